@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The one contract between an image (the Linux network stack as a shared
+ * object) and the host program that loads it. Nothing else crosses the border.
+ *
+ * Theory of operation
+ * -------------------
+ * An image is inert until vink_boot(). After that the kernel in it runs only
+ * while a host thread is inside one of the calls below, and only one thread may
+ * be inside at a time: whoever may call holds "the token". The token is the
+ * host's (a mutex will do); the image has no thread of its own, no thread-local
+ * storage and no affinity, so the token may pass between threads at will.
+ *
+ * Every task of the kernel is a fiber: a context with its own stack. When all
+ * of them wait, the idle task leaves the kernel and vink_run() returns with the
+ * time of the next timer. A blocked task therefore never holds the token.
+ *
+ * A task is a slot for system calls. Three ways lead in:
+ *
+ *  - a remote task: the host starts a struct vink_call on it with
+ *    vink_call_start(), drives the kernel with vink_run(), and learns of the
+ *    end from ops->done. The pointers among its arguments may lie in another
+ *    process (call->space).
+ *  - a fiber task: a host function runs as the task, on a stack of the host's,
+ *    and makes system calls with vink_fiber_call(): a function call.
+ *  - the control task, VINK_TASK_CONTROL: a remote task that exists from boot
+ *    on, owns no machine, and answers the VINK_CALL_* that create things.
+ *
+ * Errors are negative errno values (include/uapi/asm-generic/errno.h, the
+ * numbers of x86-64) unless said otherwise. VINK_DEAD means that the kernel
+ * has panicked: nothing but vink_info() and vink_fault() may be expected to
+ * work again, and no call ever finishes.
+ *
+ * Everything that a kernel interface already gives (addresses, routes, qdiscs,
+ * nftables, sysctl) goes through system calls and netlink, not through here.
+ */
+#ifndef VINK_ABI_H
+#define VINK_ABI_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdint.h>
+#endif
+
+/* Raised at every change that an older host or image can't bear. */
+#define VINK_ABI_VERSION	1
+
+/* Returned by any call once the kernel in the image has panicked. */
+#define VINK_DEAD		(-4095)
+
+/* "No timer is armed", in the place of a deadline. */
+#define VINK_NEVER		UINT64_MAX
+
+/* The arena's start must be a multiple of this many bytes. */
+#define VINK_ARENA_ALIGN	(4UL << 20)
+/* The smallest arena that boots, in bytes. */
+#define VINK_ARENA_MIN		(16UL << 20)
+
+/* The task that answers control calls; exists from vink_boot() on. */
+#define VINK_TASK_CONTROL	1
+
+/* call->space: the calling process's own memory. Any other value is the host's
+ * word for another address space (a process id, say), passed to ops->user_*.
+ */
+#define VINK_SPACE_SELF		0
+
+/* call->nr: below VINK_CALL_BASE an x86-64 system call number; from there on
+ * the calls that have no Linux equivalent. Pointers in the arguments of those
+ * are always the caller's own memory and are valid until the call is done.
+ */
+#define VINK_CALL_BASE		0x10000
+
+/*
+ * On the control task. args: name (char *), its length in bytes (1..64).
+ * Makes a machine: a network and a UTS namespace, the latter named as given.
+ * Result: the machine's id (> 0), -EINVAL, -ENOMEM.
+ */
+#define VINK_CALL_MACHINE_CREATE	(VINK_CALL_BASE + 0)
+/*
+ * On the control task. args: machine id. Gives up the machine; the kernel
+ * takes it down when its last task and socket are gone. Result: 0, -ESRCH.
+ */
+#define VINK_CALL_MACHINE_DESTROY	(VINK_CALL_BASE + 1)
+/*
+ * On any task. args: machine id. Opens the machine's network namespace as a
+ * descriptor of the task, as open("/proc/PID/ns/net") would: for
+ * IFLA_NET_NS_FD and setns(). Result: descriptor, -ESRCH, -EMFILE, -ENOMEM.
+ */
+#define VINK_CALL_MACHINE_FD		(VINK_CALL_BASE + 2)
+/*
+ * On the control task. args: machine id (0: the kernel's initial namespaces),
+ * const struct vink_task_params *. Makes a process of one thread with an empty
+ * descriptor table. Result: the task's id (> 1), -ESRCH, -ENOMEM, -EAGAIN.
+ */
+#define VINK_CALL_TASK_CREATE		(VINK_CALL_BASE + 3)
+/*
+ * On a remote task, which becomes the parent. args: VINK_CLONE_* flags, the
+ * new task's cookie. The new remote task is what clone(2) would have made of
+ * the parent: descriptors copied or shared, same machine. Result: its id.
+ */
+#define VINK_CALL_TASK_CLONE		(VINK_CALL_BASE + 4)
+/*
+ * On a remote task. args: status as in wait(2), whole group (0/1). The task
+ * (or its thread group) exits as by exit(2); ops->gone follows for each task,
+ * when its descriptors have been closed. ops->done is not called.
+ */
+#define VINK_CALL_TASK_EXIT		(VINK_CALL_BASE + 5)
+/*
+ * On any task. args: descriptor, cookie, events (EPOLL*). From now on every
+ * edge of readiness of the open file is told to ops->ready with the cookie,
+ * until the file's last descriptor is closed or events is 0. Edge-triggered:
+ * a falling edge is not told; ask with VINK_CALL_POLL or VINK_FLAG_POLL.
+ * Result: the events true now (EPOLL* mask), -EBADF, -EPERM, -ENOMEM.
+ */
+#define VINK_CALL_WATCH			(VINK_CALL_BASE + 6)
+/* On any task. args: descriptor. Result: its EPOLL* mask now, -EBADF. */
+#define VINK_CALL_POLL			(VINK_CALL_BASE + 7)
+/*
+ * On any task: a deliberate fault for tests. args: VINK_TEST_*. Never
+ * succeeds: the kernel panics, or -EINVAL.
+ */
+#define VINK_CALL_TEST			(VINK_CALL_BASE + 8)
+#define VINK_CALL_END			(VINK_CALL_BASE + 9)
+
+#define VINK_CLONE_THREAD	1	/* same thread group and descriptors */
+#define VINK_CLONE_FILES	2	/* shared descriptor table (CLONE_FILES) */
+
+#define VINK_TEST_BUG		1	/* BUG() */
+#define VINK_TEST_NULL		2	/* write through a null pointer */
+#define VINK_TEST_STACK		3	/* endless recursion */
+
+/* What a new task is. All pointers are the host's own memory. */
+struct vink_task_params {
+	uint64_t cookie;	/* given back in ops->gone */
+	/*
+	 * A fiber task's function and the highest address of the stack that it
+	 * and the kernel below it use (at least 64 KiB, 16-byte aligned; the
+	 * host frees it after ops->gone). Both 0: a remote task. What the
+	 * function returns is the task's exit status.
+	 */
+	int (*entry)(void *arg);
+	void *arg;
+	void *stack_top;
+};
+
+#define VINK_CALL_IDLE		0	/* never started, or done and taken */
+#define VINK_CALL_RUNNING	1	/* started; belongs to the image */
+#define VINK_CALL_DONE		2	/* result and signals are valid */
+
+/* call->flags, set by the host: */
+#define VINK_FLAG_POLL		1	/* report poll_fd's mask in events */
+/* set by the image: */
+#define VINK_FLAG_RESTART	0x100	/* -EINTR stands for -ERESTART* */
+
+/* One system call of a remote task. Owned by the image while RUNNING. */
+struct vink_call {
+	uint32_t nr;
+	uint32_t flags;
+	uint64_t args[6];
+	uint64_t space;		/* whose memory the pointers are in */
+	uint64_t cookie;	/* the host's own; the image ignores it */
+	int64_t result;		/* as from the system call instruction */
+	/*
+	 * Signals that the kernel sent to the task meanwhile (bit n-1: signal
+	 * n): SIGPIPE, SIGIO, ... The host raises them in its program.
+	 */
+	uint64_t signals;
+	int32_t poll_fd;	/* in, with VINK_FLAG_POLL */
+	uint32_t events;	/* out, with VINK_FLAG_POLL: EPOLL* mask, or 0 */
+	uint32_t state;		/* VINK_CALL_IDLE/RUNNING/DONE */
+	uint32_t reserved;
+};
+
+/* What a panic leaves. Valid during ops->panic only. */
+struct vink_panic {
+	const char *message;	/* NUL-terminated, one line */
+	const uint64_t *trace;	/* code addresses, innermost first */
+	uint32_t depth;		/* of trace */
+	uint32_t reserved;
+};
+
+/* Numbers for leak checks and dashboards; see vink_counters(). */
+struct vink_counters {
+	uint64_t tasks;		/* remote and fiber tasks alive */
+	uint64_t machines;	/* not yet destroyed */
+	uint64_t sockets;	/* struct socket in use, all machines */
+	uint64_t files;		/* open files of the kernel */
+	uint64_t arena_pages;	/* pages of 4 KiB under the allocator */
+	uint64_t free_pages;	/* of them, free */
+	uint64_t switches;	/* context switches since boot */
+	uint64_t calls;		/* remote calls started since boot */
+};
+
+/*
+ * What the host gives. Called by the thread that holds the token, from inside
+ * one of the calls below, on a stack of the kernel's (16 KiB may be left): they
+ * must be quick, must not block and must not call back into the image.
+ */
+struct vink_ops {
+	/* The host's monotonic clock or a virtual one, in ns. Never goes back. */
+	uint64_t (*clock)(void *host);
+	/* Kernel log text as it is printed; whole lines, not NUL-terminated. */
+	void (*console)(void *host, const char *text, uint64_t len);
+	/* The kernel has panicked. Record and return; VINK_DEAD follows. */
+	void (*panic)(void *host, const struct vink_panic *panic);
+	/*
+	 * Copy between the arena and another address space. Return the number
+	 * of bytes copied, counted from the start; short means a bad address.
+	 */
+	uint64_t (*user_read)(void *host, uint64_t space, void *dst,
+			      uint64_t src, uint64_t len);
+	uint64_t (*user_write)(void *host, uint64_t space, uint64_t dst,
+			       const void *src, uint64_t len);
+	/* A remote call is DONE; the call is the host's again. */
+	void (*done)(void *host, struct vink_call *call);
+	/* A watched file has these EPOLL* events now (VINK_CALL_WATCH). */
+	void (*ready)(void *host, uint64_t cookie, uint32_t events);
+	/* A task is gone, its descriptors closed, its id invalid. */
+	void (*gone)(void *host, uint64_t task, uint64_t cookie, int status);
+	/*
+	 * Give these bytes of the arena back to the host (MADV_DONTNEED): they
+	 * read as anything until written. May be NULL: keep.
+	 */
+	void (*release)(void *host, void *start, uint64_t len);
+};
+
+/* How to boot. Only read during vink_boot(), except ops and the arena. */
+struct vink_boot {
+	uint32_t abi_version;	/* VINK_ABI_VERSION */
+	uint32_t size;		/* sizeof(struct vink_boot) */
+	const struct vink_ops *ops;	/* stays valid for the kernel's life */
+	void *host;		/* first argument of every op */
+	void *arena;		/* zeroed memory, VINK_ARENA_ALIGN aligned */
+	uint64_t arena_size;	/* bytes, a multiple of VINK_ARENA_ALIGN */
+	const char *cmdline;	/* kernel parameters added to the image's own */
+	uint8_t seed[32];	/* of the kernel's random numbers */
+	uint64_t realtime;	/* CLOCK_REALTIME at boot, ns since 1970 */
+};
+
+struct vink_info {
+	uint32_t abi_version;
+	uint32_t size;		/* sizeof(struct vink_info) */
+	const char *release;	/* as uname -r */
+	const char *version;	/* as uname -v */
+	const void *text_start;	/* the image's code, */
+	const void *text_end;	/* for symbolisers and fault handlers */
+};
+
+/*
+ * A hardware fault met inside the image: filled from the signal's ucontext by
+ * the host's SIGSEGV/SIGBUS/SIGILL/SIGFPE handler, and put back into it after
+ * vink_fault() has returned 1.
+ */
+struct vink_fault {
+	uint64_t rip, rsp, rbp;
+	uint64_t rdi, rsi;
+	uint64_t rcx, rax, rdx;
+	uint64_t address;	/* si_addr */
+	uint32_t signal;
+	uint32_t reserved;
+};
+
+#define VINK_API __attribute__((visibility("default")))
+
+/* Any thread, any time, before vink_boot() too. Never blocks. */
+VINK_API const struct vink_info *vink_info(void);
+
+/*
+ * Once per loaded image, with the token. Boots until everything is idle.
+ * 0; -EPROTO (ABI version), -EINVAL (alignment, missing op), -ENOMEM (arena
+ * below VINK_ARENA_MIN), -EALREADY, VINK_DEAD (ops->panic was called).
+ */
+VINK_API int vink_boot(const struct vink_boot *boot);
+
+/*
+ * With the token; not from a fiber. Fires due timers and runs tasks until all
+ * wait, then stores the next timer's time on ops->clock, or VINK_NEVER, in
+ * *deadline. The host calls again at that time, or after vink_call_start() or
+ * vink_call_cancel(). Does not block; takes as long as there is work.
+ * 0, -EINVAL (not booted), -EBUSY (from a fiber), VINK_DEAD.
+ */
+VINK_API int vink_run(uint64_t *deadline);
+
+/*
+ * With the token; from a fiber too. Queues the call on its task; vink_run()
+ * executes it. 0, -ESRCH (no such task), -EBUSY (the task has a call in
+ * progress, or is a fiber), VINK_DEAD. The call's state tells the rest.
+ */
+VINK_API int vink_call_start(uint64_t task, struct vink_call *call);
+
+/*
+ * With the token; from a fiber too. Interrupts the task's call as a signal
+ * would: one that waits ends with -EINTR, one that is finished stays as it is.
+ * ops->done follows in a later vink_run() in any case. 0, -ESRCH, -ENOENT (no
+ * call in progress).
+ */
+VINK_API int vink_call_cancel(uint64_t task);
+
+/*
+ * From a fiber task's own context only, which holds the token as long as it
+ * runs. A system call or VINK_CALL_* of the calling task. May switch to other
+ * tasks; returns when the call is done, or never after a panic.
+ */
+VINK_API int64_t vink_fiber_call(uint64_t nr, uint64_t a0, uint64_t a1,
+				 uint64_t a2, uint64_t a3, uint64_t a4,
+				 uint64_t a5);
+
+/*
+ * From a signal handler on an alternate stack, on the thread that met the
+ * fault. 1: the frame has been changed so that execution can go on (a bad user
+ * pointer becomes -EFAULT; anything else in the image becomes a panic with a
+ * backtrace). 0: the fault is not the image's; nothing was changed.
+ */
+VINK_API int vink_fault(struct vink_fault *fault);
+
+/* With the token. Fills the counters. 0, -EINVAL (not booted). */
+VINK_API int vink_counters(struct vink_counters *counters);
+
+#endif /* VINK_ABI_H */
