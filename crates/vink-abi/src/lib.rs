@@ -1,1 +1,276 @@
-//! Placeholder.
+//! `stack/include/vink/abi.h` in Rust, and nothing else.
+//!
+//! Names are those of the header without their `vink_` prefix; what each thing means, who calls it
+//! and which errors it gives is said there, once. `tests/header.rs` holds the two together.
+#![no_std]
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// The version of the contract that this crate speaks.
+pub const VINK_ABI_VERSION: u32 = 1;
+/// Returned by any call once the kernel in the image has panicked.
+pub const VINK_DEAD: c_int = -4095;
+/// "No timer is armed", in the place of a deadline.
+pub const VINK_NEVER: u64 = u64::MAX;
+/// The arena's start and size are multiples of this many bytes.
+pub const VINK_ARENA_ALIGN: u64 = 4 << 20;
+/// The smallest arena that boots, in bytes.
+pub const VINK_ARENA_MIN: u64 = 16 << 20;
+/// The task that answers control calls.
+pub const VINK_TASK_CONTROL: u64 = 1;
+/// [`Call::space`]: the calling process's own memory.
+pub const VINK_SPACE_SELF: u64 = 0;
+
+/// The first call number that is not an x86-64 system call number.
+pub const VINK_CALL_BASE: u32 = 0x10000;
+/// Control task; name, length in bytes. Result: machine id.
+pub const VINK_CALL_MACHINE_CREATE: u32 = VINK_CALL_BASE;
+/// Control task; machine id. Result: 0.
+pub const VINK_CALL_MACHINE_DESTROY: u32 = VINK_CALL_BASE + 1;
+/// Any task; machine id. Result: a descriptor of the machine's network namespace.
+pub const VINK_CALL_MACHINE_FD: u32 = VINK_CALL_BASE + 2;
+/// Control task; machine id, `*const` [`TaskParams`]. Result: task id.
+pub const VINK_CALL_TASK_CREATE: u32 = VINK_CALL_BASE + 3;
+/// Remote task; `VINK_CLONE_*`, cookie. Result: task id.
+pub const VINK_CALL_TASK_CLONE: u32 = VINK_CALL_BASE + 4;
+/// Remote task; wait(2) status, whole group. Ends with [`Ops::gone`], never with [`Ops::done`].
+pub const VINK_CALL_TASK_EXIT: u32 = VINK_CALL_BASE + 5;
+/// Any task; descriptor, cookie, `EPOLL*`. Result: the events true now.
+pub const VINK_CALL_WATCH: u32 = VINK_CALL_BASE + 6;
+/// Any task; descriptor. Result: its `EPOLL*` mask.
+pub const VINK_CALL_POLL: u32 = VINK_CALL_BASE + 7;
+/// Any task; `VINK_TEST_*`. Panics the kernel.
+pub const VINK_CALL_TEST: u32 = VINK_CALL_BASE + 8;
+/// The first number that is no call.
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 9;
+
+/// Same thread group and descriptors.
+pub const VINK_CLONE_THREAD: u64 = 1;
+/// Shared descriptor table.
+pub const VINK_CLONE_FILES: u64 = 2;
+
+/// `BUG()`.
+pub const VINK_TEST_BUG: u64 = 1;
+/// A write through a null pointer.
+pub const VINK_TEST_NULL: u64 = 2;
+/// Endless recursion.
+pub const VINK_TEST_STACK: u64 = 3;
+
+/// [`Call::state`]: never started, or done and taken.
+pub const VINK_CALL_IDLE: u32 = 0;
+/// [`Call::state`]: started; the call belongs to the image.
+pub const VINK_CALL_RUNNING: u32 = 1;
+/// [`Call::state`]: result and signals are valid.
+pub const VINK_CALL_DONE: u32 = 2;
+
+/// [`Call::flags`], by the host: report `poll_fd`'s mask in `events`.
+pub const VINK_FLAG_POLL: u32 = 1;
+/// [`Call::flags`], by the image: `-EINTR` stands for `-ERESTART*`.
+pub const VINK_FLAG_RESTART: u32 = 0x100;
+
+/// `struct vink_task_params`: what a new task is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TaskParams {
+    /// Given back in [`Ops::gone`].
+    pub cookie: u64,
+    /// A fiber task's function; `None` for a remote task.
+    pub entry: Option<unsafe extern "C" fn(arg: *mut c_void) -> c_int>,
+    /// The function's argument.
+    pub arg: *mut c_void,
+    /// The highest address of the fiber's stack; null for a remote task.
+    pub stack_top: *mut c_void,
+}
+
+/// `struct vink_call`: one system call of a remote task.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Call {
+    /// An x86-64 system call number or a `VINK_CALL_*`.
+    pub nr: u32,
+    /// `VINK_FLAG_*`.
+    pub flags: u32,
+    /// The arguments.
+    pub args: [u64; 6],
+    /// Whose memory the pointers among them are in.
+    pub space: u64,
+    /// The host's own.
+    pub cookie: u64,
+    /// As from the system call instruction.
+    pub result: i64,
+    /// Bit n-1: signal n was sent to the task meanwhile.
+    pub signals: u64,
+    /// In, with [`VINK_FLAG_POLL`].
+    pub poll_fd: i32,
+    /// Out, with [`VINK_FLAG_POLL`]: `EPOLL*`.
+    pub events: u32,
+    /// `VINK_CALL_IDLE`, `_RUNNING` or `_DONE`.
+    pub state: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// `struct vink_panic`: what a panic leaves.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Panic {
+    /// One line, NUL-terminated.
+    pub message: *const c_char,
+    /// Code addresses, innermost first.
+    pub trace: *const u64,
+    /// The length of `trace`.
+    pub depth: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// `struct vink_counters`: numbers for leak checks and dashboards.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Remote and fiber tasks alive.
+    pub tasks: u64,
+    /// Machines not yet destroyed.
+    pub machines: u64,
+    /// Sockets in use, of all machines.
+    pub sockets: u64,
+    /// Open descriptors of all processes.
+    pub files: u64,
+    /// Pages of 4 KiB under the allocator.
+    pub arena_pages: u64,
+    /// Of them, free.
+    pub free_pages: u64,
+    /// Context switches since boot.
+    pub switches: u64,
+    /// Remote calls started since boot.
+    pub calls: u64,
+}
+
+/// `struct vink_ops`: what the host gives; all called with the token, on a stack of the kernel's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Ops {
+    /// Nanoseconds on a clock that never goes back.
+    pub clock: Option<unsafe extern "C" fn(host: *mut c_void) -> u64>,
+    /// Kernel log text, whole lines.
+    pub console: Option<unsafe extern "C" fn(host: *mut c_void, text: *const c_char, len: u64)>,
+    /// The kernel has panicked.
+    pub panic: Option<unsafe extern "C" fn(host: *mut c_void, panic: *const Panic)>,
+    /// Copies from another address space; returns the bytes copied.
+    pub user_read: Option<
+        unsafe extern "C" fn(
+            host: *mut c_void,
+            space: u64,
+            dst: *mut c_void,
+            src: u64,
+            len: u64,
+        ) -> u64,
+    >,
+    /// Copies to another address space; returns the bytes copied.
+    pub user_write: Option<
+        unsafe extern "C" fn(
+            host: *mut c_void,
+            space: u64,
+            dst: u64,
+            src: *const c_void,
+            len: u64,
+        ) -> u64,
+    >,
+    /// A remote call is done.
+    pub done: Option<unsafe extern "C" fn(host: *mut c_void, call: *mut Call)>,
+    /// A watched file has these events now.
+    pub ready: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, events: u32)>,
+    /// A task is gone.
+    pub gone:
+        Option<unsafe extern "C" fn(host: *mut c_void, task: u64, cookie: u64, status: c_int)>,
+    /// Pages of the arena may go back to the system; may be `None`.
+    pub release: Option<unsafe extern "C" fn(host: *mut c_void, start: *mut c_void, len: u64)>,
+}
+
+/// `struct vink_boot`: how to boot.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Boot {
+    /// [`VINK_ABI_VERSION`].
+    pub abi_version: u32,
+    /// `size_of::<Boot>()`.
+    pub size: u32,
+    /// Valid for the kernel's life.
+    pub ops: *const Ops,
+    /// The first argument of every op.
+    pub host: *mut c_void,
+    /// Zeroed memory, [`VINK_ARENA_ALIGN`] aligned.
+    pub arena: *mut c_void,
+    /// Bytes, a multiple of [`VINK_ARENA_ALIGN`].
+    pub arena_size: u64,
+    /// Kernel parameters added to the image's own, NUL-terminated.
+    pub cmdline: *const c_char,
+    /// Of the kernel's random numbers.
+    pub seed: [u8; 32],
+    /// `CLOCK_REALTIME` at boot, ns since 1970.
+    pub realtime: u64,
+}
+
+/// `struct vink_info`: what an image is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// The version of the contract that the image speaks.
+    pub abi_version: u32,
+    /// `size_of::<Info>()`.
+    pub size: u32,
+    /// As `uname -r`.
+    pub release: *const c_char,
+    /// As `uname -v`.
+    pub version: *const c_char,
+    /// The image's code, its first byte.
+    pub text_start: *const c_void,
+    /// The first byte behind it.
+    pub text_end: *const c_void,
+}
+
+/// `struct vink_fault`: the registers of a hardware fault met inside the image.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fault {
+    /// Instruction pointer.
+    pub rip: u64,
+    /// Stack pointer.
+    pub rsp: u64,
+    /// Frame pointer.
+    pub rbp: u64,
+    /// First argument register.
+    pub rdi: u64,
+    /// Second argument register.
+    pub rsi: u64,
+    /// Count register.
+    pub rcx: u64,
+    /// Accumulator.
+    pub rax: u64,
+    /// Third argument register.
+    pub rdx: u64,
+    /// `si_addr`.
+    pub address: u64,
+    /// The signal's number.
+    pub signal: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// `vink_info()`.
+pub type InfoFn = unsafe extern "C" fn() -> *const Info;
+/// `vink_boot()`.
+pub type BootFn = unsafe extern "C" fn(boot: *const Boot) -> c_int;
+/// `vink_run()`.
+pub type RunFn = unsafe extern "C" fn(deadline: *mut u64) -> c_int;
+/// `vink_call_start()`.
+pub type CallStartFn = unsafe extern "C" fn(task: u64, call: *mut Call) -> c_int;
+/// `vink_call_cancel()`.
+pub type CallCancelFn = unsafe extern "C" fn(task: u64) -> c_int;
+/// `vink_fiber_call()`.
+pub type FiberCallFn =
+    unsafe extern "C" fn(nr: u64, a0: u64, a1: u64, a2: u64, a3: u64, a4: u64, a5: u64) -> i64;
+/// `vink_fault()`.
+pub type FaultFn = unsafe extern "C" fn(fault: *mut Fault) -> c_int;
+/// `vink_counters()`.
+pub type CountersFn = unsafe extern "C" fn(counters: *mut Counters) -> c_int;

@@ -1,1 +1,44 @@
-//! Placeholder.
+//! Load an image (the Linux network stack as a shared object), boot it, drive it.
+//!
+//! Theory of operation: an [`Image`] is one private copy of the file in this process; [`Kernel::boot`]
+//! gives it memory and makes it run, but only while the caller is inside a method of [`Kernel`]: there
+//! are no threads here. A machine is a host of its own inside the kernel; tasks make system calls in
+//! it, either from outside ([`Kernel::start`], [`Kernel::run`], [`Kernel::poll`]) or as fibers of
+//! this process ([`Kernel::fiber`]), for which a system call is a function call.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), vink_kernel::Error> {
+//! use vink_kernel::{find_image, Config, Image, Kernel};
+//! let mut kernel = Kernel::boot(Image::open(&find_image()?)?, Config::default())?;
+//! let machine = kernel.machine("alice")?;
+//! let task = kernel.task(machine)?;
+//! let pid = kernel.call(task, libc::SYS_getpid, [0; 6])?;
+//! # Ok(()) }
+//! ```
+//!
+//! The crate is safe to use with one exception, which is that of syscall(2): the addresses among a
+//! system call's arguments are numbers, and the kernel writes where they point to.
+
+mod arena;
+mod clock;
+mod error;
+mod fault;
+mod fiber;
+mod host;
+mod image;
+mod kernel;
+mod panic;
+mod slot;
+mod symbols;
+mod task;
+mod user;
+
+pub use clock::Clock;
+pub use error::Error;
+pub use fiber::Fiber;
+pub use host::Console;
+pub use image::{find_image, images, Image};
+pub use kernel::{Config, Kernel};
+pub use panic::{Frame, Panic};
+pub use task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
+pub use vink_abi::Counters;

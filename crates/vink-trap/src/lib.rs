@@ -1,1 +1,56 @@
-//! Placeholder.
+//! The interposer *trap*: runs unmodified programs, and everything they fork and execute, with
+//! their network system calls answered by a [`vink_kernel::Kernel`].
+//!
+//! # Theory of operation
+//!
+//! A program is started in an empty network namespace of the host and under a seccomp filter
+//! (`launch`, `filter`). The calls that may concern a socket stop their thread and make a listener
+//! readable (`notify`), one per program, inherited by all that it forks and executes. The [`Worker`]
+//! waits for all listeners, for deaths of processes and for the kernel's next timer (`worker`).
+//!
+//! For each trapped call there are three ways (`serve`):
+//! - The descriptor is none of Vink's: the host does the call ("pass"). A socket that escaped this
+//!   way would find no network.
+//! - The descriptor is Vink's: the very same call, with the same arguments, is started on the
+//!   thread's task in the kernel, whose copy routines reach into the program's memory. The answer is
+//!   sent when it is done; a call that waits simply isn't answered yet. Nothing is marshalled.
+//! - The call makes, copies or closes descriptors: both sides do it.
+//!
+//! A Vink file has a *placeholder* in the program, a host socket whose number, close-on-exec flag,
+//! inheritance and life are the host's; the kernel's task has the file under the same number.
+//! Readiness is mirrored into the placeholder when someone waits natively (`mirror`, `ready`).
+//!
+//! Each host thread that needs one has a task in the kernel, made when it first needs it; each
+//! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
+//! are followed (`family`), so that both sides always agree.
+//!
+//! # Signals
+//!
+//! A signal takes a thread out of a call that waits for its answer; the worker learns of it at the
+//! thread's next call, or when the answer can't be delivered. The call in the kernel is then
+//! cancelled. If it had ended, its result is kept for the same call restarted, so that no data is
+//! lost.
+//!
+//! # Not supported
+//!
+//! 32-bit programs (killed), io_uring (`ENOSYS`), splice(2) with a Vink file (`EINVAL`), passing
+//! Vink descriptors over unix sockets (the receiver gets a dead placeholder), `CLONE_FILES` without
+//! `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band data in poll(2) sets
+//! that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`).
+
+mod calls;
+mod error;
+mod family;
+mod filter;
+mod launch;
+mod mirror;
+mod notify;
+mod process;
+mod ready;
+mod serve;
+mod target;
+mod worker;
+
+pub use error::Error;
+pub use launch::{Program, Stdio};
+pub use worker::{ProgramId, Statistics, Status, Worker};

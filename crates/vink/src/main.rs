@@ -1,1 +1,49 @@
-fn main() {}
+//! The command `vink`: reads the command line and says how it ended.
+
+mod demo;
+mod doctor;
+mod failure;
+mod run;
+mod signals;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// The real Linux network stack as a library, under unmodified programs.
+#[derive(Parser)]
+#[command(name = "vink", version, after_help = EXIT_STATUS)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status of `vink run`: the program's own; if a signal ended it, vink ends by the same signal.
+121: the kernel panicked. 125: vink failed. 126: PROGRAM can't be executed. 127: PROGRAM not found.
+Of the other commands: 0, 1 (doctor: something needed is missing), 121 or 125; 2: a wrong command line.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show it: three machines, two wires, unmodified programs
+    Demo,
+    /// Run a program on a machine of its own
+    Run(run::Arguments),
+    /// Print the versions of vink, of the contract with images, and of the images found
+    Version,
+    /// Tell what of the host's features is there, what each is needed for, and how to get it
+    Doctor,
+}
+
+fn main() -> ExitCode {
+    let done: Result<ExitCode, Failure> = match Arguments::parse().command {
+        Command::Demo => demo::run(),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Version => Ok(version::print()),
+        Command::Doctor => Ok(doctor::print()),
+    };
+    done.unwrap_or_else(Failure::report)
+}

@@ -50,7 +50,7 @@
 #define VINK_DEAD		(-4095)
 
 /* "No timer is armed", in the place of a deadline. */
-#define VINK_NEVER		UINT64_MAX
+#define VINK_NEVER		(~0ULL)
 
 /* The arena's start must be a multiple of this many bytes. */
 #define VINK_ARENA_ALIGN	(4UL << 20)
@@ -185,7 +185,7 @@ struct vink_counters {
 	uint64_t tasks;		/* remote and fiber tasks alive */
 	uint64_t machines;	/* not yet destroyed */
 	uint64_t sockets;	/* struct socket in use, all machines */
-	uint64_t files;		/* open files of the kernel */
+	uint64_t files;		/* open descriptors of all processes */
 	uint64_t arena_pages;	/* pages of 4 KiB under the allocator */
 	uint64_t free_pages;	/* of them, free */
 	uint64_t switches;	/* context switches since boot */

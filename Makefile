@@ -1,0 +1,52 @@
+# What one types; the work is in stack/build, cargo and .ci/. `make help` lists it.
+
+# Where the kernel tree is unpacked and images are built; survives `make clean`.
+export VINK_CACHE ?= $(HOME)/.cache/vink
+# `make stack LINUX=/path/to/tree` builds an image of that tree in place of Debian's package.
+LINUX ?=
+# `make bench ONLY=null_call,boot_ms` runs some.
+ONLY ?=
+# Debian packages: the stack's build, the programs that demo and tests run, and debugging.
+export PACKAGES ?= linux-source-6.12 gcc make ccache mold flex bison bc libelf-dev libssl-dev \
+	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
+	tcpdump nftables procps
+
+CARGO ?= cargo
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+.PHONY: setup
+setup: ## install what is missing (apt-get; asks sudo if you are not root)
+	@.ci/setup
+
+.PHONY: stack
+stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree]
+	@stack/build $(if $(LINUX),--linux $(LINUX))
+
+.PHONY: demo
+demo: stack ## three machines, two wires, unmodified programs
+	@$(CARGO) build --release --quiet -p vink
+	@$(CARGO) run --release --quiet -p vink -- demo
+
+.PHONY: test
+test: setup ## everything that CI runs
+	@.ci/test
+
+.PHONY: bench
+bench: stack ## Vink beside the host kernel [ONLY=name,...]
+	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
+
+.PHONY: lint
+lint: ## formatting, clippy, checkpatch
+	@.ci/lint
+
+.PHONY: fmt
+fmt: ## format the Rust code
+	@$(CARGO) fmt --all
+
+.PHONY: clean
+clean: ## remove target/ and build/ (not $VINK_CACHE)
+	@$(CARGO) clean
+	@rm -rf build

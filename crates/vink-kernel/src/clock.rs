@@ -1,0 +1,60 @@
+//! The host's monotonic clock.
+
+use std::ptr::null_mut;
+
+/// Which clock a kernel lives by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The host's `CLOCK_MONOTONIC`.
+    #[default]
+    Real,
+    /// Starts at 0 and stands still while anything can be done, then jumps to the next deadline.
+    Virtual,
+}
+
+/// `CLOCK_MONOTONIC` in ns: through the vDSO, without a system call (clock_gettime(2), vdso(7)).
+#[inline]
+pub(crate) fn monotonic() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is writable; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` is at `deadline` ns (clock_nanosleep(2)); signals don't shorten it.
+pub(crate) fn sleep_until(deadline: u64) {
+    let until = libc::timespec {
+        tv_sec: (deadline / 1_000_000_000) as i64,
+        tv_nsec: (deadline % 1_000_000_000) as i64,
+    };
+    loop {
+        // SAFETY: `until` is readable; with an absolute time nothing is written back.
+        let error = unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &until,
+                null_mut(),
+            )
+        };
+        if error != libc::EINTR {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_until_the_deadline_and_not_for_one_that_has_passed() {
+        let deadline = monotonic() + 2_000_000;
+        sleep_until(deadline);
+        assert!(monotonic() >= deadline);
+        sleep_until(0);
+    }
+}

@@ -1,0 +1,251 @@
+//! Hardware faults inside an image: told to the image, which makes `-EFAULT` or a panic of them.
+//!
+//! Theory of operation: one handler for the process, installed at the first boot, runs on the
+//! thread's alternate stack. It looks the faulting address up in a fixed table of live images
+//! (atomics only, so that it may run at any moment), lets the image change the registers, and
+//! returns to them. Any other fault goes to the handler that was there before.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{transmute, zeroed};
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+
+use vink_abi::{Fault, FaultFn};
+
+const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
+const ALT_STACK: usize = 64 << 10;
+/// Well above glibc's 16 link-map namespaces, for images from several files.
+const MAX_IMAGES: usize = 64;
+
+/// A live image's code. `end` is 0 while the entry is free or being filled.
+struct Entry {
+    start: AtomicU64,
+    end: AtomicU64,
+    fault: AtomicUsize,
+}
+
+static IMAGES: [Entry; MAX_IMAGES] = [const {
+    Entry {
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+        fault: AtomicUsize::new(0),
+    }
+}; MAX_IMAGES];
+/// Held to change [`IMAGES`], never to read it.
+static CHANGE: Mutex<()> = Mutex::new(());
+static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] =
+    [const { OnceLock::new() }; SIGNALS.len()];
+
+/// An image's place in the table, given up on drop.
+pub(crate) struct Registration(&'static Entry);
+
+/// Lets the image with this code handle its faults. `None`: the table is full.
+pub(crate) fn register(text: Range<u64>, fault: FaultFn) -> Option<Registration> {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(install);
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = IMAGES.iter().find(|e| e.end.load(Ordering::Relaxed) == 0)?;
+    entry.start.store(text.start, Ordering::Relaxed);
+    entry.fault.store(fault as usize, Ordering::Relaxed);
+    entry.end.store(text.end, Ordering::Release);
+    Some(Registration(entry))
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.end.store(0, Ordering::Release);
+    }
+}
+
+fn find(rip: u64) -> Option<FaultFn> {
+    let entry = IMAGES.iter().find(|e| {
+        let end = e.end.load(Ordering::Acquire);
+        rip < end && rip >= e.start.load(Ordering::Relaxed)
+    })?;
+    let fault = entry.fault.load(Ordering::Relaxed);
+    // SAFETY: register() stored a FaultFn before it set `end`, and code that faults now is loaded.
+    Some(unsafe { transmute::<usize, FaultFn>(fault) })
+}
+
+fn install() {
+    for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
+        // SAFETY: an all-zero sigaction is a valid one; the handler has SA_SIGINFO's signature.
+        unsafe {
+            let mut old: libc::sigaction = zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut old);
+            // Known before the handler can run.
+            let _ = previous.set(old);
+            let mut new: libc::sigaction = zeroed();
+            new.sa_sigaction = on_fault as *const () as usize;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(signal, &new, null_mut());
+        }
+    }
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both.
+    let ours = unsafe {
+        // A code above 0 is the processor's word, others are kill(2)'s and the like.
+        (*info).si_code > 0 && resolve(signal, (*info).si_addr() as u64, context.cast())
+    };
+    if !ours {
+        chain(signal, info, context);
+    }
+}
+
+/// Lets the image handle the fault; false if there is none at this address or it doesn't want it.
+///
+/// # Safety
+/// In a signal handler, with its context.
+unsafe fn resolve(signal: c_int, address: u64, context: *mut libc::ucontext_t) -> bool {
+    // SAFETY: valid by contract; the handler is the only user.
+    let regs = unsafe { &mut (*context).uc_mcontext.gregs };
+    let reg = |r: c_int| regs[r as usize] as u64;
+    let mut fault = Fault {
+        rip: reg(libc::REG_RIP),
+        rsp: reg(libc::REG_RSP),
+        rbp: reg(libc::REG_RBP),
+        rdi: reg(libc::REG_RDI),
+        rsi: reg(libc::REG_RSI),
+        rcx: reg(libc::REG_RCX),
+        rax: reg(libc::REG_RAX),
+        rdx: reg(libc::REG_RDX),
+        address,
+        signal: signal as u32,
+        reserved: 0,
+    };
+    let handler = find(fault.rip).or_else(|| {
+        // A call through a bad function pointer: it is the caller's fault.
+        if signal != libc::SIGSEGV || address != fault.rip {
+            return None;
+        }
+        // SAFETY: a call has just pushed its return address. If the stack is gone too, a second
+        // fault in here ends the process, as the first would have.
+        let caller = unsafe { *(fault.rsp as *const u64) };
+        let handler = find(caller)?;
+        fault.rip = caller;
+        fault.rsp += 8;
+        Some(handler)
+    });
+    let Some(handler) = handler else {
+        return false;
+    };
+    // SAFETY: called as abi.h says: in the handler, on the alternate stack, by the faulting thread.
+    if unsafe { handler(&mut fault) } != 1 {
+        return false;
+    }
+    for (r, value) in [
+        (libc::REG_RIP, fault.rip),
+        (libc::REG_RSP, fault.rsp),
+        (libc::REG_RBP, fault.rbp),
+        (libc::REG_RDI, fault.rdi),
+        (libc::REG_RSI, fault.rsi),
+        (libc::REG_RCX, fault.rcx),
+        (libc::REG_RAX, fault.rax),
+        (libc::REG_RDX, fault.rdx),
+    ] {
+        regs[r as usize] = value as i64;
+    }
+    true
+}
+
+/// Does what would have happened without this module.
+fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let index = SIGNALS.iter().position(|s| *s == signal);
+    let Some(previous) = index.and_then(|i| PREVIOUS[i].get()) else {
+        return;
+    };
+    match previous.sa_sigaction {
+        // SAFETY: the system gave `info`.
+        libc::SIG_IGN if unsafe { (*info).si_code } <= 0 => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // A fault that nobody handles ends the process even if ignored; the signal is blocked
+            // in here and strikes on return.
+            // SAFETY: both are async-signal-safe.
+            unsafe {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+        // SAFETY: the handler's own flags say which of the two signatures it has.
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
+            transmute::<usize, extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)>(handler)(
+                signal, info, context,
+            );
+        },
+        // SAFETY: as above.
+        handler => unsafe { transmute::<usize, extern "C" fn(c_int)>(handler)(signal) },
+    }
+}
+
+/// This thread's alternate stack, if one had to be made.
+struct AltStack(Option<*mut c_void>);
+
+thread_local! {
+    static ON_THIS_THREAD: AltStack = AltStack::install();
+}
+
+/// Makes sure that the calling thread can handle faults (sigaltstack(2)). Cheap after the first time.
+#[inline]
+pub(crate) fn prepare_thread() {
+    // Fails while the thread's own data are being destroyed: it keeps what it has by then.
+    let _ = ON_THIS_THREAD.try_with(|_| ());
+}
+
+impl AltStack {
+    /// The one that Rust's runtime makes is too small for a handler that runs an image's code.
+    fn install() -> AltStack {
+        // SAFETY: queries, maps new memory and makes it this thread's alternate stack.
+        unsafe {
+            let mut old: libc::stack_t = zeroed();
+            libc::sigaltstack(std::ptr::null(), &mut old);
+            if old.ss_flags & libc::SS_DISABLE == 0 && old.ss_size >= ALT_STACK {
+                return AltStack(None);
+            }
+            let stack = libc::mmap(
+                null_mut(),
+                ALT_STACK,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+                -1,
+                0,
+            );
+            if stack == libc::MAP_FAILED {
+                return AltStack(None);
+            }
+            let new = libc::stack_t {
+                ss_sp: stack,
+                ss_flags: 0,
+                ss_size: ALT_STACK,
+            };
+            libc::sigaltstack(&new, null_mut());
+            AltStack(Some(stack))
+        }
+    }
+}
+
+impl Drop for AltStack {
+    fn drop(&mut self) {
+        let Some(stack) = self.0 else {
+            return;
+        };
+        // SAFETY: the stack is this thread's, and the system lets go of it before it is unmapped.
+        unsafe {
+            let mut now: libc::stack_t = zeroed();
+            libc::sigaltstack(std::ptr::null(), &mut now);
+            if now.ss_sp == stack {
+                let off = libc::stack_t {
+                    ss_sp: null_mut(),
+                    ss_flags: libc::SS_DISABLE,
+                    ss_size: 0,
+                };
+                libc::sigaltstack(&off, null_mut());
+            }
+            libc::munmap(stack, ALT_STACK);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A private copy of an image in this process: found, loaded, checked.
+
+use std::cmp::Reverse;
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::fs::{self, File};
+use std::mem::transmute_copy;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use vink_abi::{
+    BootFn, CallCancelFn, CallStartFn, CountersFn, FaultFn, FiberCallFn, Info, InfoFn, RunFn,
+    VINK_ABI_VERSION,
+};
+
+use crate::Error;
+
+/// What [`images`] looks for.
+const PREFIX: &str = "libvink-linux-";
+const SUFFIX: &str = ".so";
+
+/// The image to use by default: `$VINK_IMAGE` if set, else the first of [`images`].
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub fn find_image() -> Result<PathBuf, Error> {
+    if let Some(path) = std::env::var_os("VINK_IMAGE").map(PathBuf::from) {
+        return match path.exists() {
+            true => Ok(path),
+            false => Err(Error::NotFound {
+                looked_at: vec![path],
+            }),
+        };
+    }
+    let pattern = || format!("{PREFIX}*{SUFFIX}");
+    images().into_iter().next().ok_or_else(|| Error::NotFound {
+        looked_at: folders().into_iter().map(|f| f.join(pattern())).collect(),
+    })
+}
+
+/// All files named `libvink-linux-*.so`, in the order of preference: in `./build`, next to the
+/// executable, in its `../lib/vink`, in `~/.cache/vink/images`; the newest kernel first in each.
+pub fn images() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in folders() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        found.extend(in_order(names).into_iter().map(|name| folder.join(name)));
+    }
+    found
+}
+
+/// Those that name an image: the newest release first, of one release the plainest name first.
+fn in_order(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut images: Vec<_> = names
+        .filter_map(|name| {
+            let release = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+            let numbers = release.split(['.', '-']).map_while(|n| n.parse().ok());
+            Some((Reverse(numbers.collect::<Vec<u32>>()), name.len(), name))
+        })
+        .collect();
+    images.sort();
+    images.into_iter().map(|(.., name)| name).collect()
+}
+
+fn folders() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("build")];
+    if let Some(bin) = std::env::current_exe()
+        .ok()
+        .as_deref()
+        .and_then(Path::parent)
+    {
+        folders.push(bin.to_owned());
+        folders.push(bin.join("../lib/vink"));
+    }
+    if let Some(home) = std::env::var_os("HOME") {
+        folders.push(Path::new(&home).join(".cache/vink/images"));
+    }
+    folders
+}
+
+/// One loaded copy of an image that has not booted: [`Kernel::boot`](crate::Kernel::boot) takes it.
+/// Unloaded on drop.
+#[derive(Debug)]
+pub struct Image {
+    _handle: Handle,
+    path: PathBuf,
+    file: File,
+    release: String,
+    version: String,
+    text: Range<u64>,
+    pub(crate) exports: Exports,
+}
+
+/// The addresses of the contract's functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exports {
+    pub info: InfoFn,
+    pub boot: BootFn,
+    pub run: RunFn,
+    pub call_start: CallStartFn,
+    pub call_cancel: CallCancelFn,
+    pub fiber_call: FiberCallFn,
+    pub fault: FaultFn,
+    pub counters: CountersFn,
+}
+
+impl Image {
+    /// Loads a copy of its own of the image: with dlopen(3) if no other copy of the file is loaded,
+    /// so that a debugger sees it as any library, else into a new link-map namespace (dlmopen(3)),
+    /// of which glibc has 15 to give.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotAnImage`], [`Error::AbiVersion`], [`Error::TooManyImages`].
+    pub fn open(path: &Path) -> Result<Image, Error> {
+        let looked_at = || Error::NotFound {
+            looked_at: vec![path.to_owned()],
+        };
+        let path = path.canonicalize().map_err(|_| looked_at())?;
+        let not_an_image = |why: String| Error::NotAnImage {
+            path: path.clone(),
+            why,
+        };
+        let file = File::open(&path).map_err(|e| not_an_image(e.to_string()))?;
+        let handle = Handle::open(&path)?;
+        let symbol = |name: &CStr| handle.symbol(name).map_err(not_an_image);
+        // SAFETY: the symbols are the contract's (it has no others of these names), and a FnN of
+        // vink_abi is what abi.h says of each.
+        let exports = unsafe {
+            Exports {
+                info: function(symbol(c"vink_info")?),
+                boot: function(symbol(c"vink_boot")?),
+                run: function(symbol(c"vink_run")?),
+                call_start: function(symbol(c"vink_call_start")?),
+                call_cancel: function(symbol(c"vink_call_cancel")?),
+                fiber_call: function(symbol(c"vink_fiber_call")?),
+                fault: function(symbol(c"vink_fault")?),
+                counters: function(symbol(c"vink_counters")?),
+            }
+        };
+        // SAFETY: any thread may call it at any time; what it returns is constant and has at least
+        // its first two members, in any version of the contract.
+        let info: *const Info = unsafe { (exports.info)() };
+        // SAFETY: as above.
+        let found = unsafe { (*info).abi_version };
+        if found != VINK_ABI_VERSION {
+            return Err(Error::AbiVersion {
+                found,
+                wanted: VINK_ABI_VERSION,
+                path,
+            });
+        }
+        // SAFETY: the version is ours, so the rest is as abi.h says.
+        let info = unsafe { &*info };
+        Ok(Image {
+            release: text(info.release),
+            version: text(info.version),
+            text: info.text_start as u64..info.text_end as u64,
+            _handle: handle,
+            path,
+            file,
+            exports,
+        })
+    }
+
+    /// The kernel's release, as `uname -r` has it.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The kernel's version, as `uname -v` has it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The file, as an absolute path without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the code lies in this process.
+    pub(crate) fn text(&self) -> Range<u64> {
+        self.text.clone()
+    }
+
+    /// The file as it was when it was loaded, even if the path leads to another one by now.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// # Safety
+/// `F` is a fn pointer type, `address` a function of that type.
+unsafe fn function<F>(address: NonNull<c_void>) -> F {
+    // SAFETY: pointers to functions and to data have one size here; the rest by contract.
+    unsafe { transmute_copy(&address) }
+}
+
+fn text(string: *const c_char) -> String {
+    // SAFETY: abi.h: NUL-terminated and constant.
+    unsafe { CStr::from_ptr(string) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// What dlopen(3) gave.
+#[derive(Debug)]
+struct Handle(NonNull<c_void>);
+
+// SAFETY: glibc's loader takes its handles from any thread.
+unsafe impl Send for Handle {}
+
+/// Two threads must not both find that no copy is loaded.
+static LOADER: Mutex<()> = Mutex::new(());
+
+impl Handle {
+    fn open(path: &Path) -> Result<Handle, Error> {
+        let not_an_image = |why| Error::NotAnImage {
+            path: path.to_owned(),
+            why,
+        };
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| not_an_image("its name has a NUL byte".into()))?;
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
+        let _loading = LOADER.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `name` is NUL-terminated; nothing is loaded.
+        let loaded = unsafe { libc::dlopen(name.as_ptr(), flags | libc::RTLD_NOLOAD) };
+        let Some(loaded) = NonNull::new(loaded) else {
+            // SAFETY: as above. The constructors of an image, if any, only touch the image.
+            let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+            return NonNull::new(handle)
+                .map(Handle)
+                .ok_or_else(|| not_an_image(dlerror()));
+        };
+        drop(Handle(loaded));
+        // SAFETY: as above; an image depends on no library, so no second libc comes with it.
+        let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, name.as_ptr(), flags) };
+        // The file could be loaded once: only the number of copies can be wrong.
+        NonNull::new(handle)
+            .map(Handle)
+            .ok_or_else(|| Error::TooManyImages {
+                path: path.to_owned(),
+                why: dlerror(),
+            })
+    }
+
+    fn symbol(&self, name: &CStr) -> Result<NonNull<c_void>, String> {
+        // SAFETY: the handle is open, the name NUL-terminated.
+        let address = unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) };
+        NonNull::new(address).ok_or_else(|| format!("it has no {}", name.to_string_lossy()))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: open, and closed once; whoever owns it uses nothing of it any more.
+        unsafe { libc::dlclose(self.0.as_ptr()) };
+    }
+}
+
+/// The loader's last words on this thread.
+fn dlerror() -> String {
+    // SAFETY: the string is this thread's until its next call of the loader.
+    let words = unsafe { libc::dlerror() };
+    match words.is_null() {
+        true => "the loader gives no reason".into(),
+        false => text(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_releases_and_plainer_names_come_first() {
+        let wanted = ["6.12.so", "6.12-mine.so", "6.9.so", "6.1.so"];
+        let wanted = wanted.map(|end| format!("libvink-linux-{end}"));
+        let names = wanted
+            .iter()
+            .rev()
+            .cloned()
+            .chain(["libvink.so".into(), "README".into()]);
+        assert_eq!(in_order(names), wanted);
+    }
+}

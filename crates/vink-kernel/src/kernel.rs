@@ -1,0 +1,713 @@
+//! One running instance of an image, and everything that can be asked of it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use libc::{EBUSY, EINVAL, ESRCH};
+use vink_abi::{
+    Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_MACHINE_CREATE,
+    VINK_CALL_MACHINE_DESTROY, VINK_CALL_TASK_CLONE, VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT,
+    VINK_CLONE_FILES, VINK_CLONE_THREAD, VINK_DEAD, VINK_NEVER, VINK_TASK_CONTROL,
+};
+
+use crate::arena::Arena;
+use crate::clock::{monotonic, sleep_until, Clock};
+use crate::fault::{self, Registration};
+use crate::fiber::{Body, Fiber};
+use crate::host::{self, Console, Host};
+use crate::image::Image;
+use crate::panic::{Frame, Panic};
+use crate::slot::{Remote, Slot, State};
+use crate::symbols::{describe, Address};
+use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
+use crate::Error;
+
+/// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
+const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
+
+/// How to boot.
+pub struct Config {
+    /// The kernel's memory, in bytes: 16 MiB at least, rounded up to 4 MiB. Costs nothing until it
+    /// is used. 64 MiB by default.
+    pub arena_bytes: u64,
+    /// Kernel parameters added to the image's own.
+    pub cmdline: String,
+    /// Of the kernel's random numbers; `None`: from getrandom(2).
+    pub seed: Option<[u8; 32]>,
+    /// Receives the kernel's log, whole lines, as it is printed. Runs on a stack of a few KiB, inside
+    /// the kernel: it must be quick and must not block. If it panics it is not called again.
+    pub console: Option<Console>,
+    /// Real by default.
+    pub clock: Clock,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            arena_bytes: 64 << 20,
+            cmdline: String::new(),
+            seed: None,
+            console: None,
+            clock: Clock::Real,
+        }
+    }
+}
+
+/// A running kernel. To have it mutably is to hold the token: only then the kernel runs, on the
+/// caller's thread. It may move between threads, except while it has fibers.
+///
+/// On drop the image is unloaded and the arena unmapped, whatever is still in progress. Fibers that
+/// have begun and not ended are leaked, with their stacks: nothing can unwind them.
+///
+/// After a panic every method that needs the kernel returns the same [`Error::Panic`].
+pub struct Kernel {
+    tasks: HashMap<TaskId, Slot>,
+    control: Remote,
+    machines: HashSet<MachineId>,
+    /// Fibers to be created by the next [`Kernel::run`].
+    launches: VecDeque<(TaskId, MachineId, Body)>,
+    /// How many fibers are alive or to be created, and the thread that they are bound to.
+    fibers: usize,
+    fiber_thread: u64,
+    last_task: u64,
+    clock: Clock,
+    panic: Option<Box<Panic>>,
+    // In the order of their end: no handler for an image that is unloaded, no image without arena.
+    _registration: Registration,
+    image: Image,
+    _arena: Arena,
+    host: HostBox,
+}
+
+// SAFETY: what isn't Send by itself: the calls' memory and the Host, which are used by the holder of
+// the Kernel only (the image has no thread), and fibers, which run, and whose closures are
+// dropped, on the thread that made them only: see `enter_image()` and `drop()`.
+unsafe impl Send for Kernel {}
+
+/// The Host at an address that the image knows; never borrowed mutably.
+struct HostBox(NonNull<Host>);
+
+impl std::ops::Deref for HostBox {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        // SAFETY: made by Box::leak, freed on drop.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for HostBox {
+    fn drop(&mut self) {
+        // SAFETY: made by Box::leak; the image that knew it is not run again.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+impl Kernel {
+    /// Boots the image. Takes some milliseconds of processor time; nothing waits.
+    ///
+    /// # Errors
+    /// [`Error::Arena`], [`Error::TooManyImages`], [`Error::Panic`]; [`Error::Errno`]: the image
+    /// refuses to boot, or the command line has a NUL byte.
+    pub fn boot(image: Image, config: Config) -> Result<Kernel, Error> {
+        let cmdline = CString::new(config.cmdline).map_err(|_| Error::Errno {
+            what: "boot: NUL byte in the command line",
+            errno: EINVAL,
+        })?;
+        let arena = Arena::new(config.arena_bytes)?;
+        let seed = match config.seed {
+            Some(seed) => seed,
+            None => random_seed()?,
+        };
+        let registration = fault::register(image.text(), image.exports.fault).ok_or_else(|| {
+            let why = "this process has 64 kernels".into();
+            Error::TooManyImages {
+                path: image.path().to_owned(),
+                why,
+            }
+        })?;
+        let host = new_host(config.console);
+        let boot = Boot {
+            abi_version: VINK_ABI_VERSION,
+            size: size_of::<Boot>() as u32,
+            ops: host::ops(config.clock),
+            host: host.0.as_ptr().cast(),
+            arena: arena.start(),
+            arena_size: arena.len(),
+            cmdline: cmdline.as_ptr(),
+            seed,
+            realtime: match config.clock {
+                Clock::Real => SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |since| since.as_nanos() as u64),
+                Clock::Virtual => VIRTUAL_EPOCH,
+            },
+        };
+        let mut kernel = Kernel {
+            tasks: HashMap::new(),
+            control: Remote::new(VINK_TASK_CONTROL),
+            machines: HashSet::new(),
+            launches: VecDeque::new(),
+            fibers: 0,
+            fiber_thread: 0,
+            last_task: TaskId::CONTROL.0,
+            clock: config.clock,
+            panic: None,
+            _registration: registration,
+            image,
+            _arena: arena,
+            host,
+        };
+        fault::prepare_thread();
+        // SAFETY: the image is freshly loaded and ours; ops, host and arena live as long as it.
+        let result = unsafe { (kernel.image.exports.boot)(&boot) };
+        match result {
+            0 => Ok(kernel),
+            _ => Err(kernel.error("boot", result)),
+        }
+    }
+
+    /// Makes a machine: a network and a UTS namespace of this name (1..=64 bytes).
+    ///
+    /// # Errors
+    /// [`Error::Errno`]: `EINVAL` (the name), `ENOMEM` (the arena is full).
+    pub fn machine(&mut self, name: &str) -> Result<MachineId, Error> {
+        let args = [name.as_ptr() as u64, name.len() as u64, 0, 0, 0, 0];
+        let id = self.control("make a machine", VINK_CALL_MACHINE_CREATE, args)?;
+        self.machines.insert(MachineId(id));
+        Ok(MachineId(id))
+    }
+
+    /// Gives up a machine; it ends with its last task and socket.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchMachine`].
+    pub fn destroy_machine(&mut self, m: MachineId) -> Result<(), Error> {
+        self.know(m)?;
+        self.control(
+            "destroy a machine",
+            VINK_CALL_MACHINE_DESTROY,
+            [m.0, 0, 0, 0, 0, 0],
+        )?;
+        self.machines.remove(&m);
+        Ok(())
+    }
+
+    /// Makes a remote task: a process of one thread without descriptors, whose system calls come
+    /// from [`Kernel::start`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchMachine`]; [`Error::Errno`]: `ENOMEM`, `EAGAIN`.
+    pub fn task(&mut self, m: MachineId) -> Result<TaskId, Error> {
+        self.know(m)?;
+        let id = self.new_id();
+        let params = TaskParams {
+            cookie: id.0,
+            entry: None,
+            arg: std::ptr::null_mut(),
+            stack_top: std::ptr::null_mut(),
+        };
+        let image_id = self.create_task(m, &params)?;
+        self.tasks.insert(id, Slot::Remote(Remote::new(image_id)));
+        Ok(id)
+    }
+
+    /// Makes a remote task as clone(2) by `parent` would have.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NoSuchTask`]; [`Error::Errno`]: as clone(2).
+    pub fn clone_task(&mut self, parent: TaskId, how: CloneKind) -> Result<TaskId, Error> {
+        let id = self.new_id();
+        let flags = match how {
+            CloneKind::Process => 0,
+            CloneKind::Thread => VINK_CLONE_THREAD,
+            CloneKind::SharedFiles => VINK_CLONE_FILES,
+        };
+        let call = Call {
+            nr: VINK_CALL_TASK_CLONE.into(),
+            args: [flags, id.0, 0, 0, 0, 0],
+            ..Call::default()
+        };
+        let result = self.finish(parent, &call, Kernel::step)?;
+        let image_id = u64::try_from(result).map_err(|_| errno("clone a task", result))?;
+        self.tasks.insert(id, Slot::Remote(Remote::new(image_id)));
+        Ok(id)
+    }
+
+    /// A fiber: the closure runs as a task of the machine, on its own guarded stack of 256 KiB,
+    /// which it shares with the kernel. It begins in the next [`Kernel::run`] or [`Kernel::call`],
+    /// in the order of creation, and what it returns is its exit status (101 if it panics).
+    ///
+    /// It must not block the thread, nor use this kernel other than by its [`Fiber`]. From now on
+    /// until all fibers are gone the kernel can only be used from this thread.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchMachine`], [`Error::WrongThread`]; [`Error::Errno`]: no memory for a stack.
+    /// What the image has to say against it comes from `run()`.
+    pub fn fiber(
+        &mut self,
+        m: MachineId,
+        f: impl FnOnce(&Fiber) -> i32 + 'static,
+    ) -> Result<TaskId, Error> {
+        self.know(m)?;
+        self.ready_to_enter()?;
+        let body = Body::new(self.image.exports.fiber_call, Box::new(f))?;
+        let id = self.new_id();
+        self.launches.push_back((id, m, body));
+        self.fiber_thread = this_thread();
+        self.fibers += 1;
+        Ok(id)
+    }
+
+    /// Ends a remote task, or its thread group, with a status as of wait(2). A call in progress is
+    /// cancelled, an outcome not taken is lost. [`Event::Gone`] follows for each task.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTask`]; [`Error::Busy`]: it is a fiber, which ends by returning, or its call
+    /// can't be cancelled.
+    pub fn exit_task(&mut self, t: TaskId, status: i32, group: bool) -> Result<(), Error> {
+        if self.remote(t)?.state() == State::Running {
+            self.host.awaited.set(Some(t));
+            let ended = self.end_call(t);
+            self.host.awaited.set(None);
+            ended?;
+        }
+        let call = Call {
+            nr: VINK_CALL_TASK_EXIT.into(),
+            args: [status as u64, group.into(), 0, 0, 0, 0],
+            ..Call::default()
+        };
+        // The end of the call may have been the end of the task (it was killed).
+        let remote = self.remote(t)?;
+        remote.take();
+        remote.exiting = true;
+        self.submit(t, &call)
+    }
+
+    /// Starts a system call; [`Kernel::run`] executes it, [`Event::Done`] and [`Kernel::poll`] tell
+    /// its end. Its pointers must stay valid until then, as with syscall(2).
+    ///
+    /// # Errors
+    /// [`Error::Busy`]: a call is in progress, or its outcome was not taken, or the task is a fiber;
+    /// [`Error::NoSuchTask`]; [`Error::Errno`] `EINVAL`: a call that makes or ends tasks, which have
+    /// methods of their own.
+    pub fn start(&mut self, t: TaskId, call: Call) -> Result<(), Error> {
+        if [
+            VINK_CALL_TASK_CREATE,
+            VINK_CALL_TASK_CLONE,
+            VINK_CALL_TASK_EXIT,
+        ]
+        .iter()
+        .any(|nr| i64::from(*nr) == call.nr)
+        {
+            return Err(Error::Errno {
+                what: "use task(), clone_task(), exit_task()",
+                errno: EINVAL,
+            });
+        }
+        self.begin(t, &call)
+    }
+
+    /// Takes the outcome of a finished call. `None`: there is none (yet).
+    pub fn poll(&mut self, t: TaskId) -> Option<Outcome> {
+        match self.tasks.get_mut(&t)? {
+            Slot::Remote(remote) => remote.take(),
+            Slot::Fiber(_) => None,
+        }
+    }
+
+    /// Interrupts a call as a signal would: one that waits ends with `-EINTR`, which a later
+    /// [`Kernel::run`] tells.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTask`], [`Error::Busy`] (a fiber); [`Error::Errno`] `ENOENT`: no call is in
+    /// progress.
+    pub fn cancel(&mut self, t: TaskId) -> Result<(), Error> {
+        let task = self.remote(t)?.image_id;
+        self.ready_to_enter()?;
+        // SAFETY: the image has booted and we hold the token.
+        let result = unsafe { (self.image.exports.call_cancel)(task) };
+        self.check("cancel: no call in progress", result)
+    }
+
+    /// Runs the kernel until it has nothing to do. Returns the time of its next timer on
+    /// [`Kernel::now`]'s clock in ns (`None`: none is armed): run it again then, or when a call was
+    /// started or cancelled.
+    ///
+    /// A virtual clock jumps to the next timer, once at most, if otherwise this run would tell
+    /// nothing although a call or a fiber waits.
+    ///
+    /// # Errors
+    /// [`Error::Panic`], [`Error::WrongThread`]; [`Error::Errno`]: a fiber couldn't be created (its
+    /// [`Event::Gone`] is queued).
+    pub fn run(&mut self) -> Result<Option<u64>, Error> {
+        while let Some((id, machine, body)) = self.launches.pop_front() {
+            self.launch(id, machine, body)?;
+        }
+        let deadline = self.step()?;
+        match deadline {
+            Some(time)
+                if self.clock == Clock::Virtual
+                    && self.host.events.borrow().is_empty()
+                    && self.somebody_waits() =>
+            {
+                self.wait(time);
+                self.step()
+            }
+            _ => Ok(deadline),
+        }
+    }
+
+    /// Lets time pass until `deadline` (ns on [`Kernel::now`]'s clock): the real clock sleeps, a
+    /// virtual one jumps.
+    pub fn wait(&mut self, deadline: u64) {
+        match self.clock {
+            Clock::Real => sleep_until(deadline),
+            Clock::Virtual => self.host.now.set(self.host.now.get().max(deadline)),
+        }
+    }
+
+    /// The oldest thing that happened and was not told yet.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.host.events.borrow_mut().pop_front()
+    }
+
+    /// The kernel's clock in ns: `CLOCK_MONOTONIC` of the host, or the virtual one.
+    pub fn now(&self) -> u64 {
+        match self.clock {
+            Clock::Real => monotonic(),
+            Clock::Virtual => self.host.now.get(),
+        }
+    }
+
+    /// A call that ends by itself: starts it, runs the kernel, waits for timers. Returns the raw
+    /// result, `-errno` on failure; pointers are this process's own. Events of other tasks are
+    /// queued meanwhile.
+    ///
+    /// # Errors
+    /// As [`Kernel::start`] and [`Kernel::run`]; [`Error::Stuck`]: it would wait for ever.
+    pub fn call(&mut self, t: TaskId, nr: i64, args: [u64; 6]) -> Result<i64, Error> {
+        self.finish(
+            t,
+            &Call {
+                nr,
+                args,
+                ..Call::default()
+            },
+            Kernel::run,
+        )
+    }
+
+    /// The kernel's own numbers, for leak checks and dashboards.
+    ///
+    /// # Errors
+    /// [`Error::Panic`], [`Error::WrongThread`].
+    pub fn counters(&mut self) -> Result<Counters, Error> {
+        self.ready_to_enter()?;
+        let mut counters = Counters::default();
+        // SAFETY: the image has booted and we hold the token.
+        let result = unsafe { (self.image.exports.counters)(&mut counters) };
+        self.check("read the counters", result)?;
+        Ok(counters)
+    }
+
+    /// The kernel's log so far; of a long one the newest 256 KiB at least.
+    pub fn log(&self) -> &str {
+        // SAFETY: only the console op changes it, while a method that borrows the Kernel mutably is
+        // inside the image.
+        unsafe { &*self.host.log.as_ptr() }
+    }
+
+    /// What is known of a code address. Reads the image's symbols and line
+    /// numbers from its file, each time.
+    pub fn symbolise(&self, addr: u64) -> Frame {
+        let mut frames = describe(&self.image, std::iter::once(Address::At(addr)));
+        frames.pop().expect("one address, one frame")
+    }
+
+    /// The image that this kernel runs.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Starts a call and runs the kernel with `run` until it is done.
+    fn finish(
+        &mut self,
+        t: TaskId,
+        call: &Call,
+        run: fn(&mut Kernel) -> Result<Option<u64>, Error>,
+    ) -> Result<i64, Error> {
+        self.begin(t, call)?;
+        self.host.awaited.set(Some(t));
+        let result = self.await_call(t, run);
+        self.host.awaited.set(None);
+        result
+    }
+
+    fn await_call(
+        &mut self,
+        t: TaskId,
+        run: fn(&mut Kernel) -> Result<Option<u64>, Error>,
+    ) -> Result<i64, Error> {
+        loop {
+            let deadline = run(self)?;
+            if let Some(outcome) = self.remote(t)?.take() {
+                return Ok(outcome.result);
+            }
+            match deadline {
+                Some(time) => self.wait(time),
+                None => {
+                    self.end_call(t)?;
+                    self.remote(t)?.take();
+                    return Err(Error::Stuck);
+                }
+            }
+        }
+    }
+
+    /// Cancels the task's call and runs until it is done or the task is gone.
+    fn end_call(&mut self, t: TaskId) -> Result<(), Error> {
+        self.cancel(t)?;
+        loop {
+            let deadline = self.step()?;
+            match self.tasks.get(&t) {
+                Some(Slot::Remote(remote)) if remote.state() == State::Running => {}
+                _ => return Ok(()),
+            }
+            // It may wait uninterruptibly, but only for a time.
+            self.wait(deadline.ok_or(Error::Busy)?);
+        }
+    }
+
+    /// Makes a call on a task that has none.
+    fn begin(&mut self, t: TaskId, call: &Call) -> Result<(), Error> {
+        if self.remote(t)?.state() != State::Idle {
+            return Err(Error::Busy);
+        }
+        self.submit(t, call)
+    }
+
+    /// Hands a call to the image.
+    fn submit(&mut self, t: TaskId, call: &Call) -> Result<(), Error> {
+        self.ready_to_enter()?;
+        let remote = match t {
+            TaskId::CONTROL => &mut self.control,
+            _ => match self.tasks.get_mut(&t) {
+                Some(Slot::Remote(remote)) => remote,
+                Some(Slot::Fiber(_)) => return Err(Error::Busy),
+                None => return Err(Error::NoSuchTask),
+            },
+        };
+        let task = remote.image_id;
+        let call = remote.prepare(t, call);
+        // SAFETY: the call stays where it is until it is done or its task is gone.
+        let result = unsafe { (self.image.exports.call_start)(task, call) };
+        match -result {
+            ESRCH => Err(Error::NoSuchTask),
+            EBUSY => Err(Error::Busy),
+            _ => self.check("start a call", result),
+        }
+    }
+
+    /// A call of the control task.
+    fn control(&mut self, what: &'static str, nr: u32, args: [u64; 6]) -> Result<u64, Error> {
+        self.submit(
+            TaskId::CONTROL,
+            &Call {
+                nr: nr.into(),
+                args,
+                ..Call::default()
+            },
+        )?;
+        loop {
+            let deadline = self.step()?;
+            if let Some(outcome) = self.control.take() {
+                return u64::try_from(outcome.result).map_err(|_| errno(what, outcome.result));
+            }
+            self.wait(deadline.ok_or(Error::Stuck)?);
+        }
+    }
+
+    fn create_task(&mut self, m: MachineId, params: &TaskParams) -> Result<u64, Error> {
+        let args = [m.0, (&raw const *params) as u64, 0, 0, 0, 0];
+        self.control("make a task", VINK_CALL_TASK_CREATE, args)
+    }
+
+    /// Creates a fiber's task in the image.
+    fn launch(&mut self, id: TaskId, machine: MachineId, body: Body) -> Result<(), Error> {
+        let params = body.params(id.0);
+        // It may run, and even end, before its creation is told.
+        self.tasks.insert(id, Slot::Fiber(body));
+        let made = self.create_task(machine, &params);
+        if let Err(Error::Errno { .. }) = made {
+            if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
+                // SAFETY: the image refused to make it.
+                unsafe { body.free() };
+                self.fibers -= 1;
+                // As a shell says of a program that it couldn't execute.
+                let status = 126 << 8;
+                self.host
+                    .events
+                    .borrow_mut()
+                    .push_back(Event::Gone { task: id, status });
+            }
+        }
+        made.map(|_| ())
+    }
+
+    /// One vink_run().
+    fn step(&mut self) -> Result<Option<u64>, Error> {
+        self.ready_to_enter()?;
+        let mut deadline = VINK_NEVER;
+        // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on the
+        // stack, since it would need the Kernel that we have mutably.
+        let result = unsafe { (self.image.exports.run)(&mut deadline) };
+        self.forget_the_gone();
+        self.check("run", result)?;
+        Ok((deadline != VINK_NEVER).then_some(deadline))
+    }
+
+    fn forget_the_gone(&mut self) {
+        for id in self.host.gone.take() {
+            if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
+                // SAFETY: the task is gone, and the image has left its stack.
+                unsafe { body.free() };
+                self.fibers -= 1;
+            }
+        }
+    }
+
+    fn somebody_waits(&self) -> bool {
+        self.tasks.values().any(|slot| match slot {
+            Slot::Remote(remote) => remote.state() == State::Running,
+            Slot::Fiber(_) => true,
+        })
+    }
+
+    /// To be asked before every call into the image.
+    fn ready_to_enter(&self) -> Result<(), Error> {
+        if let Some(panic) = &self.panic {
+            return Err(Error::Panic(panic.clone()));
+        }
+        if self.fibers > 0 && self.fiber_thread != this_thread() {
+            return Err(Error::WrongThread);
+        }
+        fault::prepare_thread();
+        Ok(())
+    }
+
+    fn check(&mut self, what: &'static str, result: i32) -> Result<(), Error> {
+        match result {
+            0 => Ok(()),
+            _ => Err(self.error(what, result)),
+        }
+    }
+
+    /// What the image's refusal means.
+    fn error(&mut self, what: &'static str, result: i32) -> Error {
+        if result != VINK_DEAD {
+            return Error::Errno {
+                what,
+                errno: -result,
+            };
+        }
+        let panic = self.last_words();
+        Error::Panic(self.panic.insert(Box::new(panic)).clone())
+    }
+
+    fn last_words(&self) -> Panic {
+        let words = self.host.panic.take();
+        let (message, trace) = words.map_or_else(
+            || ("the kernel is dead and has not said why".into(), Vec::new()),
+            |words| (words.message, words.trace),
+        );
+        let addresses = trace.iter().enumerate().map(|(depth, addr)| match depth {
+            0 => Address::At(*addr),
+            _ => Address::ReturnTo(*addr),
+        });
+        let backtrace = describe(&self.image, addresses);
+        Panic {
+            message,
+            log: self.log().to_owned(),
+            backtrace,
+        }
+    }
+
+    fn remote(&mut self, t: TaskId) -> Result<&mut Remote, Error> {
+        match self.tasks.get_mut(&t) {
+            Some(Slot::Remote(remote)) if !remote.exiting => Ok(remote),
+            Some(Slot::Remote(_)) => Err(Error::NoSuchTask),
+            Some(Slot::Fiber(_)) => Err(Error::Busy),
+            None if self.launches.iter().any(|(id, ..)| *id == t) => Err(Error::Busy),
+            None => Err(Error::NoSuchTask),
+        }
+    }
+
+    fn know(&self, m: MachineId) -> Result<(), Error> {
+        match self.machines.contains(&m) {
+            true => Ok(()),
+            false => Err(Error::NoSuchMachine),
+        }
+    }
+
+    fn new_id(&mut self) -> TaskId {
+        self.last_task += 1;
+        TaskId(self.last_task)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if self.fiber_thread != this_thread() {
+            // The closures may be bound to their thread: leaked.
+            return;
+        }
+        for (_, _, body) in self.launches.drain(..) {
+            // SAFETY: never given to the image.
+            unsafe { body.free() };
+        }
+    }
+}
+
+fn new_host(console: Option<Console>) -> HostBox {
+    let host = Host {
+        console: console.into(),
+        ..Host::default()
+    };
+    HostBox(NonNull::from(Box::leak(Box::new(host))))
+}
+
+fn errno(what: &'static str, result: i64) -> Error {
+    Error::Errno {
+        what,
+        errno: -result as i32,
+    }
+}
+
+/// From getrandom(2).
+fn random_seed() -> Result<[u8; 32], Error> {
+    let mut seed = [0; 32];
+    // SAFETY: the buffer's own size; so few bytes come whole.
+    let got = unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
+    match usize::try_from(got) {
+        Ok(n) if n == seed.len() => Ok(seed),
+        _ => Err(Error::Errno {
+            what: "get a seed from getrandom()",
+            errno: std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(EINVAL),
+        }),
+    }
+}
+
+/// A number that no other thread of the process ever has; cheaper than `std::thread::current()`.
+fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: u64 = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+    NUMBER.with(|number| *number)
+}

@@ -1,0 +1,91 @@
+//! The host's side of one task: its call's memory, or the fiber that it is.
+
+use std::cell::UnsafeCell;
+
+use vink_abi::{VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_POLL};
+
+use crate::fiber::Body;
+use crate::task::{Call, Outcome, TaskId};
+
+/// A task that is not gone yet.
+pub(crate) enum Slot {
+    /// System calls come from outside.
+    Remote(Remote),
+    /// The host function that it is.
+    Fiber(Body),
+}
+
+/// A remote task.
+pub(crate) struct Remote {
+    /// The image's number for it.
+    pub image_id: u64,
+    /// At a stable address: the image uses it while it is running.
+    call: Box<UnsafeCell<vink_abi::Call>>,
+    /// It was told to exit and takes no more calls.
+    pub exiting: bool,
+}
+
+/// Where a remote task's call stands.
+#[derive(PartialEq, Eq)]
+pub(crate) enum State {
+    Idle,
+    Running,
+    Done,
+}
+
+impl Remote {
+    pub fn new(image_id: u64) -> Remote {
+        Remote {
+            image_id,
+            call: Box::default(),
+            exiting: false,
+        }
+    }
+
+    pub fn state(&self) -> State {
+        // SAFETY: the image changes it only while a Kernel method is inside the image.
+        match unsafe { (*self.call.get()).state } {
+            VINK_CALL_RUNNING => State::Running,
+            VINK_CALL_DONE => State::Done,
+            _ => State::Idle,
+        }
+    }
+
+    /// Writes a call that is not running; the pointer is for vink_call_start().
+    pub fn prepare(&mut self, task: TaskId, call: &Call) -> *mut vink_abi::Call {
+        assert!(
+            self.state() != State::Running,
+            "the call belongs to the image"
+        );
+        *self.call.get_mut() = vink_abi::Call {
+            // A number outside 32 bits is no system call, nor are its low bits, then.
+            nr: u32::try_from(call.nr).unwrap_or(u32::MAX),
+            flags: if call.poll_fd.is_some() {
+                VINK_FLAG_POLL
+            } else {
+                0
+            },
+            args: call.args,
+            space: call.space,
+            cookie: task.0,
+            poll_fd: call.poll_fd.unwrap_or(-1),
+            ..Default::default()
+        };
+        self.call.get()
+    }
+
+    /// Takes the outcome if the call is done.
+    pub fn take(&mut self) -> Option<Outcome> {
+        if self.state() != State::Done {
+            return None;
+        }
+        let call = self.call.get_mut();
+        call.state = VINK_CALL_IDLE;
+        Some(Outcome {
+            result: call.result,
+            signals: call.signals,
+            restart: call.flags & vink_abi::VINK_FLAG_RESTART != 0,
+            events: (call.flags & VINK_FLAG_POLL != 0).then_some(call.events),
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! The administrator of one machine: links, addresses, routes and sysctls, by netlink and /proc/sys.
+
+use std::net::IpAddr;
+
+use vink_abi::VINK_CALL_MACHINE_FD;
+use vink_kernel::{Kernel, MachineId, TaskId};
+
+use crate::message::{acknowledged, ifinfomsg, Message};
+use crate::Error;
+
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+const NETLINK_CAP_ACK: i32 = 10;
+const NETLINK_EXT_ACK: i32 = 11;
+
+/// A task of a machine with a route netlink socket. It does what `ip` does, from inside the worker,
+/// so that a box can be set up without running a program. The task lives until [`Admin::close`], or
+/// as long as the kernel.
+///
+/// Every error is [`Error::Refused`] with the kernel's errno, or [`Error::Kernel`].
+#[derive(Clone, Copy, Debug)]
+pub struct Admin {
+    task: TaskId,
+    socket: u64,
+}
+
+impl Admin {
+    /// Makes the task and its socket.
+    pub fn new(kernel: &mut Kernel, machine: MachineId) -> Result<Admin, Error> {
+        let mut admin = Admin {
+            task: kernel.task(machine)?,
+            socket: 0,
+        };
+        let args = [
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            libc::NETLINK_ROUTE,
+        ];
+        let [family, kind, protocol] = args.map(|a| a as u64);
+        let what = || "opening a route netlink socket".to_owned();
+        admin.socket = admin.sys(
+            kernel,
+            libc::SYS_socket,
+            [family, kind, protocol, 0, 0, 0],
+            what,
+        )?;
+        for option in [NETLINK_CAP_ACK, NETLINK_EXT_ACK] {
+            let on = 1i32;
+            let args = [
+                admin.socket,
+                libc::SOL_NETLINK as u64,
+                option as u64,
+                (&raw const on) as u64,
+                size_of_val(&on) as u64,
+                0,
+            ];
+            admin.sys(kernel, libc::SYS_setsockopt, args, || {
+                "setting up a route netlink socket".to_owned()
+            })?;
+        }
+        Ok(admin)
+    }
+
+    /// Joins this machine's new interface `name` with a new interface `peer_name` of `peer`: a pair of
+    /// veth(4) interfaces, both still down. Names have 15 bytes at most.
+    pub fn veth(
+        &self,
+        kernel: &mut Kernel,
+        name: &str,
+        peer: MachineId,
+        peer_name: &str,
+    ) -> Result<(), Error> {
+        let what = || format!("a wire from {name} to {peer_name}");
+        let namespace = self.sys(
+            kernel,
+            i64::from(VINK_CALL_MACHINE_FD),
+            [peer.get(), 0, 0, 0, 0, 0],
+            what,
+        )?;
+        let none = ifinfomsg(0, 0, 0);
+        let message = Message::new(
+            libc::RTM_NEWLINK,
+            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+            &none,
+        )
+        .text(libc::IFLA_IFNAME, name)
+        .nest(libc::IFLA_LINKINFO, |m| {
+            m.attr(IFLA_INFO_KIND, b"veth").nest(IFLA_INFO_DATA, |m| {
+                m.nest(VETH_INFO_PEER, |m| {
+                    m.raw(&none)
+                        .text(libc::IFLA_IFNAME, peer_name)
+                        .attr(libc::IFLA_NET_NS_FD, &(namespace as u32).to_ne_bytes())
+                })
+            })
+        });
+        let made = self.request(kernel, message, what);
+        self.sys(kernel, libc::SYS_close, [namespace, 0, 0, 0, 0, 0], what)?;
+        made
+    }
+
+    /// Sets an interface up, as `ip link set dev NAME up`.
+    pub fn up(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        let message = Message::new(
+            libc::RTM_NEWLINK,
+            0,
+            &ifinfomsg(0, libc::IFF_UP, libc::IFF_UP),
+        )
+        .text(libc::IFLA_IFNAME, name);
+        self.request(kernel, message, || format!("setting {name} up"))
+    }
+
+    /// Adds an address with a prefix of `prefix` bits, as `ip address add ADDRESS/PREFIX dev NAME nodad`:
+    /// an IPv6 address can be used at once.
+    pub fn address(
+        &self,
+        kernel: &mut Kernel,
+        name: &str,
+        address: IpAddr,
+        prefix: u8,
+    ) -> Result<(), Error> {
+        let what = || format!("adding {address}/{prefix} to {name}");
+        let index = self.index(kernel, name)?;
+        let (family, bytes) = family_and_bytes(address);
+        let flags = if address.is_ipv6() {
+            libc::IFA_F_NODAD as u8
+        } else {
+            0
+        };
+        let mut body = [family, prefix, flags, libc::RT_SCOPE_UNIVERSE, 0, 0, 0, 0];
+        body[4..].copy_from_slice(&index.to_ne_bytes());
+        let message = Message::new(
+            libc::RTM_NEWADDR,
+            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+            &body,
+        )
+        .attr(libc::IFA_LOCAL, &bytes)
+        .attr(libc::IFA_ADDRESS, &bytes);
+        self.request(kernel, message, what)
+    }
+
+    /// Adds a route to `to`/`prefix` (0 bits: the default route) through the gateway `via`, as
+    /// `ip route add TO/PREFIX via VIA`. The gateway must be reachable on an interface that is up.
+    pub fn route(
+        &self,
+        kernel: &mut Kernel,
+        to: IpAddr,
+        prefix: u8,
+        via: IpAddr,
+    ) -> Result<(), Error> {
+        let (family, to_bytes) = family_and_bytes(to);
+        let (_, via_bytes) = family_and_bytes(via);
+        let body = [
+            family,
+            prefix,
+            0,
+            0,
+            libc::RT_TABLE_MAIN,
+            libc::RTPROT_STATIC,
+            libc::RT_SCOPE_UNIVERSE,
+            libc::RTN_UNICAST,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let mut message = Message::new(
+            libc::RTM_NEWROUTE,
+            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+            &body,
+        );
+        if prefix > 0 {
+            message = message.attr(libc::RTA_DST, &to_bytes);
+        }
+        let message = message.attr(libc::RTA_GATEWAY, &via_bytes);
+        self.request(kernel, message, || {
+            format!("adding a route to {to}/{prefix} via {via}")
+        })
+    }
+
+    /// Writes a sysctl of the machine; `name` is its path below /proc/sys, such as `net/ipv4/ip_forward`.
+    pub fn sysctl(&self, kernel: &mut Kernel, name: &str, value: &str) -> Result<(), Error> {
+        let what = || format!("writing {value:?} to /proc/sys/{name}");
+        let path = format!("/proc/sys/{name}\0");
+        let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as u64;
+        let args = [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0, 0, 0];
+        let file = self.sys(kernel, libc::SYS_openat, args, what)?;
+        let args = [file, value.as_ptr() as u64, value.len() as u64, 0, 0, 0];
+        let written = self.sys(kernel, libc::SYS_write, args, what);
+        self.sys(kernel, libc::SYS_close, [file, 0, 0, 0, 0, 0], what)?;
+        written.map(drop)
+    }
+
+    /// Ends the task. Interfaces, addresses and routes stay.
+    pub fn close(self, kernel: &mut Kernel) -> Result<(), Error> {
+        Ok(kernel.exit_task(self.task, 0, true)?)
+    }
+
+    /// The interface's index, as if_nametoindex(3).
+    fn index(&self, kernel: &mut Kernel, name: &str) -> Result<u32, Error> {
+        /// The start of `struct ifreq` as `SIOCGIFINDEX` fills it, and its full size (netdevice(7)).
+        #[repr(C)]
+        struct Request {
+            name: [u8; libc::IFNAMSIZ],
+            index: u32,
+            rest: [u32; 5],
+        }
+        let mut request = Request {
+            name: [0; libc::IFNAMSIZ],
+            index: 0,
+            rest: [0; 5],
+        };
+        let n = name.len().min(libc::IFNAMSIZ - 1);
+        request.name[..n].copy_from_slice(&name.as_bytes()[..n]);
+        let args = [
+            self.socket,
+            libc::SIOCGIFINDEX,
+            (&raw mut request) as u64,
+            0,
+            0,
+            0,
+        ];
+        self.sys(kernel, libc::SYS_ioctl, args, || {
+            format!("looking for the interface {name}")
+        })?;
+        Ok(request.index)
+    }
+
+    /// Sends a request and reads its acknowledgement. The kernel works on it within sendto(2), so the
+    /// answer is there when that returns.
+    fn request(
+        &self,
+        kernel: &mut Kernel,
+        message: Message,
+        what: impl Fn() -> String,
+    ) -> Result<(), Error> {
+        let bytes = message.finish();
+        let args = [
+            self.socket,
+            bytes.as_ptr() as u64,
+            bytes.len() as u64,
+            0,
+            0,
+            0,
+        ];
+        self.sys(kernel, libc::SYS_sendto, args, &what)?;
+        let mut reply = [0u8; 1024];
+        let flags = libc::MSG_DONTWAIT as u64;
+        let args = [
+            self.socket,
+            reply.as_mut_ptr() as u64,
+            reply.len() as u64,
+            flags,
+            0,
+            0,
+        ];
+        let len = self.sys(kernel, libc::SYS_recvfrom, args, &what)? as usize;
+        acknowledged(&reply[..len]).map_err(|(errno, why)| Error::Refused {
+            what: what(),
+            errno,
+            why,
+        })
+    }
+
+    /// One system call of the task on this process's memory. Every pointer in `args` must be valid.
+    fn sys(
+        &self,
+        kernel: &mut Kernel,
+        nr: i64,
+        args: [u64; 6],
+        what: impl Fn() -> String,
+    ) -> Result<u64, Error> {
+        let result = kernel.call(self.task, nr, args)?;
+        u64::try_from(result).map_err(|_| Error::Refused {
+            what: what(),
+            errno: -result as i32,
+            why: String::new(),
+        })
+    }
+}
+
+/// The `AF_*` and the bytes of an address, in network order.
+fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),
+        IpAddr::V6(a) => (libc::AF_INET6 as u8, a.octets().to_vec()),
+    }
+}

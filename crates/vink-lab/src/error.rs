@@ -1,0 +1,33 @@
+//! What can go wrong while a box is set up.
+
+/// An error of this crate. Each says what was tried and what the kernel answered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel could not be driven.
+    #[error(transparent)]
+    Kernel(#[from] vink_kernel::Error),
+    /// The kernel refused a request.
+    #[error("{what}: {}{}", std::io::Error::from_raw_os_error(*.errno), because(.why))]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// A positive errno(3) value.
+        errno: i32,
+        /// The kernel's own explanation, if it gave one (`NLMSGERR_ATTR_MSG`), or nothing.
+        why: String,
+    },
+    /// Not an address as [`Network`](crate::Network) reads it.
+    #[error("{text:?} is not an address such as 10.0.0.1/24 or fd00::1/64")]
+    Address {
+        /// What was given.
+        text: String,
+    },
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() {
+        String::new()
+    } else {
+        format!(" ({why})")
+    }
+}

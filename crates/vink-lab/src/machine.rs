@@ -1,0 +1,64 @@
+//! Machines that are ready for use, and the wires between them.
+
+use vink_kernel::{Kernel, MachineId};
+
+use crate::{Admin, Error, Network};
+
+/// A machine of a kernel whose loopback interface is up, with its administrator.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel's number for it.
+    pub id: MachineId,
+    /// Its host name.
+    pub name: String,
+    /// Changes its interfaces, routes and sysctls.
+    pub admin: Admin,
+}
+
+impl Machine {
+    /// Makes a machine and sets its loopback interface up. The name has 1 to 64 bytes.
+    pub fn new(kernel: &mut Kernel, name: &str) -> Result<Machine, Error> {
+        let id = kernel.machine(name)?;
+        let admin = Admin::new(kernel, id)?;
+        admin.up(kernel, "lo")?;
+        Ok(Machine {
+            id,
+            name: name.to_owned(),
+            admin,
+        })
+    }
+
+    /// Lets it forward packets between its interfaces, IPv4 and IPv6: a router.
+    pub fn forward(&self, kernel: &mut Kernel) -> Result<(), Error> {
+        self.admin.sysctl(kernel, "net/ipv4/ip_forward", "1")?;
+        self.admin
+            .sysctl(kernel, "net/ipv6/conf/all/forwarding", "1")
+    }
+}
+
+/// One end of a wire: a new interface of a machine, and its addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// Whose interface.
+    pub machine: &'a Machine,
+    /// The interface's name, of at most 15 bytes.
+    pub interface: &'a str,
+    /// Any number of either family.
+    pub addresses: &'a [Network],
+}
+
+/// Joins two machines of one kernel by a wire whose both ends are up.
+pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<(), Error> {
+    a.machine
+        .admin
+        .veth(kernel, a.interface, b.machine.id, b.interface)?;
+    for end in [a, b] {
+        for network in end.addresses {
+            end.machine
+                .admin
+                .address(kernel, end.interface, network.address, network.prefix)?;
+        }
+        end.machine.admin.up(kernel, end.interface)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Which system calls are trapped, and what kind of treatment each needs.
+
+/// What the worker has to do with a system call. The filter lets everything pass that is [`Kind::Other`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Works on the descriptor in its first argument and on nothing else: run as it is.
+    Io,
+    /// socket(2).
+    Socket,
+    /// accept(2) and accept4(2).
+    Accept,
+    /// close(2).
+    Close,
+    /// close_range(2).
+    CloseRange,
+    /// dup(2).
+    Dup,
+    /// dup2(2).
+    Dup2,
+    /// dup3(2).
+    Dup3,
+    /// fcntl(2).
+    Fcntl,
+    /// poll(2) and ppoll(2).
+    Poll,
+    /// select(2) and pselect6(2).
+    Select,
+    /// epoll_ctl(2).
+    EpollCtl,
+    /// sendfile(2).
+    Sendfile,
+    /// splice(2).
+    Splice,
+    /// fork(2) and vfork(2).
+    Fork,
+    /// clone(2): flags in the first argument.
+    Clone,
+    /// clone3(2): flags behind the first argument.
+    Clone3,
+    /// execve(2) and execveat(2).
+    Exec,
+    /// exit(2): of one thread.
+    Exit,
+    /// exit_group(2).
+    ExitGroup,
+    /// io_uring_setup(2): refused in the filter, since a ring's requests are not system calls.
+    Uring,
+    /// Not trapped.
+    Other,
+}
+
+/// Above every system call number that this crate knows.
+pub(crate) const NR_END: usize = 512;
+
+/// The kind of an x86-64 system call.
+pub(crate) const fn kind(nr: i64) -> Kind {
+    match nr {
+        libc::SYS_read
+        | libc::SYS_write
+        | libc::SYS_readv
+        | libc::SYS_writev
+        | libc::SYS_preadv2
+        | libc::SYS_pwritev2
+        | libc::SYS_ioctl
+        | libc::SYS_connect
+        | libc::SYS_bind
+        | libc::SYS_listen
+        | libc::SYS_shutdown
+        | libc::SYS_getsockname
+        | libc::SYS_getpeername
+        | libc::SYS_getsockopt
+        | libc::SYS_setsockopt
+        | libc::SYS_sendto
+        | libc::SYS_recvfrom
+        | libc::SYS_sendmsg
+        | libc::SYS_recvmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_recvmmsg => Kind::Io,
+        libc::SYS_socket => Kind::Socket,
+        libc::SYS_accept | libc::SYS_accept4 => Kind::Accept,
+        libc::SYS_close => Kind::Close,
+        libc::SYS_close_range => Kind::CloseRange,
+        libc::SYS_dup => Kind::Dup,
+        libc::SYS_dup2 => Kind::Dup2,
+        libc::SYS_dup3 => Kind::Dup3,
+        libc::SYS_fcntl => Kind::Fcntl,
+        libc::SYS_poll | libc::SYS_ppoll => Kind::Poll,
+        libc::SYS_select | libc::SYS_pselect6 => Kind::Select,
+        libc::SYS_epoll_ctl => Kind::EpollCtl,
+        libc::SYS_sendfile => Kind::Sendfile,
+        libc::SYS_splice => Kind::Splice,
+        libc::SYS_fork | libc::SYS_vfork => Kind::Fork,
+        libc::SYS_clone => Kind::Clone,
+        libc::SYS_clone3 => Kind::Clone3,
+        libc::SYS_execve | libc::SYS_execveat => Kind::Exec,
+        libc::SYS_exit => Kind::Exit,
+        libc::SYS_exit_group => Kind::ExitGroup,
+        libc::SYS_io_uring_setup => Kind::Uring,
+        _ => Kind::Other,
+    }
+}
+
+/// fcntl(2) commands that concern the descriptor and not the file: the host's business.
+pub(crate) const NATIVE_FCNTLS: [u32; 2] = [libc::F_GETFD as u32, libc::F_SETFD as u32];
+
+/// Of the terminal requests (0x54xx) those that sockets know too: SIOCOUTQ, FIONREAD, FIONBIO,
+/// FIOASYNC. The others are the host's business; a placeholder refuses them as any socket does.
+pub(crate) const SOCKET_TTY_IOCTLS: [u32; 4] = [
+    libc::TIOCOUTQ as u32,
+    libc::FIONREAD as u32,
+    libc::FIONBIO as u32,
+    libc::FIOASYNC as u32,
+];

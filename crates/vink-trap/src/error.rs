@@ -1,0 +1,59 @@
+//! Everything that can go wrong between a worker and its programs.
+
+/// An error of this crate. Each says what was tried, what was found and what can be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel in the image failed; after a panic nothing works any more.
+    #[error(transparent)]
+    Kernel(#[from] vink_kernel::Error),
+    /// The host refused something that the interposer needs.
+    #[error("{what}: {}; `vink doctor` tells what is missing on this host", reason(*.errno))]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// A positive errno(3) value.
+        errno: i32,
+    },
+    /// The program's file could not be executed.
+    #[error("cannot run '{program}': {}", reason(*.errno))]
+    CannotRun {
+        /// As it was named.
+        program: String,
+        /// A positive errno(3) value; `ENOENT` if there is no such file.
+        errno: i32,
+    },
+    /// The program was never started, or its status has been taken.
+    #[error("there is no such program (any more)")]
+    NoSuchProgram,
+}
+
+impl Error {
+    /// The exit status that a shell gives for this: 127 not found, 126 not executable, 125 else.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Error::CannotRun {
+                errno: libc::ENOENT,
+                ..
+            } => 127,
+            Error::CannotRun { .. } => 126,
+            _ => 125,
+        }
+    }
+
+    pub(crate) fn last(what: &'static str) -> Error {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        Error::System {
+            what,
+            errno: errno.unwrap_or(libc::EIO),
+        }
+    }
+}
+
+/// The host's words for an errno, without the number that std appends.
+fn reason(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    match text.rfind(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,207 @@
+//! The seccomp filter: a cBPF program that sends the calls of interest to the worker.
+//!
+//! The call number is found by binary search over ranges of equal treatment, so that any call is
+//! decided in about seven instructions; the kernel caches numbers that are allowed whatever their
+//! arguments are, and never runs the program for those.
+
+use libc::sock_filter;
+
+use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SOCKET_TTY_IOCTLS};
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JGE: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const JSET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const RET: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+const OFFSET_NR: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+/// Of the low half of an argument.
+const fn offset_arg(n: u32) -> u32 {
+    16 + 8 * n
+}
+
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+/// Set in the numbers of the x32 ABI, which no filter of this kind can tell apart by arch.
+const X32_BIT: u32 = 0x4000_0000;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+
+/// What the filter does with a number: decide, or look at an argument.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaf {
+    Return(u32),
+    Socket,
+    Fcntl,
+    Ioctl,
+}
+
+const fn leaf(nr: i64) -> Leaf {
+    match (nr, kind(nr)) {
+        (libc::SYS_ioctl, _) => Leaf::Ioctl,
+        (_, Kind::Socket) => Leaf::Socket,
+        (_, Kind::Fcntl) => Leaf::Fcntl,
+        (_, Kind::Uring) => Leaf::Return(ENOSYS),
+        (_, Kind::Other) => Leaf::Return(ALLOW),
+        _ => Leaf::Return(NOTIFY),
+    }
+}
+
+fn op(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
+    // "In the list: `hit`, else `miss`", with the value in the accumulator.
+    let among = |list: &[u32], hit: u32, miss: u32| {
+        let mut code = Vec::new();
+        for (i, k) in list.iter().enumerate() {
+            code.push(op(JEQ, *k, (list.len() - i) as u8, 0));
+        }
+        code.extend([op(RET, miss, 0, 0), op(RET, hit, 0, 0)]);
+        code
+    };
+    match leaf {
+        Leaf::Return(action) => vec![op(RET, action, 0, 0)],
+        Leaf::Socket => {
+            let mut code = vec![op(LOAD, offset_arg(0), 0, 0)];
+            code.extend(among(&[libc::AF_UNIX as u32], ALLOW, NOTIFY));
+            code
+        }
+        Leaf::Fcntl => {
+            let mut code = vec![op(LOAD, offset_arg(1), 0, 0)];
+            code.extend(among(&NATIVE_FCNTLS, ALLOW, NOTIFY));
+            code
+        }
+        Leaf::Ioctl => {
+            let mut code = vec![
+                op(LOAD, offset_arg(1), 0, 0),
+                op(AND, 0xffff_ff00, 0, 0),
+                op(JEQ, 0x5400, 1, 0),
+                op(RET, NOTIFY, 0, 0),
+                op(LOAD, offset_arg(1), 0, 0),
+            ];
+            code.extend(among(&SOCKET_TTY_IOCTLS, NOTIFY, ALLOW));
+            code
+        }
+    }
+}
+
+/// Binary search over `ranges` (first number, leaf), with the number in the accumulator.
+fn emit_search(ranges: &[(u32, Leaf)]) -> Vec<sock_filter> {
+    if let [(_, only)] = ranges {
+        return emit_leaf(*only);
+    }
+    let (low, high) = ranges.split_at(ranges.len() / 2);
+    let low_code = emit_search(low);
+    let jump = u8::try_from(low_code.len()).expect("half of the filter is within a jump");
+    let mut code = vec![op(JGE, high[0].0, jump, 0)];
+    code.extend(low_code);
+    code.extend(emit_search(high));
+    code
+}
+
+/// The whole program, ready for seccomp(2).
+pub(crate) fn program() -> Vec<sock_filter> {
+    let mut ranges: Vec<(u32, Leaf)> = Vec::new();
+    for nr in 0..=NR_END as i64 {
+        let leaf = leaf(nr);
+        if ranges.last().is_none_or(|last| last.1 != leaf) {
+            ranges.push((nr as u32, leaf));
+        }
+    }
+    let mut code = vec![
+        op(LOAD, OFFSET_ARCH, 0, 0),
+        op(JEQ, AUDIT_ARCH_X86_64, 1, 0),
+        op(RET, KILL, 0, 0),
+        op(LOAD, OFFSET_NR, 0, 0),
+        op(JSET, X32_BIT, 0, 1),
+        op(RET, ENOSYS, 0, 0),
+    ];
+    code.extend(emit_search(&ranges));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the program as the kernel would; also counts instructions.
+    fn run(arch: u32, nr: i64, args: [u64; 6]) -> (u32, usize) {
+        let code = program();
+        let (mut pc, mut acc, mut steps) = (0, 0u32, 0);
+        loop {
+            let i = code[pc];
+            pc += 1;
+            steps += 1;
+            let jump = |yes: bool| usize::from(if yes { i.jt } else { i.jf });
+            match i.code {
+                LOAD => {
+                    acc = match i.k {
+                        OFFSET_NR => nr as u32,
+                        OFFSET_ARCH => arch,
+                        k => args[(k as usize - 16) / 8] as u32,
+                    }
+                }
+                AND => acc &= i.k,
+                JEQ => pc += jump(acc == i.k),
+                JGE => pc += jump(acc >= i.k),
+                JSET => pc += jump(acc & i.k != 0),
+                RET => return (i.k, steps),
+                code => panic!("instruction {code:#x}"),
+            }
+        }
+    }
+
+    fn on(nr: i64, args: [u64; 6]) -> u32 {
+        run(AUDIT_ARCH_X86_64, nr, args).0
+    }
+
+    #[test]
+    fn every_number_gets_its_leaf() {
+        for nr in 0..600 {
+            if let Leaf::Return(action) = leaf(nr) {
+                assert_eq!(on(nr, [0; 6]), action, "call {nr}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_decide() {
+        let arg1 = |x: u64| [3, x, 0, 0, 0, 0];
+        assert_eq!(on(libc::SYS_socket, [1, 1, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(on(libc::SYS_socket, [2, 1, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(on(libc::SYS_socket, [16, 3, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFD as u64)), ALLOW);
+        assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_SETFD as u64)), ALLOW);
+        assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFL as u64)), NOTIFY);
+        assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_DUPFD as u64)), NOTIFY);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::TCGETS)), ALLOW);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIOCLEX)), ALLOW);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIONBIO)), NOTIFY);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIONREAD)), NOTIFY);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::TIOCOUTQ)), NOTIFY);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIOASYNC)), NOTIFY);
+        assert_eq!(on(libc::SYS_ioctl, arg1(0x8912)), NOTIFY); // SIOCGIFCONF
+    }
+
+    #[test]
+    fn other_architectures_are_refused() {
+        assert_eq!(run(0x4000_0003, libc::SYS_read, [0; 6]).0, KILL);
+        assert_eq!(on(libc::SYS_read | X32_BIT as i64, [0; 6]), ENOSYS);
+        assert_eq!(on(libc::SYS_io_uring_setup, [0; 6]), ENOSYS);
+    }
+
+    #[test]
+    fn no_call_takes_long() {
+        for nr in 0..600 {
+            let (_, steps) = run(AUDIT_ARCH_X86_64, nr, [0; 6]);
+            assert!(steps <= 18, "call {nr} takes {steps} instructions");
+        }
+        assert!(program().len() < 4096 / 8);
+    }
+}

@@ -1,0 +1,623 @@
+//! Starting a program: an empty network namespace, the filter, the listener's way to the worker.
+//!
+//! The child prepares itself between fork and exec with nothing but async-signal-safe calls. Once
+//! the filter is in force its own write(2) and sendmsg(2) are trapped, so it tells the listener's
+//! number through a shared page and a futex, and the worker fetches it with pidfd_getfd(2).
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::{filter, Error};
+
+/// One of the three standard descriptors of a program.
+#[derive(Debug, Default)]
+pub enum Stdio {
+    /// The worker's own.
+    #[default]
+    Inherit,
+    /// `/dev/null`.
+    Null,
+    /// This one, a pipe's end for example.
+    Fd(OwnedFd),
+}
+
+/// A program to be started, like [`std::process::Command`].
+#[derive(Debug)]
+pub struct Program {
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: Option<PathBuf>,
+    stdio: [Stdio; 3],
+    session: bool,
+}
+
+impl Program {
+    /// A program named by its path, or by its name alone to be looked for in the `PATH` of its
+    /// environment. It has the worker's environment, directory and standard descriptors.
+    pub fn new(name: impl AsRef<OsStr>) -> Program {
+        Program {
+            argv: vec![name.as_ref().to_owned()],
+            env: std::env::vars_os().collect(),
+            cwd: None,
+            stdio: Default::default(),
+            session: false,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Program {
+        self.argv.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Program {
+        self.argv
+            .extend(args.into_iter().map(|a| a.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Program {
+        self.env.retain(|(k, _)| k != key.as_ref());
+        self.env
+            .push((key.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Starts with no environment variables.
+    pub fn env_clear(mut self) -> Program {
+        self.env.clear();
+        self
+    }
+
+    /// Starts in this directory.
+    pub fn current_dir(mut self, dir: impl Into<PathBuf>) -> Program {
+        self.cwd = Some(dir.into());
+        self
+    }
+
+    /// Sets the standard input.
+    pub fn stdin(mut self, stdin: Stdio) -> Program {
+        self.stdio[0] = stdin;
+        self
+    }
+
+    /// Sets the standard output.
+    pub fn stdout(mut self, stdout: Stdio) -> Program {
+        self.stdio[1] = stdout;
+        self
+    }
+
+    /// Sets the standard error output.
+    pub fn stderr(mut self, stderr: Stdio) -> Program {
+        self.stdio[2] = stderr;
+        self
+    }
+
+    /// Starts in a session of its own (setsid(2)), away from the worker's terminal and its signals.
+    pub fn new_session(mut self) -> Program {
+        self.session = true;
+        self
+    }
+
+    /// As it was named.
+    pub fn name(&self) -> &OsStr {
+        &self.argv[0]
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.env
+            .iter()
+            .find(|(k, _)| k == name)
+            .map(|(_, v)| v.as_os_str())
+    }
+
+    /// The paths to try, in order, as execvp(3) does.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let name = Path::new(&self.argv[0]);
+        if name.as_os_str().as_bytes().contains(&b'/') {
+            return vec![name.to_owned()];
+        }
+        let path = self
+            .variable("PATH")
+            .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+        std::env::split_paths(path)
+            .map(|dir| dir.join(name))
+            .collect()
+    }
+}
+
+/// What the child tells and is told; lies in a page that both share.
+#[repr(C)]
+struct Page {
+    /// One of the constants below; a futex.
+    state: AtomicU32,
+    /// The listener's number, or an errno.
+    value: AtomicI32,
+    /// What failed: an index into [`STEPS`].
+    step: AtomicU32,
+}
+
+const PREPARING: u32 = 0;
+const LISTENING: u32 = 1;
+const TAKEN: u32 = 2;
+const FAILED: u32 = 3;
+const NOT_EXECUTED: u32 = 4;
+
+/// The child's steps that can fail, for messages.
+const STEPS: [&str; 7] = [
+    "starting a program: setsid() or dup2() of its standard descriptors",
+    "changing to the program's directory",
+    "unshare(CLONE_NEWNET): making the program's empty network namespace",
+    "unshare(CLONE_NEWUSER | CLONE_NEWNET): making the program's empty network namespace without root \
+     (are user namespaces allowed here?)",
+    "writing the user namespace's id maps",
+    "prctl(PR_SET_NO_NEW_PRIVS)",
+    "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER) (a program can't be trapped twice)",
+];
+
+/// The shared page, mapped.
+pub(crate) struct Shared(*mut Page);
+
+impl Shared {
+    fn new() -> Result<Shared, Error> {
+        // SAFETY: a fresh anonymous mapping.
+        let page = unsafe {
+            libc::mmap(
+                null_mut(),
+                size_of::<Page>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match page {
+            libc::MAP_FAILED => Err(Error::last("mmap() of a page shared with the program")),
+            page => Ok(Shared(page.cast())),
+        }
+    }
+
+    fn page(&self) -> &Page {
+        // SAFETY: mapped as long as self lives, zeroed at first, and made of atomics only.
+        unsafe { &*self.0 }
+    }
+
+    /// Why the program was never executed: an errno.
+    pub(crate) fn exec_failure(&self) -> Option<i32> {
+        let page = self.page();
+        let failed = page.state.load(Ordering::Acquire) == NOT_EXECUTED;
+        failed.then(|| page.value.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: mapped by new(), and borrowed by nobody any more.
+        unsafe { libc::munmap(self.0.cast(), size_of::<Page>()) };
+    }
+}
+
+impl Page {
+    fn tell(&self, state: u32) {
+        self.state.store(state, Ordering::Release);
+        // SAFETY: a futex operation on an atomic that both sides have mapped.
+        unsafe { libc::syscall(libc::SYS_futex, &self.state, libc::FUTEX_WAKE, 1) };
+    }
+
+    /// Waits until the state is not `from`, or for a tenth of a second.
+    fn wait(&self, from: u32) -> u32 {
+        let timeout = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 100_000_000,
+        };
+        if self.state.load(Ordering::Acquire) == from {
+            // SAFETY: as above; the timeout outlives the call.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    &self.state,
+                    libc::FUTEX_WAIT,
+                    from,
+                    &timeout,
+                )
+            };
+        }
+        self.state.load(Ordering::Acquire)
+    }
+}
+
+/// A program on its way to exec: it needs its listener served to get there.
+pub(crate) struct Launched {
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) listener: OwnedFd,
+    pub(crate) shared: Shared,
+}
+
+/// All that the child needs, made before the fork.
+struct Plan {
+    candidates: Vec<CString>,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    cwd: Option<CString>,
+    stdio: [Option<RawFd>; 3],
+    session: bool,
+    parent: i32,
+    user_namespace: bool,
+    uid_map: CString,
+    gid_map: CString,
+    nofile: libc::rlimit,
+    filter: Vec<libc::sock_filter>,
+}
+
+/// Starts the program. `nofile` is the descriptor limit that it shall have.
+pub(crate) fn launch(program: &Program, nofile: libc::rlimit) -> Result<Launched, Error> {
+    let cannot_run = |errno| Error::CannotRun {
+        program: program.name().to_string_lossy().into_owned(),
+        errno,
+    };
+    let c = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| cannot_run(libc::EINVAL));
+    let strings = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|s| s.as_ptr()).chain([null()]).collect()
+    };
+    let mut args = Vec::new();
+    for arg in &program.argv {
+        args.push(c(arg)?);
+    }
+    let mut env = Vec::new();
+    for (k, v) in &program.env {
+        let mut line = k.clone();
+        line.push("=");
+        line.push(v);
+        env.push(c(&line)?);
+    }
+    let mut candidates = Vec::new();
+    for path in program.candidates() {
+        candidates.push(c(path.as_os_str())?);
+    }
+    let null_device = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(|e| Error::System {
+            what: "opening /dev/null",
+            errno: e.raw_os_error().unwrap_or(libc::EIO),
+        })?;
+    // SAFETY: these calls only return numbers.
+    let (pid, uid, gid) = unsafe { (libc::getpid(), libc::geteuid(), libc::getegid()) };
+    let map = |id: u32| CString::new(format!("{id} {id} 1")).expect("no zero in there");
+    let mut plan = Plan {
+        candidates,
+        argv: strings(&args),
+        envp: strings(&env),
+        cwd: match &program.cwd {
+            Some(dir) => Some(c(dir.as_os_str())?),
+            None => None,
+        },
+        stdio: [0, 1, 2].map(|i: usize| match &program.stdio[i] {
+            Stdio::Inherit => None,
+            Stdio::Null => Some(null_device.as_raw_fd()),
+            Stdio::Fd(fd) => Some(fd.as_raw_fd()),
+        }),
+        session: program.session,
+        parent: pid,
+        user_namespace: uid != 0,
+        uid_map: map(uid),
+        gid_map: map(gid),
+        nofile,
+        filter: filter::program(),
+    };
+    let shared = Shared::new()?;
+    // SAFETY: the child makes async-signal-safe calls only, and never returns from child().
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        child(&mut plan, shared.page());
+    }
+    if pid < 0 {
+        return Err(Error::last("fork()"));
+    }
+    match hand_over(pid, &shared) {
+        Ok((pidfd, listener)) => Ok(Launched {
+            pid,
+            pidfd,
+            listener,
+            shared,
+        }),
+        Err(error) => {
+            // SAFETY: the child is ours and not yet reaped, so the number is still its own.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, null_mut(), 0);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The worker's side of the hand-over: the child's pidfd and its listener.
+fn hand_over(pid: i32, shared: &Shared) -> Result<(OwnedFd, OwnedFd), Error> {
+    let page = shared.page();
+    let pidfd = open_pidfd(pid)?;
+    loop {
+        match page.wait(PREPARING) {
+            PREPARING if has_ended(&pidfd) => {
+                return Err(Error::System {
+                    what: "the program was killed before it was executed",
+                    errno: libc::ECHILD,
+                })
+            }
+            PREPARING => {}
+            FAILED => {
+                return Err(Error::System {
+                    what: STEPS[page.step.load(Ordering::Relaxed) as usize],
+                    errno: page.value.load(Ordering::Relaxed),
+                })
+            }
+            _ => break,
+        }
+    }
+    let number = page.value.load(Ordering::Relaxed);
+    // SAFETY: makes a descriptor.
+    let listener = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
+    if listener < 0 {
+        return Err(Error::last(
+            "pidfd_getfd() of the seccomp listener (ptrace must be allowed: kernel.yama.ptrace_scope < 2)",
+        ));
+    }
+    page.tell(TAKEN);
+    // SAFETY: new, and nobody else's.
+    Ok((pidfd, unsafe { OwnedFd::from_raw_fd(listener as RawFd) }))
+}
+
+/// pidfd_open(2).
+pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd, Error> {
+    // SAFETY: makes a descriptor.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(Error::last("pidfd_open()"));
+    }
+    // SAFETY: new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Whether the process is dead (it may be a zombie).
+pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut fd = libc::pollfd {
+        fd: pidfd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one structure, as said.
+    unsafe { libc::poll(&mut fd, 1, 0) > 0 }
+}
+
+/// From fork to exec. Async-signal-safe calls only: no allocation, no panic.
+fn child(plan: &mut Plan, page: &Page) -> ! {
+    let fail = |step: u32| -> ! {
+        page.value.store(errno(), Ordering::Relaxed);
+        page.step.store(step, Ordering::Relaxed);
+        page.tell(FAILED);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(125) }
+    };
+    // SAFETY: all pointers are into the plan, which outlives the calls; everything done here is
+    // async-signal-safe and concerns this process alone.
+    unsafe {
+        if plan.session && libc::setsid() < 0 {
+            fail(0);
+        }
+        // Out of the way first, lest dup2() overwrite a source that is still needed.
+        for source in plan.stdio.iter_mut().flatten() {
+            let high = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, 3);
+            if high < 0 {
+                fail(0);
+            }
+            *source = high;
+        }
+        for (target, source) in plan.stdio.iter().enumerate() {
+            if source.is_some_and(|source| libc::dup2(source, target as i32) < 0) {
+                fail(0);
+            }
+        }
+        libc::syscall(
+            libc::SYS_close_range,
+            3,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        );
+        if plan
+            .cwd
+            .as_ref()
+            .is_some_and(|cwd| libc::chdir(cwd.as_ptr()) < 0)
+        {
+            fail(1);
+        }
+        if let Err(step) = isolate(plan) {
+            fail(step);
+        }
+        libc::setrlimit(libc::RLIMIT_NOFILE, &plan.nofile);
+        // What std's runtime did to this process, and a worker may have done.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, null_mut());
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != plan.parent {
+            libc::_exit(125);
+        }
+        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
+            fail(5);
+        }
+        let filter = libc::sock_fprog {
+            len: plan.filter.len() as u16,
+            filter: plan.filter.as_mut_ptr(),
+        };
+        let listener = libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &filter,
+        );
+        if listener < 0 {
+            // exit_group is not trapped: there is no filter.
+            fail(6);
+        }
+        page.value.store(listener as i32, Ordering::Relaxed);
+        page.tell(LISTENING);
+        while page.wait(LISTENING) == LISTENING {
+            if libc::getppid() != plan.parent {
+                libc::_exit(125);
+            }
+        }
+        let mut failure = libc::ENOENT;
+        for path in &plan.candidates {
+            libc::execve(path.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
+            match errno() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => failure = libc::EACCES,
+                other => {
+                    failure = other;
+                    break;
+                }
+            }
+        }
+        page.value.store(failure, Ordering::Relaxed);
+        page.tell(NOT_EXECUTED);
+        libc::_exit(if failure == libc::ENOENT { 127 } else { 126 })
+    }
+}
+
+/// Enters an empty network namespace, with a user namespace around it if there must be one. The
+/// error is the step that failed.
+fn isolate(plan: &Plan) -> Result<(), u32> {
+    // SAFETY: concerns this process alone; strings are NUL-terminated and outlive the calls.
+    unsafe {
+        if !plan.user_namespace {
+            if libc::unshare(libc::CLONE_NEWNET) == 0 {
+                return Ok(());
+            }
+            // Root of a container may lack the capability and still make user namespaces.
+            if errno() != libc::EPERM {
+                return Err(2);
+            }
+        }
+        if libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) < 0 {
+            return Err(3);
+        }
+        let files = [
+            (c"/proc/self/setgroups", c"deny"),
+            (c"/proc/self/uid_map", plan.uid_map.as_c_str()),
+            (c"/proc/self/gid_map", plan.gid_map.as_c_str()),
+        ];
+        for (path, text) in files {
+            let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            let len = text.count_bytes();
+            if fd < 0 || libc::write(fd, text.as_ptr().cast(), len) != len as isize {
+                return Err(4);
+            }
+            libc::close(fd);
+        }
+        Ok(())
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notify::Listener;
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+
+    const NOFILE: libc::rlimit = libc::rlimit {
+        rlim_cur: 256,
+        rlim_max: 256,
+    };
+
+    fn pipe() -> (File, OwnedFd) {
+        let mut ends = [-1; 2];
+        // SAFETY: fills two integers with new descriptors, which are then owned once each.
+        unsafe {
+            assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+            (File::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+        }
+    }
+
+    /// Runs a program with all its calls let pass: exit status, output, calls trapped, exec's errno.
+    fn run(program: Program) -> (i32, String, Vec<i64>, Option<i32>) {
+        let (mut output, end) = pipe();
+        let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
+        let launched = launch(&program, NOFILE).unwrap();
+        drop(program);
+        let listener = Listener::new(launched.listener).unwrap();
+        let mut trapped = Vec::new();
+        loop {
+            let mut fd = libc::pollfd {
+                fd: listener.as_fd().as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure, as said.
+            unsafe { libc::poll(&mut fd, 1, -1) };
+            if fd.revents & libc::POLLIN == 0 {
+                break;
+            }
+            if let Some(call) = listener.receive().unwrap() {
+                trapped.push(call.nr);
+                listener.let_pass(call.id);
+            }
+        }
+        let mut status = 0;
+        // SAFETY: our own child; fills an integer.
+        unsafe { libc::waitpid(launched.pid, &mut status, 0) };
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        let failure = launched.shared.exec_failure();
+        (libc::WEXITSTATUS(status), text, trapped, failure)
+    }
+
+    #[test]
+    fn a_program_runs_with_what_it_was_given() {
+        let script = "echo $GREETING; pwd; ulimit -n; cat; cat /proc/net/dev | wc -l; exit 7";
+        let program = Program::new("sh").args(["-c", script]);
+        let (status, text, trapped, failure) =
+            run(program.env("GREETING", "good day").current_dir("/usr"));
+        // An empty namespace has a loopback interface at most, below two lines of headings.
+        assert_eq!(text, "good day\n/usr\n256\n3\n");
+        assert_eq!((status, failure), (7, None));
+        for nr in [libc::SYS_execve, libc::SYS_read, libc::SYS_exit_group] {
+            assert!(trapped.contains(&nr));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_executed() {
+        let missing = run(Program::new("no-such-program").env("PATH", "/usr/bin:/bin"));
+        assert_eq!((missing.0, missing.3), (127, Some(libc::ENOENT)));
+        let directory = run(Program::new("/usr"));
+        assert_eq!((directory.0, directory.3), (126, Some(libc::EACCES)));
+        let mut file = File::create("/tmp/vink-trap-not-a-program").unwrap();
+        file.write_all(b"nothing").unwrap();
+        let data = run(Program::new("/tmp/vink-trap-not-a-program"));
+        assert_eq!((data.0, data.3), (126, Some(libc::EACCES)));
+        std::fs::remove_file("/tmp/vink-trap-not-a-program").unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there() {
+        let program = Program::new("true").current_dir("/no/such/directory");
+        let error = launch(&program, NOFILE).err().unwrap().to_string();
+        assert!(error.contains("directory"), "{error}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Placeholders: what stands for a Vink file among a program's descriptors, and shows its readiness.
+//!
+//! A placeholder is one end of a host socket pair. Whoever polls it natively sees its own state, so
+//! that state is made to follow the Vink file's:
+//!
+//! | the Vink file | the placeholder |
+//! |---|---|
+//! | readable | a byte is queued for the program's end |
+//! | not writable | the program's end has filled its (minimal) send buffer |
+//! | `RDHUP` | our end has shut down writing; stays |
+//! | `HUP` | our end is closed; stays |
+//! | `HUP`, `ERR` | our end is closed with data unread: `ECONNRESET`; stays |
+//!
+//! Two things can't be shown. `ERR` alone (an ICMP error on a UDP socket) and `PRI` become
+//! "readable", which makes the program call, and the call tells the truth. `HUP` without `RDHUP`
+//! is a socket that was never connected; it is left out, as it could not be taken back.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::Error;
+
+const IN: u32 = libc::EPOLLIN as u32;
+const PRI: u32 = libc::EPOLLPRI as u32;
+const OUT: u32 = libc::EPOLLOUT as u32;
+const ERR: u32 = libc::EPOLLERR as u32;
+const HUP: u32 = libc::EPOLLHUP as u32;
+const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+
+/// What a file is watched for: everything a placeholder can express.
+pub(crate) const WATCHED: u32 = IN | PRI | OUT | ERR | HUP | RDHUP;
+
+/// One write of this size fills a minimal send buffer: unix sockets are writable up to a quarter.
+const FILLING: usize = 2048;
+/// Bytes queued for repeated edges before they are drained.
+const EDGES: u32 = 16;
+
+/// The placeholder of one open file; shared by all descriptors of it, in all processes.
+pub(crate) struct Placeholder {
+    /// Our own descriptor of the end that the program has.
+    program: OwnedFd,
+    /// The other end; `None` once hung up.
+    worker: RefCell<Option<OwnedFd>>,
+    /// The `EPOLL*` bits that it shows now.
+    shown: Cell<u32>,
+    /// Bytes queued for the program's end.
+    queued: Cell<u32>,
+    /// The program's end has its minimal send buffer.
+    minimal: Cell<bool>,
+}
+
+impl Placeholder {
+    /// A placeholder that is writable and not readable.
+    pub(crate) fn new() -> Result<Placeholder, Error> {
+        let mut ends = [-1; 2];
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        // SAFETY: the call fills the two integers.
+        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } < 0 {
+            return Err(Error::last("socketpair() for a placeholder"));
+        }
+        // SAFETY: both descriptors are new and nobody else's.
+        let (program, worker) =
+            unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+        Ok(Placeholder {
+            program,
+            worker: RefCell::new(Some(worker)),
+            shown: Cell::new(OUT),
+            queued: Cell::new(0),
+            minimal: Cell::new(false),
+        })
+    }
+
+    /// The end to install in a program.
+    pub(crate) fn program_end(&self) -> RawFd {
+        self.program.as_raw_fd()
+    }
+
+    /// What tells this placeholder from any other file of the host: device and inode.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        // SAFETY: all zero is a valid value of this plain structure.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the call fills the structure.
+        unsafe { libc::fstat(self.program.as_raw_fd(), &mut stat) };
+        (stat.st_dev, stat.st_ino)
+    }
+
+    /// The bits last shown.
+    pub(crate) fn shown(&self) -> u32 {
+        self.shown.get()
+    }
+
+    /// Makes the placeholder show `events` (`EPOLL*`), as far as it can.
+    pub(crate) fn show(&self, events: u32) {
+        let mut slot = self.worker.borrow_mut();
+        let Some(worker) = slot.as_ref().map(AsRawFd::as_raw_fd) else {
+            return;
+        };
+        let before = self.shown.get();
+        if events & HUP != 0 && events & RDHUP != 0 {
+            drain(worker);
+            if events & ERR != 0 {
+                push(self.program.as_raw_fd(), 1);
+            }
+            *slot = None;
+            self.shown.set(IN | OUT | RDHUP | HUP | (events & ERR));
+            return;
+        }
+        let mut wanted = events & (IN | OUT | RDHUP);
+        if events & (PRI | ERR) != 0 {
+            wanted |= IN;
+        }
+        if events & ERR != 0 {
+            wanted |= OUT;
+        }
+        wanted |= before & RDHUP;
+        if wanted & !before & IN != 0 {
+            self.ring(worker);
+        } else if before & !wanted & IN != 0 {
+            drain(self.program.as_raw_fd());
+            self.queued.set(0);
+        }
+        if wanted & !before & OUT != 0 {
+            drain(worker);
+        } else if before & !wanted & OUT != 0 {
+            self.fill();
+        }
+        if wanted & !before & RDHUP != 0 {
+            // SAFETY: works on a descriptor of ours.
+            unsafe { libc::shutdown(worker, libc::SHUT_WR) };
+        }
+        self.shown.set(wanted);
+    }
+
+    /// Something happened again that is shown already: wake edge-triggered watchers once more.
+    pub(crate) fn edge(&self, events: u32) {
+        let slot = self.worker.borrow();
+        let Some(worker) = slot.as_ref().map(AsRawFd::as_raw_fd) else {
+            return;
+        };
+        let again = events & self.shown.get();
+        if again & IN != 0 && self.shown.get() & RDHUP == 0 {
+            if self.queued.get() >= EDGES {
+                drain(self.program.as_raw_fd());
+                self.queued.set(0);
+            }
+            self.ring(worker);
+        }
+        if again & OUT != 0 {
+            // The receiver's freeing of data is what tells a sender that there is room.
+            push(self.program.as_raw_fd(), 1);
+            drain(worker);
+        }
+    }
+
+    fn ring(&self, worker: RawFd) {
+        push(worker, 1);
+        self.queued.set(self.queued.get() + 1);
+    }
+
+    fn fill(&self) {
+        if !self.minimal.replace(true) {
+            let least: libc::c_int = 0;
+            // SAFETY: the option's value is an integer that outlives the call.
+            unsafe {
+                libc::setsockopt(
+                    self.program.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_SNDBUF,
+                    (&raw const least).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            };
+        }
+        push(self.program.as_raw_fd(), FILLING);
+    }
+}
+
+/// Sends `len` bytes; a full or broken pair is no matter, it shows what it should already.
+fn push(fd: RawFd, len: usize) {
+    let bytes = [0u8; FILLING];
+    // SAFETY: the buffer is at least `len` bytes long.
+    unsafe {
+        libc::send(
+            fd,
+            bytes.as_ptr().cast(),
+            len,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+}
+
+/// Receives all there is.
+fn drain(fd: RawFd) {
+    let mut bytes = [0u8; FILLING];
+    // SAFETY: the buffer is as long as said.
+    while unsafe {
+        libc::recv(
+            fd,
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+        )
+    } > 0
+    {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What poll(2) says of the program's end.
+    fn polled(p: &Placeholder) -> u32 {
+        let mut fd = libc::pollfd {
+            fd: p.program_end(),
+            events: (WATCHED & 0x7fff) as i16,
+            revents: 0,
+        };
+        // SAFETY: one structure, as said.
+        unsafe { libc::poll(&mut fd, 1, 0) };
+        fd.revents as u32
+    }
+
+    #[test]
+    fn levels_come_and_go() {
+        let p = Placeholder::new().unwrap();
+        assert_eq!(polled(&p), OUT);
+        for events in [
+            0,
+            IN,
+            OUT,
+            IN | OUT,
+            0,
+            IN | OUT,
+            OUT,
+            IN,
+            0,
+            0,
+            OUT,
+            OUT,
+            IN | RDHUP,
+            IN | OUT | RDHUP,
+        ] {
+            p.show(events);
+            assert_eq!(polled(&p), events);
+            assert_eq!(p.shown(), events);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_connection() {
+        let p = Placeholder::new().unwrap();
+        p.show(OUT | HUP); // never connected
+        assert_eq!(polled(&p), OUT);
+        p.show(IN | OUT | RDHUP | HUP);
+        assert_eq!(polled(&p), IN | OUT | RDHUP | HUP);
+        p.show(0); // sticky
+        assert_eq!(polled(&p), IN | OUT | RDHUP | HUP);
+
+        for before in [OUT, 0, IN] {
+            let p = Placeholder::new().unwrap();
+            p.show(before);
+            p.show(IN | OUT | RDHUP | HUP | ERR);
+            assert_eq!(polled(&p), IN | OUT | RDHUP | HUP | ERR);
+        }
+    }
+
+    #[test]
+    fn errors_wake() {
+        let p = Placeholder::new().unwrap();
+        p.show(ERR);
+        assert_eq!(polled(&p), IN | OUT);
+        p.show(OUT);
+        assert_eq!(polled(&p), OUT);
+    }
+
+    #[test]
+    fn edges_wake_edge_triggered_watchers() {
+        let p = Placeholder::new().unwrap();
+        // SAFETY: makes a descriptor.
+        let epoll = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLET | libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            u64: 7,
+        };
+        // SAFETY: adds a descriptor with a structure that outlives the call.
+        let added = unsafe {
+            libc::epoll_ctl(
+                epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                p.program_end(),
+                &mut event,
+            )
+        };
+        assert_eq!(added, 0);
+        let next = || {
+            let mut event = libc::epoll_event { events: 0, u64: 0 };
+            // SAFETY: room for one event, as said.
+            match unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, 0) } {
+                1 => event.events,
+                _ => 0,
+            }
+        };
+        assert_eq!(next(), OUT);
+        assert_eq!(next(), 0);
+        p.show(IN | OUT);
+        assert_eq!(next(), IN | OUT);
+        assert_eq!(next(), 0);
+        for _ in 0..100 {
+            p.edge(IN);
+            assert_eq!(next(), IN | OUT);
+            assert_eq!(next(), 0);
+        }
+        p.edge(OUT);
+        assert_eq!(next(), IN | OUT);
+        assert_eq!(next(), 0);
+        p.show(IN);
+        p.show(OUT);
+        assert_eq!(next(), OUT);
+        assert_eq!(next(), 0);
+    }
+
+    #[test]
+    fn identities_differ() {
+        let (a, b) = (Placeholder::new().unwrap(), Placeholder::new().unwrap());
+        assert_ne!(a.identity(), b.identity());
+        assert_eq!(a.identity(), a.identity());
+    }
+}

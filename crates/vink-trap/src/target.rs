@@ -1,0 +1,126 @@
+//! What the worker reads from and writes to a trapped process: its memory, and its `/proc`.
+
+use std::ffi::CString;
+use std::fs;
+
+/// Copies from the thread's memory. False if not all of it is readable.
+pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
+    let local = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: into.len(),
+    };
+    // SAFETY: the local vector is the slice; the remote one is checked by the kernel.
+    let copied = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+    copied == into.len() as isize
+}
+
+/// Reads a 64-bit number.
+pub(crate) fn read_u64(tid: i32, address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read(tid, address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
+}
+
+/// Copies to the thread's memory. False if not all of it is writable.
+pub(crate) fn write(tid: i32, address: u64, from: &[u8]) -> bool {
+    let local = libc::iovec {
+        iov_base: from.as_ptr().cast_mut().cast(),
+        iov_len: from.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: from.len(),
+    };
+    // SAFETY: the local vector is the slice, and only read; the remote one is checked by the kernel.
+    let copied = unsafe { libc::process_vm_writev(tid, &local, 1, &remote, 1, 0) };
+    copied == from.len() as isize
+}
+
+/// The process and the parent process of a thread; `None` if it is gone.
+pub(crate) fn kin(tid: i32) -> Option<(i32, i32)> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let field = |name: &str| -> Option<i32> {
+        let line = status.lines().find(|l| l.starts_with(name))?;
+        line[name.len()..].trim().parse().ok()
+    };
+    Some((field("Tgid:")?, field("PPid:")?))
+}
+
+/// The children that a thread made and that have not been reaped.
+pub(crate) fn children(pid: i32, tid: i32) -> Vec<i32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+    let list = list.unwrap_or_default();
+    list.split_ascii_whitespace()
+        .filter_map(|n| n.parse().ok())
+        .collect()
+}
+
+/// Whether the process has this thread.
+pub(crate) fn has_thread(pid: i32, tid: i32) -> bool {
+    fs::symlink_metadata(format!("/proc/{pid}/task/{tid}")).is_ok()
+}
+
+/// Device and inode of what the process has open under a number; `None` if nothing.
+pub(crate) fn descriptor(pid: i32, number: i32) -> Option<(u64, u64)> {
+    let path = CString::new(format!("/proc/{pid}/fd/{number}")).expect("no zero in there");
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a terminated string, and a structure to fill.
+    let found = unsafe { libc::stat(path.as_ptr(), &mut stat) } == 0;
+    found.then_some((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
+
+    fn me() -> i32 {
+        std::process::id() as i32
+    }
+
+    #[test]
+    fn memory() {
+        let mut there = *b"some bytes";
+        let mut here = [0; 4];
+        let address = &raw mut there as u64;
+        assert!(read(me(), address + 5, &mut here));
+        assert_eq!(&here, b"byte");
+        assert!(write(me(), address, b"SOME"));
+        assert_eq!(&there, b"SOME bytes");
+        assert!(!read(me(), 8, &mut here));
+        assert!(!write(me(), 8, &here));
+        assert_eq!(read_u64(me(), 8), None);
+    }
+
+    #[test]
+    fn relations() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id() as i32;
+        // SAFETY: returns a number.
+        let tid = unsafe { libc::gettid() };
+        assert_eq!(kin(pid), Some((pid, me())));
+        assert_eq!(kin(tid).unwrap().0, me());
+        assert!(children(me(), tid).contains(&pid));
+        assert!(has_thread(me(), tid) && !has_thread(pid, tid));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!children(me(), tid).contains(&pid));
+        assert_eq!(kin(pid), None);
+    }
+
+    #[test]
+    fn descriptors() {
+        let a = fs::File::open("/proc/self/status").unwrap();
+        let b = a.try_clone().unwrap();
+        let c = fs::File::open("/dev/null").unwrap();
+        let id = |f: &fs::File| descriptor(me(), f.as_raw_fd());
+        assert_eq!(id(&a), id(&b));
+        assert_ne!(id(&a), id(&c));
+        assert_eq!(descriptor(me(), 1_000_000), None);
+    }
+}

@@ -1,0 +1,597 @@
+//! The worker: a kernel, the programs trapped for it, and the event loop between them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::null;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use vink_abi::Counters;
+use vink_kernel::{Event, Kernel, MachineId, TaskId};
+
+use crate::calls::NR_END;
+use crate::launch::{launch, Launched, Program, Shared};
+use crate::mirror::WATCHED;
+use crate::notify::Listener;
+use crate::process::{File, Process, Thread, Unborn};
+use crate::Error;
+
+/// Names a program that a [`Worker`] started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProgramId(pub(crate) usize);
+
+/// How a program ended; see wait(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+}
+
+impl Status {
+    /// As a shell gives it: the exit status, or 128 + the signal.
+    pub fn code(self) -> i32 {
+        match self {
+            Status::Exited(status) => status,
+            Status::Killed(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What a worker counted since it was made.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    pub(crate) trapped: Vec<u64>,
+    pub(crate) unsupported: BTreeMap<i64, u64>,
+}
+
+impl Statistics {
+    /// How often each system call was trapped: number, count.
+    pub fn trapped(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let all = self.trapped.iter().enumerate();
+        all.filter(|(_, n)| **n > 0).map(|(nr, n)| (nr as i64, *n))
+    }
+
+    /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number, count.
+    pub fn unsupported(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        self.unsupported.iter().map(|(nr, n)| (*nr, *n))
+    }
+}
+
+/// A started program: the root of a tree of processes under one filter.
+pub(crate) struct Tree {
+    pub(crate) name: String,
+    pub(crate) machine: MachineId,
+    /// `None` when the last process of the tree is gone.
+    pub(crate) listener: Option<Rc<Listener>>,
+    pub(crate) root: i32,
+    shared: Shared,
+    status: Option<Status>,
+    /// Children of dead processes that have not shown up yet.
+    pub(crate) orphans: Vec<Unborn>,
+}
+
+/// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
+/// that thread ends or the worker is dropped, all its programs are killed.
+pub struct Worker {
+    pub(crate) kernel: Kernel,
+    epoll: OwnedFd,
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) processes: HashMap<i32, Process>,
+    pub(crate) threads: HashMap<i32, Thread>,
+    /// Whose task it is.
+    pub(crate) tasks: HashMap<TaskId, i32>,
+    /// Watched files by cookie.
+    files: HashMap<u64, Weak<File>>,
+    last_cookie: u64,
+    /// Own memory that a task's call uses; must outlive the call, or the task.
+    pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
+    /// For the memory of programs.
+    pub(crate) scratch: Vec<u8>,
+    /// Dead processes whose parent had not reaped them when they died.
+    zombies: Vec<OwnedFd>,
+    /// The kernel's next timer.
+    deadline: Option<u64>,
+    /// Something was started in the kernel: it must run before it may wait.
+    pub(crate) stirred: bool,
+    nofile: libc::rlimit,
+    pub(crate) statistics: Statistics,
+}
+
+const LISTENER: u64 = 1 << 32;
+const DEATH: u64 = 2 << 32;
+const OUTSIDE: u64 = 3 << 32;
+
+impl Worker {
+    /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes
+    /// and makes it the reaper of its programs' orphans (`PR_SET_CHILD_SUBREAPER`).
+    ///
+    /// # Errors
+    /// [`Error::System`] if epoll_create1(2) fails.
+    pub fn new(kernel: Kernel) -> Result<Worker, Error> {
+        // SAFETY: makes a descriptor.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if epoll < 0 {
+            return Err(Error::last("epoll_create1()"));
+        }
+        let mut nofile = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: fills a structure, then reads one; the rest takes numbers.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut nofile);
+            // Each Vink file costs this process two descriptors.
+            let all = libc::rlimit {
+                rlim_cur: nofile.rlim_max,
+                ..nofile
+            };
+            libc::setrlimit(libc::RLIMIT_NOFILE, &all);
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+        }
+        Ok(Worker {
+            kernel,
+            // SAFETY: new, and nobody else's.
+            epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
+            trees: Vec::new(),
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            tasks: HashMap::new(),
+            files: HashMap::new(),
+            last_cookie: 0,
+            buffers: HashMap::new(),
+            scratch: Vec::new(),
+            zombies: Vec::new(),
+            deadline: None,
+            stirred: true,
+            nofile,
+            statistics: Statistics {
+                trapped: vec![0; NR_END],
+                ..Statistics::default()
+            },
+        })
+    }
+
+    /// The kernel, to make machines and to configure them. Programs stand still meanwhile. Events
+    /// of tasks that the caller starts calls on are taken by the worker: use `Kernel::call`.
+    pub fn kernel(&mut self) -> &mut Kernel {
+        self.stirred = true;
+        &mut self.kernel
+    }
+
+    /// The kernel's counters.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] after a panic.
+    pub fn counters(&mut self) -> Result<Counters, Error> {
+        Ok(self.kernel.counters()?)
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Starts a program on a machine. It gets going when the worker is next stepped.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the host refuses a namespace or the filter. That the program's file
+    /// can't be executed is told by [`Worker::wait`].
+    pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
+        let Launched {
+            pid,
+            pidfd,
+            listener,
+            shared,
+        } = launch(&program, self.nofile)?;
+        let id = self.trees.len();
+        let listener = Listener::new(listener)?;
+        self.attend(listener.as_fd(), LISTENER | id as u64)?;
+        self.trees.push(Tree {
+            name: program.name().to_string_lossy().into_owned(),
+            machine,
+            listener: Some(Rc::new(listener)),
+            root: pid,
+            shared,
+            status: None,
+            orphans: Vec::new(),
+        });
+        self.add_process(id, pid, pidfd, None)?;
+        Ok(ProgramId(id))
+    }
+
+    /// How the program's first process ended; `None` while it runs. What it started may run on.
+    ///
+    /// # Errors
+    /// [`Error::CannotRun`] if it was never executed, [`Error::NoSuchProgram`].
+    pub fn status(&self, program: ProgramId) -> Result<Option<Status>, Error> {
+        let tree = self.trees.get(program.0).ok_or(Error::NoSuchProgram)?;
+        match (tree.status, tree.shared.exec_failure()) {
+            (Some(_), Some(errno)) => Err(Error::CannotRun {
+                program: tree.name.clone(),
+                errno,
+            }),
+            (status, _) => Ok(status),
+        }
+    }
+
+    /// Serves all programs until this one's first process has ended.
+    ///
+    /// # Errors
+    /// As [`Worker::status`] and [`Worker::step`].
+    pub fn wait(&mut self, program: ProgramId) -> Result<Status, Error> {
+        loop {
+            if let Some(status) = self.status(program)? {
+                return Ok(status);
+            }
+            self.step(None)?;
+        }
+    }
+
+    /// Serves all programs until the condition holds; it is looked at after each step.
+    ///
+    /// # Errors
+    /// As [`Worker::step`].
+    pub fn run_until(
+        &mut self,
+        mut condition: impl FnMut(&mut Worker) -> bool,
+    ) -> Result<(), Error> {
+        while !condition(self) {
+            self.step(None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether any process of the program, its first one or another, is left.
+    pub fn is_alive(&self, program: ProgramId) -> bool {
+        let tree = self.trees.get(program.0);
+        tree.is_some_and(|t| t.listener.is_some() || t.status.is_none())
+    }
+
+    /// Sends a signal to the program's first process (kill(2)).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`] if it has ended, [`Error::System`] for a bad signal.
+    pub fn signal(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
+        let tree = self.trees.get(program.0).ok_or(Error::NoSuchProgram)?;
+        let process = self.processes.get(&tree.root);
+        let process = process.ok_or(Error::NoSuchProgram)?;
+        if send_signal(&process.pidfd, signal) < 0 {
+            return Err(Error::last("pidfd_send_signal()"));
+        }
+        Ok(())
+    }
+
+    /// Kills all processes of the program and waits until they are gone.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`]; as [`Worker::step`].
+    pub fn kill(&mut self, program: ProgramId) -> Result<(), Error> {
+        if program.0 >= self.trees.len() {
+            return Err(Error::NoSuchProgram);
+        }
+        while self.is_alive(program) {
+            // Forked, but never heard of: it must be known to be killed.
+            self.bring_forth_all(program.0)?;
+            for process in self.processes.values() {
+                if process.program == program.0 {
+                    send_signal(&process.pidfd, libc::SIGKILL);
+                }
+            }
+            self.step(Some(Duration::from_millis(10)))?;
+        }
+        Ok(())
+    }
+
+    /// Lets [`Worker::step`] also return when this descriptor is readable. It must be removed
+    /// with [`Worker::ignore`] before it is closed.
+    ///
+    /// # Errors
+    /// [`Error::System`] as epoll_ctl(2).
+    pub fn attend_to(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        self.attend(fd, OUTSIDE)
+    }
+
+    /// Undoes [`Worker::attend_to`].
+    pub fn ignore(&mut self, fd: BorrowedFd<'_>) {
+        // SAFETY: removes a descriptor from a set; both are open.
+        unsafe {
+            libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                fd.as_raw_fd(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+
+    /// Waits for something to happen, for `timeout` at most, and handles it. Returns early,
+    /// without an error, when a signal handler of this process ran.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] if the kernel panicked: the worker is of no use any more.
+    pub fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        if self.stirred || self.is_due() {
+            self.pump()?;
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        let count = self.wait_for_events(&mut events, timeout)?;
+        // Deaths come first: what a later call of another process sees must be after them.
+        for event in &events[..count] {
+            if event.u64 & !0xffff_ffff == DEATH {
+                self.died(event.u64 as u32 as i32)?;
+                self.pump()?;
+            }
+        }
+        for event in &events[..count] {
+            if event.u64 & !0xffff_ffff == LISTENER {
+                self.heard(event.u64 as u32 as usize, event.events)?;
+                self.pump()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        self.deadline.is_some_and(|t| t <= self.kernel.now())
+    }
+
+    fn wait_for_events(
+        &mut self,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Error> {
+        let timer = self.deadline.map(|t| {
+            let now = self.kernel.now();
+            Duration::from_nanos(t.saturating_sub(now))
+        });
+        let limit = match (timer, timeout) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let limit = limit.map(|t| libc::timespec {
+            tv_sec: t.as_secs().min(1 << 30) as libc::time_t,
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        // SAFETY: room for as many events as said; the timeout lives long enough.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len(),
+                limit.as_ref().map_or(null(), |t| t as *const _),
+                null::<libc::sigset_t>(),
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count),
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(_) => Err(Error::last("epoll_pwait2()")),
+        }
+    }
+
+    /// Runs the kernel until it is idle, and handles all that it has to say.
+    pub(crate) fn pump(&mut self) -> Result<(), Error> {
+        loop {
+            self.stirred = false;
+            self.deadline = self.kernel.run()?;
+            while let Some(event) = self.kernel.next_event() {
+                match event {
+                    Event::Done(task) => self.done(task)?,
+                    Event::Ready { cookie, events } => self.ready(cookie, events),
+                    Event::Gone { task, .. } => {
+                        self.buffers.remove(&task);
+                    }
+                }
+            }
+            if !self.stirred {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A listener has something: a trapped call, or the end of its tree.
+    fn heard(&mut self, id: usize, events: u32) -> Result<(), Error> {
+        let Some(listener) = self.trees[id].listener.clone() else {
+            return Ok(());
+        };
+        if events & libc::EPOLLIN as u32 != 0 {
+            let call = listener.receive().map_err(|e| Error::System {
+                what: "receiving a seccomp notification",
+                errno: e.raw_os_error().unwrap_or(libc::EIO),
+            })?;
+            return match call {
+                Some(call) => self.trapped(id, call),
+                None => Ok(()),
+            };
+        }
+        if events & libc::EPOLLHUP as u32 != 0 {
+            self.ignore(listener.as_fd());
+            self.trees[id].listener = None;
+            for orphan in std::mem::take(&mut self.trees[id].orphans) {
+                self.drop_unborn(orphan);
+            }
+        }
+        Ok(())
+    }
+
+    /// A process has ended.
+    fn died(&mut self, pid: i32) -> Result<(), Error> {
+        let Some((pidfd, program)) = self.bury(pid) else {
+            return Ok(());
+        };
+        self.ignore(pidfd.as_fd());
+        let status = reap(&pidfd);
+        if self.trees[program].root == pid {
+            self.trees[program].status = status.or(Some(Status::Exited(0)));
+        } else if status.is_none() {
+            self.zombies.push(pidfd);
+        }
+        // Orphaned zombies have become ours.
+        self.zombies
+            .retain(|z| send_signal(z, 0) == 0 && reap(z).is_none());
+        Ok(())
+    }
+
+    pub(crate) fn attend(&self, fd: BorrowedFd<'_>, tag: u64) -> Result<(), Error> {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: tag,
+        };
+        // SAFETY: adds an open descriptor with a structure that outlives the call.
+        let done = unsafe {
+            libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd.as_raw_fd(),
+                &mut event,
+            )
+        };
+        match done {
+            0 => Ok(()),
+            _ => Err(Error::last("epoll_ctl(EPOLL_CTL_ADD)")),
+        }
+    }
+
+    pub(crate) fn attend_death(&self, pidfd: BorrowedFd<'_>, pid: i32) -> Result<(), Error> {
+        self.attend(pidfd, DEATH | pid as u64)
+    }
+
+    /// A watched file has become ready: whoever waits natively must see it.
+    fn ready(&mut self, cookie: u64, events: u32) {
+        let Some(file) = self.files.get(&cookie).and_then(Weak::upgrade) else {
+            self.files.remove(&cookie);
+            return;
+        };
+        let before = file.placeholder.shown();
+        file.placeholder.show(before | events);
+        if file.edges.get() {
+            file.placeholder.edge(events & before);
+        }
+    }
+
+    /// What is true of the Vink file under the number now (`EPOLL*`), and have every change told
+    /// from now on. The task must have no call in progress.
+    pub(crate) fn watch(
+        &mut self,
+        task: TaskId,
+        number: i32,
+        file: &Rc<File>,
+    ) -> Result<u32, Error> {
+        let number = number as u64;
+        let result = if file.cookie.get() != 0 {
+            let nr = i64::from(vink_abi::VINK_CALL_POLL);
+            self.call(task, nr, [number, 0, 0, 0, 0, 0])?
+        } else {
+            self.last_cookie += 1;
+            if self.last_cookie.is_power_of_two() {
+                self.files.retain(|_, file| file.strong_count() > 0);
+            }
+            file.cookie.set(self.last_cookie);
+            self.files.insert(self.last_cookie, Rc::downgrade(file));
+            let nr = i64::from(vink_abi::VINK_CALL_WATCH);
+            let args = [number, self.last_cookie, WATCHED.into(), 0, 0, 0];
+            self.call(task, nr, args)?
+        };
+        // A file that can't be watched is as one that is always ready: a call will tell.
+        Ok(u32::try_from(result).unwrap_or((libc::EPOLLIN | libc::EPOLLOUT) as u32))
+    }
+}
+
+impl AsRawFd for Worker {
+    /// Readable when [`Worker::step`] has something to do other than the kernel's timers.
+    fn as_raw_fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The kernel may be dead: only the host is asked.
+        for id in 0..self.trees.len() {
+            for _ in 0..100 {
+                for child in self.unknown_children(id) {
+                    // SAFETY: takes numbers; the process is a child of one that is still there.
+                    unsafe { libc::kill(child, libc::SIGKILL) };
+                }
+                for process in self.processes.values().filter(|p| p.program == id) {
+                    send_signal(&process.pidfd, libc::SIGKILL);
+                }
+                let Some(listener) = &self.trees[id].listener else {
+                    break;
+                };
+                if has_hung_up(listener.as_fd()) {
+                    break;
+                }
+            }
+        }
+        for process in self.processes.values() {
+            wait_for_end(&process.pidfd);
+            reap(&process.pidfd);
+        }
+    }
+}
+
+/// pidfd_send_signal(2).
+fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
+    // SAFETY: takes numbers and a null pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            null::<libc::siginfo_t>(),
+            0,
+        )
+    }
+}
+
+/// Takes the status of a dead child; `None` if it is someone else's child, or not dead.
+fn reap(pidfd: &OwnedFd) -> Option<Status> {
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: fills the structure.
+    let done = unsafe {
+        libc::waitid(
+            libc::P_PIDFD,
+            pidfd.as_raw_fd() as libc::id_t,
+            &mut info,
+            libc::WEXITED | libc::WNOHANG,
+        )
+    };
+    // SAFETY: waitid() has filled in the fields of a child's end, or left zeroes.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if done < 0 || pid == 0 {
+        return None;
+    }
+    Some(match info.si_code {
+        libc::CLD_EXITED => Status::Exited(status),
+        _ => Status::Killed(status),
+    })
+}
+
+/// Waits a little for the last process under a filter to go.
+fn has_hung_up(listener: BorrowedFd<'_>) -> bool {
+    let mut fd = libc::pollfd {
+        fd: listener.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one structure, as said.
+    unsafe { libc::poll(&mut fd, 1, 10) > 0 }
+}
+
+fn wait_for_end(pidfd: &OwnedFd) {
+    let mut fd = libc::pollfd {
+        fd: pidfd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // A killed process that does not go (it may hang in a driver) must not hold us up for ever.
+    // SAFETY: one structure, as said.
+    unsafe { libc::poll(&mut fd, 1, 1000) };
+}

@@ -1,0 +1,188 @@
+//! A worker with one machine, and words to run programs on it.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use vink_kernel::{find_image, Config, Image, Kernel, MachineId};
+use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
+
+/// What a program left behind.
+#[derive(Debug)]
+pub struct Output {
+    pub status: Status,
+    pub out: String,
+    pub err: String,
+}
+
+/// A program that may still run, and where its output goes.
+pub struct Running {
+    pub id: ProgramId,
+    out: File,
+    err: File,
+}
+
+impl Running {
+    /// What it has written to its standard output so far.
+    pub fn out(&mut self) -> String {
+        contents(&mut self.out)
+    }
+}
+
+/// One machine with its loopback interface up.
+pub struct Lab {
+    pub worker: Worker,
+    pub machine: MachineId,
+}
+
+impl Lab {
+    pub fn new() -> Lab {
+        let image = Image::open(&find_image().unwrap()).unwrap();
+        let mut kernel = Kernel::boot(image, Config::default()).unwrap();
+        let machine = kernel.machine("m").unwrap();
+        let worker = Worker::new(kernel).unwrap();
+        let mut lab = Lab { worker, machine };
+        lab.ok("ip link set lo up");
+        lab
+    }
+
+    /// Starts words separated by blanks.
+    pub fn start(&mut self, line: &str) -> Running {
+        let mut words = line.split_whitespace();
+        let program = Program::new(words.next().unwrap()).args(words);
+        self.start_program(program)
+    }
+
+    pub fn start_program(&mut self, program: Program) -> Running {
+        let (out, err) = (memory_file(), memory_file());
+        let give = |f: &File| Stdio::Fd(OwnedFd::from(f.try_clone().unwrap()));
+        let program = program
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .stdin(Stdio::Null)
+            .stdout(give(&out))
+            .stderr(give(&err));
+        let id = self.worker.spawn(self.machine, program).unwrap();
+        Running { id, out, err }
+    }
+
+    pub fn finish(&mut self, mut running: Running) -> Output {
+        let status = self.worker.wait(running.id).unwrap();
+        Output {
+            status,
+            out: contents(&mut running.out),
+            err: contents(&mut running.err),
+        }
+    }
+
+    pub fn run(&mut self, line: &str) -> Output {
+        let running = self.start(line);
+        self.finish(running)
+    }
+
+    /// Runs it and insists on success; its standard output.
+    pub fn ok(&mut self, line: &str) -> String {
+        let output = self.run(line);
+        assert_eq!(output.status, Status::Exited(0), "{line}: {output:?}");
+        output.out
+    }
+
+    pub fn shell(&mut self, script: &str) -> Output {
+        let running = self.start_program(Program::new("bash").args(["-c", script]));
+        self.finish(running)
+    }
+
+    pub fn start_python(&mut self, script: &str) -> Running {
+        self.start_program(Program::new("/usr/bin/python3").args(["-c", script]))
+    }
+
+    /// Runs a Python script and insists on success; its standard output.
+    pub fn python(&mut self, script: &str) -> String {
+        let running = self.start_python(script);
+        let output = self.finish(running);
+        let good = output.status == Status::Exited(0);
+        assert!(good, "{:?}\n{}{}", output.status, output.out, output.err);
+        output.out
+    }
+
+    /// Serves until the machine has a TCP socket that listens on the port.
+    pub fn until_listening(&mut self, port: u16) {
+        let filter = format!("sport = :{port}");
+        loop {
+            let program = Program::new("ss").args(["-Hltn", &filter]);
+            let running = self.start_program(program);
+            if !self.finish(running).out.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Serves until the program has written this.
+    pub fn until_written(&mut self, running: &mut Running, text: &str) {
+        while !running.out().contains(text) {
+            let status = self.worker.status(running.id).unwrap();
+            assert_eq!(status, None, "{}", contents(&mut running.err));
+            self.worker.step(None).unwrap();
+        }
+    }
+
+    /// Sockets, files and tasks of the kernel.
+    pub fn used(&mut self) -> (u64, u64, u64) {
+        let c = self.worker.counters().unwrap();
+        (c.sockets, c.files, c.tasks)
+    }
+}
+
+fn memory_file() -> File {
+    // SAFETY: makes a descriptor, which is then owned once.
+    unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) }
+}
+
+fn contents(file: &mut File) -> String {
+    let mut whole = Vec::new();
+    // A description of its own, since the program's offset is shared.
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+    let mut reader = File::open(path).unwrap();
+    reader.rewind().unwrap();
+    reader.read_to_end(&mut whole).unwrap();
+    String::from_utf8_lossy(&whole).into_owned()
+}
+
+const CHILD: &str = "VINK_TRAP_TEST_AS_NOBODY";
+
+/// Runs a test as whoever we are and, if that is root, once more as the ordinary user `nobody`.
+pub fn as_both(name: &str, test: fn()) {
+    test();
+    // SAFETY: returns a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let nobody = users.lines().find_map(|l| {
+        let mut fields = l.split(':');
+        (fields.next() == Some("nobody")).then(|| fields.nth(1)?.parse().ok())?
+    });
+    let Some(nobody) = nobody.filter(|_| root && std::env::var_os(CHILD).is_none()) else {
+        return;
+    };
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1")
+        .env(
+            "VINK_IMAGE",
+            std::fs::canonicalize(find_image().unwrap()).unwrap(),
+        )
+        .current_dir("/")
+        .uid(nobody)
+        .gid(nobody);
+    match again.output() {
+        Ok(output) => assert!(
+            output.status.success(),
+            "as nobody:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        // The build folder may lie where only root can reach.
+        Err(error) => println!("not run as nobody: {error}"),
+    }
+}

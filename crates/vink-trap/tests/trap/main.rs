@@ -1,0 +1,5 @@
+//! Real programs on a real image, as root and as an ordinary user.
+
+mod lab;
+mod programs;
+mod semantics;

@@ -1,0 +1,204 @@
+//! Well-known programs, unmodified, on one machine.
+
+use std::os::fd::OwnedFd;
+
+use crate::lab::{as_both, Lab};
+use vink_trap::{Program, Status, Stdio};
+
+#[test]
+fn ip_shows_and_changes() {
+    as_both("programs::ip_shows_and_changes", || {
+        let mut lab = Lab::new();
+        let addresses = lab.ok("ip addr");
+        assert!(addresses.contains("127.0.0.1/8"), "{addresses}");
+        assert!(addresses.contains("::1/128"), "{addresses}");
+        lab.ok("ip link add d0 type dummy");
+        lab.ok("ip addr add 10.1.2.3/24 dev d0");
+        lab.ok("ip link set d0 up");
+        assert!(lab.ok("ip route").contains("10.1.2.0/24 dev d0"));
+        let refused = lab.run("ip addr add 10.1.2.3/24 dev d0");
+        assert_eq!(refused.status, Status::Exited(2));
+        assert!(refused.err.contains("File exists"), "{refused:?}");
+    });
+}
+
+#[test]
+fn ping_itself() {
+    as_both("programs::ping_itself", || {
+        let mut lab = Lab::new();
+        let text = lab.ok("ping -c 3 -i 0.01 127.0.0.1");
+        assert!(text.contains("3 received, 0% packet loss"), "{text}");
+        let text = lab.ok("ping -c 2 -i 0.01 ::1");
+        assert!(text.contains("2 received, 0% packet loss"), "{text}");
+        let away = lab.run("ping -c 1 192.0.2.1");
+        assert_eq!(away.status, Status::Exited(2));
+        assert!(away.err.contains("Network is unreachable"), "{away:?}");
+    });
+}
+
+#[test]
+fn the_web() {
+    as_both("programs::the_web", || {
+        let mut lab = Lab::new();
+        let server = Program::new("/usr/bin/python3")
+            .args(["-m", "http.server", "8000"])
+            .current_dir("/usr/share/common-licenses");
+        let server = lab.start_program(server);
+        lab.until_listening(8000);
+        let page = std::fs::read_to_string("/usr/share/common-licenses/GPL-2").unwrap();
+        let curl = lab.ok("curl -sS http://127.0.0.1:8000/GPL-2");
+        assert!(curl == page);
+        let wget = lab.ok("wget -q -O - http://127.0.0.1:8000/GPL-2");
+        assert!(wget == page);
+        let ipv6 = lab.run("curl -sS http://[::1]:8000/");
+        assert_eq!(ipv6.status, Status::Exited(7));
+        lab.worker.signal(server.id, libc::SIGTERM).unwrap();
+        assert_eq!(lab.finish(server).status, Status::Killed(libc::SIGTERM));
+        let gone = lab.run("curl -sS http://127.0.0.1:8000/");
+        assert_eq!(gone.status, Status::Exited(7), "{gone:?}");
+    });
+}
+
+#[test]
+fn netcat_and_pipelines() {
+    as_both("programs::netcat_and_pipelines", || {
+        let mut lab = Lab::new();
+        let server = lab.start("nc -l 7000");
+        lab.until_listening(7000);
+        let client = lab.shell("seq 1 20000 | nc -N 127.0.0.1 7000 && echo sent");
+        assert_eq!(client.out, "sent\n", "{client:?}");
+        let received = lab.finish(server).out;
+        assert_eq!(received.lines().count(), 20000);
+        assert_eq!(received.lines().last(), Some("20000"));
+
+        let both = lab.shell(
+            "nc -l 7001 < <(echo pong) & \
+             until ss -Hltn | grep -q :7001; do :; done; \
+             echo ping | nc -N 127.0.0.1 7001; wait",
+        );
+        let mut lines: Vec<_> = both.out.lines().collect();
+        lines.sort();
+        assert_eq!(lines, ["ping", "pong"], "{both:?}");
+    });
+}
+
+#[test]
+fn iperf() {
+    as_both("programs::iperf", || {
+        let mut lab = Lab::new();
+        let server = lab.start("iperf3 -s -1");
+        lab.until_listening(5201);
+        let text = lab.ok("iperf3 -c 127.0.0.1 -n 64M");
+        assert!(text.contains("iperf Done."), "{text}");
+        assert_eq!(lab.finish(server).status, Status::Exited(0));
+    });
+}
+
+#[test]
+fn socket_statistics() {
+    as_both("programs::socket_statistics", || {
+        let mut lab = Lab::new();
+        let server = lab.start("nc -l 7000");
+        lab.until_listening(7000);
+        assert!(lab.ok("ss -tlnp").contains("0.0.0.0:7000"));
+        let client = lab.start("nc -d 127.0.0.1 7000");
+        while !lab.ok("ss -tn").contains("ESTAB") {}
+        let details = lab.ok("ss -tin");
+        assert!(details.contains("cubic"), "{details}");
+        assert!(details.contains("cwnd:10"), "{details}");
+        assert!(details.contains("rtt:"), "{details}");
+        lab.worker.signal(client.id, libc::SIGKILL).unwrap();
+        assert_eq!(lab.finish(client).status, Status::Killed(libc::SIGKILL));
+        assert_eq!(lab.finish(server).status, Status::Exited(0));
+    });
+}
+
+#[test]
+fn exit_statuses_and_signals_pass() {
+    as_both("programs::exit_statuses_and_signals_pass", || {
+        let mut lab = Lab::new();
+        assert_eq!(lab.run("true").status, Status::Exited(0));
+        assert_eq!(lab.shell("exit 42").status, Status::Exited(42));
+        let killed = lab.shell("kill -USR1 $$").status;
+        assert_eq!(killed, Status::Killed(libc::SIGUSR1));
+        assert_eq!(killed.code(), 138);
+        let trap = lab.start_program(Program::new("bash").args([
+            "-c",
+            "trap 'echo caught; exit 5' TERM; echo ready; while :; do read -t 1 < /dev/zero; done",
+        ]));
+        let mut trap = trap;
+        lab.until_written(&mut trap, "ready");
+        lab.worker.signal(trap.id, libc::SIGTERM).unwrap();
+        let output = lab.finish(trap);
+        assert_eq!(output.status, Status::Exited(5));
+        assert_eq!(output.out, "ready\ncaught\n");
+        let missing = lab.worker.spawn(
+            lab.machine,
+            Program::new("no-such-program").env("PATH", "/bin"),
+        );
+        let error = lab.worker.wait(missing.unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot run 'no-such-program': No such file or directory"
+        );
+        assert_eq!(error.exit_status(), 127);
+    });
+}
+
+#[test]
+fn what_a_program_leaves_running_is_served_and_can_be_killed() {
+    as_both(
+        "programs::what_a_program_leaves_running_is_served_and_can_be_killed",
+        || {
+            let mut lab = Lab::new();
+            let before = lab.used();
+            let daemon = lab
+                .start_program(Program::new("bash").args(["-c", "nc -lk 7000 & disown; exit 0"]));
+            let id = daemon.id;
+            assert_eq!(lab.finish(daemon).status, Status::Exited(0));
+            assert!(lab.worker.is_alive(id));
+            lab.until_listening(7000);
+            assert_eq!(lab.shell("nc -zv 127.0.0.1 7000").status, Status::Exited(0));
+            lab.worker.kill(id).unwrap();
+            assert!(!lab.worker.is_alive(id));
+            assert_eq!(lab.ok("ss -Hltn"), "");
+            assert_eq!(lab.used(), before);
+        },
+    );
+}
+
+#[test]
+fn standard_input_is_the_callers() {
+    as_both("programs::standard_input_is_the_callers", || {
+        let mut lab = Lab::new();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (mut output, end) = std::io::pipe().unwrap();
+        let program = Program::new("tr")
+            .args(["a-z", "A-Z"])
+            .stdin(Stdio::Fd(OwnedFd::from(reader)))
+            .stdout(Stdio::Fd(OwnedFd::from(end)));
+        let id = lab.worker.spawn(lab.machine, program).unwrap();
+        std::io::Write::write_all(&mut writer, b"shout").unwrap();
+        drop(writer);
+        assert_eq!(lab.worker.wait(id).unwrap(), Status::Exited(0));
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut output, &mut text).unwrap();
+        assert_eq!(text, "SHOUT");
+    });
+}
+
+#[test]
+fn a_dropped_worker_leaves_no_process() {
+    as_both("programs::a_dropped_worker_leaves_no_process", || {
+        let mut lab = Lab::new();
+        let script = "sleep 1000 & sleep 1000 & echo $! $$; nc -l 7000";
+        let mut tree = lab.start_program(Program::new("bash").args(["-c", script]));
+        lab.until_listening(7000);
+        let pids = tree.out();
+        drop(lab);
+        for pid in pids.split_whitespace() {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z"), "{state}");
+        }
+    });
+}

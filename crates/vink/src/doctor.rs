@@ -1,0 +1,325 @@
+//! `vink doctor`: tries each of the host's features that Vink uses, and says what to do about a missing one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Error};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use vink_kernel::{find_image, Image};
+
+/// Debian's package of the tree that `make stack` builds.
+const KERNEL_SOURCE: &str = "/usr/src/linux-source-6.12.tar.xz";
+
+/// One feature, looked at.
+struct Check {
+    name: &'static str,
+    needed_for: &'static str,
+    /// Without it `vink run` does not work.
+    required: bool,
+    /// What was seen, or what is wrong.
+    found: Result<String, String>,
+    remedy: &'static str,
+}
+
+/// Prints every check. Exit status 1 if one fails that `vink run` needs.
+pub(crate) fn print() -> ExitCode {
+    let checks = checks();
+    for check in &checks {
+        let (mark, seen) = match (&check.found, check.required) {
+            (Ok(seen), _) => ("ok", seen),
+            (Err(seen), true) => ("FAILED", seen),
+            (Err(seen), false) => ("absent", seen),
+        };
+        println!("{mark:<7} {}: {seen}", check.name);
+        println!("        for {}", check.needed_for);
+        if check.found.is_err() {
+            println!("        to get it: {}", check.remedy);
+        }
+    }
+    let failed = checks
+        .iter()
+        .filter(|c| c.required && c.found.is_err())
+        .count();
+    if failed > 0 {
+        println!("vink run does not work here: {failed} of what it needs is missing");
+        return ExitCode::from(1);
+    }
+    println!("vink run works here");
+    ExitCode::SUCCESS
+}
+
+fn checks() -> Vec<Check> {
+    vec![
+        Check {
+            name: "image",
+            needed_for: "everything: it is the network stack",
+            required: true,
+            found: image(),
+            remedy: "make stack, or VINK_IMAGE=PATH",
+        },
+        Check {
+            name: "seccomp user notification",
+            needed_for: "vink run: catches the program's system calls",
+            required: true,
+            found: seccomp(),
+            remedy: "Linux 5.19 or later with CONFIG_SECCOMP_FILTER; in a container, one whose profile allows seccomp(2)",
+        },
+        Check {
+            name: "network namespaces",
+            needed_for: "vink run: a program sits in an empty one, so that a call that is not caught finds no network",
+            required: true,
+            found: namespaces(),
+            remedy: "sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1 or \
+                     kernel.apparmor_restrict_unprivileged_userns=0; or run as root",
+        },
+        Check {
+            name: "process_vm_readv, process_vm_writev",
+            needed_for: "vink run: the kernel's copies from and to the program's memory",
+            required: true,
+            found: child_memory(),
+            remedy: "CONFIG_CROSS_MEMORY_ATTACH; sysctl kernel.yama.ptrace_scope of 0 or 1; \
+                     in a container, --cap-add SYS_PTRACE",
+        },
+        Check {
+            name: "pidfd_getfd",
+            needed_for: "vink run: takes over the program's descriptors",
+            required: true,
+            found: child_descriptor(),
+            remedy: "Linux 5.6 or later; sysctl kernel.yama.ptrace_scope of 0 or 1",
+        },
+        Check {
+            name: "gdb",
+            needed_for: "breakpoints in the stack",
+            required: false,
+            found: program("gdb"),
+            remedy: "apt-get install gdb",
+        },
+        Check {
+            name: "kernel source",
+            needed_for: "make stack: the tree that the image is built from",
+            required: false,
+            found: exists(KERNEL_SOURCE),
+            remedy: "apt-get install linux-source-6.12, or make stack LINUX=/path/to/a/tree",
+        },
+        Check {
+            name: "passt",
+            needed_for: "uplinks to the outside without root (planned)",
+            required: false,
+            found: program("passt"),
+            remedy: "apt-get install passt",
+        },
+        Check {
+            name: "/dev/net/tun",
+            needed_for: "uplinks through a TAP interface (planned)",
+            required: false,
+            found: tun(),
+            remedy: "modprobe tun; root, or a rule that lets you open it",
+        },
+        Check {
+            name: "protection keys",
+            needed_for: "pods: extensions in memory of their own (planned)",
+            required: false,
+            found: protection_keys(),
+            remedy: "a processor with PKU (Intel since 2017, AMD since 2020), let through by the hypervisor",
+        },
+    ]
+}
+
+fn image() -> Result<String, String> {
+    let path = find_image().map_err(|e| e.to_string())?;
+    let image = Image::open(&path).map_err(|e| e.to_string())?;
+    Ok(format!("{} (Linux {})", path.display(), image.release()))
+}
+
+/// Whether the filter's action and the listener's flags are known. A flag that is not known is refused
+/// with `EINVAL` before the filter's address, null here, is looked at (`EFAULT`).
+fn seccomp() -> Result<String, String> {
+    const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
+    let action = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the kernel reads the four bytes of `action`.
+    let known = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action,
+        )
+    };
+    if known != 0 {
+        return Err(format!(
+            "the action is not there: {}",
+            Error::last_os_error()
+        ));
+    }
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE;
+    // SAFETY: a null filter is refused; nothing is changed.
+    unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            std::ptr::null::<u8>(),
+        )
+    };
+    match Error::last_os_error().raw_os_error() {
+        Some(libc::EFAULT) => Ok("with SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV".to_owned()),
+        _ => Err("there, but without SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV".to_owned()),
+    }
+}
+
+/// Makes what a program gets: an empty network namespace, within a user namespace unless one is root.
+fn namespaces() -> Result<String, String> {
+    // SAFETY: geteuid(2) can't fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let unshare = move || {
+        // One after the other: where only the use of the new capabilities is restricted, the second fails.
+        let steps: &[i32] = if root {
+            &[libc::CLONE_NEWNET]
+        } else {
+            &[libc::CLONE_NEWUSER, libc::CLONE_NEWNET]
+        };
+        for step in steps {
+            // SAFETY: changes the namespaces of the forked child only.
+            if unsafe { libc::unshare(*step) } != 0 {
+                return Err(Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("--version").stdout(Stdio::null());
+    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
+    let command = unsafe { command.pre_exec(unshare) };
+    match command.status() {
+        Ok(_) if root => Ok("as root".to_owned()),
+        Ok(_) => Ok("within a user namespace, without root".to_owned()),
+        Err(e) => Err(format!("unshare: {e}")),
+    }
+}
+
+/// A child that waits for its standard input, until dropped.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start() -> io::Result<Waiting> {
+        Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .map(Waiting)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // It may have ended by itself; wait() reports nothing that matters then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Reads and writes back one byte of a child's stack.
+fn child_memory() -> Result<String, String> {
+    let child = Waiting::start().map_err(|e| format!("starting cat: {e}"))?;
+    let pid = child.0.id();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(|e| format!("/proc/{pid}/maps: {e}"))?;
+    let stack = maps
+        .lines()
+        .find(|line| line.ends_with("[stack]"))
+        .ok_or("the child has no stack")?;
+    let end = stack
+        .split(['-', ' '])
+        .nth(1)
+        .and_then(|end| usize::from_str_radix(end, 16).ok());
+    let last = end.ok_or("/proc/PID/maps is not as expected")? - 1;
+
+    let mut byte = 0u8;
+    let local = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
+    let remote = libc::iovec {
+        iov_base: last as *mut libc::c_void,
+        iov_len: 1,
+    };
+    // SAFETY: `local` describes `byte`; the remote address is the other process's affair.
+    if unsafe { libc::process_vm_readv(pid as i32, &local, 1, &remote, 1, 0) } != 1 {
+        return Err(format!(
+            "reading a child's memory: {}",
+            Error::last_os_error()
+        ));
+    }
+    // SAFETY: as above; the byte that was read is put back.
+    if unsafe { libc::process_vm_writev(pid as i32, &local, 1, &remote, 1, 0) } != 1 {
+        return Err(format!(
+            "writing a child's memory: {}",
+            Error::last_os_error()
+        ));
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    Ok(scope.map_or("of a child".to_owned(), |scope| {
+        format!("of a child (Yama's ptrace_scope is {})", scope.trim())
+    }))
+}
+
+/// Takes a child's standard input.
+fn child_descriptor() -> Result<String, String> {
+    let child = Waiting::start().map_err(|e| format!("starting cat: {e}"))?;
+    // SAFETY: no pointers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.0.id(), 0) } as i32;
+    let pidfd = owned(pidfd).map_err(|e| format!("pidfd_open: {e}"))?;
+    // SAFETY: no pointers.
+    let stdin = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), 0, 0) } as i32;
+    owned(stdin).map_err(|e| format!("pidfd_getfd: {e}"))?;
+    Ok("of a child".to_owned())
+}
+
+/// A descriptor as a system call returned it.
+fn owned(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: it was just opened, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn program(name: &str) -> Result<String, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let file = std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file());
+    file.map(|file| file.display().to_string())
+        .ok_or("not in PATH".to_owned())
+}
+
+fn exists(path: &str) -> Result<String, String> {
+    match Path::new(path).exists() {
+        true => Ok(path.to_owned()),
+        false => Err(format!("{path} is not there")),
+    }
+}
+
+fn tun() -> Result<String, String> {
+    let opened: io::Result<File> = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    opened
+        .map(|_| "can be opened".to_owned())
+        .map_err(|e| e.to_string())
+}
+
+fn protection_keys() -> Result<String, String> {
+    let info = fs::read_to_string("/proc/cpuinfo").map_err(|e| format!("/proc/cpuinfo: {e}"))?;
+    let flags = info
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .unwrap_or_default();
+    match flags.split_whitespace().any(|flag| flag == "ospke") {
+        true => Ok("the processor and the host's kernel have them".to_owned()),
+        false => Err("/proc/cpuinfo has no ospke".to_owned()),
+    }
+}

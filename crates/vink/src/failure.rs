@@ -1,0 +1,81 @@
+//! How a command fails: what is said on standard error, and the exit status.
+
+use std::process::ExitCode;
+
+use crate::signals::die_by;
+
+/// vink itself failed, as with env(1) and docker-run(1).
+const FAILED: u8 = 125;
+/// The kernel panicked. A status that neither shells nor signals use.
+const PANICKED: u8 = 121;
+
+/// Why a command did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Kernel(#[from] vink_kernel::Error),
+    #[error(transparent)]
+    Trap(vink_trap::Error),
+    #[error(transparent)]
+    Lab(vink_lab::Error),
+    #[error("{what}: {source}")]
+    Host {
+        what: String,
+        source: std::io::Error,
+    },
+    #[error("{0}")]
+    Other(String),
+    /// Not an error of ours: somebody wants vink to end.
+    #[error("interrupted by signal {0}")]
+    Signal(i32),
+}
+
+// A kernel's failure is the same whoever met it.
+impl From<vink_trap::Error> for Failure {
+    fn from(error: vink_trap::Error) -> Failure {
+        match error {
+            vink_trap::Error::Kernel(error) => Failure::Kernel(error),
+            error => Failure::Trap(error),
+        }
+    }
+}
+
+impl From<vink_lab::Error> for Failure {
+    fn from(error: vink_lab::Error) -> Failure {
+        match error {
+            vink_lab::Error::Kernel(error) => Failure::Kernel(error),
+            error => Failure::Lab(error),
+        }
+    }
+}
+
+impl Failure {
+    /// For `map_err`: a system call of this process failed while `what` was done.
+    pub(crate) fn host(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
+        let what = what.into();
+        move |source| Failure::Host { what, source }
+    }
+
+    /// Says it, and gives the status to exit with.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Failure::Signal(number) => {
+                die_by(number);
+                ExitCode::from(128 + number as u8)
+            }
+            Failure::Kernel(vink_kernel::Error::Panic(panic)) => {
+                eprint!("{}", panic.log);
+                eprintln!("vink: {panic}");
+                ExitCode::from(PANICKED)
+            }
+            Failure::Trap(error) => {
+                eprintln!("vink: {error}");
+                ExitCode::from(error.exit_status() as u8)
+            }
+            error => {
+                eprintln!("vink: {error}");
+                ExitCode::from(FAILED)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `vink run`: one machine, one program, and everything between it and its user passed through.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use vink_kernel::{find_image, Config, Image, Kernel};
+use vink_lab::Machine;
+use vink_trap::{Program, Status, Worker};
+
+use crate::failure::Failure;
+use crate::signals::{die_by, Signals};
+
+/// What is sent on to the program. The signals that stop and continue a job are left alone: the
+/// terminal sends them to the program as well, and vink has to stop with it for the shell to see it.
+const PASSED_ON: [i32; 7] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+];
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The machine's host name
+    #[arg(long, value_name = "NAME", default_value = "vink")]
+    machine: String,
+    /// The image; `vink version` tells which one is used otherwise
+    #[arg(long, value_name = "PATH")]
+    image: Option<PathBuf>,
+    /// The kernel's memory, such as 32M or 1G; at least 16M
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
+    arena: u64,
+    /// What to run on it
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<OsString>,
+}
+
+/// Runs the program and ends as it ended.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(&PASSED_ON).map_err(Failure::host("signalfd"))?;
+    let path = arguments.image.clone().map_or_else(find_image, Ok)?;
+    let config = Config {
+        arena_bytes: arguments.arena,
+        ..Config::default()
+    };
+    let mut kernel = Kernel::boot(Image::open(&path)?, config)?;
+    let machine = Machine::new(&mut kernel, &arguments.machine)?;
+
+    let mut worker = Worker::new(kernel)?;
+    worker.attend_to(signals.as_fd())?;
+    let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
+    let program = worker.spawn(machine.id, program)?;
+    let status = loop {
+        if let Some(status) = worker.status(program)? {
+            break status;
+        }
+        worker.step(None)?;
+        while let Some(signal) = signals.next() {
+            if signal.from_process {
+                // It may just have ended, which the next round sees.
+                let _ = worker.signal(program, signal.number);
+            }
+        }
+    };
+    // Ends what the program left behind, before we end the way it did.
+    drop(worker);
+    Ok(match status {
+        Status::Exited(code) => ExitCode::from(code as u8),
+        Status::Killed(signal) => {
+            die_by(signal);
+            ExitCode::from(status.code() as u8)
+        }
+    })
+}
+
+/// Reads a size in bytes, with an optional K, M or G (powers of 1024).
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(end) => text.split_at(end),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err(format!("unknown unit {unit:?}: K, M or G")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "a number is missing, as in 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("32M"), Ok(32 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        for bad in ["", "M", "-1", "1.5M", "64MB", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

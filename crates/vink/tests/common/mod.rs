@@ -1,0 +1,132 @@
+//! Who runs vink in a test, and from where.
+#![allow(dead_code)] // Each test file uses a part.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `nobody` on Debian.
+const NOBODY: u32 = 65534;
+
+/// A folder with vink and its image in it, and a user. Gone when dropped.
+pub struct Place {
+    folder: PathBuf,
+    nobody: bool,
+}
+
+impl Place {
+    fn new(nobody: bool) -> Place {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "vink-test-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let folder = std::env::temp_dir().join(name);
+        let place = Place { folder, nobody };
+        let image = vink_kernel::find_image().or_else(|_| {
+            // Tests run in their crate's folder, the image is in the workspace's.
+            let built = root().join("build/libvink-linux-6.12.so");
+            if built.exists() {
+                Ok(built)
+            } else {
+                Err("no image: run make stack")
+            }
+        });
+        let image = fs::canonicalize(image.expect("an image")).expect("the image's path");
+        fs::create_dir_all(place.temporary()).expect("a folder for the test");
+        for folder in [&place.folder, &place.temporary()] {
+            let mode = if nobody { 0o777 } else { 0o700 };
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its mode");
+        }
+        // What is below root's home or the target folder nobody else may be able to read.
+        for (from, to) in [
+            (Path::new(env!("CARGO_BIN_EXE_vink")), "vink"),
+            (&image, "libvink-linux-6.12.so"),
+        ] {
+            let to = place.folder.join(to);
+            fs::hard_link(from, &to)
+                .or_else(|_| fs::copy(from, &to).map(drop))
+                .expect("a copy");
+        }
+        place
+    }
+
+    /// Ourselves; and if we are root, an ordinary user too.
+    pub fn all() -> Vec<Place> {
+        // SAFETY: geteuid(2) can't fail.
+        let root = unsafe { libc::geteuid() } == 0;
+        if root {
+            vec![Place::new(false), Place::new(true)]
+        } else {
+            vec![Place::new(false)]
+        }
+    }
+
+    /// For messages.
+    pub fn user(&self) -> &str {
+        if self.nobody {
+            "as nobody"
+        } else {
+            "as ourselves"
+        }
+    }
+
+    /// Where vink is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A folder that the user may write to; vink's TMPDIR.
+    pub fn temporary(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+
+    /// Any program as this user, with vink in its PATH.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut path = self.folder.display().to_string();
+        if self.nobody {
+            path += ":/usr/bin:/bin:/usr/sbin:/sbin";
+        } else {
+            path = format!("{path}:{}", std::env::var("PATH").expect("PATH"));
+        }
+        let mut command = Command::new(program);
+        command
+            .current_dir(&self.folder)
+            .env("PATH", path)
+            .env("TMPDIR", self.temporary());
+        command.env_remove("VINK_IMAGE");
+        if self.nobody {
+            command
+                .uid(NOBODY)
+                .gid(NOBODY)
+                .env("HOME", self.temporary());
+        }
+        command
+    }
+
+    /// vink, as this user.
+    pub fn vink(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(self.folder.join("vink"));
+        command.args(arguments);
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A test's failure matters more than what it leaves.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The workspace's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the workspace's folder")
+}

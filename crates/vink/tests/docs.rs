@@ -1,0 +1,98 @@
+//! Every command that README.md and docs/ show in a `console` block works.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use common::{root, Place};
+
+/// Commands that take long, and what runs them instead.
+const COVERED_ELSEWHERE: [(&str, &str); 4] = [
+    (
+        "make demo",
+        "crates/vink/tests/demo.rs runs vink demo; make test runs stack/build",
+    ),
+    ("make stack", ".ci/test"),
+    ("make test", "CI, which runs it"),
+    ("vink demo", "crates/vink/tests/demo.rs"),
+];
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    let docs = fs::read_dir(root().join("docs")).expect("docs/");
+    pages.extend(docs.map(|entry| entry.expect("an entry of docs/").path()));
+    pages.retain(|page| page.extension().is_some_and(|e| e == "md"));
+    pages.sort();
+    pages
+}
+
+/// The lines after `$ ` within console blocks.
+fn commands(text: &str) -> Vec<String> {
+    let mut within = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(language) => within = language == "console",
+            None => found.extend(
+                line.strip_prefix("$ ")
+                    .filter(|_| within)
+                    .map(str::to_owned),
+            ),
+        }
+    }
+    found
+}
+
+#[test]
+fn console_blocks_run() {
+    let place = &Place::all()[0];
+    let mut seen = BTreeSet::new();
+    let mut ran = 0;
+    for page in pages() {
+        for command in commands(&fs::read_to_string(&page).expect("a page")) {
+            if let Some((name, _)) = COVERED_ELSEWHERE.iter().find(|(name, _)| *name == command) {
+                seen.insert(*name);
+                continue;
+            }
+            let output = place
+                .command("sh")
+                .args(["-c", &command])
+                .output()
+                .expect("sh");
+            assert!(
+                output.status.success(),
+                "{}: $ {command}\n{}{}",
+                page.display(),
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no command was found");
+    for (name, _) in COVERED_ELSEWHERE {
+        assert!(
+            seen.contains(name),
+            "{name} is in no page any more: take it off the list"
+        );
+    }
+}
+
+#[test]
+fn relative_links_lead_somewhere() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next())
+        {
+            if !link.contains("://") && !link.is_empty() {
+                let target = page.parent().expect("a folder").join(link);
+                assert!(target.exists(), "{}: {link}", page.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! `vink run` passes everything through: status, signals, terminal, standard descriptors.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::Place;
+
+/// Status (negative: killed by that signal), standard output, standard error.
+fn outcome(mut command: Command) -> (i32, String, String) {
+    let output = command.output().expect("running it");
+    let status = output
+        .status
+        .code()
+        .or(output.status.signal().map(|s| -s))
+        .expect("a status");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (status, text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn ends_as_the_program_ends() {
+    for place in Place::all() {
+        let status = |script: &str| outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        for (script, expected) in [
+            ("exit 0", 0),
+            ("exit 7", 7),
+            ("exit 255", 255),
+            ("kill -TERM $$", -15),
+            ("kill -KILL $$", -9),
+            ("ulimit -c 0; kill -SEGV $$", -11),
+            ("(exit 3)", 3),
+        ] {
+            assert_eq!(
+                status(script),
+                (expected, String::new(), String::new()),
+                "{script}, {}",
+                place.user()
+            );
+        }
+    }
+}
+
+#[test]
+fn says_what_it_cannot_do() {
+    for place in Place::all() {
+        let folder = place.folder().display().to_string();
+        let cases: [(&[&str], i32, &str); 8] = [
+            (
+                &["run", "--", "no-such-program"],
+                127,
+                "vink: cannot run 'no-such-program': ",
+            ),
+            (
+                &["run", "--", "/no/such/program"],
+                127,
+                "vink: cannot run '/no/such/program': ",
+            ),
+            (
+                &["run", "--", "/etc/passwd"],
+                126,
+                "vink: cannot run '/etc/passwd': ",
+            ),
+            (
+                &["run", "--image", "/etc/passwd", "--", "true"],
+                125,
+                "vink: /etc/passwd is not a Vink image",
+            ),
+            (
+                &["run", "--image", "/no/image", "--", "true"],
+                125,
+                "vink: ",
+            ),
+            (
+                &["run", "--arena", "1M", "--", "true"],
+                125,
+                "vink: an arena of 1048576 bytes: ",
+            ),
+            (
+                &["run", "--arena", "1X", "--", "true"],
+                2,
+                "error: invalid value '1X'",
+            ),
+            (&["run", "--image", &folder, "--", "true"], 125, "vink: "),
+        ];
+        for (arguments, status, start) in cases {
+            let (found, out, err) = outcome(place.vink(arguments));
+            assert_eq!(
+                (found, out.as_str()),
+                (status, ""),
+                "{arguments:?}, {}: {err}",
+                place.user()
+            );
+            assert!(
+                err.starts_with(start),
+                "{arguments:?}, {}: {err}",
+                place.user()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_machine_has_its_loopback_interface_and_nothing_else() {
+    for place in Place::all() {
+        let (status, out, err) = outcome(place.vink(&["run", "--", "ip", "-brief", "address"]));
+        assert_eq!(status, 0, "{}: {err}", place.user());
+        let words: Vec<_> = out.split_whitespace().collect();
+        assert_eq!(
+            words,
+            ["lo", "UNKNOWN", "127.0.0.1/8", "::1/128"],
+            "{}",
+            place.user()
+        );
+
+        let (status, out, err) =
+            outcome(place.vink(&["run", "--", "ping", "-c", "1", "127.0.0.1"]));
+        assert_eq!(status, 0, "{}: {err}", place.user());
+        assert!(out.contains(" 0% packet loss"), "{}: {out}", place.user());
+    }
+}
+
+#[test]
+fn standard_descriptors_are_the_callers() {
+    for place in Place::all() {
+        let mut command = place.vink(&["run", "--", "sh", "-c", "cat; echo error >&2"]);
+        let pipes = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = pipes.spawn().expect("vink");
+        let text = "line\n".repeat(100_000);
+        let mut input = child.stdin.take().expect("its input");
+        let writer = std::thread::spawn({
+            let text = text.clone();
+            move || input.write_all(text.as_bytes())
+        });
+        let output = child.wait_with_output().expect("its output");
+        writer.join().expect("the writer").expect("writing");
+        assert!(
+            output.stdout == text.as_bytes(),
+            "{} bytes, {}",
+            output.stdout.len(),
+            place.user()
+        );
+        assert_eq!(output.stderr, b"error\n", "{}", place.user());
+    }
+}
+
+#[test]
+fn signals_are_passed_on() {
+    for place in Place::all() {
+        for (name, number) in [
+            ("TERM", libc::SIGTERM),
+            ("HUP", libc::SIGHUP),
+            ("WINCH", libc::SIGWINCH),
+        ] {
+            let script = format!("trap 'exit 9' {name}; echo ready; while :; do read line; done");
+            let mut command = place.vink(&["run", "--", "sh", "-c", &script]);
+            let mut child = command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("vink");
+            // Kept open: the program waits for it.
+            let _input = child.stdin.take();
+            let mut line = String::new();
+            BufReader::new(child.stdout.as_mut().expect("its output"))
+                .read_line(&mut line)
+                .expect("a line");
+            assert_eq!(line, "ready\n", "{}", place.user());
+            // SAFETY: a child that has not been waited for, so the number is its own.
+            unsafe { libc::kill(child.id() as i32, number) };
+            assert_eq!(
+                child.wait().expect("its status").code(),
+                Some(9),
+                "{name}, {}",
+                place.user()
+            );
+        }
+    }
+}
+
+/// The terminal sends its signals to both; the program must see one, and vink must not end.
+#[test]
+fn control_c_is_the_programs() {
+    for place in Place::all() {
+        let program = "vink run -- sh -c 'n=0; trap \"n=$((n+1))\" INT; echo ready; read line; echo $n $line; exit 5'";
+        let mut command = place.command("script");
+        command.args(["-qefc", program, "/dev/null"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script(1)");
+        let mut input = child.stdin.take().expect("the terminal's keyboard");
+        let mut screen = BufReader::new(child.stdout.take().expect("the terminal's screen"));
+        let mut line = String::new();
+        screen.read_line(&mut line).expect("a line");
+        assert_eq!(line.trim_end(), "ready", "{}", place.user());
+        input.write_all(b"\x03").expect("Ctrl-C");
+        // The terminal shows it once it has sent the signal.
+        let mut echo = [0; 2];
+        screen.read_exact(&mut echo).expect("an echo");
+        assert_eq!(&echo, b"^C", "{}", place.user());
+        input.write_all(b"line\n").expect("a line");
+        let mut rest = String::new();
+        screen.read_to_string(&mut rest).expect("the rest");
+        assert!(rest.contains("1 line"), "{}: {rest:?}", place.user());
+        assert_eq!(
+            child.wait().expect("a status").code(),
+            Some(5),
+            "{}",
+            place.user()
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    for place in Place::all() {
+        let script = "sleep 1000 & sleep 1000 & echo $!";
+        let (status, out, err) = outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        assert_eq!(status, 0, "{}: {err}", place.user());
+        assert!(
+            !Path::new("/proc").join(out.trim()).exists(),
+            "{}: process {out} lives",
+            place.user()
+        );
+    }
+}

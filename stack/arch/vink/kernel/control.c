@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The calls that have no Linux equivalent: VINK_CALL_*. */
+
+#include <linux/nsproxy.h>
+#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+
+#include <asm/vink.h>
+
+static long create_task(u64 machine, const struct vink_task_params *params)
+{
+	struct vink_slot *slot;
+	pid_t pid;
+	long id;
+
+	slot = vink_slot_alloc();
+	if (!slot)
+		return -ENOMEM;
+	id = slot->id;
+	slot->params = *params;
+	if (machine) {
+		slot->ns = vink_machine_ns(machine);
+		if (!slot->ns) {
+			vink_slot_free(slot);
+			return -ESRCH;
+		}
+	}
+	pid = user_mode_thread(vink_task_main, slot, SIGCHLD);
+	if (pid < 0) {
+		vink_slot_free(slot);
+		return pid;
+	}
+	return id;
+}
+
+static long clone_task(u64 flags, u64 cookie)
+{
+	struct kernel_clone_args args = {
+		.flags	= CLONE_VM,
+		.fn	= vink_task_main,
+	};
+	struct vink_slot *slot;
+	pid_t pid;
+	long id;
+
+	if (flags & ~(VINK_CLONE_THREAD | VINK_CLONE_FILES))
+		return -EINVAL;
+	if (flags & VINK_CLONE_THREAD)
+		args.flags |= CLONE_THREAD | CLONE_SIGHAND | CLONE_FS |
+			      CLONE_FILES;
+	else
+		/* pid 1 reaps it: the host has its own idea of parents. */
+		args.flags |= CLONE_PARENT;
+	if (flags & VINK_CLONE_FILES)
+		args.flags |= CLONE_FILES;
+
+	slot = vink_slot_alloc();
+	if (!slot)
+		return -ENOMEM;
+	id = slot->id;
+	slot->params.cookie = cookie;
+	args.fn_arg = slot;
+	pid = kernel_clone(&args);
+	if (pid < 0) {
+		vink_slot_free(slot);
+		return pid;
+	}
+	return id;
+}
+
+/*
+ * Use up the stack. A fiber's ends at a page that faults; a stack of the
+ * kernel's own is checked when its task next gives up the processor.
+ */
+static noinline int test_recursion(int depth)
+{
+	unsigned long bottom = (unsigned long)task_stack_page(current);
+	volatile int here[32] = { depth };
+
+	if ((unsigned long)here - bottom < 256) {
+		*end_of_stack(current) = 0;
+		schedule();
+	}
+	if (!depth)
+		return 0;
+	return test_recursion(depth - 1) + here[0];
+}
+
+static long test_fault(u64 kind)
+{
+	volatile int zero = 0;
+
+	switch (kind) {
+	case VINK_TEST_BUG:
+		BUG();
+	case VINK_TEST_NULL:
+		*(volatile int *)(unsigned long)zero = 1;
+		return -EINVAL;
+	case VINK_TEST_STACK:
+		return test_recursion(INT_MAX);
+	}
+	return -EINVAL;
+}
+
+long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
+{
+	bool control = slot->id == VINK_TASK_CONTROL;
+
+	switch (nr) {
+	case VINK_CALL_MACHINE_CREATE:
+		if (!control)
+			return -EPERM;
+		return vink_machine_create((const char *)args[0], args[1]);
+	case VINK_CALL_MACHINE_DESTROY:
+		if (!control)
+			return -EPERM;
+		return vink_machine_destroy(args[0]);
+	case VINK_CALL_MACHINE_FD:
+		return vink_machine_fd(args[0]);
+	case VINK_CALL_TASK_CREATE:
+		if (!control)
+			return -EPERM;
+		return create_task(args[0], (const void *)args[1]);
+	case VINK_CALL_TASK_CLONE:
+		if (control || slot->params.entry)
+			return -EPERM;
+		return clone_task(args[0], args[1]);
+	case VINK_CALL_WATCH:
+		return vink_watch(args[0], args[1], args[2]);
+	case VINK_CALL_POLL:
+		return vink_poll(args[0]);
+	case VINK_CALL_TEST:
+		return test_fault(args[0]);
+	}
+	return -ENOSYS;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From what the host gave to what start_kernel() wants: memory, parameters. */
+
+#include <linux/cpu.h>
+#include <linux/init.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/seq_file.h>
+
+#include <asm/setup.h>
+#include <asm/vink.h>
+
+/*
+ * Before anything that the host adds:
+ *  - namespaces without fallback tunnel devices take half the memory and time;
+ *  - legacy devices that a driver would make by itself are made when asked for.
+ */
+#define BUILT_IN_CMDLINE						\
+	"net.core.fb_tunnels_only_for_init_net=2 "			\
+	"bonding.max_bonds=0 dummy.numdummies=0 ifb.numifbs=0"
+
+unsigned long vink_arena_start;
+unsigned long vink_arena_end;
+void *vink_zero_page;
+
+static char cmdline[COMMAND_LINE_SIZE];
+static u8 seed[sizeof(((struct vink_boot *)NULL)->seed)];
+
+void vink_setup_boot(const struct vink_boot *boot)
+{
+	vink_arena_start = (unsigned long)boot->arena;
+	vink_arena_end = vink_arena_start + boot->arena_size;
+	vink_boot_realtime = boot->realtime;
+	memcpy(seed, boot->seed, sizeof(seed));
+	snprintf(cmdline, sizeof(cmdline), "%s %s", BUILT_IN_CMDLINE,
+		 boot->cmdline ?: "");
+}
+
+void __init setup_arch(char **cmdline_p)
+{
+	unsigned long zones[MAX_NR_ZONES] = { };
+
+	vink_panic_setup();
+
+	strscpy(boot_command_line, cmdline, COMMAND_LINE_SIZE);
+	*cmdline_p = cmdline;
+	parse_early_param();
+
+	memblock_add(vink_arena_start, vink_arena_end - vink_arena_start);
+	high_memory = (void *)vink_arena_end;
+	min_low_pfn = PFN_UP(vink_arena_start);
+	max_low_pfn = PFN_DOWN(vink_arena_end);
+	max_pfn = max_low_pfn;
+	set_max_mapnr(max_pfn - min_low_pfn);
+
+	zones[ZONE_NORMAL] = max_low_pfn;
+	free_area_init(zones);
+	vink_zero_page = memblock_alloc(PAGE_SIZE, PAGE_SIZE);
+	if (!vink_zero_page)
+		panic("no memory for the zero page");
+
+	add_bootloader_randomness(seed, sizeof(seed));
+	memzero_explicit(seed, sizeof(seed));
+}
+
+void __init mem_init(void)
+{
+	memblock_free_all();
+}
+
+/* The image's memory is not the arena's: nothing to give back. */
+void free_initmem(void)
+{
+}
+
+static int show_cpuinfo(struct seq_file *m, void *v)
+{
+	seq_puts(m, "processor\t: 0\nmodel name\t: Vink\n");
+	return 0;
+}
+
+static void *cpuinfo_start(struct seq_file *m, loff_t *pos)
+{
+	return *pos ? NULL : SEQ_START_TOKEN;
+}
+
+static void *cpuinfo_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return NULL;
+}
+
+static void cpuinfo_stop(struct seq_file *m, void *v)
+{
+}
+
+const struct seq_operations cpuinfo_op = {
+	.start	= cpuinfo_start,
+	.next	= cpuinfo_next,
+	.stop	= cpuinfo_stop,
+	.show	= show_cpuinfo,
+};
