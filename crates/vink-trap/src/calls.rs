@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Dup3,
     /// fcntl(2).
     Fcntl,
+    /// open(2) and openat(2).
+    Open,
     /// poll(2) and ppoll(2).
     Poll,
     /// select(2) and pselect6(2).
@@ -61,6 +63,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         | libc::SYS_writev
         | libc::SYS_preadv2
         | libc::SYS_pwritev2
+        | libc::SYS_getdents64
         | libc::SYS_ioctl
         | libc::SYS_connect
         | libc::SYS_bind
@@ -84,6 +87,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_dup2 => Kind::Dup2,
         libc::SYS_dup3 => Kind::Dup3,
         libc::SYS_fcntl => Kind::Fcntl,
+        libc::SYS_open | libc::SYS_openat => Kind::Open,
         libc::SYS_poll | libc::SYS_ppoll => Kind::Poll,
         libc::SYS_select | libc::SYS_pselect6 => Kind::Select,
         libc::SYS_epoll_ctl => Kind::EpollCtl,

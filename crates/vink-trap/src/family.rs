@@ -49,7 +49,7 @@ impl Worker {
             spare: task,
             moved: Vec::new(),
             unborn: Vec::new(),
-            executing: false,
+            executing: None,
             attention: false,
         };
         self.processes.insert(pid, process);
@@ -294,12 +294,16 @@ impl Worker {
         let pid = self.threads[&call.tid].pid;
         self.bring_forth(pid, call.tid)?;
         let process = self.process_mut(pid);
-        process.attention = !process.unborn.is_empty();
-        if !std::mem::take(&mut process.executing) {
+        let executing = process.executing;
+        // As long as the thread is there and silent, another's call tells nothing of its exec.
+        let over = |tid| tid == call.tid || !target::has_thread(pid, tid);
+        process.executing = executing.filter(|tid| !over(*tid));
+        process.attention = !process.unborn.is_empty() || process.executing.is_some();
+        if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }
-        // After an exec there is one thread, with the process's own number. A failed exec, or
-        // another thread's call before it, finds all in place.
+        // After an exec there is one thread, with the process's own number. A failed one finds all
+        // in place.
         for tid in process.threads.clone() {
             if tid != call.tid && !target::has_thread(pid, tid) {
                 self.end_thread(tid);

@@ -24,6 +24,8 @@
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
 //! are followed (`family`), so that both sides always agree.
 //!
+//! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
+//!
 //! # Signals
 //!
 //! A signal takes a thread out of a call that waits for its answer; the worker learns of it at the
@@ -49,6 +51,7 @@ mod process;
 mod ready;
 mod serve;
 mod target;
+mod view;
 mod worker;
 
 pub use error::Error;

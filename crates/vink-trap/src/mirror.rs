@@ -16,6 +16,7 @@
 //! is a socket that was never connected; it is left out, as it could not be taken back.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::Error;
@@ -65,6 +66,30 @@ impl Placeholder {
             program,
             worker: RefCell::new(Some(worker)),
             shown: Cell::new(OUT),
+            queued: Cell::new(0),
+            minimal: Cell::new(false),
+        })
+    }
+
+    /// What stands for a directory: the host's of the same name if it has one, or its root. It
+    /// shows nothing, as nobody waits for a directory.
+    pub(crate) fn directory(path: &CStr) -> Result<Placeholder, Error> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the paths are NUL-terminated; makes a descriptor.
+        let fd = unsafe {
+            match libc::open(path.as_ptr(), flags) {
+                -1 => libc::open(c"/".as_ptr(), flags),
+                fd => fd,
+            }
+        };
+        if fd < 0 {
+            return Err(Error::last("opening a directory as a placeholder"));
+        }
+        Ok(Placeholder {
+            // SAFETY: new, and nobody else's.
+            program: unsafe { OwnedFd::from_raw_fd(fd) },
+            worker: RefCell::new(None),
+            shown: Cell::new(IN | OUT),
             queued: Cell::new(0),
             minimal: Cell::new(false),
         })

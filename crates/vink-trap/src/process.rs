@@ -1,6 +1,7 @@
 //! What the worker knows of each trapped process and thread, and of their descriptors.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -23,12 +24,20 @@ pub(crate) struct File {
 
 impl File {
     pub(crate) fn new() -> Result<Rc<File>, Error> {
-        Ok(Rc::new(File {
-            placeholder: Placeholder::new()?,
+        Ok(File::of(Placeholder::new()?))
+    }
+
+    pub(crate) fn directory(path: &CStr) -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::directory(path)?))
+    }
+
+    fn of(placeholder: Placeholder) -> Rc<File> {
+        Rc::new(File {
+            placeholder,
             cookie: Cell::new(0),
             epoll: Cell::new(false),
             edges: Cell::new(false),
-        }))
+        })
     }
 }
 
@@ -109,8 +118,8 @@ pub(crate) struct Process {
     /// Kernel descriptors that had to give way before their owner's call was concluded: old, new.
     pub(crate) moved: Vec<(i32, i32)>,
     pub(crate) unborn: Vec<Unborn>,
-    /// An execve was let pass: descriptors and threads may be gone.
-    pub(crate) executing: bool,
+    /// This thread's execve was let pass: descriptors and other threads may be gone.
+    pub(crate) executing: Option<i32>,
     /// `unborn` or `executing` must be looked after at the next trapped call.
     pub(crate) attention: bool,
 }

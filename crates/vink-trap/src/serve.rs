@@ -123,6 +123,7 @@ impl Worker {
                 }
                 (None, _) => self.pass(call),
             },
+            Kind::Open => self.open(call),
             Kind::Poll => self.poll(call),
             Kind::Select => self.select(call),
             Kind::EpollCtl => self.epoll_ctl(call),
@@ -143,7 +144,7 @@ impl Worker {
             },
             Kind::Exec => {
                 let process = self.process_mut(pid);
-                process.executing = true;
+                process.executing = Some(call.tid);
                 process.attention = true;
                 self.pass(call)
             }
@@ -164,7 +165,7 @@ impl Worker {
     }
 
     /// The listener that serves a thread; `None` if its tree is gone.
-    fn listener(&self, tid: i32) -> Option<Rc<Listener>> {
+    pub(crate) fn listener(&self, tid: i32) -> Option<Rc<Listener>> {
         let process = &self.processes[&self.threads[&tid].pid];
         self.trees[process.program].listener.clone()
     }
@@ -196,7 +197,7 @@ impl Worker {
     }
 
     /// The kernel does it, as it is, on the program's memory.
-    fn run(
+    pub(crate) fn run(
         &mut self,
         call: Notification,
         stage: Stage,
@@ -341,30 +342,14 @@ impl Worker {
                     listener.answer(call.id, outcome.result);
                     return Ok(());
                 }
-                let file = match File::new() {
-                    Ok(file) => file,
-                    Err(_) => {
-                        let number = self.moved(call.tid, outcome.result);
-                        self.close_own(call.tid, number)?;
-                        return self.answer(call, -i64::from(libc::ENFILE));
-                    }
+                let number = self.moved(call.tid, outcome.result);
+                let Ok(file) = File::new() else {
+                    self.close_own(call.tid, number)?;
+                    return self.answer(call, -i64::from(libc::ENFILE));
                 };
-                let end = file.placeholder.program_end();
-                match listener.answer_fd(call.id, end, *cloexec) {
-                    Ok((Sent::Taken, at)) => {
-                        let number = self.moved(call.tid, outcome.result);
-                        if number != at {
-                            self.name(call.tid, number, at)?;
-                            self.close_own(call.tid, number)?;
-                        }
-                        self.enter(call.tid, at, file);
-                    }
-                    Ok((Sent::Gone, _)) => self.keep(busy, outcome),
-                    Err(errno) => {
-                        let number = self.moved(call.tid, outcome.result);
-                        self.close_own(call.tid, number)?;
-                        listener.answer(call.id, -i64::from(errno));
-                    }
+                if self.install(call, number, file, *cloexec)? == Sent::Gone {
+                    let result = number.into();
+                    self.keep(busy, Outcome { result, ..outcome });
                 }
                 Ok(())
             }
@@ -412,7 +397,36 @@ impl Worker {
         }
     }
 
-    fn close_own(&mut self, tid: i32, number: i32) -> Result<(), Error> {
+    /// Gives the program a placeholder for the kernel's descriptor `number`, and the kernel the
+    /// placeholder's number. If the program has no room, the descriptor is closed.
+    pub(crate) fn install(
+        &mut self,
+        call: Notification,
+        number: i32,
+        file: Rc<File>,
+        cloexec: bool,
+    ) -> Result<Sent, Error> {
+        let Some(listener) = self.listener(call.tid) else {
+            return Ok(Sent::Gone);
+        };
+        match listener.answer_fd(call.id, file.placeholder.program_end(), cloexec) {
+            Ok((Sent::Taken, at)) => {
+                if number != at {
+                    self.name(call.tid, number, at)?;
+                    self.close_own(call.tid, number)?;
+                }
+                self.enter(call.tid, at, file);
+            }
+            Ok((Sent::Gone, _)) => return Ok(Sent::Gone),
+            Err(errno) => {
+                self.close_own(call.tid, number)?;
+                listener.answer(call.id, -i64::from(errno));
+            }
+        }
+        Ok(Sent::Taken)
+    }
+
+    pub(crate) fn close_own(&mut self, tid: i32, number: i32) -> Result<(), Error> {
         self.call_for(tid, libc::SYS_close, [number, 0, 0])
             .map(drop)
     }

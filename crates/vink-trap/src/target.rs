@@ -18,6 +18,26 @@ pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
     copied == into.len() as isize
 }
 
+/// Copies a NUL-terminated string, or as much of it as there is room for, from the thread's memory:
+/// its length without the NUL. `None` if it is not readable.
+pub(crate) fn read_string(tid: i32, address: u64, into: &mut [u8]) -> Option<usize> {
+    let mut len = 0;
+    while len < into.len() {
+        // Up to the page's end: what is behind it may not be there.
+        let at = address.wrapping_add(len as u64);
+        let room = (4096 - at % 4096) as usize;
+        let end = into.len().min(len + room.min(256));
+        if !read(tid, at, &mut into[len..end]) {
+            return None;
+        }
+        if let Some(nul) = into[len..end].iter().position(|b| *b == 0) {
+            return Some(len + nul);
+        }
+        len = end;
+    }
+    Some(len)
+}
+
 /// Reads a 64-bit number.
 pub(crate) fn read_u64(tid: i32, address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
@@ -95,6 +115,13 @@ mod tests {
         assert!(!read(me(), 8, &mut here));
         assert!(!write(me(), 8, &here));
         assert_eq!(read_u64(me(), 8), None);
+        let text = c"/proc/net/dev";
+        let mut short = [0; 6];
+        assert_eq!(read_string(me(), text.as_ptr() as u64, &mut short), Some(6));
+        assert_eq!(&short, b"/proc/");
+        let mut long = [0; 300];
+        assert_eq!(read_string(me(), text.as_ptr() as u64, &mut long), Some(13));
+        assert_eq!(read_string(me(), 8, &mut long), None);
     }
 
     #[test]

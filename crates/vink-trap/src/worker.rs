@@ -316,7 +316,7 @@ impl Worker {
         if self.stirred || self.is_due() {
             self.pump()?;
         }
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let count = self.wait_for_events(&mut events, timeout)?;
         // Deaths come first: what a later call of another process sees must be after them.
         for event in &events[..count] {

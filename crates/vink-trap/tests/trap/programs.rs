@@ -202,3 +202,30 @@ fn a_dropped_worker_leaves_no_process() {
         }
     });
 }
+
+#[test]
+fn the_machines_own_files() {
+    as_both("programs::the_machines_own_files", || {
+        let mut lab = Lab::new();
+        let server = lab.start("nc -l 7000");
+        lab.until_listening(7000);
+        assert!(lab.ok("netstat -tln").contains("0.0.0.0:7000"));
+        assert!(lab.ok("ss -s").contains("TCP:   1"));
+        lab.ok("ip link add d0 type dummy");
+        let devices = lab.ok("cat /proc/net/dev");
+        assert_eq!(devices.lines().count(), 4, "{devices}");
+        assert_eq!(lab.ok("ls /sys/class/net"), "d0\nlo\n");
+        assert_eq!(lab.ok("cat /sys/class/net/d0/mtu"), "1500\n");
+        let name = "net.ipv4.ip_forward";
+        assert_eq!(lab.ok(&format!("sysctl -n {name}")), "0\n");
+        lab.ok(&format!("sysctl -w {name}=1"));
+        assert_eq!(lab.ok(&format!("sysctl -n {name}")), "1\n");
+        let redirected = lab.shell("echo 0 > /proc/sys/net/ipv4/ip_forward");
+        assert_eq!(redirected.status, Status::Exited(0), "{redirected:?}");
+        assert_eq!(lab.ok("cat /proc/sys/net/ipv4/ip_forward"), "0\n");
+        let missing = lab.run("cat /proc/net/nothing");
+        assert!(missing.err.contains("No such file"), "{missing:?}");
+        assert!(lab.ok("cat /proc/self/comm").contains("cat"));
+        lab.worker.kill(server.id).unwrap();
+    });
+}

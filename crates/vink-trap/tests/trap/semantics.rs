@@ -449,12 +449,25 @@ while True:
     try: sent += os.sendfile(a.fileno(), f.fileno(), sent, 100000) or 0
     except BlockingIOError: break
     if sent >= 1000000: sent = 0
-r, w = os.pipe()
-for bad in (lambda: os.sendfile(a.fileno(), r, None, 1), lambda: os.splice(a.fileno(), w, 1)):
-    try: bad(); assert False
-    except OSError as x: assert x.errno == errno.EINVAL
 ",
         );
+    });
+}
+
+#[test]
+fn what_is_refused() {
+    as_both("semantics::what_is_refused", || {
+        let mut lab = Lab::new();
+        lab.python(&format!(
+            "{PAIR}
+r, w = os.pipe()
+for bad in (lambda: os.splice(a.fileno(), w, 1), lambda: os.splice(r, a.fileno(), 1)):
+    try: bad(); assert False
+    except OSError as x: assert x.errno == errno.EINVAL
+"
+        ));
+        let refused: Vec<_> = lab.worker.statistics().unsupported().collect();
+        assert_eq!(refused, [(libc::SYS_splice, 2)]);
     });
 }
 

@@ -99,9 +99,9 @@ int vink_boot(const struct vink_boot *boot)
 	vink_setup_boot(boot);
 
 	/* A frame as vink_switch_stack() leaves it: six registers, a return. */
-	sp = (unsigned long *)task_pt_regs(&init_task) - 2;
-	*sp-- = 0;
-	*sp = (unsigned long)enter_kernel;
+	sp = (unsigned long *)task_pt_regs(&init_task);
+	*--sp = 0;
+	*--sp = (unsigned long)enter_kernel;
 	kernel_sp = (unsigned long)(sp - 6);
 
 	do {

@@ -4,6 +4,7 @@
 #include <linux/nsproxy.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
+#include <linux/slab.h>
 
 #include <asm/vink.h>
 
@@ -75,8 +76,9 @@ static long clone_task(u64 flags, u64 cookie)
 static noinline int test_recursion(int depth)
 {
 	unsigned long bottom = (unsigned long)task_stack_page(current);
-	volatile int here[32] = { depth };
+	int here[32] = { depth };
 
+	OPTIMIZER_HIDE_VAR(here[0]);
 	if ((unsigned long)here - bottom < 256) {
 		*end_of_stack(current) = 0;
 		schedule();
@@ -88,13 +90,11 @@ static noinline int test_recursion(int depth)
 
 static long test_fault(u64 kind)
 {
-	volatile int zero = 0;
-
 	switch (kind) {
 	case VINK_TEST_BUG:
 		BUG();
 	case VINK_TEST_NULL:
-		*(volatile int *)(unsigned long)zero = 1;
+		WRITE_ONCE(*(int *)ZERO_SIZE_PTR, 1);
 		return -EINVAL;
 	case VINK_TEST_STACK:
 		return test_recursion(INT_MAX);

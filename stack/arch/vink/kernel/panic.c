@@ -114,7 +114,7 @@ static struct notifier_block panic_block = {
 	.priority	= INT_MIN,
 };
 
-void __init vink_panic_setup(void)
+void vink_panic_setup(void)
 {
 	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
 }

@@ -29,6 +29,7 @@ static u8 seed[sizeof(((struct vink_boot *)NULL)->seed)];
 
 void vink_setup_boot(const struct vink_boot *boot)
 {
+	vink_panic_setup();
 	vink_arena_start = (unsigned long)boot->arena;
 	vink_arena_end = vink_arena_start + boot->arena_size;
 	vink_boot_realtime = boot->realtime;
@@ -40,8 +41,6 @@ void vink_setup_boot(const struct vink_boot *boot)
 void __init setup_arch(char **cmdline_p)
 {
 	unsigned long zones[MAX_NR_ZONES] = { };
-
-	vink_panic_setup();
 
 	strscpy(boot_command_line, cmdline, COMMAND_LINE_SIZE);
 	*cmdline_p = cmdline;

@@ -38,6 +38,7 @@ SYM_FUNC_END(vink_switch_stack)
  * task by kernel_execve(), which here means pid 1.
  */
 SYM_FUNC_START(vink_fiber_start)
+	subq	$8, %rsp
 	movq	%rax, %rdi
 	call	schedule_tail
 	movq	%r12, %rdi

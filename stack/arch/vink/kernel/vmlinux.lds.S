@@ -22,7 +22,6 @@ PHDRS
 	rodata PT_LOAD FLAGS(6);
 	data PT_LOAD FLAGS(6);
 	dynamic PT_DYNAMIC FLAGS(6);
-	relro PT_GNU_RELRO FLAGS(4);
 	stack PT_GNU_STACK FLAGS(6);
 	note PT_NOTE FLAGS(4);
 }
@@ -65,9 +64,10 @@ SECTIONS
 	__vink_text_end = .;
 
 	. = ALIGN(PAGE_SIZE);
-	.got : { *(.got) *(.got.plt) } :rodata :relro
+	/* What RO_DATA puts behind it follows it into the same segments. */
+	.got : { QUAD(0) *(.got) *(.got.plt) } :rodata
 	RO_DATA(64)
-	.dynamic : { *(.dynamic) } :rodata :relro :dynamic
+	.dynamic : { *(.dynamic) } :rodata :dynamic
 	. = ALIGN(PAGE_SIZE);
 
 	_sdata = .;

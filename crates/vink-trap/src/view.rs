@@ -1,0 +1,183 @@
+//! A machine's own view of the system: `/proc/net`, `/proc/sys/net` and `/sys/class/net`.
+//!
+//! The kernel in the image has these files. What is opened for reading is read to its end there and
+//! then, and the program gets a copy as a real file, with which everything works natively. (Such
+//! files are made up when they are read; one that stays open and is read again shows the old
+//! contents.) What is opened for writing is a Vink file, so that each write reaches the kernel. A
+//! directory is a Vink file whose placeholder is a directory of the host.
+
+use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::notify::{Notification, Sent};
+use crate::process::{File, Stage};
+use crate::serve::soften;
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Where the machine's own files are.
+const PLACES: [&[u8]; 5] = [
+    b"/proc/net",
+    b"/proc/self/net",
+    b"/proc/sys/net",
+    b"/sys/class/net",
+    b"/sys/devices/virtual/net",
+];
+
+/// More than any of these files holds; a file that does not end is cut off.
+const LARGEST: usize = 64 << 20;
+const CHUNK: usize = 64 << 10;
+
+fn is_ours(path: &[u8]) -> bool {
+    PLACES.iter().any(|place| {
+        let rest = path.strip_prefix(*place);
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    })
+}
+
+impl Worker {
+    /// open(2) and openat(2).
+    pub(crate) fn open(&mut self, call: Notification) -> Result<(), Error> {
+        let (directory, path, flags) = match call.nr {
+            libc::SYS_open => (libc::AT_FDCWD, call.args[0], call.args[1] as i32),
+            _ => (call.args[0] as i32, call.args[1], call.args[2] as i32),
+        };
+        let table = &self.processes[&self.threads[&call.tid].pid].table;
+        let below = table.has(directory);
+        let mut start = [0; 6];
+        let ours = match target::read_string(call.tid, path, &mut start) {
+            // Most paths are neither, and need not be read to their end.
+            Some(_) if !below && !start.starts_with(b"/proc/") && !start.starts_with(b"/sys/") => {
+                None
+            }
+            Some(_) => {
+                let mut whole = [0; libc::PATH_MAX as usize];
+                let path = target::read_string(call.tid, path, &mut whole);
+                let path = path.map(|len| &whole[..len]);
+                let path = path.filter(|p| is_ours(p) || below && p.first() != Some(&b'/'));
+                path.and_then(|p| CString::new(p).ok())
+            }
+            None => None,
+        };
+        let Some(path) = ours else {
+            return self.pass(call);
+        };
+        let cloexec = flags & libc::O_CLOEXEC != 0;
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            return self.run(call, Stage::Descriptor { cloexec }, None);
+        }
+        let task = match self.task_of(call.tid) {
+            Ok(task) => task,
+            Err(error) => {
+                let result = soften(error)?;
+                return self.answer(call, result);
+            }
+        };
+        let args = [
+            directory as u64,
+            path.as_ptr() as u64,
+            flags as u64,
+            0,
+            0,
+            0,
+        ];
+        let number = self.call(task, libc::SYS_openat, args)?;
+        if number < 0 {
+            return self.answer(call, number);
+        }
+        let mut contents = Vec::new();
+        let end = loop {
+            let old = contents.len();
+            contents.resize(old + CHUNK, 0);
+            let into = contents[old..].as_mut_ptr() as u64;
+            let args = [number as u64, into, CHUNK as u64, 0, 0, 0];
+            let got = self.call(task, libc::SYS_read, args)?;
+            contents.truncate(old + usize::try_from(got).unwrap_or(0));
+            if got <= 0 || contents.len() > LARGEST {
+                break got;
+            }
+        };
+        if end == -i64::from(libc::EISDIR) {
+            let file = File::directory(&path)?;
+            if self.install(call, number as i32, file, cloexec)? == Sent::Gone {
+                self.close_own(call.tid, number as i32)?;
+            }
+            return Ok(());
+        }
+        self.call(task, libc::SYS_close, [number as u64, 0, 0, 0, 0, 0])?;
+        if end < 0 && contents.is_empty() {
+            return self.answer(call, end);
+        }
+        match copy(&contents) {
+            Ok(file) => self.give(call, file.as_raw_fd(), cloexec),
+            Err(_) => self.answer(call, -i64::from(libc::ENFILE)),
+        }
+    }
+
+    /// Ends the call with a host file.
+    fn give(&mut self, call: Notification, file: RawFd, cloexec: bool) -> Result<(), Error> {
+        let Some(listener) = self.listener(call.tid) else {
+            return Ok(());
+        };
+        match listener.answer_fd(call.id, file, cloexec) {
+            Ok(_) => Ok(()),
+            Err(errno) => self.answer(call, -i64::from(errno)),
+        }
+    }
+}
+
+/// A file with these contents, open for reading.
+fn copy(contents: &[u8]) -> std::io::Result<OwnedFd> {
+    // SAFETY: makes a descriptor, which is then owned once.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"vink".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        std::fs::File::from_raw_fd(fd)
+    };
+    file.write_all(contents)?;
+    let again = std::fs::File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    Ok(again.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn places() {
+        for path in [
+            "/proc/net",
+            "/proc/net/",
+            "/proc/net/dev",
+            "/proc/self/net/tcp",
+            "/sys/class/net/lo/mtu",
+        ] {
+            assert!(is_ours(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "/proc/network",
+            "/proc/self/status",
+            "/proc/sys/kernel",
+            "proc/net",
+            "/etc/proc/net",
+        ] {
+            assert!(!is_ours(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn copies_are_for_reading() {
+        let mut file = std::fs::File::from(copy(b"contents").unwrap());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "contents");
+        assert!(file.write_all(b"more").is_err());
+    }
+}

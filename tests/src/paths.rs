@@ -1,0 +1,59 @@
+//! Where the tests find what was built, and where they may put files.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The workspace's root.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("tests/ is in the workspace")
+}
+
+/// The command: `$VINK_BIN`, or the one of the same build as the running test.
+///
+/// # Panics
+/// There is none.
+pub fn vink() -> PathBuf {
+    if let Some(path) = std::env::var_os("VINK_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("/proc is mounted");
+    // target/PROFILE/deps/TEST
+    let path = test.ancestors().nth(2).expect("cargo's layout").join("vink");
+    assert!(
+        path.exists(),
+        "{} not found: run `cargo build -p vink` first, or set VINK_BIN",
+        path.display()
+    );
+    path
+}
+
+/// The image under test: `$VINK_IMAGE`, or the one in build/.
+///
+/// # Panics
+/// There is none.
+pub fn image() -> PathBuf {
+    let path = std::env::var_os("VINK_IMAGE")
+        .map_or_else(|| root().join("build/libvink-linux-6.12.so"), PathBuf::from);
+    let found = path.canonicalize();
+    found.unwrap_or_else(|e| panic!("{}: {e}: run `make stack` first", path.display()))
+}
+
+/// A folder of this user's that other users can read, unlike what is below a home: the same one in
+/// every run, so that nothing piles up.
+///
+/// # Panics
+/// It can't be made, or somebody else was there before.
+pub fn stage() -> PathBuf {
+    // SAFETY: takes no arguments and can't fail.
+    let user = unsafe { libc::geteuid() };
+    let path = std::env::temp_dir().join(format!("vink-tests-{user}"));
+    // One of several tests at once will be first.
+    let _ = fs::DirBuilder::new().mode(0o755).create(&path);
+    let found = fs::symlink_metadata(&path);
+    match found {
+        Ok(m) if m.is_dir() && m.uid() == user && m.mode() & 0o022 == 0 => path,
+        other => panic!("{}: not a folder of mine: {other:?}", path.display()),
+    }
+}

@@ -1,0 +1,161 @@
+//! Small C programs, each run on the host and on Vink: every line and the exit status must agree.
+//!
+//! A program for something that the host's kernel may lack has its expected lines in a file beside
+//! it, NAME.expected, and is run on Vink only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use vink_tests::{image, root, run, stage, vink, Ended, Network, User};
+
+/// One test for each program, as the user who runs the tests, and again as `nobody` for root.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+
+        mod same_user {
+            $(#[test] fn $name() { super::agree(stringify!($name), super::User::Same) })*
+        }
+
+        mod nobody {
+            $(#[test] fn $name() { super::agree(stringify!($name), super::User::Nobody) })*
+        }
+    };
+}
+
+programs! {
+    accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl
+    epoll_edge epoll_level epoll_mixed exec_inherit exhaustion file_calls fork_inherit ioctls
+    ip_options ipv6_options many_messages mptcp names netlink_events netlink_generic
+    netlink_route packet_loopback ping_socket poll_mixed raw_icmp reuse sctp signals sock_diag
+    socket_options socket_protocols tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
+    tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
+    tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
+    udp_errors_queued udp_multicast udp_truncation unix_sockets
+}
+
+#[test]
+fn every_program_is_listed() {
+    let folder = fs::read_dir(sources()).expect("tests/behaviour");
+    let mut found: Vec<String> = folder
+        .map(|entry| entry.expect("tests/behaviour").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "c"))
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into())
+        .collect();
+    found.sort();
+    assert_eq!(found, PROGRAMS, "the list in behaviour.rs, in order");
+}
+
+fn agree(name: &str, user: User) {
+    // SAFETY: takes no arguments and can't fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if user == User::Nobody && !is_root {
+        return; // the other test was run as an ordinary user
+    }
+    let program = compile(name, user);
+    let record = |side| program.with_file_name(format!("{name}-{user:?}-{side}.record"));
+
+    let expected = match fs::read_to_string(sources().join(format!("{name}.expected"))) {
+        Ok(output) => Ended {
+            status: 0,
+            output,
+            errors: String::new(),
+        },
+        Err(_) => run(
+            Command::new(&program),
+            user,
+            Network::Empty,
+            &record("host"),
+        )
+        .unwrap_or_else(|e| panic!("{name} on the host: {e}")),
+    };
+    assert_ne!(expected.status, 2, "set-up on the host: {expected:?}");
+
+    let mut command = Command::new(&staged().vink);
+    command
+        .env("VINK_IMAGE", &staged().image)
+        .args(["run", "--"])
+        .arg(&program);
+    let found = run(command, user, Network::Same, &record("vink"))
+        .unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
+    if let Some(difference) = difference(&expected, &found) {
+        panic!("{name}, {user:?}: {difference}\n{}", found.errors);
+    }
+}
+
+/// The first line that differs, with what leads to it, or the exit status.
+fn difference(expected: &Ended, found: &Ended) -> Option<String> {
+    let mut host = expected.output.lines();
+    let mut vink = found.output.lines();
+    let mut before = Vec::new();
+    loop {
+        match (host.next(), vink.next()) {
+            (None, None) => break,
+            (a, b) if a == b => before.extend(a),
+            (a, b) => {
+                let from = before.len().saturating_sub(5);
+                return Some(format!(
+                    "line {} differs, after\n    {}\n  host: {}\n  vink: {}",
+                    before.len() + 1,
+                    before[from..].join("\n    "),
+                    a.unwrap_or("(the end)"),
+                    b.unwrap_or("(the end)"),
+                ));
+            }
+        }
+    }
+    (expected.status != found.status).then(|| {
+        format!(
+            "exit status: host {}, vink {}",
+            expected.status, found.status
+        )
+    })
+}
+
+fn sources() -> PathBuf {
+    root().join("tests/behaviour")
+}
+
+/// A file name of each user's own, since both tests of a program may compile it at once.
+fn compile(name: &str, user: User) -> PathBuf {
+    let program = stage().join(format!("{name}-{user:?}"));
+    let compiled = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .arg("-o")
+        .arg(&program)
+        .arg(sources().join(format!("{name}.c")))
+        .output()
+        .expect("cc");
+    assert!(
+        compiled.status.success(),
+        "{name}.c: {}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    program
+}
+
+/// The command and the image where every user can read them.
+struct Staged {
+    vink: PathBuf,
+    image: PathBuf,
+}
+
+fn staged() -> &'static Staged {
+    static STAGED: OnceLock<Staged> = OnceLock::new();
+    STAGED.get_or_init(|| Staged {
+        vink: place(&vink()),
+        image: place(&image()),
+    })
+}
+
+/// Links or copies a file to the stage, under its own name.
+fn place(from: &Path) -> PathBuf {
+    let to = stage().join(from.file_name().expect("a file"));
+    let _ = fs::remove_file(&to); // of an earlier run
+    if fs::hard_link(from, &to).is_err() {
+        fs::copy(from, &to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+    }
+    to
+}
