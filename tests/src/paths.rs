@@ -20,7 +20,11 @@ pub fn vink() -> PathBuf {
     }
     let test = std::env::current_exe().expect("/proc is mounted");
     // target/PROFILE/deps/TEST
-    let path = test.ancestors().nth(2).expect("cargo's layout").join("vink");
+    let path = test
+        .ancestors()
+        .nth(2)
+        .expect("cargo's layout")
+        .join("vink");
     assert!(
         path.exists(),
         "{} not found: run `cargo build -p vink` first, or set VINK_BIN",

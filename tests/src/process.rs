@@ -48,12 +48,7 @@ const NOBODY: u32 = 65534;
 ///
 /// # Errors
 /// The program can't be started, or didn't end ([`io::ErrorKind::TimedOut`]).
-pub fn run(
-    mut command: Command,
-    user: User,
-    network: Network,
-    record: &Path,
-) -> io::Result<Ended> {
+pub fn run(mut command: Command, user: User, network: Network, record: &Path) -> io::Result<Ended> {
     let out = record.with_extension("out");
     let err = record.with_extension("err");
     command

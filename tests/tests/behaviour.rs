@@ -122,7 +122,14 @@ fn sources() -> PathBuf {
 fn compile(name: &str, user: User) -> PathBuf {
     let program = stage().join(format!("{name}-{user:?}"));
     let compiled = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+        ])
         .arg("-o")
         .arg(&program)
         .arg(sources().join(format!("{name}.c")))

@@ -110,6 +110,18 @@ impl Admin {
         self.request(kernel, message, || format!("setting {name} up"))
     }
 
+    /// Whether the interface has a carrier, as `ethtool NAME` tells. A change of it, which the kernel
+    /// otherwise acts upon within a second only, takes effect by this question.
+    pub fn carrier(&self, kernel: &mut Kernel, name: &str) -> Result<bool, Error> {
+        const ETHTOOL_GLINK: u32 = 10;
+        // struct ethtool_value: what is asked, and the answer.
+        let mut value = [ETHTOOL_GLINK, 0];
+        let mut request = InterfaceRequest::new(name);
+        request.value[0] = (&raw mut value) as u64;
+        self.ioctl(kernel, libc::SIOCETHTOOL, &mut request)?;
+        Ok(value[1] != 0)
+    }
+
     /// Adds an address with a prefix of `prefix` bits, as `ip address add ADDRESS/PREFIX dev NAME nodad`:
     /// an IPv6 address can be used at once.
     pub fn address(
@@ -198,32 +210,27 @@ impl Admin {
 
     /// The interface's index, as if_nametoindex(3).
     fn index(&self, kernel: &mut Kernel, name: &str) -> Result<u32, Error> {
-        /// The start of `struct ifreq` as `SIOCGIFINDEX` fills it, and its full size (netdevice(7)).
-        #[repr(C)]
-        struct Request {
-            name: [u8; libc::IFNAMSIZ],
-            index: u32,
-            rest: [u32; 5],
-        }
-        let mut request = Request {
-            name: [0; libc::IFNAMSIZ],
-            index: 0,
-            rest: [0; 5],
-        };
-        let n = name.len().min(libc::IFNAMSIZ - 1);
-        request.name[..n].copy_from_slice(&name.as_bytes()[..n]);
-        let args = [
-            self.socket,
-            libc::SIOCGIFINDEX,
-            (&raw mut request) as u64,
-            0,
-            0,
-            0,
-        ];
-        self.sys(kernel, libc::SYS_ioctl, args, || {
-            format!("looking for the interface {name}")
-        })?;
-        Ok(request.index)
+        let mut request = InterfaceRequest::new(name);
+        self.ioctl(kernel, libc::SIOCGIFINDEX, &mut request)?;
+        Ok(request.value[0] as u32)
+    }
+
+    /// One of the ioctls of netdevice(7).
+    fn ioctl(
+        &self,
+        kernel: &mut Kernel,
+        nr: u64,
+        request: &mut InterfaceRequest,
+    ) -> Result<(), Error> {
+        let address = std::ptr::from_mut(request) as u64;
+        let what = || format!("looking for the interface {}", request.name());
+        self.sys(
+            kernel,
+            libc::SYS_ioctl,
+            [self.socket, nr, address, 0, 0, 0],
+            what,
+        )?;
+        Ok(())
     }
 
     /// Sends a request and reads its acknowledgement. The kernel works on it within sendto(2), so the
@@ -276,6 +283,32 @@ impl Admin {
             errno: -result as i32,
             why: String::new(),
         })
+    }
+}
+
+/// `struct ifreq` of netdevice(7): a name, and a union that begins with an index or a pointer.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    value: [u64; 3],
+}
+
+impl InterfaceRequest {
+    /// For this interface. A name that is too long is cut off, and so not found.
+    fn new(name: &str) -> InterfaceRequest {
+        let mut request = InterfaceRequest {
+            name: [0; libc::IFNAMSIZ],
+            value: [0; 3],
+        };
+        let n = name.len().min(libc::IFNAMSIZ - 1);
+        request.name[..n].copy_from_slice(&name.as_bytes()[..n]);
+        request
+    }
+
+    fn name(&self) -> String {
+        String::from_utf8_lossy(&self.name)
+            .trim_end_matches('\0')
+            .to_owned()
     }
 }
 

@@ -16,10 +16,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes a machine and sets its loopback interface up. The name has 1 to 64 bytes.
+    /// Makes a machine and sets its loopback interface up. The name has 1 to 64 bytes. Interfaces that
+    /// it gets later take their IPv6 addresses into use at once (`accept_dad` is 0): nobody on a wire of
+    /// ours has the same ones.
     pub fn new(kernel: &mut Kernel, name: &str) -> Result<Machine, Error> {
         let id = kernel.machine(name)?;
         let admin = Admin::new(kernel, id)?;
+        admin.sysctl(kernel, "net/ipv6/conf/default/accept_dad", "0")?;
         admin.up(kernel, "lo")?;
         Ok(Machine {
             id,
@@ -47,7 +50,7 @@ pub struct End<'a> {
     pub addresses: &'a [Network],
 }
 
-/// Joins two machines of one kernel by a wire whose both ends are up.
+/// Joins two machines of one kernel by a wire whose both ends are up and can be used at once.
 pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<(), Error> {
     a.machine
         .admin
@@ -59,6 +62,11 @@ pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<(), Error> {
                 .address(kernel, end.interface, network.address, network.prefix)?;
         }
         end.machine.admin.up(kernel, end.interface)?;
+    }
+    // Both have a carrier since the second one came up; without their link-local addresses, which they
+    // get now, no IPv6 would be forwarded.
+    for end in [a, b] {
+        end.machine.admin.carrier(kernel, end.interface)?;
     }
     Ok(())
 }

@@ -129,7 +129,8 @@ fn a_router_forwards() {
     let mut kernel = boot();
     let [client, router] = pair(&mut kernel);
     let server = Machine::new(&mut kernel, "server").expect("a machine");
-    let [near, far] = ["10.0.1.1/24", "10.0.1.2/24"].map(|text| [network(text)]);
+    let [near, far] =
+        [["10.0.1.1/24", "fd01::1/64"], ["10.0.1.2/24", "fd01::2/64"]].map(|t| t.map(network));
     let router_end = End {
         machine: &router,
         interface: "eth1",
@@ -150,7 +151,18 @@ fn a_router_forwards() {
         .admin
         .route(&mut kernel, ip("0.0.0.0"), 0, ip("10.0.1.1"))
         .expect("a route");
+    let [ip6, via6] = ["fd01::2", "fd00::2"].map(ip);
+    client
+        .admin
+        .route(&mut kernel, ip6, 64, via6)
+        .expect("a route");
+    server
+        .admin
+        .route(&mut kernel, ip("::"), 0, ip("fd01::1"))
+        .expect("a route");
     router.forward(&mut kernel).expect("forwarding");
+    // At once, though a neighbour must be found from addresses that have just been given.
+    datagram(&mut kernel, &client, &server, "[fd01::2]:7000");
     datagram(&mut kernel, &client, &server, "10.0.1.2:7000");
     datagram(&mut kernel, &server, &client, "10.0.0.1:7000");
 }
@@ -170,6 +182,7 @@ fn refusals_name_what_was_tried() {
         libc::ENODEV
     );
     assert_eq!(errno(a.admin.up(k, "eth7")), libc::ENODEV);
+    assert_eq!(errno(a.admin.carrier(k, "eth7").map(drop)), libc::ENODEV);
     assert_eq!(errno(a.admin.veth(k, "eth0", b.id, "eth1")), libc::EEXIST);
     assert_eq!(
         errno(a.admin.sysctl(k, "net/ipv4/no_such_thing", "1")),

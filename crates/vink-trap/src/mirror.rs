@@ -138,7 +138,11 @@ impl Placeholder {
             wanted |= OUT;
         }
         wanted |= before & RDHUP;
-        if wanted & !before & IN != 0 {
+        // Before the byte, which would wake someone who looks for both.
+        if wanted & !before & RDHUP != 0 {
+            // SAFETY: works on a descriptor of ours.
+            unsafe { libc::shutdown(worker, libc::SHUT_WR) };
+        } else if wanted & !before & IN != 0 {
             self.ring(worker);
         } else if before & !wanted & IN != 0 {
             drain(self.program.as_raw_fd());
@@ -148,10 +152,6 @@ impl Placeholder {
             drain(worker);
         } else if before & !wanted & OUT != 0 {
             self.fill();
-        }
-        if wanted & !before & RDHUP != 0 {
-            // SAFETY: works on a descriptor of ours.
-            unsafe { libc::shutdown(worker, libc::SHUT_WR) };
         }
         self.shown.set(wanted);
     }

@@ -252,25 +252,30 @@ impl Worker {
         }
     }
 
-    /// A task's call is done.
-    pub(crate) fn done(&mut self, task: TaskId) -> Result<(), Error> {
-        let Some(tid) = self.tasks.get(&task) else {
-            return Ok(());
+    /// A task's call is done: shows the readiness that it left, and queues it to be finished.
+    pub(crate) fn done(&mut self, task: TaskId) {
+        let thread = self.tasks.get(&task).and_then(|t| self.threads.get_mut(t));
+        let Some(thread) = thread.filter(|t| t.busy.is_some()) else {
+            return;
         };
-        let thread = self.threads.get_mut(tid).expect("it has a task");
-        if thread.busy.is_none() {
-            return Ok(());
-        }
         let Some(outcome) = self.kernel.poll(task) else {
-            return Ok(());
+            return;
         };
-        let Some(mut busy) = thread.busy.take() else {
+        if let Some(busy) = thread.busy.take() {
+            if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
+                file.placeholder.show(events);
+            }
+            self.finished.push_back((busy, outcome));
+        }
+    }
+
+    /// Goes on with a call that is done.
+    pub(crate) fn finish(&mut self, mut busy: Busy, outcome: Outcome) -> Result<(), Error> {
+        // Its process may have been retired by the conclusion of another call.
+        let Some(thread) = self.threads.get_mut(&busy.call.tid) else {
             return Ok(());
         };
         let queued = thread.queued.take();
-        if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
-            file.placeholder.show(events);
-        }
         let Some(next) = queued else {
             return self.conclude(busy, outcome);
         };
@@ -409,6 +414,7 @@ impl Worker {
         let Some(listener) = self.listener(call.tid) else {
             return Ok(Sent::Gone);
         };
+eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
         match listener.answer_fd(call.id, file.placeholder.program_end(), cloexec) {
             Ok((Sent::Taken, at)) => {
                 if number != at {
@@ -437,6 +443,7 @@ impl Worker {
     /// descriptor has whatever number was free in the kernel. That one then moves away. F_DUPFD
     /// finds this out without ever closing what is there, as dup3() would.
     fn name(&mut self, tid: i32, from: i32, at: i32) -> Result<(), Error> {
+ eprintln!("name tid {tid} from {from} at {at}");
         let pid = self.threads[&tid].pid;
         if !self.processes[&pid].table.has(at) {
             let got = self.call_for(tid, libc::SYS_fcntl, [from, libc::F_DUPFD, at])?;

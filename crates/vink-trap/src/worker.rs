@@ -1,6 +1,6 @@
 //! The worker: a kernel, the programs trapped for it, and the event loop between them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null;
@@ -8,13 +8,13 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Event, Kernel, MachineId, TaskId};
+use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
 use crate::calls::NR_END;
 use crate::launch::{launch, Launched, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
-use crate::process::{File, Process, Thread, Unborn};
+use crate::process::{Busy, File, Process, Thread, Unborn};
 use crate::Error;
 
 /// Names a program that a [`Worker`] started.
@@ -88,6 +88,8 @@ pub struct Worker {
     last_cookie: u64,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
+    /// Calls that the kernel has done, to be concluded.
+    pub(crate) finished: VecDeque<(Busy, Outcome)>,
     /// For the memory of programs.
     pub(crate) scratch: Vec<u8>,
     /// Dead processes whose parent had not reaped them when they died.
@@ -142,6 +144,7 @@ impl Worker {
             files: HashMap::new(),
             last_cookie: 0,
             buffers: HashMap::new(),
+            finished: VecDeque::new(),
             scratch: Vec::new(),
             zombies: Vec::new(),
             deadline: None,
@@ -381,12 +384,17 @@ impl Worker {
             self.deadline = self.kernel.run()?;
             while let Some(event) = self.kernel.next_event() {
                 match event {
-                    Event::Done(task) => self.done(task)?,
+                    Event::Done(task) => self.done(task),
                     Event::Ready { cookie, events } => self.ready(cookie, events),
                     Event::Gone { task, .. } => {
                         self.buffers.remove(&task);
                     }
                 }
+            }
+            // A program that learns of its call's end may look at once for what the call brought
+            // about elsewhere: all readiness is shown before any answer is sent.
+            while let Some((busy, outcome)) = self.finished.pop_front() {
+                self.finish(busy, outcome)?;
             }
             if !self.stirred {
                 return Ok(());
@@ -468,7 +476,7 @@ impl Worker {
             return;
         };
         let before = file.placeholder.shown();
-        file.placeholder.show(before | events);
+        file.placeholder.show(events);
         if file.edges.get() {
             file.placeholder.edge(events & before);
         }

@@ -212,16 +212,26 @@ fn make_file(path: &Path) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(Failure::host(format!("writing {}", path.display())))
 }
 
+/// A command as one would type it.
+fn shown(command: &[&str]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@".contains(c);
+    let words = command.iter().map(|word| match word.chars().all(plain) {
+        true => (*word).to_owned(),
+        false => format!("'{word}'"),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn must_succeed(command: &[&str], status: Status) -> Result<(), Failure> {
     match status {
         Status::Exited(0) => Ok(()),
         Status::Exited(n) => Err(Failure::Other(format!(
             "{} failed with status {n}",
-            command.join(" ")
+            shown(command)
         ))),
         Status::Killed(n) => Err(Failure::Other(format!(
             "{} was killed by signal {n}",
-            command.join(" ")
+            shown(command)
         ))),
     }
 }
@@ -287,7 +297,7 @@ impl Stage {
         machine: &Machine,
         command: &[&str],
     ) -> Result<(ProgramId, Output), Failure> {
-        println!("  {}$ {}", machine.name, command.join(" "));
+        println!("  {}$ {}", machine.name, shown(command));
         let path = self.folder.file(&format!("output-{}", command[0]));
         let file =
             File::create(&path).map_err(Failure::host(format!("making {}", path.display())))?;

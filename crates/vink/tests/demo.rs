@@ -22,8 +22,8 @@ fn shows_everything() {
             output.status
         );
         for (what, times) in [
-            ("booted ", 1),
-            ("client$ ", 7),
+            ("    booted   in ", 1),
+            ("client$ ", 8),
             (" 0% packet loss", 2),
             ("200 from 10.0.2.2: 8388608 bytes", 2),
             ("200 from fd00:0:0:2::2: 8388608 bytes", 1),

@@ -18,7 +18,7 @@ fn ip_shows_and_changes() {
         assert!(lab.ok("ip route").contains("10.1.2.0/24 dev d0"));
         let refused = lab.run("ip addr add 10.1.2.3/24 dev d0");
         assert_eq!(refused.status, Status::Exited(2));
-        assert!(refused.err.contains("File exists"), "{refused:?}");
+        assert!(refused.err.contains("already assigned"), "{refused:?}");
     });
 }
 

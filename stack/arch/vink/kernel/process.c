@@ -89,14 +89,6 @@ long arch_ptrace(struct task_struct *child, long request, unsigned long addr,
 	return -EIO;
 }
 
-void user_enable_single_step(struct task_struct *child)
-{
-}
-
-void user_disable_single_step(struct task_struct *child)
-{
-}
-
 void ptrace_disable(struct task_struct *child)
 {
 }

@@ -17,7 +17,7 @@
  *  - legacy devices that a driver would make by itself are made when asked for.
  */
 #define BUILT_IN_CMDLINE						\
-	"net.core.fb_tunnels_only_for_init_net=2 "			\
+	"fb_tunnels=none "						\
 	"bonding.max_bonds=0 dummy.numdummies=0 ifb.numifbs=0"
 
 unsigned long vink_arena_start;
@@ -46,12 +46,14 @@ void __init setup_arch(char **cmdline_p)
 	*cmdline_p = cmdline;
 	parse_early_param();
 
-	memblock_add(vink_arena_start, vink_arena_end - vink_arena_start);
+	memblock_add(0, __pa(vink_arena_end));
+	/* Physical address 0 would read as "no memory". */
+	memblock_reserve(0, PAGE_SIZE);
 	high_memory = (void *)vink_arena_end;
-	min_low_pfn = PFN_UP(vink_arena_start);
-	max_low_pfn = PFN_DOWN(vink_arena_end);
+	min_low_pfn = 0;
+	max_low_pfn = PFN_DOWN(__pa(vink_arena_end));
 	max_pfn = max_low_pfn;
-	set_max_mapnr(max_pfn - min_low_pfn);
+	set_max_mapnr(max_pfn);
 
 	zones[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(zones);

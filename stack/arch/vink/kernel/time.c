@@ -18,6 +18,7 @@
 
 u64 vink_deadline = VINK_NEVER;
 u64 vink_boot_realtime;
+unsigned long vink_entropy_count;	/* asm/timex.h */
 
 static u64 read_clock(struct clocksource *cs)
 {

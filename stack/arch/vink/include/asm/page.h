@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory is the arena, at whatever address the host put it. A physical address
- * is the virtual one: nothing to add on the way between a page's struct and its
- * bytes, and gdb shows the same numbers everywhere.
+ * Memory is the arena, at whatever address the host put it. Physical addresses
+ * count from its start: were they the virtual ones, which would save a
+ * subtraction, memmap_init() would walk some 10^10 absent pages at boot.
  */
 #ifndef _ASM_VINK_PAGE_H
 #define _ASM_VINK_PAGE_H
@@ -38,10 +38,9 @@ extern unsigned long vink_arena_start;
 extern unsigned long vink_arena_end;
 
 #define PAGE_OFFSET	vink_arena_start
-#define ARCH_PFN_OFFSET	(vink_arena_start >> PAGE_SHIFT)
 
-#define __pa(x)		((unsigned long)(x))
-#define __va(x)		((void *)(unsigned long)(x))
+#define __pa(x)		((unsigned long)(x) - PAGE_OFFSET)
+#define __va(x)		((void *)((unsigned long)(x) + PAGE_OFFSET))
 
 #define clear_page(page)	memset((page), 0, PAGE_SIZE)
 #define copy_page(to, from)	memcpy((to), (from), PAGE_SIZE)

@@ -22,7 +22,6 @@ struct pt_regs {
 #define user_stack_pointer(regs)	((regs)->sp)
 #define frame_pointer(regs)		((regs)->bp)
 #define profile_pc(regs)		instruction_pointer(regs)
-#define arch_has_single_step()		(0)
 #define current_user_stack_pointer()	(0UL)
 
 static inline void instruction_pointer_set(struct pt_regs *regs,

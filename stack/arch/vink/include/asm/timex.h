@@ -4,15 +4,17 @@
 
 typedef unsigned long cycles_t;
 
-/* No cycle counter: with the same seed the random numbers are the same. */
 static inline cycles_t get_cycles(void)
 {
 	return 0;
 }
 
+/* Never the same twice, and yet the same in every run with the same seed. */
 static inline unsigned long random_get_entropy(void)
 {
-	return 0;
+	extern unsigned long vink_entropy_count;
+
+	return ++vink_entropy_count;
 }
 #define random_get_entropy random_get_entropy
 

@@ -1,0 +1,141 @@
+//! What is measured, in which unit, and the bars that it is held to.
+
+/// Where a round is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Side {
+    /// On Vink; both ends on one thread.
+    Vink,
+    /// On the host's kernel; both ends on one processor.
+    Host,
+    /// On the host's kernel; each end where the scheduler puts it.
+    HostTwoCpus,
+}
+
+/// What a figure must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bar {
+    /// Vink's divided by the host's: at most
+    RatioAtMost(f64),
+    /// or at least this.
+    RatioAtLeast(f64),
+    /// Vink's own: at most this.
+    AtMost(f64),
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub bar: Option<Bar>,
+}
+
+/// Figures that one round gives together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub name: &'static str,
+    pub figures: &'static [Figure],
+    pub sides: &'static [Side],
+    /// Each round needs a process of its own.
+    pub fresh: bool,
+    /// For rounds that take long.
+    pub most_rounds: u32,
+}
+
+const fn figure(name: &'static str, unit: &'static str, bar: Option<Bar>) -> Figure {
+    Figure { name, unit, bar }
+}
+
+const fn group(name: &'static str, figures: &'static [Figure], sides: &'static [Side]) -> Group {
+    Group {
+        name,
+        figures,
+        sides,
+        fresh: false,
+        most_rounds: u32::MAX,
+    }
+}
+
+const ONE: &[Side] = &[Side::Host, Side::Vink];
+const BOTH: &[Side] = &[Side::Host, Side::Vink, Side::HostTwoCpus];
+
+/// In the order in which they are run: what leaves the host's kernel busy for a while is last.
+pub(crate) const GROUPS: &[Group] = &[
+    group(
+        "null_call",
+        &[figure("null_call", "ns", Some(Bar::RatioAtMost(0.5)))],
+        ONE,
+    ),
+    group(
+        "getsockopt",
+        &[figure("getsockopt", "ns", Some(Bar::RatioAtMost(0.5)))],
+        ONE,
+    ),
+    group(
+        "tcp_loopback",
+        &[figure(
+            "tcp_loopback",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(1.4)),
+        )],
+        BOTH,
+    ),
+    group(
+        "tcp_two_machines",
+        &[figure(
+            "tcp_two_machines",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(1.8)),
+        )],
+        BOTH,
+    ),
+    group(
+        "tcp_router",
+        &[figure("tcp_router", "Gbit/s", Some(Bar::RatioAtLeast(1.6)))],
+        BOTH,
+    ),
+    group(
+        "rtt_two_machines",
+        &[figure(
+            "rtt_two_machines",
+            "us",
+            Some(Bar::RatioAtMost(0.6)),
+        )],
+        BOTH,
+    ),
+    Group {
+        fresh: true,
+        ..group(
+            "boot",
+            &[
+                figure("boot_ms", "ms", Some(Bar::AtMost(15.0))),
+                figure("boot_rss_mb", "MB", Some(Bar::AtMost(12.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
+    group(
+        "trap_null_call",
+        &[figure("trap_null_call", "ns", None)],
+        ONE,
+    ),
+    group(
+        "trap_getsockopt",
+        &[figure("trap_getsockopt", "ns", None)],
+        ONE,
+    ),
+    Group {
+        fresh: true,
+        most_rounds: 3,
+        ..group(
+            "machines",
+            &[
+                figure("machine_kb", "kB", Some(Bar::AtMost(120.0))),
+                figure("machine_us", "us", Some(Bar::AtMost(400.0))),
+                figure("machine_kb_1000", "kB", None),
+                figure("machine_us_1000", "us", None),
+            ],
+            ONE,
+        )
+    },
+];

@@ -1,0 +1,240 @@
+//! The host's side: processes in network namespaces, on the host's own kernel.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::side::{die_with_parent, Round};
+use crate::work::{self, Host, Socket};
+use crate::Failure;
+
+/// How many namespaces the host makes to be timed: it needs far longer to end them.
+const NAMESPACES: u32 = 1000;
+
+/// Sets up for one group.
+pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
+    Ok(match group {
+        "null_call" => Box::new(|| Ok(vec![Some(work::null_calls(&Host))])),
+        "getsockopt" => Box::new(|| Ok(vec![Some(work::getsockopts(&Host)?)])),
+        "tcp_loopback" => transfer(Path::loopback()?)?,
+        "tcp_two_machines" => transfer(Path::direct()?)?,
+        "tcp_router" => transfer(Path::routed()?)?,
+        "rtt_two_machines" => round_trips(Path::direct()?)?,
+        "trap_null_call" | "trap_getsockopt" => {
+            let group = group.to_owned();
+            Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
+        }
+        "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
+        _ => return Err(format!("the host has no side of {group}").into()),
+    })
+}
+
+/// Two namespaces with a way between them.
+struct Path {
+    client: File,
+    server: File,
+    to: [u8; 4],
+}
+
+impl Path {
+    /// Both ends in one namespace.
+    fn loopback() -> Result<Path, Failure> {
+        let client = first_namespace()?;
+        let server = client.try_clone()?;
+        Ok(Path {
+            client,
+            server,
+            to: [127, 0, 0, 1],
+        })
+    }
+
+    /// A veth pair.
+    fn direct() -> Result<Path, Failure> {
+        let client = first_namespace()?;
+        let server = new_namespace()?;
+        join(&client, "a0 10.0.0.1/24", &server, "b0 10.0.0.2/24")?;
+        Ok(Path {
+            client,
+            server,
+            to: [10, 0, 0, 2],
+        })
+    }
+
+    /// Two veth pairs, and a router between them.
+    fn routed() -> Result<Path, Failure> {
+        let client = first_namespace()?;
+        let router = new_namespace()?;
+        let server = new_namespace()?;
+        join(&client, "a0 10.0.0.1/24", &router, "r0 10.0.0.2/24")?;
+        join(&router, "r1 10.0.1.1/24", &server, "b0 10.0.1.2/24")?;
+        ip(&client, "route add default via 10.0.0.2")?;
+        ip(&server, "route add default via 10.0.1.1")?;
+        enter(&router)?;
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        Ok(Path {
+            client,
+            server,
+            to: [10, 0, 1, 2],
+        })
+    }
+}
+
+fn transfer(path: Path) -> Result<Round, Failure> {
+    enter(&path.server)?;
+    let listener = Socket::listener(&Host)?;
+    Ok(Box::new(move || {
+        let client = fork(|| {
+            enter(&path.client)?;
+            work::send(&Host, path.to)
+        })?;
+        let figure = work::receive(&listener)?;
+        client.join()?;
+        Ok(vec![Some(figure)])
+    }))
+}
+
+fn round_trips(path: Path) -> Result<Round, Failure> {
+    enter(&path.server)?;
+    let listener = Socket::listener(&Host)?;
+    Ok(Box::new(move || {
+        let server = fork(|| work::echo(&listener))?;
+        enter(&path.client)?;
+        let figure = work::ping(&Host, path.to)?;
+        server.join()?;
+        Ok(vec![Some(figure)])
+    }))
+}
+
+/// The same program that runs under the interposer, without it; ns per call.
+fn untrapped_loop(group: &str) -> Result<f64, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command
+        .args(["loop", group])
+        .stderr(Stdio::inherit())
+        .output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// Makes namespaces; us for each.
+fn namespaces() -> Result<f64, Failure> {
+    first_namespace()?;
+    let mut all = Vec::new();
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills, then reads a structure.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+    }
+    let start = Instant::now();
+    for _ in 0..NAMESPACES {
+        all.push(new_namespace()?);
+    }
+    Ok(start.elapsed().as_nanos() as f64 / 1000.0 / f64::from(NAMESPACES))
+}
+
+/// Leaves the user's network for a namespace of our own, where we may do everything.
+fn first_namespace() -> Result<File, Failure> {
+    // SAFETY: these take no pointers and change this process only.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if user != 0 {
+        unshare(libc::CLONE_NEWUSER)?;
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    }
+    let namespace = new_namespace()?;
+    ip(&namespace, "link set lo up")?;
+    Ok(namespace)
+}
+
+/// Makes a network namespace and enters it.
+fn new_namespace() -> Result<File, Failure> {
+    unshare(libc::CLONE_NEWNET)?;
+    Ok(File::open("/proc/self/ns/net")?)
+}
+
+fn unshare(what: i32) -> Result<(), Failure> {
+    // SAFETY: takes a number; we have one thread.
+    match unsafe { libc::unshare(what) } {
+        0 => Ok(()),
+        _ => Err(format!(
+            "unshare: {}: benchmarks need namespaces, of root or by user namespaces",
+            io::Error::last_os_error()
+        )
+        .into()),
+    }
+}
+
+fn enter(namespace: &File) -> Result<(), Failure> {
+    // SAFETY: a descriptor and a number.
+    match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(format!("setns: {}", io::Error::last_os_error()).into()),
+    }
+}
+
+/// Joins two namespaces by a veth pair. An end is an interface and its address.
+fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), Failure> {
+    let (a_name, a_address) = a_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
+    let (b_name, b_address) = b_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
+    let there = format!("/proc/{}/fd/{}", std::process::id(), b.as_raw_fd());
+    ip(
+        a,
+        &format!("link add {a_name} type veth peer name {b_name} netns {there}"),
+    )?;
+    for (namespace, name, address) in [(a, a_name, a_address), (b, b_name, b_address)] {
+        ip(namespace, &format!("address add {address} dev {name}"))?;
+        ip(namespace, &format!("link set {name} up"))?;
+    }
+    Ok(())
+}
+
+/// Runs ip(8) in a namespace.
+fn ip(namespace: &File, arguments: &str) -> Result<(), Failure> {
+    enter(namespace)?;
+    let status = Command::new("ip").args(arguments.split(' ')).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("ip {arguments}: {status}").into()),
+        Err(e) => Err(format!("ip: {e}: install iproute2").into()),
+    }
+}
+
+/// A forked process; ends with this one.
+struct Forked(libc::pid_t);
+
+/// Runs `work` in a process of its own.
+fn fork(work: impl FnOnce() -> Result<(), Failure>) -> Result<Forked, Failure> {
+    // SAFETY: we have one thread, so that the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(format!("fork: {}", io::Error::last_os_error()).into()),
+        0 => {
+            let done = die_with_parent()
+                .map_err(Failure::from)
+                .and_then(|()| work());
+            if let Err(e) = &done {
+                let _ = writeln!(io::stderr(), "vink-bench: the other end: {e}");
+            }
+            // SAFETY: ends the process at once, without what exit() would do for the parent.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        pid => Ok(Forked(pid)),
+    }
+}
+
+impl Forked {
+    fn join(self) -> Result<(), Failure> {
+        let mut status = 0;
+        // SAFETY: our child, and where its status goes.
+        match unsafe { libc::waitpid(self.0, &mut status, 0) } {
+            pid if pid == self.0 && status == 0 => Ok(()),
+            _ => Err("the other end failed".into()),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Vink's side: machines of one kernel, both ends as fibers of this thread.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Read;
+use std::rc::Rc;
+use std::time::Instant;
+
+use vink_kernel::{find_image, Config, Event, Fiber, Image, Kernel, MachineId};
+use vink_lab::{wire, End, Machine};
+use vink_trap::{Program, Stdio, Worker};
+
+use crate::side::Round;
+use crate::work::{self, Socket};
+use crate::Failure;
+
+/// Enough that TCP's buffers may grow as on a whole computer.
+const ARENA: u64 = 512 << 20;
+/// What boot is measured with.
+const SMALL_ARENA: u64 = 32 << 20;
+/// For thousands of machines.
+const LARGE_ARENA: u64 = 2 << 30;
+
+/// Sets up for one group.
+pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
+    Ok(match group {
+        "null_call" => alone(|fiber| Ok(work::null_calls(fiber)))?,
+        "getsockopt" => alone(work::getsockopts)?,
+        "tcp_loopback" => transfer(Network::loopback()?),
+        "tcp_two_machines" => transfer(Network::direct()?),
+        "tcp_router" => transfer(Network::routed()?),
+        "rtt_two_machines" => round_trips(Network::direct()?),
+        "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
+        "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
+        "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
+        _ => return Err(format!("Vink has no side of {group}").into()),
+    })
+}
+
+fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
+    let config = Config {
+        arena_bytes,
+        ..Config::default()
+    };
+    Ok(Kernel::boot(Image::open(&find_image()?)?, config)?)
+}
+
+/// Two machines of one kernel with a way between them, as `host::Path`.
+struct Network {
+    kernel: Kernel,
+    client: MachineId,
+    server: MachineId,
+    to: [u8; 4],
+}
+
+impl Network {
+    fn loopback() -> Result<Network, Failure> {
+        let mut kernel = boot(ARENA)?;
+        let machine = Machine::new(&mut kernel, "alone")?;
+        Ok(Network {
+            kernel,
+            client: machine.id,
+            server: machine.id,
+            to: [127, 0, 0, 1],
+        })
+    }
+
+    fn direct() -> Result<Network, Failure> {
+        let mut kernel = boot(ARENA)?;
+        let client = Machine::new(&mut kernel, "client")?;
+        let server = Machine::new(&mut kernel, "server")?;
+        join(
+            &mut kernel,
+            (&client, "10.0.0.1/24"),
+            (&server, "10.0.0.2/24"),
+        )?;
+        Ok(Network {
+            kernel,
+            client: client.id,
+            server: server.id,
+            to: [10, 0, 0, 2],
+        })
+    }
+
+    fn routed() -> Result<Network, Failure> {
+        let mut kernel = boot(ARENA)?;
+        let client = Machine::new(&mut kernel, "client")?;
+        let router = Machine::new(&mut kernel, "router")?;
+        let server = Machine::new(&mut kernel, "server")?;
+        join(
+            &mut kernel,
+            (&client, "10.0.0.1/24"),
+            (&router, "10.0.0.2/24"),
+        )?;
+        join(
+            &mut kernel,
+            (&server, "10.0.1.2/24"),
+            (&router, "10.0.1.1/24"),
+        )?;
+        let everywhere = "0.0.0.0".parse()?;
+        client
+            .admin
+            .route(&mut kernel, everywhere, 0, "10.0.0.2".parse()?)?;
+        server
+            .admin
+            .route(&mut kernel, everywhere, 0, "10.0.1.1".parse()?)?;
+        router.forward(&mut kernel)?;
+        Ok(Network {
+            kernel,
+            client: client.id,
+            server: server.id,
+            to: [10, 0, 1, 2],
+        })
+    }
+}
+
+/// Joins two machines; each interface is named after the other end.
+fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result<(), Failure> {
+    let (a_address, b_address) = ([a.1.parse()?], [b.1.parse()?]);
+    let end = |machine, interface, addresses| End {
+        machine,
+        interface,
+        addresses,
+    };
+    wire(
+        kernel,
+        end(a.0, &b.0.name, &a_address),
+        end(b.0, &a.0.name, &b_address),
+    )?;
+    Ok(())
+}
+
+fn alone(work: fn(&Fiber) -> Result<f64, Failure>) -> Result<Round, Failure> {
+    let Network {
+        mut kernel, client, ..
+    } = Network::loopback()?;
+    Ok(Box::new(move || {
+        let result = start(&mut kernel, client, work)?;
+        finish(&mut kernel, 1)?;
+        Ok(vec![Some(result.take()?)])
+    }))
+}
+
+fn transfer(network: Network) -> Round {
+    let Network {
+        mut kernel,
+        client,
+        server,
+        to,
+    } = network;
+    Box::new(move || {
+        // The first one runs until it waits for a connection before the second one begins.
+        let received = start(&mut kernel, server, |fiber| {
+            work::receive(&Socket::listener(fiber)?)
+        })?;
+        let sent = start(&mut kernel, client, move |fiber| work::send(fiber, to))?;
+        finish(&mut kernel, 2)?;
+        sent.take()?;
+        Ok(vec![Some(received.take()?)])
+    })
+}
+
+fn round_trips(network: Network) -> Round {
+    let Network {
+        mut kernel,
+        client,
+        server,
+        to,
+    } = network;
+    Box::new(move || {
+        let echoed = start(&mut kernel, server, |fiber| {
+            work::echo(&Socket::listener(fiber)?)
+        })?;
+        let pinged = start(&mut kernel, client, move |fiber| work::ping(fiber, to))?;
+        finish(&mut kernel, 2)?;
+        echoed.take()?;
+        Ok(vec![Some(pinged.take()?)])
+    })
+}
+
+/// What a fiber has come to.
+struct Outcome<T>(Rc<RefCell<Option<Result<T, Failure>>>>);
+
+impl<T> Outcome<T> {
+    fn take(self) -> Result<T, Failure> {
+        self.0
+            .take()
+            .unwrap_or_else(|| Err("the fiber panicked".into()))
+    }
+}
+
+/// Starts a fiber on a machine; [`finish`] runs it.
+fn start<T: 'static>(
+    kernel: &mut Kernel,
+    machine: MachineId,
+    work: impl FnOnce(&Fiber) -> Result<T, Failure> + 'static,
+) -> Result<Outcome<T>, Failure> {
+    let outcome = Rc::new(RefCell::new(None));
+    let inside = Rc::clone(&outcome);
+    kernel.fiber(machine, move |fiber| {
+        inside.replace(Some(work(fiber)));
+        0
+    })?;
+    Ok(Outcome(outcome))
+}
+
+/// Runs the kernel until so many fibers have ended.
+fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), Failure> {
+    loop {
+        let deadline = kernel.run()?;
+        while let Some(event) = kernel.next_event() {
+            fibers -= u32::from(matches!(event, Event::Gone { .. }));
+        }
+        if fibers == 0 {
+            return Ok(());
+        }
+        match deadline {
+            Some(time) => kernel.wait(time),
+            None => return Err("the fibers wait for each other".into()),
+        }
+    }
+}
+
+/// Loading and booting: ms, and MB of resident memory.
+fn measure_boot() -> Result<[f64; 2], Failure> {
+    let before = resident()?;
+    let start = Instant::now();
+    let _kernel = boot(SMALL_ARENA)?;
+    let ms = start.elapsed().as_nanos() as f64 / 1e6;
+    Ok([ms, (resident()? - before) / 1e6])
+}
+
+/// This process's resident memory in bytes.
+fn resident() -> Result<f64, Failure> {
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    let pages: f64 = statm.split(' ').nth(1).ok_or("/proc/self/statm")?.parse()?;
+    // SAFETY: takes a number.
+    Ok(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as f64)
+}
+
+/// Machines: kB and us for each of 5,000, then of the first 1,000 of them.
+fn measure_machines() -> Result<[f64; 4], Failure> {
+    let mut kernel = boot(LARGE_ARENA)?;
+    let free = kernel.counters()?.free_pages;
+    let start = Instant::now();
+    let mut figures = [0.0; 4];
+    for n in 1..=5000u32 {
+        kernel.machine(&format!("m{n}"))?;
+        let at = match n {
+            1000 => 2,
+            5000 => 0,
+            _ => continue,
+        };
+        let us = start.elapsed().as_nanos() as f64 / 1000.0;
+        let pages = free - kernel.counters()?.free_pages;
+        figures[at] = pages as f64 * 4096.0 / 1000.0 / f64::from(n);
+        figures[at + 1] = us / f64::from(n);
+    }
+    Ok(figures)
+}
+
+/// This program again, under the interposer; ns per call.
+fn trapped_loop(group: &str) -> Result<Round, Failure> {
+    let mut kernel = boot(ARENA)?;
+    let machine = Machine::new(&mut kernel, "alone")?;
+    let mut worker = Worker::new(kernel)?;
+    let group = group.to_owned();
+    Ok(Box::new(move || {
+        let (mut reader, writer) = std::io::pipe()?;
+        let program = Program::new(std::env::current_exe()?)
+            .args(["loop", &group])
+            .stdout(Stdio::Fd(writer.into()));
+        let program = worker.spawn(machine.id, program)?;
+        let status = worker.wait(program)?;
+        let mut text = String::new();
+        reader.read_to_string(&mut text)?;
+        let figure = text.trim().parse();
+        Ok(vec![Some(
+            figure.map_err(|_| format!("it ended with {status:?}"))?,
+        )])
+    }))
+}

@@ -1,0 +1,272 @@
+//! What is timed, the same for both kernels: written against [`Calls`], which is syscall(2) on the
+//! host and a fiber's call on Vink.
+
+use std::time::Instant;
+
+use vink_kernel::Fiber;
+
+use crate::Failure;
+
+/// A way to make system calls. Results are raw: `-errno` on failure.
+pub(crate) trait Calls {
+    /// One call; pointers among the arguments are into this process and must be valid.
+    fn call(&self, nr: i64, args: [u64; 6]) -> i64;
+}
+
+/// The host's own kernel.
+pub(crate) struct Host;
+
+impl Calls for Host {
+    #[inline]
+    fn call(&self, nr: i64, a: [u64; 6]) -> i64 {
+        // SAFETY: every pointer passed in this file is to a live buffer of the length passed.
+        let result = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
+        match result {
+            -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+            _ => result,
+        }
+    }
+}
+
+impl Calls for Fiber {
+    #[inline]
+    fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
+        Fiber::call(self, nr, args)
+    }
+}
+
+/// Bytes per round of a throughput benchmark: a fraction of a second.
+const BULK: u64 = 2 << 30;
+/// Bytes per write, and at most per read.
+const BLOCK: usize = 64 << 10;
+/// Round trips per round.
+const ROUND_TRIPS: u64 = 40_000;
+/// Calls per round.
+const CALLS: u64 = 3_000_000;
+/// The same under the interposer, where each takes microseconds.
+const TRAPPED_CALLS: u64 = 50_000;
+
+/// The port that servers listen on.
+const PORT: u16 = 5000;
+
+/// `getppid()`, which does nothing; ns per call.
+pub(crate) fn null_calls(kernel: &impl Calls) -> f64 {
+    per_call(CALLS, || {
+        kernel.call(libc::SYS_getppid, [0; 6]);
+    })
+}
+
+/// `getsockopt(SO_TYPE)` of a TCP socket; ns per call.
+pub(crate) fn getsockopts(kernel: &impl Calls) -> Result<f64, Failure> {
+    let socket = Socket::new(kernel)?;
+    Ok(per_call(CALLS, || socket.socket_type()))
+}
+
+/// The body of the program that runs under the interposer: prints ns per call.
+pub(crate) fn print_loop(group: &str) -> Result<(), Failure> {
+    let ns = match group {
+        // Of the trapped calls the one with the least to do: an error that the host finds. (getppid()
+        // itself passes the filter and is as fast as ever.)
+        "trap_null_call" => per_call(TRAPPED_CALLS, || {
+            Host.call(libc::SYS_shutdown, [u64::MAX, 0, 0, 0, 0, 0]);
+        }),
+        "trap_getsockopt" => {
+            let socket = Socket::new(&Host)?;
+            per_call(TRAPPED_CALLS, || socket.socket_type())
+        }
+        _ => return Err(format!("no loop is called {group}").into()),
+    };
+    println!("{ns}");
+    Ok(())
+}
+
+fn per_call(count: u64, mut call: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..count {
+        call();
+    }
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+/// A TCP socket; closed on drop.
+pub(crate) struct Socket<'a, K: Calls> {
+    kernel: &'a K,
+    fd: u64,
+}
+
+impl<'a, K: Calls> Socket<'a, K> {
+    fn new(kernel: &'a K) -> Result<Self, Failure> {
+        let [family, kind] = [libc::AF_INET, libc::SOCK_STREAM].map(|a| a as u64);
+        let fd = check(
+            "socket",
+            kernel.call(libc::SYS_socket, [family, kind, 0, 0, 0, 0]),
+        )?;
+        Ok(Socket { kernel, fd })
+    }
+
+    /// A socket that listens on all addresses.
+    pub fn listener(kernel: &'a K) -> Result<Self, Failure> {
+        let socket = Socket::new(kernel)?;
+        socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
+        socket.with_address([0, 0, 0, 0], "bind", libc::SYS_bind)?;
+        check(
+            "listen",
+            kernel.call(libc::SYS_listen, [socket.fd, 1, 0, 0, 0, 0]),
+        )?;
+        Ok(socket)
+    }
+
+    fn accept(&self) -> Result<Self, Failure> {
+        let args = [self.fd, 0, 0, 0, 0, 0];
+        let fd = check("accept", self.kernel.call(libc::SYS_accept, args))?;
+        let kernel = self.kernel;
+        Ok(Socket { kernel, fd })
+    }
+
+    fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, Failure> {
+        let socket = Socket::new(kernel)?;
+        socket.with_address(to, "connect", libc::SYS_connect)?;
+        Ok(socket)
+    }
+
+    fn with_address(&self, to: [u8; 4], name: &'static str, nr: i64) -> Result<(), Failure> {
+        let address = libc::sockaddr_in {
+            sin_family: libc::AF_INET as u16,
+            sin_port: PORT.to_be(),
+            sin_addr: libc::in_addr {
+                s_addr: u32::from_ne_bytes(to),
+            },
+            sin_zero: [0; 8],
+        };
+        let pointer = (&raw const address) as u64;
+        let len = size_of_val(&address) as u64;
+        check(name, self.kernel.call(nr, [self.fd, pointer, len, 0, 0, 0]))?;
+        Ok(())
+    }
+
+    /// Switches an option on.
+    fn option(&self, level: i32, option: i32) -> Result<(), Failure> {
+        let on = 1i32;
+        let args = [
+            self.fd,
+            level as u64,
+            option as u64,
+            (&raw const on) as u64,
+            size_of_val(&on) as u64,
+            0,
+        ];
+        check("setsockopt", self.kernel.call(libc::SYS_setsockopt, args))?;
+        Ok(())
+    }
+
+    fn socket_type(&self) {
+        let mut value = 0i32;
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        let args = [
+            self.fd,
+            libc::SOL_SOCKET as u64,
+            libc::SO_TYPE as u64,
+            (&raw mut value) as u64,
+            (&raw mut len) as u64,
+            0,
+        ];
+        self.kernel.call(libc::SYS_getsockopt, args);
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let args = [
+            self.fd,
+            buffer.as_mut_ptr() as u64,
+            buffer.len() as u64,
+            0,
+            0,
+            0,
+        ];
+        Ok(check("read", self.kernel.call(libc::SYS_read, args))? as usize)
+    }
+
+    fn write(&self, buffer: &[u8]) -> Result<usize, Failure> {
+        let args = [
+            self.fd,
+            buffer.as_ptr() as u64,
+            buffer.len() as u64,
+            0,
+            0,
+            0,
+        ];
+        Ok(check("write", self.kernel.call(libc::SYS_write, args))? as usize)
+    }
+}
+
+impl<K: Calls> Drop for Socket<'_, K> {
+    fn drop(&mut self) {
+        self.kernel.call(libc::SYS_close, [self.fd, 0, 0, 0, 0, 0]);
+    }
+}
+
+fn check(name: &'static str, result: i64) -> Result<u64, Failure> {
+    u64::try_from(result).map_err(|_| {
+        let error = std::io::Error::from_raw_os_error(-result as i32);
+        format!("{name}: {error}").into()
+    })
+}
+
+/// The server's part of a round of throughput: takes one connection; Gbit/s from its go to the last
+/// byte.
+pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>) -> Result<f64, Failure> {
+    let socket = listener.accept()?;
+    let mut buffer = vec![0u8; BLOCK];
+    socket.write(b"!")?;
+    let start = Instant::now();
+    let mut left = BULK;
+    while left > 0 {
+        match socket.read(&mut buffer)? as u64 {
+            0 => return Err(format!("the sender ended {left} bytes early").into()),
+            n => left -= n,
+        }
+    }
+    Ok(BULK as f64 * 8.0 / start.elapsed().as_nanos() as f64)
+}
+
+/// The client's part.
+pub(crate) fn send(kernel: &impl Calls, to: [u8; 4]) -> Result<(), Failure> {
+    let socket = Socket::connected(kernel, to)?;
+    let buffer = vec![0x5au8; BLOCK];
+    socket.read(&mut [0])?;
+    for _ in 0..BULK / BLOCK as u64 {
+        let mut rest = &buffer[..];
+        while !rest.is_empty() {
+            rest = &rest[socket.write(rest)?..];
+        }
+    }
+    Ok(())
+}
+
+/// The server's part of a round of round trips: sends back what comes, byte by byte.
+pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
+    let socket = listener.accept()?;
+    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+    let mut byte = [0];
+    while socket.read(&mut byte)? == 1 {
+        socket.write(&byte)?;
+    }
+    Ok(())
+}
+
+/// The client's part; us per round trip.
+pub(crate) fn ping(kernel: &impl Calls, to: [u8; 4]) -> Result<f64, Failure> {
+    let socket = Socket::connected(kernel, to)?;
+    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+    let mut byte = [0];
+    // One for the way: neighbours are found, windows opened.
+    socket.write(&byte)?;
+    socket.read(&mut byte)?;
+    let start = Instant::now();
+    for _ in 0..ROUND_TRIPS {
+        socket.write(&byte)?;
+        if socket.read(&mut byte)? != 1 {
+            return Err("the echo ended early".into());
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64 / 1000.0 / ROUND_TRIPS as f64)
+}
