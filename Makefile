@@ -12,6 +12,8 @@ export PACKAGES ?= linux-source-6.12 gcc make ccache mold flex bison bc libelf-d
 	tcpdump nftables procps
 
 CARGO ?= cargo
+# rustup's, for shells that were not told.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help
 help: ## this list

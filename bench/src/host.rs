@@ -35,6 +35,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
 struct Path {
     client: File,
     server: File,
+    /// Lives only as long as it is open, since no process stays in it.
+    _router: Option<File>,
     to: [u8; 4],
 }
 
@@ -46,6 +48,7 @@ impl Path {
         Ok(Path {
             client,
             server,
+            _router: None,
             to: [127, 0, 0, 1],
         })
     }
@@ -58,8 +61,17 @@ impl Path {
         Ok(Path {
             client,
             server,
+            _router: None,
             to: [10, 0, 0, 2],
         })
+    }
+
+    fn enter_client(&self) -> Result<(), Failure> {
+        enter(&self.client)
+    }
+
+    fn enter_server(&self) -> Result<(), Failure> {
+        enter(&self.server)
     }
 
     /// Two veth pairs, and a router between them.
@@ -76,17 +88,18 @@ impl Path {
         Ok(Path {
             client,
             server,
+            _router: Some(router),
             to: [10, 0, 1, 2],
         })
     }
 }
 
 fn transfer(path: Path) -> Result<Round, Failure> {
-    enter(&path.server)?;
+    path.enter_server()?;
     let listener = Socket::listener(&Host)?;
     Ok(Box::new(move || {
         let client = fork(|| {
-            enter(&path.client)?;
+            path.enter_client()?;
             work::send(&Host, path.to)
         })?;
         let figure = work::receive(&listener)?;
@@ -96,11 +109,11 @@ fn transfer(path: Path) -> Result<Round, Failure> {
 }
 
 fn round_trips(path: Path) -> Result<Round, Failure> {
-    enter(&path.server)?;
+    path.enter_server()?;
     let listener = Socket::listener(&Host)?;
     Ok(Box::new(move || {
         let server = fork(|| work::echo(&listener))?;
-        enter(&path.client)?;
+        path.enter_client()?;
         let figure = work::ping(&Host, path.to)?;
         server.join()?;
         Ok(vec![Some(figure)])
@@ -220,6 +233,9 @@ fn fork(work: impl FnOnce() -> Result<(), Failure>) -> Result<Forked, Failure> {
                 .and_then(|()| work());
             if let Err(e) = &done {
                 let _ = writeln!(io::stderr(), "vink-bench: the other end: {e}");
+                // Who waits for this end in a read would wait for ever.
+                // SAFETY: takes no pointers; it dies with its parent, so that is still ours.
+                unsafe { libc::kill(libc::getppid(), libc::SIGTERM) };
             }
             // SAFETY: ends the process at once, without what exit() would do for the parent.
             unsafe { libc::_exit(i32::from(done.is_err())) }

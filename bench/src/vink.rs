@@ -245,7 +245,9 @@ fn measure_machines() -> Result<[f64; 4], Failure> {
     let start = Instant::now();
     let mut figures = [0.0; 4];
     for n in 1..=5000u32 {
-        kernel.machine(&format!("m{n}"))?;
+        kernel
+            .machine(&format!("m{n}"))
+            .map_err(|e| format!("after {} machines: {e}", n - 1))?;
         let at = match n {
             1000 => 2,
             5000 => 0,

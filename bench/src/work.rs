@@ -36,15 +36,18 @@ impl Calls for Fiber {
 }
 
 /// Bytes per round of a throughput benchmark: a fraction of a second.
-const BULK: u64 = 2 << 30;
+const BULK: u64 = 4 << 30;
 /// Bytes per write, and at most per read.
 const BLOCK: usize = 64 << 10;
 /// Round trips per round.
-const ROUND_TRIPS: u64 = 40_000;
+const ROUND_TRIPS: u64 = 100_000;
 /// Calls per round.
-const CALLS: u64 = 3_000_000;
+const CALLS: u64 = 4_000_000;
 /// The same under the interposer, where each takes microseconds.
 const TRAPPED_CALLS: u64 = 50_000;
+
+/// The value of an option that is switched on.
+const ON: [u8; 4] = 1i32.to_ne_bytes();
 
 /// The port that servers listen on.
 const PORT: u16 = 5000;
@@ -101,13 +104,16 @@ impl<'a, K: Calls> Socket<'a, K> {
             "socket",
             kernel.call(libc::SYS_socket, [family, kind, 0, 0, 0, 0]),
         )?;
-        Ok(Socket { kernel, fd })
+        let socket = Socket { kernel, fd };
+        // The kernels' defaults may differ, and so would what is compared.
+        socket.option(libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"cubic")?;
+        Ok(socket)
     }
 
     /// A socket that listens on all addresses.
     pub fn listener(kernel: &'a K) -> Result<Self, Failure> {
         let socket = Socket::new(kernel)?;
-        socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
+        socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR, &ON)?;
         socket.with_address([0, 0, 0, 0], "bind", libc::SYS_bind)?;
         check(
             "listen",
@@ -144,15 +150,13 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(())
     }
 
-    /// Switches an option on.
-    fn option(&self, level: i32, option: i32) -> Result<(), Failure> {
-        let on = 1i32;
+    fn option(&self, level: i32, option: i32, value: &[u8]) -> Result<(), Failure> {
         let args = [
             self.fd,
             level as u64,
             option as u64,
-            (&raw const on) as u64,
-            size_of_val(&on) as u64,
+            value.as_ptr() as u64,
+            value.len() as u64,
             0,
         ];
         check("setsockopt", self.kernel.call(libc::SYS_setsockopt, args))?;
@@ -245,7 +249,7 @@ pub(crate) fn send(kernel: &impl Calls, to: [u8; 4]) -> Result<(), Failure> {
 /// The server's part of a round of round trips: sends back what comes, byte by byte.
 pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
     let socket = listener.accept()?;
-    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON)?;
     let mut byte = [0];
     while socket.read(&mut byte)? == 1 {
         socket.write(&byte)?;
@@ -256,7 +260,7 @@ pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
 /// The client's part; us per round trip.
 pub(crate) fn ping(kernel: &impl Calls, to: [u8; 4]) -> Result<f64, Failure> {
     let socket = Socket::connected(kernel, to)?;
-    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+    socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON)?;
     let mut byte = [0];
     // One for the way: neighbours are found, windows opened.
     socket.write(&byte)?;

@@ -1,7 +1,8 @@
 /*
  * An image without a kernel, for what a real one can't be asked to do: be of
- * another version, lack a symbol, jump through a bad pointer. The kernel
- * parameter says which fault vink_run() commits.
+ * another version, lack a symbol, jump through a bad pointer, have no timer.
+ * The kernel parameter says which fault vink_run() commits. Control calls give
+ * 5, others wait.
  */
 #include <vink/abi.h>
 
@@ -79,31 +80,53 @@ __attribute__((noinline)) void commit_fault(void)
 	}
 }
 
+/* The one call in progress; it waits until it is cancelled. */
+static struct vink_call *pending;
+static int cancelled;
+
+static void end_call(int64_t result)
+{
+	pending->state = VINK_CALL_DONE;
+	pending->result = result;
+	boot.ops->done(boot.host, pending);
+	pending = 0;
+}
+
 VINK_API int vink_run(uint64_t *deadline)
 {
 	*deadline = VINK_NEVER;
 	if (__builtin_setjmp(way_out))
 		return VINK_DEAD;
 	commit_fault();
+	if (pending && cancelled)
+		end_call(-4);
+	else if (pending && pending->nr >= VINK_CALL_BASE)
+		end_call(5);
 	return 0;
 }
 
 #ifndef LACKING
 VINK_API int vink_counters(struct vink_counters *counters)
 {
-	*counters = (struct vink_counters){ .calls = boot.seed[31] };
+	*counters = (struct vink_counters){
+		.calls = boot.seed[31], .free_pages = 4096,
+	};
 	return 0;
 }
 #endif
 
 VINK_API int vink_call_start(uint64_t task, struct vink_call *call)
 {
-	return -3;
+	call->state = VINK_CALL_RUNNING;
+	pending = call;
+	cancelled = 0;
+	return 0;
 }
 
 VINK_API int vink_call_cancel(uint64_t task)
 {
-	return -3;
+	cancelled = 1;
+	return 0;
 }
 
 VINK_API int64_t vink_fiber_call(uint64_t nr, uint64_t a0, uint64_t a1,

@@ -219,3 +219,15 @@ fn an_image_that_was_named_is_the_only_one_looked_for() {
         .expect("this test again");
     assert!(status.success());
 }
+
+#[test]
+fn a_call_that_nothing_can_end_is_given_up() {
+    let mut kernel = boot(&stub("stub-stuck.so", &[]), "").expect("the stub boots");
+    let machine = kernel.machine("alice").expect("a machine");
+    let task = kernel.task(machine).expect("a task");
+    for _ in 0..2 {
+        let result = kernel.call(task, libc::SYS_pause, [0; 6]);
+        assert!(matches!(result, Err(Error::Stuck)), "{result:?}");
+        assert_eq!((kernel.poll(task), kernel.next_event()), (None, None));
+    }
+}

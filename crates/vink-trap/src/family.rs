@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use vink_kernel::{CloneKind, TaskId};
 
-use crate::launch::open_pidfd;
+use crate::launch::{has_ended, open_pidfd};
 use crate::notify::Notification;
-use crate::process::{Busy, Process, Stage, Table, Then, Thread, Unborn};
+use crate::process::{Process, Table, Then, Thread, Unborn};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -47,7 +47,6 @@ impl Worker {
             threaded: false,
             tasks: task.into_iter().collect(),
             spare: task,
-            moved: Vec::new(),
             unborn: Vec::new(),
             executing: None,
             attention: false,
@@ -131,13 +130,18 @@ impl Worker {
                 return Ok(());
             };
             let unborn = unborn.remove(index);
-            let mut children = target::children(pid, tid).into_iter();
-            let child = children.find(|c| !self.processes.contains_key(c));
-            match child.map(|child| (child, open_pidfd(child))) {
-                Some((child, Ok(pidfd))) => {
+            // Dead ones may be there too, and have been known before: not this one.
+            let children = target::children(pid, tid).into_iter();
+            let mut unknown = children.filter(|c| !self.processes.contains_key(c));
+            let child = unknown.find_map(|child| {
+                let pidfd = open_pidfd(child).ok()?;
+                (!has_ended(&pidfd)).then_some((child, pidfd))
+            });
+            match child {
+                Some((child, pidfd)) => {
                     self.add_process(program, child, pidfd, Some(unborn))?;
                 }
-                _ => self.drop_unborn(unborn),
+                None => self.drop_unborn(unborn),
             }
         }
     }
@@ -148,7 +152,7 @@ impl Worker {
             let Some((_, parent)) = target::kin(child) else {
                 continue;
             };
-            if let Ok(pidfd) = open_pidfd(child) {
+            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p)) {
                 let inherited = self.claim(program, parent, child);
                 self.add_process(program, child, pidfd, inherited)?;
             }
@@ -315,43 +319,17 @@ impl Worker {
         {
             process.threaded = false;
         }
-        let open = process.table.iter();
-        let closed = open.filter(|(number, file)| {
-            target::descriptor(pid, *number) != Some(file.placeholder.identity())
+        let closed = process.table.remove_if(|fd, entry| {
+            target::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
         });
-        let closed: Vec<i32> = closed.map(|(number, _)| number).collect();
-        self.close_all(call, closed, Then::Dispatch)
-            .map(|started| !started)
-    }
-
-    /// Closes descriptors in the kernel on behalf of a call, then goes on with it. False if there
-    /// was none.
-    pub(crate) fn close_all(
-        &mut self,
-        call: Notification,
-        mut numbers: Vec<i32>,
-        then: Then,
-    ) -> Result<bool, Error> {
-        let Some(number) = numbers.pop() else {
-            return Ok(false);
-        };
-        let pid = self.threads[&call.tid].pid;
-        let file = self.process_mut(pid).table.remove(number);
-        let busy = Busy {
-            call,
-            stage: Stage::Close {
-                rest: numbers,
-                then,
-            },
-            file,
-        };
-        let args = [number as u64, 0, 0, 0, 0, 0];
-        self.start(busy, libc::SYS_close, args, 0, None)?;
-        Ok(true)
+        if closed.is_empty() {
+            return Ok(true);
+        }
+        self.close_all(call, closed, Then::Dispatch)?;
+        Ok(false)
     }
 }
 
-/// Processes that show up, for tests of who inherited what.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -168,9 +168,9 @@ impl Placeholder {
                 drain(self.program.as_raw_fd());
                 self.queued.set(0);
             }
+            // Whoever is woken looks at everything: this will do for OUT too.
             self.ring(worker);
-        }
-        if again & OUT != 0 {
+        } else if again & OUT != 0 {
             // The receiver's freeing of data is what tells a sender that there is room.
             push(self.program.as_raw_fd(), 1);
             drain(worker);

@@ -41,10 +41,20 @@ impl File {
     }
 }
 
+/// What a Vink descriptor of a program is.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) file: Rc<File>,
+    /// The kernel's descriptor of it, in the same process's table there. It differs from the
+    /// program's: accept(2) takes its number before it waits, so the kernel's numbers can't be made to
+    /// follow the host's.
+    pub(crate) number: i32,
+}
+
 /// Which descriptors of a process are Vink's.
 #[derive(Clone, Default)]
 pub(crate) struct Table {
-    slots: Vec<Option<Rc<File>>>,
+    slots: Vec<Option<Entry>>,
     used: usize,
 }
 
@@ -54,37 +64,43 @@ impl Table {
     }
 
     /// By a system call's argument, of which the low half counts.
-    pub(crate) fn get(&self, argument: u64) -> Option<&Rc<File>> {
+    pub(crate) fn get(&self, argument: u64) -> Option<&Entry> {
         self.slots.get(argument as u32 as usize)?.as_ref()
     }
 
-    pub(crate) fn has(&self, number: i32) -> bool {
-        self.get(number as u64).is_some()
-    }
-
-    pub(crate) fn insert(&mut self, number: i32, file: Rc<File>) {
-        let index = number as u32 as usize;
+    /// What the number was before.
+    pub(crate) fn insert(&mut self, fd: i32, entry: Entry) -> Option<Entry> {
+        let index = fd as u32 as usize;
         if self.slots.len() <= index {
             self.slots.resize(index + 1, None);
         }
-        if self.slots[index].replace(file).is_none() {
-            self.used += 1;
-        }
+        let old = self.slots[index].replace(entry);
+        self.used += usize::from(old.is_none());
+        old
     }
 
-    pub(crate) fn remove(&mut self, number: i32) -> Option<Rc<File>> {
-        let file = self.slots.get_mut(number as u32 as usize)?.take()?;
+    pub(crate) fn remove(&mut self, fd: i32) -> Option<Entry> {
+        let entry = self.slots.get_mut(fd as u32 as usize)?.take()?;
         self.used -= 1;
-        Some(file)
+        Some(entry)
     }
 
-    /// All numbers in use with their files, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (i32, &Rc<File>)> {
-        let used = |(n, slot): (usize, &'_ Option<Rc<File>>)| -> Option<i32> {
-            slot.is_some().then_some(n as i32)
-        };
-        let numbers = self.slots.iter().enumerate().filter_map(used);
-        numbers.zip(self.slots.iter().flatten())
+    /// Removes those of which the program's number and the entry satisfy the condition.
+    pub(crate) fn remove_if(
+        &mut self,
+        mut condition: impl FnMut(i32, &Entry) -> bool,
+    ) -> Vec<Entry> {
+        let mut removed = Vec::new();
+        for (fd, slot) in self.slots.iter_mut().enumerate() {
+            if slot
+                .as_ref()
+                .is_some_and(|entry| condition(fd as i32, entry))
+            {
+                removed.extend(slot.take());
+            }
+        }
+        self.used -= removed.len();
+        removed
     }
 }
 
@@ -115,8 +131,6 @@ pub(crate) struct Process {
     /// A task for the next thread that needs one. A threaded process with tasks always has it,
     /// since a task can only be cloned while it has no call in progress.
     pub(crate) spare: Option<TaskId>,
-    /// Kernel descriptors that had to give way before their owner's call was concluded: old, new.
-    pub(crate) moved: Vec<(i32, i32)>,
     pub(crate) unborn: Vec<Unborn>,
     /// This thread's execve was let pass: descriptors and other threads may be gone.
     pub(crate) executing: Option<i32>,
@@ -124,21 +138,13 @@ pub(crate) struct Process {
     pub(crate) attention: bool,
 }
 
-impl Process {
-    /// The current number of what the kernel gave as descriptor `number`.
-    pub(crate) fn moved_to(&mut self, number: i32) -> i32 {
-        match self.moved.iter().position(|(old, _)| *old == number) {
-            Some(index) => self.moved.swap_remove(index).1,
-            None => number,
-        }
-    }
-}
-
 /// One thread that made a trapped call.
 pub(crate) struct Thread {
     pub(crate) pid: i32,
     /// Its task in the kernel; made when first needed.
     pub(crate) task: Option<TaskId>,
+    /// The task has the machine's sysfs mounted.
+    pub(crate) has_sysfs: bool,
     /// Its call in the kernel.
     pub(crate) busy: Option<Busy>,
     /// A later call, trapped while `busy` had not ended: a signal took the thread out of that one.
@@ -152,6 +158,7 @@ impl Thread {
         Thread {
             pid,
             task: None,
+            has_sysfs: false,
             busy: None,
             queued: None,
             kept: None,
@@ -174,7 +181,7 @@ pub(crate) enum Stage {
     /// It is a descriptor of the kernel's, for which the program needs a placeholder.
     Descriptor { cloexec: bool },
     /// A descriptor has been closed: close the rest, then go on.
-    Close { rest: Vec<i32>, then: Then },
+    Close { rest: Vec<Entry>, then: Then },
     /// A piece of a file has been sent.
     Sendfile(Box<Sendfile>),
 }
@@ -186,12 +193,15 @@ pub(crate) enum Then {
     Pass,
     /// Look at the call again.
     Dispatch,
+    /// This is the result.
+    Answer(i64),
 }
 
 /// A sendfile(2) from a host file to a Vink file.
 pub(crate) struct Sendfile {
     /// The host file: the same open file as the program's.
     pub(crate) source: OwnedFd,
+    pub(crate) to: Entry,
     /// Where in it the call started.
     pub(crate) base: i64,
     /// The program's offset variable; 0: the file's own offset counts.
@@ -211,21 +221,25 @@ mod tests {
     #[test]
     fn tables() {
         let mut table = Table::default();
-        assert!(table.is_empty() && !table.has(3) && !table.has(-1));
+        assert!(table.is_empty() && table.get(3).is_none() && table.get(u64::MAX).is_none());
         let (a, b) = (File::new().unwrap(), File::new().unwrap());
-        table.insert(7, a.clone());
-        table.insert(3, b.clone());
-        table.insert(3, a.clone());
-        assert!(table.has(3) && table.has(7) && !table.has(4));
-        assert!(table.get(0xffff_ffff_0000_0003).is_some());
-        let copy = table.clone();
-        assert_eq!(Rc::strong_count(&a), 5);
+        let entry = |file: &Rc<File>, number| Entry {
+            file: file.clone(),
+            number,
+        };
+        assert!(table.insert(7, entry(&a, 0)).is_none());
+        assert!(table.insert(3, entry(&b, 1)).is_none());
+        assert_eq!(table.insert(3, entry(&a, 2)).unwrap().number, 1);
+        assert_eq!(table.get(0xffff_ffff_0000_0003).unwrap().number, 2);
+        let mut copy = table.clone();
+        assert_eq!((Rc::strong_count(&a), Rc::strong_count(&b)), (5, 1));
         assert!(table.remove(3).is_some() && table.remove(3).is_none());
-        let numbers = |t: &Table| t.iter().map(|(n, _)| n).collect::<Vec<_>>();
-        assert_eq!(numbers(&table), [7]);
-        assert_eq!(numbers(&copy), [3, 7]);
+        assert!(!table.is_empty());
         table.remove(7);
-        assert!(table.is_empty() && !copy.is_empty());
-        assert_eq!(Rc::strong_count(&b), 1);
+        assert!(table.is_empty());
+        let removed = copy.remove_if(|fd, entry| fd == 7 && entry.number == 0);
+        assert_eq!((removed.len(), copy.get(7).is_none()), (1, true));
+        assert_eq!(copy.remove_if(|_, _| true).len(), 1);
+        assert!(copy.is_empty());
     }
 }

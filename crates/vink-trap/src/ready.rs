@@ -1,14 +1,12 @@
 //! Waiting for readiness: poll, select and epoll over Vink files, host files, or both.
 //!
-//! If all descriptors are Vink's and one of them is ready, the kernel answers, exactly. In all
-//! other cases the placeholders are made to show the files' state and the host does the waiting: so
-//! time-outs, signal masks, `EINTR` (which poll(2) gives even with `SA_RESTART`, other than a call
-//! that waits for a seccomp answer) and mixed sets are the host's own.
-
-use std::rc::Rc;
+//! If all descriptors are Vink's and one of them is ready, the answer is what the kernel says of
+//! them, exactly. In all other cases the placeholders are made to show the files' state and the host
+//! does the waiting: so time-outs, signal masks, `EINTR` (which poll(2) gives even with `SA_RESTART`,
+//! other than a call that waits for a seccomp answer) and mixed sets are the host's own.
 
 use crate::notify::Notification;
-use crate::process::{Busy, File, Stage};
+use crate::process::Entry;
 use crate::serve::soften;
 use crate::target;
 use crate::worker::Worker;
@@ -18,14 +16,24 @@ const POLLFD: usize = size_of::<libc::pollfd>();
 /// The most descriptors that one call may name here; the host's limit is its descriptor limit.
 const MOST: u64 = 1 << 20;
 
-const IN: u32 = libc::EPOLLIN as u32;
-const PRI: u32 = libc::EPOLLPRI as u32;
-const OUT: u32 = libc::EPOLLOUT as u32;
-const ERR: u32 = libc::EPOLLERR as u32;
-const HUP: u32 = libc::EPOLLHUP as u32;
+/// What select(2) takes for readable, writable and exceptional, as in the kernel's fs/select.c.
+const SETS: [u32; 3] = [
+    (libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR)
+        as u32,
+    (libc::EPOLLWRBAND | libc::EPOLLWRNORM | libc::EPOLLOUT | libc::EPOLLERR) as u32,
+    libc::EPOLLPRI as u32,
+];
 
-/// A Vink file that a call asks about, and what makes it ready for that call.
-type Asked = (i32, Rc<File>, u32);
+/// A Vink descriptor that a call asks about.
+struct Asked {
+    entry: Entry,
+    /// Where the call names it: an index of the array, or a bit of a set.
+    place: usize,
+    /// What makes it ready for this call (`EPOLL*`).
+    wanted: u32,
+    /// What is true of it.
+    events: u32,
+}
 
 impl Worker {
     /// poll(2) and ppoll(2).
@@ -39,23 +47,34 @@ impl Worker {
         if !target::read(call.tid, call.args[0], &mut self.scratch) {
             return self.pass(call);
         }
-        let mut asked: Vec<Asked> = Vec::new();
+        let mut asked = Vec::new();
         let mut pure = true;
-        for entry in self.scratch.chunks_exact(POLLFD) {
-            let fd = i32::from_ne_bytes(entry[..4].try_into().expect("four bytes"));
-            let events = u16::from_ne_bytes(entry[4..6].try_into().expect("two bytes"));
+        for (place, pollfd) in self.scratch.chunks_exact_mut(POLLFD).enumerate() {
+            let fd = i32::from_ne_bytes(pollfd[..4].try_into().expect("four bytes"));
+            let events = u16::from_ne_bytes(pollfd[4..6].try_into().expect("two bytes"));
+            pollfd[6..].fill(0);
             match process.table.get(fd as u64) {
-                Some(file) => asked.push((fd, file.clone(), u32::from(events) | ERR | HUP)),
+                Some(entry) => asked.push(Asked {
+                    entry: entry.clone(),
+                    place,
+                    wanted: u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32,
+                    events: 0,
+                }),
                 None => pure &= fd < 0,
             }
         }
-        let ready = self.show_all(call, &asked)?;
-        if ready && pure {
-            // The kernel's own answer is exact where a placeholder's may not be.
-            let args = [call.args[0], count, 0, 0, 0, 0];
-            return self.at_once(call, libc::SYS_poll, args);
+        if !self.look(call, &mut asked)? || !pure {
+            return self.wait_natively(call, &asked);
         }
-        self.pass(call)
+        let mut ready = 0;
+        for asked in &asked {
+            let found = asked.events & asked.wanted;
+            ready += i64::from(found != 0);
+            let at = asked.place * POLLFD + 6;
+            self.scratch[at..at + 2].copy_from_slice(&(found as u16).to_ne_bytes());
+        }
+        let written = target::write(call.tid, call.args[0], &self.scratch);
+        self.answer(call, if written { ready } else { EFAULT })
     }
 
     /// select(2) and pselect6(2).
@@ -65,58 +84,76 @@ impl Worker {
         if process.table.is_empty() || count <= 0 || count as u64 > MOST {
             return self.pass(call);
         }
-        let words = (count as usize).div_ceil(64);
-        let mut asked: Vec<Asked> = Vec::new();
+        let set_len = (count as usize).div_ceil(64) * 8;
+        self.scratch.clear();
+        self.scratch.resize(SETS.len() * set_len, 0);
+        let sets = self.scratch.chunks_exact_mut(set_len);
+        let mut asked = Vec::new();
         let mut pure = true;
-        // Readable, writable, exceptional.
-        for (set, events) in [(1, IN | HUP | ERR), (2, OUT | ERR), (3, PRI)] {
-            if call.args[set] == 0 {
+        for (n, set) in sets.enumerate() {
+            let address = call.args[1 + n];
+            if address == 0 {
                 continue;
             }
-            self.scratch.resize(words * 8, 0);
-            if !target::read(call.tid, call.args[set], &mut self.scratch) {
+            if !target::read(call.tid, address, set) {
                 return self.pass(call);
             }
-            for fd in 0..count {
-                if self.scratch[fd as usize / 8] & 1 << (fd % 8) == 0 {
+            for fd in 0..count as usize {
+                if set[fd / 8] & 1 << (fd % 8) == 0 {
                     continue;
                 }
                 match process.table.get(fd as u64) {
-                    Some(file) => asked.push((fd, file.clone(), events)),
+                    Some(entry) => asked.push(Asked {
+                        entry: entry.clone(),
+                        place: n * set_len * 8 + fd,
+                        wanted: SETS[n],
+                        events: 0,
+                    }),
                     None => pure = false,
                 }
             }
         }
-        let ready = self.show_all(call, &asked)?;
-        if ready && pure {
-            let mut args = call.args;
-            // No signal mask: the call won't wait.
-            args[5] = 0;
-            return self.at_once(call, call.nr, args);
+        if !self.look(call, &mut asked)? || !pure {
+            return self.wait_natively(call, &asked);
         }
-        self.pass(call)
+        self.scratch.fill(0);
+        let mut ready = 0;
+        for asked in asked.iter().filter(|a| a.events & a.wanted != 0) {
+            self.scratch[asked.place / 8] |= 1 << (asked.place % 8);
+            ready += 1;
+        }
+        let mut sets = self.scratch.chunks_exact(set_len).zip(&call.args[1..4]);
+        let written =
+            sets.all(|(set, address)| *address == 0 || target::write(call.tid, *address, set));
+        self.answer(call, if written { ready } else { EFAULT })
     }
 
     /// epoll_ctl(2): from when it is in a set, a file's placeholder follows it.
     pub(crate) fn epoll_ctl(&mut self, call: Notification) -> Result<(), Error> {
         let process = &self.processes[&self.threads[&call.tid].pid];
-        let file = match (process.table.get(call.args[2]), call.args[1] as i32) {
-            (Some(file), libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD) => file.clone(),
+        let entry = match (process.table.get(call.args[2]), call.args[1] as i32) {
+            (Some(entry), libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD) => entry.clone(),
             _ => return self.pass(call),
         };
         let mut events = [0; 4];
         if target::read(call.tid, call.args[3], &mut events)
             && u32::from_ne_bytes(events) & libc::EPOLLET as u32 != 0
         {
-            file.edges.set(true);
+            entry.file.edges.set(true);
         }
-        file.epoll.set(true);
-        self.show_all(call, &[(call.args[2] as i32, file, 0)])?;
-        self.pass(call)
+        entry.file.epoll.set(true);
+        let mut asked = [Asked {
+            entry,
+            place: 0,
+            wanted: 0,
+            events: 0,
+        }];
+        self.look(call, &mut asked)?;
+        self.wait_natively(call, &asked)
     }
 
-    /// Makes the placeholders show the files' state. Whether any is as asked for.
-    fn show_all(&mut self, call: Notification, asked: &[Asked]) -> Result<bool, Error> {
+    /// Finds out what is true of the files. Whether any is as wanted.
+    fn look(&mut self, call: Notification, asked: &mut [Asked]) -> Result<bool, Error> {
         if asked.is_empty() {
             return Ok(false);
         }
@@ -125,21 +162,20 @@ impl Worker {
             Err(error) => return soften(error).map(|_| false),
         };
         let mut ready = false;
-        for (number, file, wanted) in asked {
-            let events = self.watch(task, *number, file)?;
-            file.placeholder.show(events);
-            ready |= events & wanted != 0;
+        for asked in asked {
+            asked.events = self.watch(task, &asked.entry)?;
+            ready |= asked.events & asked.wanted != 0;
         }
         Ok(ready)
     }
 
-    /// Runs a call that won't wait on the program's memory.
-    fn at_once(&mut self, call: Notification, nr: i64, args: [u64; 6]) -> Result<(), Error> {
-        let busy = Busy {
-            call,
-            stage: Stage::Answer,
-            file: None,
-        };
-        self.start(busy, nr, args, call.tid as u64, None)
+    /// Shows what is true and lets the host do the call.
+    fn wait_natively(&mut self, call: Notification, asked: &[Asked]) -> Result<(), Error> {
+        for asked in asked {
+            asked.entry.file.placeholder.show(asked.events);
+        }
+        self.pass(call)
     }
 }
+
+const EFAULT: i64 = -(libc::EFAULT as i64);

@@ -7,7 +7,7 @@ use vink_kernel::{Call, Outcome, TaskId};
 
 use crate::calls::{kind, Kind};
 use crate::notify::{Listener, Notification, Sent};
-use crate::process::{Busy, File, Sendfile, Stage, Then};
+use crate::process::{Busy, Entry, File, Sendfile, Stage, Then};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -28,6 +28,11 @@ pub(crate) fn soften(error: vink_kernel::Error) -> Result<i64, Error> {
         vink_kernel::Error::Errno { errno, .. } => Ok(-i64::from(errno)),
         _ => Ok(-i64::from(libc::EIO)),
     }
+}
+
+/// The descriptor whose readiness must be told after a call on it, if any.
+fn poll_fd(entry: &Entry) -> Option<i32> {
+    entry.file.epoll.get().then_some(entry.number)
 }
 
 impl Worker {
@@ -66,61 +71,46 @@ impl Worker {
         if kept && self.hand_over_kept(call)? {
             return Ok(());
         }
-        let table = &self.processes[&pid].table;
+        let table = &mut self.process_mut(pid).table;
         let first = table.get(call.args[0]);
         match kind(call.nr) {
-            Kind::Io => match first {
-                Some(file) => {
-                    let file = file.clone();
-                    self.run(call, Stage::Answer, Some(file))
-                }
+            Kind::Io => match first.cloned() {
+                Some(entry) => self.run(call, Stage::Answer, &entry),
                 None => self.pass(call),
             },
             Kind::Socket => {
                 let cloexec = call.args[1] & libc::SOCK_CLOEXEC as u64 != 0;
-                self.run(call, Stage::Descriptor { cloexec }, None)
+                self.make(call, call.args, cloexec)
             }
-            Kind::Accept => match first {
-                Some(file) => {
-                    let file = file.clone();
+            Kind::Accept => match first.cloned() {
+                Some(entry) => {
                     let flags = match call.nr {
                         libc::SYS_accept4 => call.args[3],
                         _ => 0,
                     };
                     let cloexec = flags & libc::SOCK_CLOEXEC as u64 != 0;
-                    self.run(call, Stage::Descriptor { cloexec }, Some(file))
+                    self.run(call, Stage::Descriptor { cloexec }, &entry)
                 }
                 None => self.pass(call),
             },
-            Kind::Close => match first {
-                Some(_) => self.close_then(call, vec![call.args[0] as i32], Then::Pass),
+            Kind::Close => match table.remove(call.args[0] as i32) {
+                Some(entry) => self.close_all(call, vec![entry], Then::Pass),
                 None => self.pass(call),
             },
             Kind::CloseRange => {
-                let (first, last) = (call.args[0] as u32, call.args[1] as u32);
+                let range = call.args[0] as u32..=call.args[1] as u32;
                 let closing = call.args[2] as u32 & libc::CLOSE_RANGE_CLOEXEC == 0;
-                let numbers = table.iter().map(|(number, _)| number);
-                let numbers = numbers.filter(|n| closing && (first..=last).contains(&(*n as u32)));
-                let numbers = numbers.collect();
-                self.close_then(call, numbers, Then::Pass)
+                let closed = table.remove_if(|fd, _| closing && range.contains(&(fd as u32)));
+                self.close_all(call, closed, Then::Pass)
             }
-            Kind::Dup => match first {
-                Some(file) => {
-                    let file = file.clone();
-                    self.dup(call, &file)
-                }
+            Kind::Dup => match first.cloned() {
+                Some(entry) => self.dup(call, &entry),
                 None => self.pass(call),
             },
             Kind::Dup2 | Kind::Dup3 => self.dup_to(call),
-            Kind::Fcntl => match (first, call.args[1] as i32) {
-                (Some(file), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
-                    let file = file.clone();
-                    self.dup_from(call, &file)
-                }
-                (Some(file), _) => {
-                    let file = file.clone();
-                    self.run(call, Stage::Answer, Some(file))
-                }
+            Kind::Fcntl => match (first.cloned(), call.args[1] as i32) {
+                (Some(entry), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => self.dup_from(call, &entry),
+                (Some(entry), _) => self.run(call, Stage::Answer, &entry),
                 (None, _) => self.pass(call),
             },
             Kind::Open => self.open(call),
@@ -196,19 +186,28 @@ impl Worker {
         *self.statistics.unsupported.entry(nr).or_default() += 1;
     }
 
-    /// The kernel does it, as it is, on the program's memory.
-    pub(crate) fn run(
+    /// The kernel does it, as it is but for its own number of the file, on the program's memory.
+    fn run(&mut self, call: Notification, stage: Stage, entry: &Entry) -> Result<(), Error> {
+        let mut args = call.args;
+        args[0] = entry.number as u64;
+        let file = Some(entry.file.clone());
+        let busy = Busy { call, stage, file };
+        self.start(busy, call.nr, args, call.tid as u64, poll_fd(entry))
+    }
+
+    /// The kernel makes a descriptor.
+    pub(crate) fn make(
         &mut self,
         call: Notification,
-        stage: Stage,
-        file: Option<Rc<File>>,
+        args: [u64; 6],
+        cloexec: bool,
     ) -> Result<(), Error> {
-        let poll_fd = match &file {
-            Some(file) if file.epoll.get() => Some(call.args[0] as i32),
-            _ => None,
+        let busy = Busy {
+            call,
+            stage: Stage::Descriptor { cloexec },
+            file: None,
         };
-        let busy = Busy { call, stage, file };
-        self.start(busy, call.nr, call.args, call.tid as u64, poll_fd)
+        self.start(busy, call.nr, args, call.tid as u64, None)
     }
 
     /// Starts something in the kernel for a call.
@@ -309,8 +308,7 @@ impl Worker {
         if old.args[0] == call.args[0] {
             // It does not want it any more.
             if matches!(busy.stage, Stage::Descriptor { .. }) && outcome.result >= 0 {
-                let number = self.moved(call.tid, outcome.result);
-                self.close_own(call.tid, number)?;
+                self.close_own(call.tid, outcome.result as i32)?;
             }
         } else {
             thread.kept = Some((busy, outcome));
@@ -347,26 +345,19 @@ impl Worker {
                     listener.answer(call.id, outcome.result);
                     return Ok(());
                 }
-                let number = self.moved(call.tid, outcome.result);
+                let number = outcome.result as i32;
                 let Ok(file) = File::new() else {
                     self.close_own(call.tid, number)?;
                     return self.answer(call, -i64::from(libc::ENFILE));
                 };
-                if self.install(call, number, file, *cloexec)? == Sent::Gone {
-                    let result = number.into();
-                    self.keep(busy, Outcome { result, ..outcome });
+                if self.install(call, Entry { file, number }, *cloexec)? == Sent::Gone {
+                    self.keep(busy, outcome);
                 }
                 Ok(())
             }
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
-                if self.close_all(call, rest, then)? {
-                    return Ok(());
-                }
-                match then {
-                    Then::Pass => self.pass(call),
-                    Then::Dispatch => self.dispatch(call),
-                }
+                self.close_all(call, rest, then)
             }
             Stage::Sendfile(_) => self.sent_piece(busy, outcome.result),
         }
@@ -383,109 +374,99 @@ impl Worker {
         }
     }
 
-    /// Where a descriptor that the kernel gave has moved to since.
-    fn moved(&mut self, tid: i32, number: i64) -> i32 {
+    fn enter(&mut self, tid: i32, fd: i32, entry: Entry) -> Option<Entry> {
         let pid = self.threads[&tid].pid;
-        self.process_mut(pid).moved_to(number as i32)
-    }
-
-    fn enter(&mut self, tid: i32, at: i32, file: Rc<File>) {
-        let pid = self.threads[&tid].pid;
-        self.process_mut(pid).table.insert(at, file);
+        self.process_mut(pid).table.insert(fd, entry)
     }
 
     /// Runs a call of the worker's own on the thread's task.
-    fn call_for(&mut self, tid: i32, nr: i64, a: [i32; 3]) -> Result<i64, Error> {
+    fn call_for(&mut self, tid: i32, nr: i64, number: i32) -> Result<i64, Error> {
         match self.task_of(tid) {
-            Ok(task) => self.call(task, nr, [a[0] as u64, a[1] as u64, a[2] as u64, 0, 0, 0]),
+            Ok(task) => self.call(task, nr, [number as u64, 0, 0, 0, 0, 0]),
             Err(error) => soften(error),
         }
     }
 
-    /// Gives the program a placeholder for the kernel's descriptor `number`, and the kernel the
-    /// placeholder's number. If the program has no room, the descriptor is closed.
+    pub(crate) fn close_own(&mut self, tid: i32, number: i32) -> Result<(), Error> {
+        self.call_for(tid, libc::SYS_close, number).map(drop)
+    }
+
+    /// Closes what the program's table had, on behalf of a call, and then goes on with that.
+    pub(crate) fn close_all(
+        &mut self,
+        call: Notification,
+        mut entries: Vec<Entry>,
+        then: Then,
+    ) -> Result<(), Error> {
+        let Some(entry) = entries.pop() else {
+            return match then {
+                Then::Pass => self.pass(call),
+                Then::Dispatch => self.dispatch(call),
+                Then::Answer(result) => self.answer(call, result),
+            };
+        };
+        let busy = Busy {
+            call,
+            stage: Stage::Close {
+                rest: entries,
+                then,
+            },
+            file: Some(entry.file),
+        };
+        let args = [entry.number as u64, 0, 0, 0, 0, 0];
+        self.start(busy, libc::SYS_close, args, 0, None)
+    }
+
+    /// Gives the program a placeholder under the lowest free number, which ends its call. If it
+    /// has no room, the kernel's descriptor is closed.
     pub(crate) fn install(
         &mut self,
         call: Notification,
-        number: i32,
-        file: Rc<File>,
+        entry: Entry,
         cloexec: bool,
     ) -> Result<Sent, Error> {
         let Some(listener) = self.listener(call.tid) else {
             return Ok(Sent::Gone);
         };
-eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
-        match listener.answer_fd(call.id, file.placeholder.program_end(), cloexec) {
-            Ok((Sent::Taken, at)) => {
-                if number != at {
-                    self.name(call.tid, number, at)?;
-                    self.close_own(call.tid, number)?;
-                }
-                self.enter(call.tid, at, file);
-            }
+        let end = entry.file.placeholder.program_end();
+        match listener.answer_fd(call.id, end, cloexec) {
             Ok((Sent::Gone, _)) => return Ok(Sent::Gone),
+            Ok((Sent::Taken, fd)) => {
+                // The host gives no number that is in use.
+                if let Some(stale) = self.enter(call.tid, fd, entry) {
+                    self.close_own(call.tid, stale.number)?;
+                }
+            }
             Err(errno) => {
-                self.close_own(call.tid, number)?;
+                self.close_own(call.tid, entry.number)?;
                 listener.answer(call.id, -i64::from(errno));
             }
         }
         Ok(Sent::Taken)
     }
 
-    pub(crate) fn close_own(&mut self, tid: i32, number: i32) -> Result<(), Error> {
-        self.call_for(tid, libc::SYS_close, [number, 0, 0])
-            .map(drop)
+    /// Another descriptor of the kernel's for the same file. The error is the call's result.
+    fn another(&mut self, tid: i32, entry: &Entry) -> Result<Result<Entry, i64>, Error> {
+        let number = self.call_for(tid, libc::SYS_dup, entry.number)?;
+        Ok(match number {
+            0.. => Ok(Entry {
+                file: entry.file.clone(),
+                number: number as i32,
+            }),
+            error => Err(error),
+        })
     }
 
-    /// Gives the kernel's descriptor `from` the number `at` as well, which the host gave.
-    ///
-    /// The number may be taken: while one thread's accept() is about to be concluded, its new
-    /// descriptor has whatever number was free in the kernel. That one then moves away. F_DUPFD
-    /// finds this out without ever closing what is there, as dup3() would.
-    fn name(&mut self, tid: i32, from: i32, at: i32) -> Result<(), Error> {
- eprintln!("name tid {tid} from {from} at {at}");
-        let pid = self.threads[&tid].pid;
-        if !self.processes[&pid].table.has(at) {
-            let got = self.call_for(tid, libc::SYS_fcntl, [from, libc::F_DUPFD, at])?;
-            if got == i64::from(at) {
-                return Ok(());
-            }
-            if got >= 0 {
-                self.close_own(tid, got as i32)?;
-            }
-            let away = self.call_for(tid, libc::SYS_fcntl, [at, libc::F_DUPFD, 0])?;
-            if away >= 0 {
-                self.process_mut(pid).moved.push((at, away as i32));
-            }
-        }
-        self.call_for(tid, libc::SYS_dup3, [from, at, 0]).map(drop)
-    }
-
-    fn close_then(
-        &mut self,
-        call: Notification,
-        numbers: Vec<i32>,
-        then: Then,
-    ) -> Result<(), Error> {
-        match self.close_all(call, numbers, then)? {
-            true => Ok(()),
-            false => self.pass(call),
-        }
-    }
-
-    fn dup(&mut self, call: Notification, file: &Rc<File>) -> Result<(), Error> {
-        let Some(listener) = self.listener(call.tid) else {
-            return Ok(());
+    fn dup(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+        let new = match self.another(call.tid, entry)? {
+            Ok(new) => new,
+            Err(result) => return self.answer(call, result),
         };
-        match listener.answer_fd(call.id, file.placeholder.program_end(), false) {
-            Ok((Sent::Taken, at)) => {
-                self.name(call.tid, call.args[0] as i32, at)?;
-                self.enter(call.tid, at, file.clone());
-                Ok(())
-            }
-            Ok((Sent::Gone, _)) => Ok(()),
-            Err(errno) => self.answer(call, -i64::from(errno)),
+        let number = new.number;
+        if self.install(call, new, false)? == Sent::Gone {
+            self.close_own(call.tid, number)?;
         }
+        Ok(())
     }
 
     /// dup2(2) and dup3(2).
@@ -496,63 +477,70 @@ eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
             _ => 0,
         };
         let pid = self.threads[&call.tid].pid;
-        let table = &self.processes[&pid].table;
+        let table = &mut self.process_mut(pid).table;
         // Equal numbers and bad flags: the host's answer is right for placeholders too.
         if from == to || flags & !libc::O_CLOEXEC != 0 {
             return self.pass(call);
         }
-        match table.get(call.args[0]).cloned() {
-            Some(file) => self.put(call, &file, to, flags & libc::O_CLOEXEC != 0, EBADF),
-            None if table.has(to) && target::descriptor(pid, from).is_some() => {
-                self.close_then(call, vec![to], Then::Pass)
-            }
-            None => self.pass(call),
+        if let Some(entry) = table.get(call.args[0]).cloned() {
+            return self.put(call, &entry, to, flags & libc::O_CLOEXEC != 0, EBADF);
         }
+        // A host file over a Vink file, unless the host will refuse.
+        let closed = match target::descriptor(pid, from) {
+            Some(_) => table.remove(to),
+            None => None,
+        };
+        self.close_all(call, closed.into_iter().collect(), Then::Pass)
     }
 
     /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-    fn dup_from(&mut self, call: Notification, file: &Rc<File>) -> Result<(), Error> {
+    fn dup_from(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
         let pid = self.threads[&call.tid].pid;
         let cloexec = call.args[1] as i32 == libc::F_DUPFD_CLOEXEC;
-        let Ok(least) = i32::try_from(call.args[2] as i64) else {
-            return self.answer(call, EINVAL);
+        let least = match i32::try_from(call.args[2]) {
+            Ok(least) => least,
+            Err(_) => return self.answer(call, EINVAL),
         };
-        if least < 0 {
-            return self.answer(call, EINVAL);
-        }
-        let table = &self.processes[&pid].table;
-        let mut numbers = least..=i32::MAX;
-        let free = numbers.find(|n| !table.has(*n) && target::descriptor(pid, *n).is_none());
+        let free = (least..=i32::MAX).find(|fd| target::descriptor(pid, *fd).is_none());
         match free {
             // Beyond the limit, the least number allowed is a bad argument, any other too many.
-            Some(at) if at == least => self.put(call, file, at, cloexec, EINVAL),
-            Some(at) => self.put(call, file, at, cloexec, EMFILE),
+            Some(fd) if fd == least => self.put(call, entry, fd, cloexec, EINVAL),
+            Some(fd) => self.put(call, entry, fd, cloexec, EMFILE),
             None => self.answer(call, EMFILE),
         }
     }
 
-    /// Gives the program another descriptor of the file under the number `at`. `beyond` is for a
+    /// Gives the program another descriptor of the file under the number `to`. `beyond` is for a
     /// number beyond the program's limit.
     fn put(
         &mut self,
         call: Notification,
-        file: &Rc<File>,
-        at: i32,
+        entry: &Entry,
+        to: i32,
         cloexec: bool,
         beyond: i64,
     ) -> Result<(), Error> {
         let Some(listener) = self.listener(call.tid) else {
             return Ok(());
         };
-        match listener.put_fd(call.id, file.placeholder.program_end(), at, cloexec) {
-            Ok((Sent::Taken, at)) => {
-                self.name(call.tid, call.args[0] as i32, at)?;
-                self.enter(call.tid, at, file.clone());
-                self.answer(call, at.into())
+        let new = match self.another(call.tid, entry)? {
+            Ok(new) => new,
+            Err(result) => return self.answer(call, result),
+        };
+        let end = entry.file.placeholder.program_end();
+        let failure = match listener.put_fd(call.id, end, to, cloexec) {
+            Ok((Sent::Taken, _)) => {
+                let old = self.enter(call.tid, to, new);
+                return self.close_all(call, old.into_iter().collect(), Then::Answer(to.into()));
             }
-            Ok((Sent::Gone, _)) => Ok(()),
-            Err(libc::EBADF) => self.answer(call, beyond),
-            Err(errno) => self.answer(call, -i64::from(errno)),
+            Ok((Sent::Gone, _)) => None,
+            Err(libc::EBADF) => Some(beyond),
+            Err(errno) => Some(-i64::from(errno)),
+        };
+        self.close_own(call.tid, new.number)?;
+        match failure {
+            Some(result) => self.answer(call, result),
+            None => Ok(()),
         }
     }
 
@@ -584,7 +572,7 @@ eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
     fn sendfile(&mut self, call: Notification) -> Result<(), Error> {
         let [_, from, pointer, count, ..] = call.args;
         let process = &self.processes[&self.threads[&call.tid].pid];
-        let Some(file) = process.table.get(call.args[0]).cloned() else {
+        let Some(entry) = process.table.get(call.args[0]).cloned() else {
             return match process.table.get(from) {
                 // A socket is no source for sendfile(2).
                 Some(_) => self.answer(call, EINVAL),
@@ -615,6 +603,7 @@ eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
         }
         let sendfile = Sendfile {
             source,
+            to: entry.clone(),
             base,
             pointer,
             done: 0,
@@ -624,7 +613,7 @@ eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
         let busy = Busy {
             call,
             stage: Stage::Sendfile(Box::new(sendfile)),
-            file: Some(file),
+            file: Some(entry.file),
         };
         self.send_piece(busy)
     }
@@ -661,11 +650,8 @@ eprintln!("install tid {} nr {} number {number}", call.tid, call.nr);
             return self.end_sendfile(busy, task, result);
         }
         s.piece = got as u64;
-        let args = [busy.call.args[0], buffer.as_ptr() as u64, s.piece, 0, 0, 0];
-        let poll_fd = match &busy.file {
-            Some(file) if file.epoll.get() => Some(busy.call.args[0] as i32),
-            _ => None,
-        };
+        let args = [s.to.number as u64, buffer.as_ptr() as u64, s.piece, 0, 0, 0];
+        let poll_fd = poll_fd(&s.to);
         self.start(busy, libc::SYS_write, args, 0, poll_fd)
     }
 

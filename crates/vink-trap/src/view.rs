@@ -11,7 +11,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::notify::{Notification, Sent};
-use crate::process::{File, Stage};
+use crate::process::{Entry, File};
 use crate::serve::soften;
 use crate::target;
 use crate::worker::Worker;
@@ -40,12 +40,17 @@ fn is_ours(path: &[u8]) -> bool {
 impl Worker {
     /// open(2) and openat(2).
     pub(crate) fn open(&mut self, call: Notification) -> Result<(), Error> {
-        let (directory, path, flags) = match call.nr {
-            libc::SYS_open => (libc::AT_FDCWD, call.args[0], call.args[1] as i32),
-            _ => (call.args[0] as i32, call.args[1], call.args[2] as i32),
+        let (path, flags) = match call.nr {
+            libc::SYS_open => (call.args[0], call.args[1] as i32),
+            _ => (call.args[1], call.args[2] as i32),
         };
         let table = &self.processes[&self.threads[&call.tid].pid].table;
-        let below = table.has(directory);
+        // The kernel's number, if it is a directory of the kernel's.
+        let parent = match call.nr {
+            libc::SYS_openat => table.get(call.args[0]).map(|entry| entry.number),
+            _ => None,
+        };
+        let below = parent.is_some();
         let mut start = [0; 6];
         let ours = match target::read_string(call.tid, path, &mut start) {
             // Most paths are neither, and need not be read to their end.
@@ -64,9 +69,16 @@ impl Worker {
         let Some(path) = ours else {
             return self.pass(call);
         };
+        if path.as_bytes().starts_with(b"/sys/") {
+            self.mount_sysfs(call.tid)?;
+        }
         let cloexec = flags & libc::O_CLOEXEC != 0;
         if flags & libc::O_ACCMODE != libc::O_RDONLY {
-            return self.run(call, Stage::Descriptor { cloexec }, None);
+            let mut args = call.args;
+            if let Some(parent) = parent {
+                args[0] = parent as u64;
+            }
+            return self.make(call, args, cloexec);
         }
         let task = match self.task_of(call.tid) {
             Ok(task) => task,
@@ -75,6 +87,7 @@ impl Worker {
                 return self.answer(call, result);
             }
         };
+        let directory = parent.unwrap_or(libc::AT_FDCWD);
         let args = [
             directory as u64,
             path.as_ptr() as u64,
@@ -101,8 +114,9 @@ impl Worker {
         };
         if end == -i64::from(libc::EISDIR) {
             let file = File::directory(&path)?;
-            if self.install(call, number as i32, file, cloexec)? == Sent::Gone {
-                self.close_own(call.tid, number as i32)?;
+            let number = number as i32;
+            if self.install(call, Entry { file, number }, cloexec)? == Sent::Gone {
+                self.close_own(call.tid, number)?;
             }
             return Ok(());
         }
@@ -114,6 +128,24 @@ impl Worker {
             Ok(file) => self.give(call, file.as_raw_fd(), cloexec),
             Err(_) => self.answer(call, -i64::from(libc::ENFILE)),
         }
+    }
+
+    /// Lets the thread's task see its machine's sysfs. A sysfs shows the network namespace that it
+    /// was mounted in, and the one that all tasks begin with was mounted at boot.
+    fn mount_sysfs(&mut self, tid: i32) -> Result<(), Error> {
+        let thread = self.threads.get_mut(&tid).expect("it makes a call");
+        if std::mem::replace(&mut thread.has_sysfs, true) {
+            return Ok(());
+        }
+        let task = match self.task_of(tid) {
+            Ok(task) => task,
+            Err(error) => return soften(error).map(drop),
+        };
+        let (name, place) = (c"sysfs".as_ptr() as u64, c"/sys".as_ptr() as u64);
+        let flags = libc::CLONE_NEWNS as u64;
+        self.call(task, libc::SYS_unshare, [flags, 0, 0, 0, 0, 0])?;
+        self.call(task, libc::SYS_mount, [name, place, name, 0, 0, 0])?;
+        Ok(())
     }
 
     /// Ends the call with a host file.

@@ -14,7 +14,7 @@ use crate::calls::NR_END;
 use crate::launch::{launch, Launched, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
-use crate::process::{Busy, File, Process, Thread, Unborn};
+use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
 use crate::Error;
 
 /// Names a program that a [`Worker`] started.
@@ -482,16 +482,12 @@ impl Worker {
         }
     }
 
-    /// What is true of the Vink file under the number now (`EPOLL*`), and have every change told
-    /// from now on. The task must have no call in progress.
-    pub(crate) fn watch(
-        &mut self,
-        task: TaskId,
-        number: i32,
-        file: &Rc<File>,
-    ) -> Result<u32, Error> {
-        let number = number as u64;
-        let result = if file.cookie.get() != 0 {
+    /// What is true of a Vink file now (`EPOLL*`), asked on a task that has it and no call in
+    /// progress. From now on every change is told.
+    pub(crate) fn watch(&mut self, task: TaskId, entry: &Entry) -> Result<u32, Error> {
+        let number = entry.number as u64;
+        let cookie = &entry.file.cookie;
+        let result = if cookie.get() != 0 {
             let nr = i64::from(vink_abi::VINK_CALL_POLL);
             self.call(task, nr, [number, 0, 0, 0, 0, 0])?
         } else {
@@ -499,8 +495,9 @@ impl Worker {
             if self.last_cookie.is_power_of_two() {
                 self.files.retain(|_, file| file.strong_count() > 0);
             }
-            file.cookie.set(self.last_cookie);
-            self.files.insert(self.last_cookie, Rc::downgrade(file));
+            cookie.set(self.last_cookie);
+            let file = Rc::downgrade(&entry.file);
+            self.files.insert(self.last_cookie, file);
             let nr = i64::from(vink_abi::VINK_CALL_WATCH);
             let args = [number, self.last_cookie, WATCHED.into(), 0, 0, 0];
             self.call(task, nr, args)?

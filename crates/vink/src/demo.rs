@@ -95,7 +95,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         let url = format!("http://{host}:8000/file");
         stage.show(
             &client,
-            &["curl", "-sSgf", "-w", report, "-o", &text(&copy), &url],
+            &["curl", "-sSgf", "-o", "copy", &url, "-w", report],
         )?;
         stage.compare(&copy, &sum)?;
         fs::remove_file(&copy).map_err(Failure::host(format!("removing {}", copy.display())))?;
@@ -113,7 +113,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     ];
     stage.show(&router, &netem)?;
     let url = format!("http://{server4}:8000/file");
-    let fetch = ["curl", "-sSgf", "-w", report, "-o", &text(&copy), &url];
+    let fetch = ["curl", "-sSgf", "-o", "copy", &url, "-w", report];
     let (live, output) = stage.start(&client, &fetch)?;
     stage.until(|worker| {
         let arrived = fs::metadata(&copy).map_or(0, |m| m.len());
@@ -136,11 +136,11 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     );
     println!();
     println!("How to go on:");
-    println!("    vink run -- ip address              a program on a machine of its own");
-    println!("    vink run -- sh                      everything that this shell starts is on it");
-    println!("    vink doctor                         what of this host Vink can use");
-    println!("    make stack LINUX=/path/to/linux     your own kernel tree as an image");
-    println!("    docs/                               a page for each of these");
+    let vink = own_name();
+    println!("    {vink} run -- ip address     a program on a machine of its own");
+    println!("    {vink} run -- sh             everything that this shell starts is on it");
+    println!("    {vink} doctor                what of this host Vink can use");
+    println!("    README.md, docs/             and more");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -148,8 +148,11 @@ fn heading(text: &str) {
     println!("\n== {text}");
 }
 
-fn text(path: &Path) -> String {
-    path.display().to_string()
+/// This program as one would type it here.
+fn own_name() -> String {
+    let name = std::env::args().next().unwrap_or_default();
+    let here = std::env::current_dir().map_or(String::new(), |dir| format!("{}/", dir.display()));
+    name.strip_prefix(&here).unwrap_or(&name).to_owned()
 }
 
 fn programs_present() -> Result<(), Failure> {

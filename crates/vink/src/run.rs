@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// The kernel's memory, such as 32M or 1G; at least 16M
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
     arena: u64,
+    /// Kernel parameters, such as "sysctl.net.core.default_qdisc=fq"
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    cmdline: String,
     /// What to run on it
     #[arg(
         required = true,
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let path = arguments.image.clone().map_or_else(find_image, Ok)?;
     let config = Config {
         arena_bytes: arguments.arena,
+        cmdline: arguments.cmdline.clone(),
         ..Config::default()
     };
     let mut kernel = Kernel::boot(Image::open(&path)?, config)?;

@@ -28,6 +28,8 @@ fn shows_everything() {
             ("200 from 10.0.2.2: 8388608 bytes", 2),
             ("200 from fd00:0:0:2::2: 8388608 bytes", 1),
             (": the same", 3),
+            // ping's word for a kernel whose clock is not the host's.
+            ("time of day goes back", 0),
             (" cwnd:", 1),
             (" rtt:", 1),
             ("How to go on", 1),

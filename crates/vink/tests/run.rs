@@ -104,6 +104,30 @@ fn says_what_it_cannot_do() {
 }
 
 #[test]
+fn a_panic_has_a_status_of_its_own() {
+    for place in Place::all() {
+        let arguments = ["run", "--cmdline", "init=/no/init", "--", "true"];
+        let (status, out, err) = outcome(place.vink(&arguments));
+        assert_eq!((status, out.as_str()), (121, ""), "{}: {err}", place.user());
+        assert!(
+            err.contains("vink: kernel panic: Requested init /no/init failed"),
+            "{}: {err}",
+            place.user()
+        );
+        assert!(
+            err.contains("Linux version 6.12"),
+            "the log, {}: {err}",
+            place.user()
+        );
+        assert!(
+            err.contains("\n    kernel_init"),
+            "the backtrace, {}: {err}",
+            place.user()
+        );
+    }
+}
+
+#[test]
 fn a_machine_has_its_loopback_interface_and_nothing_else() {
     for place in Place::all() {
         let (status, out, err) = outcome(place.vink(&["run", "--", "ip", "-brief", "address"]));

@@ -213,8 +213,9 @@ fn the_machines_own_files() {
         assert!(lab.ok("ss -s").contains("TCP:   1"));
         lab.ok("ip link add d0 type dummy");
         let devices = lab.ok("cat /proc/net/dev");
-        assert_eq!(devices.lines().count(), 4, "{devices}");
-        assert_eq!(lab.ok("ls /sys/class/net"), "d0\nlo\n");
+        assert!(devices.contains(" d0:"), "{devices}");
+        let names = lab.ok("ls /sys/class/net");
+        assert!(names.lines().any(|name| name == "d0"), "{names}");
         assert_eq!(lab.ok("cat /sys/class/net/d0/mtu"), "1500\n");
         let name = "net.ipv4.ip_forward";
         assert_eq!(lab.ok(&format!("sysctl -n {name}")), "0\n");

@@ -551,7 +551,7 @@ y = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); y.sendto(b'seen', ('127.0.
 while b'seen' not in p.recv(2000): pass
 try: socket.socket(99); assert False
 except OSError as x: assert x.errno == errno.EAFNOSUPPORT
-assert socket.if_nameindex() == [(1, 'lo')]
+assert (1, 'lo') in socket.if_nameindex()
 ",
         );
     });

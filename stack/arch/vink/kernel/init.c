@@ -18,6 +18,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
+#include <linux/user_namespace.h>
 
 #include <asm/vink.h>
 
@@ -71,7 +72,7 @@ late_initcall(make_init);
 void __noreturn __ref vink_init_main(void)
 {
 	struct vink_slot *slot;
-	int sig;
+	int sig, i;
 
 	for (sig = 1; sig <= _NSIG; sig++)
 		current->sighand->action[sig - 1].sa.sa_handler =
@@ -82,6 +83,9 @@ void __noreturn __ref vink_init_main(void)
 	current->signal->rlim[RLIMIT_NPROC].rlim_max = RLIM_INFINITY;
 	current->signal->rlim[RLIMIT_MEMLOCK].rlim_cur = RLIM_INFINITY;
 	current->signal->rlim[RLIMIT_MEMLOCK].rlim_max = RLIM_INFINITY;
+	/* How many machines and tasks there are is for the arena to say. */
+	for (i = 0; i < UCOUNT_COUNTS; i++)
+		init_user_ns.ucount_max[i] = INT_MAX;
 	close_fd(0);
 	close_fd(1);
 	close_fd(2);
