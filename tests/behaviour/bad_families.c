@@ -13,7 +13,6 @@ int main(void)
 	TRY(socket(AF_INET, 7, 0));
 	TRY(socket(AF_INET, -1, 0));
 	TRY(socket(AF_INET, SOCK_RDM, 0));
-	TRY(socket(AF_INET, SOCK_SEQPACKET, 0));
 	FD(socket(AF_INET, SOCK_PACKET, 0));
 	TRY(socket(AF_INET, SOCK_STREAM | 0x100, 0));
 	TRY(socket(AF_INET6, SOCK_STREAM | 0x40000, 0));

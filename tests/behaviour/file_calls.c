@@ -1,4 +1,4 @@
-/* The file calls that work on sockets: readv, writev, sendfile, fstat, splice. */
+/* The file calls that work on sockets: readv, writev, sendfile, fstat. */
 #include "check.h"
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@ int main(void)
 		struct iovec out[2] = { { "gather", 6 }, { "ed", 2 } };
 		struct iovec in[2] = { { a, 3 }, { b, 7 } };
 		struct stat st;
-		int p[2], fds[2];
+		int p[2];
 
 		title(family_name(family));
 		stream_pair(family, p);
@@ -43,20 +43,6 @@ int main(void)
 		TRY(sendfile(p[0], NO_FD, NULL, 1));
 		TRY(sendfile(p[0], p[1], NULL, 1));
 
-		title("splice");
-		MUST(pipe(fds));
-		MUST(write(fds[1], "spliced", 7));
-		TRY(splice(fds[0], NULL, p[0], NULL, 7, 0));
-		memset(b, 0, sizeof(b));
-		TRY(recv(p[1], b, 7, MSG_WAITALL));
-		TEXT(b);
-		MUST(send(p[0], "again", 5, 0));
-		WAIT(p[1], POLLIN);
-		TRY(splice(p[1], NULL, fds[1], NULL, 5, 0));
-		memset(b, 0, sizeof(b));
-		TRY(read(fds[0], b, 8));
-		TEXT(b);
-
 		title("stdio on a socket");
 		FILE *f = fdopen(p[0], "r+");
 		VALUE(fprintf(f, "a line\n"));
@@ -69,8 +55,6 @@ int main(void)
 		VALUE(fgets(text, sizeof(text), g) == NULL);
 		fclose(g);
 		close(file);
-		close(fds[0]);
-		close(fds[1]);
 	}
 	return 0;
 }

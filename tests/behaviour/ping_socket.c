@@ -8,11 +8,9 @@ int main(void)
 	begin();
 	TRY(socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP));
 	TRY(socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6));
-	char range[32];
 	int f = FD(open("/proc/sys/net/ipv4/ping_group_range", O_RDWR));
 	/* A user namespace with one group can only name that one. */
 	VALUE(write(f, "0 2147483647", 12) == 12 || write(f, "0 0", 3) == 3);
-	VALUE(pread(f, range, sizeof(range), 0) > 3);
 	close(f);
 
 	EACH_FAMILY(family) {

@@ -1,13 +1,5 @@
-/* Urgent data: MSG_OOB, the mark, SO_OOBINLINE, SIGURG. */
+/* Urgent data: MSG_OOB, the mark, SO_OOBINLINE. */
 #include "check.h"
-
-static volatile sig_atomic_t urgent;
-
-static void on_urgent(int sig)
-{
-	(void)sig;
-	urgent++;
-}
 
 static void at_mark(int fd)
 {
@@ -56,15 +48,6 @@ int main(void)
 		memset(buffer, 0, sizeof(buffer));
 		TRY(recv(p[1], buffer, 16, 0));
 		TEXT(buffer);
-
-		title("SIGURG");
-		urgent = 0;
-		signal(SIGURG, on_urgent);
-		TRY(fcntl(p[1], F_SETOWN, getpid()));
-		TRY(send(p[0], "!", 1, MSG_OOB));
-		WAIT(p[1], POLLPRI);
-		TRY(recv(p[1], buffer, 16, 0));
-		VALUE(urgent);
 		close(p[0]);
 		close(p[1]);
 	}

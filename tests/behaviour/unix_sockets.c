@@ -61,24 +61,6 @@ int main(void)
 	TEXT(buffer);
 	close(got);
 
-	title("a TCP socket handed over to a child");
-	int tcp[2];
-	stream_pair(AF_INET, tcp);
-	pid_t pid = child();
-	if (!pid) {
-		close(tcp[0]);
-		close(tcp[1]);
-		got = receive_fd(p[1]);
-		TRY(send(got, "from the child", 14, 0));
-		fflush(stdout);
-		_exit(0);
-	}
-	send_fd(p[0], tcp[0]);
-	memset(buffer, 0, sizeof(buffer));
-	join(pid);
-	TRY(recv(tcp[1], buffer, 32, 0));
-	TEXT(buffer);
-
 	title("named in the abstract space");
 	union address a = { .un.sun_family = AF_UNIX };
 	memcpy(a.un.sun_path + 1, "vink-check", 10);

@@ -1,7 +1,8 @@
 //! One running instance of an image, and everything that can be asked of it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::ffi::CString;
+use std::mem::zeroed;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,7 +21,7 @@ use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
 use crate::image::Image;
 use crate::panic::{Frame, Panic};
-use crate::slot::{Remote, Slot, State};
+use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
 use crate::Error;
@@ -28,9 +29,9 @@ use crate::Error;
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
 const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
 
-/// No machine is made when fewer pages of 4 KiB are free: one that fails half-made is taken down by
+/// No machine is made when fewer bytes are free: one that fails half-made is taken down by
 /// worker threads, which the kernel must be able to create, or it waits for ever.
-const MACHINE_RESERVE: u64 = 512;
+const MACHINE_RESERVE: u64 = 2 << 20;
 
 /// How to boot.
 pub struct Config {
@@ -68,7 +69,7 @@ impl Default for Config {
 ///
 /// After a panic every method that needs the kernel returns the same [`Error::Panic`].
 pub struct Kernel {
-    tasks: HashMap<TaskId, Slot>,
+    tasks: Slots,
     control: Remote,
     machines: HashSet<MachineId>,
     /// Fibers to be created by the next [`Kernel::run`].
@@ -151,7 +152,7 @@ impl Kernel {
             },
         };
         let mut kernel = Kernel {
-            tasks: HashMap::new(),
+            tasks: Slots::default(),
             control: Remote::new(VINK_TASK_CONTROL),
             machines: HashSet::new(),
             launches: VecDeque::new(),
@@ -180,7 +181,7 @@ impl Kernel {
     /// [`Error::Errno`]: `EINVAL` (the name), `ENOMEM` (the arena is full).
     pub fn machine(&mut self, name: &str) -> Result<MachineId, Error> {
         let what = "make a machine";
-        if self.counters()?.free_pages < MACHINE_RESERVE {
+        if self.free_bytes()? < MACHINE_RESERVE {
             return Err(Error::Errno {
                 what,
                 errno: ENOMEM,
@@ -540,6 +541,15 @@ impl Kernel {
             }
             self.wait(deadline.ok_or(Error::Stuck)?);
         }
+    }
+
+    /// What sysinfo(2) says; cheaper than the counters, which count all machines.
+    fn free_bytes(&mut self) -> Result<u64, Error> {
+        // SAFETY: numbers, for which zero is one.
+        let mut info: libc::sysinfo = unsafe { zeroed() };
+        let args = [(&raw mut info) as u64, 0, 0, 0, 0, 0];
+        self.control("read the free memory", libc::SYS_sysinfo as u32, args)?;
+        Ok(info.freeram * u64::from(info.mem_unit))
     }
 
     fn create_task(&mut self, m: MachineId, params: &TaskParams) -> Result<u64, Error> {

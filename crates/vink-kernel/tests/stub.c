@@ -2,8 +2,10 @@
  * An image without a kernel, for what a real one can't be asked to do: be of
  * another version, lack a symbol, jump through a bad pointer, have no timer.
  * The kernel parameter says which fault vink_run() commits. Control calls give
- * 5, others wait.
+ * 5, sysinfo() tells of free memory, other calls wait.
  */
+#include <linux/sysinfo.h>
+#include <sys/syscall.h>
 #include <vink/abi.h>
 
 #ifndef VERSION
@@ -102,15 +104,20 @@ VINK_API int vink_run(uint64_t *deadline)
 		end_call(-4);
 	else if (pending && pending->nr >= VINK_CALL_BASE)
 		end_call(5);
+	else if (pending && pending->nr == SYS_sysinfo) {
+		struct sysinfo *info = (struct sysinfo *)pending->args[0];
+
+		info->freeram = 1UL << 30;
+		info->mem_unit = 1;
+		end_call(0);
+	}
 	return 0;
 }
 
 #ifndef LACKING
 VINK_API int vink_counters(struct vink_counters *counters)
 {
-	*counters = (struct vink_counters){
-		.calls = boot.seed[31], .free_pages = 4096,
-	};
+	*counters = (struct vink_counters){ .calls = boot.seed[31] };
 	return 0;
 }
 #endif

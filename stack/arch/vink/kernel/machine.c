@@ -2,6 +2,7 @@
 /* Machines: a network and a UTS namespace each, under a number of the host's. */
 
 #include <linux/idr.h>
+#include <linux/mm.h>
 #include <linux/nsproxy.h>
 #include <linux/proc_fs.h>
 #include <linux/proc_ns.h>
@@ -10,6 +11,9 @@
 #include <net/net_namespace.h>
 
 #include <asm/vink.h>
+
+/* Pages that have to be free for a machine to be made: 2 MiB. */
+#define MACHINE_RESERVE	512
 
 static DEFINE_IDR(machines);	/* of struct nsproxy */
 static u64 machine_count;
@@ -21,6 +25,12 @@ long vink_machine_create(const char *name, u64 len)
 
 	if (!len || len > __NEW_UTS_LEN)
 		return -EINVAL;
+	/*
+	 * A namespace that fails half-way is taken down by cleanup_net(), which
+	 * waits for a worker thread: without memory for one it waits for ever.
+	 */
+	if (global_zone_page_state(NR_FREE_PAGES) < MACHINE_RESERVE)
+		return -ENOMEM;
 	id = unshare_nsproxy_namespaces(CLONE_NEWNET | CLONE_NEWUTS, &ns,
 					NULL, NULL);
 	if (id < 0)

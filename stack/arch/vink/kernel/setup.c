@@ -33,6 +33,7 @@ void vink_setup_boot(const struct vink_boot *boot)
 	vink_arena_start = (unsigned long)boot->arena;
 	vink_arena_end = vink_arena_start + boot->arena_size;
 	vink_boot_realtime = boot->realtime;
+	vink_boot_clock = vink_clock();
 	memcpy(seed, boot->seed, sizeof(seed));
 	snprintf(cmdline, sizeof(cmdline), "%s %s", BUILT_IN_CMDLINE,
 		 boot->cmdline ?: "");

@@ -18,6 +18,7 @@
 
 u64 vink_deadline = VINK_NEVER;
 u64 vink_boot_realtime;
+u64 vink_boot_clock;
 unsigned long vink_entropy_count;	/* asm/timex.h */
 
 static u64 read_clock(struct clocksource *cs)
@@ -34,6 +35,15 @@ static struct clocksource clock = {
 	.shift	= 10,
 	.flags	= CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
 };
+
+/*
+ * From the first moment: on jiffies, the kernel's idea of the date would fall
+ * behind the host's, which its programs see, by what booting takes.
+ */
+struct clocksource * __init clocksource_default_clock(void)
+{
+	return &clock;
+}
 
 static int set_deadline(ktime_t expires, struct clock_event_device *dev)
 {
@@ -79,7 +89,8 @@ void __init time_init(void)
 
 void read_persistent_clock64(struct timespec64 *ts)
 {
-	*ts = ns_to_timespec64(vink_boot_realtime);
+	*ts = ns_to_timespec64(vink_boot_realtime +
+			       (vink_clock() - vink_boot_clock));
 }
 
 /* Nothing here spins for hardware: jiffies need no loops. */
