@@ -1,16 +1,10 @@
 //! The memory that a kernel lives in: one aligned mapping that costs nothing until it is touched.
 
-use std::ops::Range;
-use std::ptr::{without_provenance_mut, NonNull};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr::{null_mut, NonNull};
 
 use vink_abi::{VINK_ARENA_ALIGN, VINK_ARENA_MIN};
 
 use crate::Error;
-
-/// Where arenas are wished for: a kernel's page frame numbers are its addresses, and while it boots
-/// it walks over all that lie below its own, which takes 35 ms at the usual place of mappings.
-const WISHES: Range<usize> = 64 << 30..1 << 40;
 
 /// A mapping of zeroed memory, unmapped on drop.
 pub(crate) struct Arena {
@@ -36,11 +30,10 @@ impl Arena {
             .and_then(|n| n.checked_next_multiple_of(align))
             .and_then(|len| Some((len, len.checked_add(align)?)))
             .ok_or_else(|| fail("more than the address space".into()))?;
-        // SAFETY: a new private anonymous mapping touches nothing that exists: where something is,
-        // the system takes the wish for none.
+        // SAFETY: a new private anonymous mapping touches nothing that exists.
         let raw = unsafe {
             libc::mmap(
-                wish(span),
+                null_mut(),
                 span,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
@@ -88,16 +81,6 @@ impl Drop for Arena {
         // SAFETY: the mapping is this arena's own, and its kernel never runs again.
         unsafe { libc::munmap(self.start.as_ptr(), self.len) };
     }
-}
-
-/// An address that is likely to be free.
-fn wish(span: usize) -> *mut libc::c_void {
-    static NEXT: AtomicUsize = AtomicUsize::new(WISHES.start);
-    let next = |at: usize| at.checked_add(span).filter(|end| *end < WISHES.end);
-    let from = NEXT.update(Ordering::Relaxed, Ordering::Relaxed, |at| {
-        next(at).unwrap_or(WISHES.start)
-    });
-    without_provenance_mut(from)
 }
 
 #[cfg(test)]

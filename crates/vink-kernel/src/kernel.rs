@@ -2,12 +2,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::CString;
-use std::mem::zeroed;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use libc::{EBUSY, EINVAL, ENOMEM, ESRCH};
+use libc::{EBUSY, EINVAL, ESRCH};
 use vink_abi::{
     Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_MACHINE_CREATE,
     VINK_CALL_MACHINE_DESTROY, VINK_CALL_TASK_CLONE, VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT,
@@ -28,10 +27,6 @@ use crate::Error;
 
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
 const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
-
-/// No machine is made when fewer bytes are free: one that fails half-made is taken down by
-/// worker threads, which the kernel must be able to create, or it waits for ever.
-const MACHINE_RESERVE: u64 = 2 << 20;
 
 /// How to boot.
 pub struct Config {
@@ -180,15 +175,8 @@ impl Kernel {
     /// # Errors
     /// [`Error::Errno`]: `EINVAL` (the name), `ENOMEM` (the arena is full).
     pub fn machine(&mut self, name: &str) -> Result<MachineId, Error> {
-        let what = "make a machine";
-        if self.free_bytes()? < MACHINE_RESERVE {
-            return Err(Error::Errno {
-                what,
-                errno: ENOMEM,
-            });
-        }
         let args = [name.as_ptr() as u64, name.len() as u64, 0, 0, 0, 0];
-        let id = self.control(what, VINK_CALL_MACHINE_CREATE, args)?;
+        let id = self.control("make a machine", VINK_CALL_MACHINE_CREATE, args)?;
         self.machines.insert(MachineId(id));
         Ok(MachineId(id))
     }
@@ -541,15 +529,6 @@ impl Kernel {
             }
             self.wait(deadline.ok_or(Error::Stuck)?);
         }
-    }
-
-    /// What sysinfo(2) says; cheaper than the counters, which count all machines.
-    fn free_bytes(&mut self) -> Result<u64, Error> {
-        // SAFETY: numbers, for which zero is one.
-        let mut info: libc::sysinfo = unsafe { zeroed() };
-        let args = [(&raw mut info) as u64, 0, 0, 0, 0, 0];
-        self.control("read the free memory", libc::SYS_sysinfo as u32, args)?;
-        Ok(info.freeram * u64::from(info.mem_unit))
     }
 
     fn create_task(&mut self, m: MachineId, params: &TaskParams) -> Result<u64, Error> {
