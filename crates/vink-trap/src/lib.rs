@@ -26,6 +26,20 @@
 //!
 //! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
 //!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use vink_kernel::{find_image, Config, Image, Kernel};
+//! use vink_trap::{Program, Status, Worker};
+//!
+//! let mut kernel = Kernel::boot(Image::open(&find_image()?)?, Config::default())?;
+//! let machine = kernel.machine("host")?;
+//! let mut worker = Worker::new(kernel)?;
+//! let program = worker.spawn(machine, Program::new("ip").arg("address"))?;
+//! assert_eq!(worker.wait(program)?, Status::Exited(0));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Signals
 //!
 //! A signal takes a thread out of a call that waits for its answer; the worker learns of it at the

@@ -122,7 +122,7 @@ impl Worker {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        // SAFETY: fills a structure, then reads one; the rest takes numbers.
+        // SAFETY: fills and reads structures that live here; the rest takes numbers.
         unsafe {
             libc::getrlimit(libc::RLIMIT_NOFILE, &mut nofile);
             // Each Vink file costs this process two descriptors.
@@ -132,6 +132,12 @@ impl Worker {
             };
             libc::setrlimit(libc::RLIMIT_NOFILE, &all);
             libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+            // Inherited as ignored, it would make children leave no status.
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGCHLD, null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            }
         }
         Ok(Worker {
             kernel,
@@ -316,22 +322,23 @@ impl Worker {
     /// # Errors
     /// [`Error::Kernel`] if the kernel panicked: the worker is of no use any more.
     pub fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        if self.stirred || self.is_due() {
-            self.pump()?;
+        if self.is_due() {
+            self.stirred = true;
         }
+        self.settle()?;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let count = self.wait_for_events(&mut events, timeout)?;
         // Deaths come first: what a later call of another process sees must be after them.
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == DEATH {
                 self.died(event.u64 as u32 as i32)?;
-                self.pump()?;
+                self.settle()?;
             }
         }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {
                 self.heard(event.u64 as u32 as usize, event.events)?;
-                self.pump()?;
+                self.settle()?;
             }
         }
         Ok(())
@@ -377,10 +384,9 @@ impl Worker {
         }
     }
 
-    /// Runs the kernel until it is idle, and handles all that it has to say.
-    pub(crate) fn pump(&mut self) -> Result<(), Error> {
-        loop {
-            self.stirred = false;
+    /// If anything was started, runs the kernel until it is idle and handles all that it has to say.
+    fn settle(&mut self) -> Result<(), Error> {
+        while std::mem::take(&mut self.stirred) {
             self.deadline = self.kernel.run()?;
             while let Some(event) = self.kernel.next_event() {
                 match event {
@@ -396,10 +402,8 @@ impl Worker {
             while let Some((busy, outcome)) = self.finished.pop_front() {
                 self.finish(busy, outcome)?;
             }
-            if !self.stirred {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// A listener has something: a trapped call, or the end of its tree.
