@@ -104,15 +104,20 @@ impl<'a, K: Calls> Socket<'a, K> {
             "socket",
             kernel.call(libc::SYS_socket, [family, kind, 0, 0, 0, 0]),
         )?;
-        let socket = Socket { kernel, fd };
-        // The kernels' defaults may differ, and so would what is compared.
+        Ok(Socket { kernel, fd })
+    }
+
+    /// A socket for transfers. The kernels' default congestion control may differ, and then what is
+    /// compared would be that.
+    fn for_transfer(kernel: &'a K) -> Result<Self, Failure> {
+        let socket = Socket::new(kernel)?;
         socket.option(libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"cubic")?;
         Ok(socket)
     }
 
     /// A socket that listens on all addresses.
     pub fn listener(kernel: &'a K) -> Result<Self, Failure> {
-        let socket = Socket::new(kernel)?;
+        let socket = Socket::for_transfer(kernel)?;
         socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR, &ON)?;
         socket.with_address([0, 0, 0, 0], "bind", libc::SYS_bind)?;
         check(
@@ -130,7 +135,7 @@ impl<'a, K: Calls> Socket<'a, K> {
     }
 
     fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, Failure> {
-        let socket = Socket::new(kernel)?;
+        let socket = Socket::for_transfer(kernel)?;
         socket.with_address(to, "connect", libc::SYS_connect)?;
         Ok(socket)
     }

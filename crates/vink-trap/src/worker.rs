@@ -74,7 +74,9 @@ pub(crate) struct Tree {
 }
 
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
-/// that thread ends or the worker is dropped, all its programs are killed.
+/// it is dropped, all its programs are killed. If it can't be (its thread ends, or its process is
+/// killed), each program's first process dies with it, and what that had started finds all trapped
+/// calls failing with `ENOSYS`.
 pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,

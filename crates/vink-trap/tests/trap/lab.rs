@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use vink_kernel::{find_image, Config, Image, Kernel, MachineId};
@@ -39,7 +40,7 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Lab {
-        let image = Image::open(&find_image().unwrap()).unwrap();
+        let image = Image::open(&image_path()).unwrap();
         let mut kernel = Kernel::boot(image, Config::default()).unwrap();
         let machine = kernel.machine("m").unwrap();
         let worker = Worker::new(kernel).unwrap();
@@ -134,6 +135,14 @@ impl Lab {
     }
 }
 
+/// The image to test: where images are looked for, or what `make stack` built.
+fn image_path() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/libvink-linux-6.12.so");
+    let path = find_image().unwrap_or(built);
+    path.canonicalize()
+        .unwrap_or_else(|e| panic!("{}: {e}; `make stack` builds an image", path.display()))
+}
+
 fn memory_file() -> File {
     // SAFETY: makes a descriptor, which is then owned once.
     unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) }
@@ -168,10 +177,7 @@ pub fn as_both(name: &str, test: fn()) {
     again
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")
-        .env(
-            "VINK_IMAGE",
-            std::fs::canonicalize(find_image().unwrap()).unwrap(),
-        )
+        .env("VINK_IMAGE", image_path())
         .current_dir("/")
         .uid(nobody)
         .gid(nobody);

@@ -287,8 +287,28 @@ assert libc.poll(ctypes.byref(p), 1, -1) == -1 and ctypes.get_errno() == errno.E
 signal.setitimer(signal.ITIMER_REAL, 0.02)
 threading.Timer(0.06, lambda: d.sendall(b'later')).start()
 assert libc.recv(c.fileno(), buffer, 10, 0) == 5 and buffer.value == b'later'
-# SIGPIPE
-d.close(); c.setblocking(True)
+# Stopped and continued, a call goes on as if nothing had happened.
+c.setblocking(True)
+pid = os.fork()
+if pid == 0:
+    os._exit(c.recv(10) != b'continue')
+for i in range(3):
+    os.kill(pid, signal.SIGSTOP); os.waitpid(pid, os.WUNTRACED)
+    os.kill(pid, signal.SIGCONT); os.waitpid(pid, os.WCONTINUED)
+d.sendall(b'continue')
+assert os.waitpid(pid, 0)[1] == 0
+# SIGPIPE: once for each call, and the call's result is not lost, whatever the handler says.
+d.close(); c.sendall(b'x'); time.sleep(0.05)
+for flags in (0, SA_RESTART):
+    action = Action(c_handler, (ctypes.c_ulong * 16)(), flags, None)
+    assert libc.sigaction(signal.SIGPIPE, ctypes.byref(action), None) == 0
+    for i in range(20):
+        del calls[:]
+        result, e = libc.send(c.fileno(), buffer, 1, 0), ctypes.get_errno()
+        assert result == -1 and e in (errno.EPIPE, errno.EINTR), (i, result, e)
+        if e == errno.EINTR:
+            assert libc.send(c.fileno(), buffer, 1, 0) == -1 and ctypes.get_errno() == errno.EPIPE
+        assert calls == [signal.SIGPIPE], calls
 pid = os.fork()
 if pid == 0:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
