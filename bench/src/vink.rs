@@ -14,8 +14,8 @@ use crate::side::Round;
 use crate::work::{self, Socket};
 use crate::Failure;
 
-/// Enough that TCP's buffers may grow as on a whole computer.
-const ARENA: u64 = 512 << 20;
+/// What a kernel has unless asked for more: TCP sizes its buffers by it.
+const ARENA: u64 = 64 << 20;
 /// What boot is measured with.
 const SMALL_ARENA: u64 = 32 << 20;
 /// For thousands of machines.

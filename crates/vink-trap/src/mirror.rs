@@ -85,14 +85,19 @@ impl Placeholder {
         if fd < 0 {
             return Err(Error::last("opening a directory as a placeholder"));
         }
-        Ok(Placeholder {
-            // SAFETY: new, and nobody else's.
-            program: unsafe { OwnedFd::from_raw_fd(fd) },
+        // SAFETY: new, and nobody else's.
+        Ok(Placeholder::fixed(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// A host file as a placeholder, which always shows that it is ready.
+    pub(crate) fn fixed(program: OwnedFd) -> Placeholder {
+        Placeholder {
+            program,
             worker: RefCell::new(None),
             shown: Cell::new(IN | OUT),
             queued: Cell::new(0),
             minimal: Cell::new(false),
-        })
+        }
     }
 
     /// The end to install in a program.
@@ -107,6 +112,12 @@ impl Placeholder {
         // SAFETY: the call fills the structure.
         unsafe { libc::fstat(self.program.as_raw_fd(), &mut stat) };
         (stat.st_dev, stat.st_ino)
+    }
+
+    /// Lets go of the program's end alone: the other one, which must stay open for as long as a
+    /// program may still look at its own, or it would see a hang-up.
+    pub(crate) fn release(self) -> Option<OwnedFd> {
+        self.worker.into_inner()
     }
 
     /// The bits last shown.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -20,23 +21,31 @@ pub(crate) struct File {
     pub(crate) epoll: Cell<bool>,
     /// ... with `EPOLLET`: repeated edges must be shown too.
     pub(crate) edges: Cell<bool>,
+    /// The placeholder is a copy of what the file contains: the same for writing.
+    pub(crate) copy: Option<fs::File>,
 }
 
 impl File {
     pub(crate) fn new() -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new()?))
+        Ok(File::of(Placeholder::new()?, None))
     }
 
     pub(crate) fn directory(path: &CStr) -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::directory(path)?))
+        Ok(File::of(Placeholder::directory(path)?, None))
     }
 
-    fn of(placeholder: Placeholder) -> Rc<File> {
+    /// `copy` has the contents, and `readable` is the same file opened for reading.
+    pub(crate) fn copied(copy: fs::File, readable: OwnedFd) -> Rc<File> {
+        File::of(Placeholder::fixed(readable), Some(copy))
+    }
+
+    fn of(placeholder: Placeholder, copy: Option<fs::File>) -> Rc<File> {
         Rc::new(File {
             placeholder,
             cookie: Cell::new(0),
             epoll: Cell::new(false),
             edges: Cell::new(false),
+            copy,
         })
     }
 }
@@ -151,6 +160,9 @@ pub(crate) struct Thread {
     pub(crate) queued: Option<Notification>,
     /// A call that ended when the thread had been taken out of it: for the same call, restarted.
     pub(crate) kept: Option<(Busy, Outcome)>,
+    /// Of placeholders that its last call closes for good: the worker's ends. See
+    /// [`Placeholder::release`].
+    pub(crate) closing: Vec<OwnedFd>,
 }
 
 impl Thread {
@@ -162,6 +174,7 @@ impl Thread {
             busy: None,
             queued: None,
             kept: None,
+            closing: Vec::new(),
         }
     }
 }

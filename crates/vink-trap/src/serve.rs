@@ -35,6 +35,12 @@ fn poll_fd(entry: &Entry) -> Option<i32> {
     entry.file.epoll.get().then_some(entry.number)
 }
 
+/// Whether the call came to nothing and is to be started again after the signal's handler, if that
+/// is `SA_RESTART`. One that has a time-out is not (signal(7)).
+fn to_restart(outcome: &Outcome) -> bool {
+    outcome.result == EINTR && outcome.restart
+}
+
 impl Worker {
     /// A call has been trapped.
     pub(crate) fn trapped(&mut self, program: usize, call: Notification) -> Result<(), Error> {
@@ -53,6 +59,7 @@ impl Worker {
     /// Decides on a call.
     pub(crate) fn dispatch(&mut self, call: Notification) -> Result<(), Error> {
         let thread = self.threads.get_mut(&call.tid).expect("just met");
+        thread.closing.clear();
         if thread.busy.is_some() {
             // A signal took the thread out of that call; end it before this one.
             thread.queued = Some(call);
@@ -75,6 +82,7 @@ impl Worker {
         let first = table.get(call.args[0]);
         match kind(call.nr) {
             Kind::Io => match first.cloned() {
+                Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
                 Some(entry) => self.run(call, Stage::Answer, &entry),
                 None => self.pass(call),
             },
@@ -89,7 +97,11 @@ impl Worker {
                         _ => 0,
                     };
                     let cloexec = flags & libc::SOCK_CLOEXEC as u64 != 0;
-                    self.run(call, Stage::Descriptor { cloexec }, &entry)
+                    // Not to take a connection that could not be given.
+                    match target::has_room(pid, &self.processes[&pid].pidfd) {
+                        true => self.run(call, Stage::Descriptor { cloexec }, &entry),
+                        false => self.answer(call, EMFILE),
+                    }
                 }
                 None => self.pass(call),
             },
@@ -119,7 +131,12 @@ impl Worker {
             Kind::EpollCtl => self.epoll_ctl(call),
             Kind::Sendfile => self.sendfile(call),
             Kind::Splice => {
-                if first.is_some() || table.get(call.args[2]).is_some() {
+                let second = table.get(call.args[2]);
+                if first
+                    .into_iter()
+                    .chain(second)
+                    .any(|e| e.file.copy.is_none())
+                {
                     self.refuse(call)
                 } else {
                     self.pass(call)
@@ -260,9 +277,13 @@ impl Worker {
         let Some(outcome) = self.kernel.poll(task) else {
             return;
         };
-        if let Some(busy) = thread.busy.take() {
+        if let Some(mut busy) = thread.busy.take() {
             if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
                 file.placeholder.show(events);
+            }
+            if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) {
+                // Its last descriptor may be closed before this call is concluded.
+                busy.file = None;
             }
             self.finished.push_back((busy, outcome));
         }
@@ -280,8 +301,7 @@ impl Worker {
         };
         // The thread left this call for a signal's sake, and has made the next one since.
         let same = next.nr == busy.call.nr && next.args == busy.call.args;
-        if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) && outcome.result == EINTR
-        {
+        if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) && to_restart(&outcome) {
             self.dispatch(next)
         } else if same {
             busy.call = next;
@@ -332,19 +352,9 @@ impl Worker {
             return Ok(());
         };
         self.raise(call.tid, outcome.signals);
+        let is_error = outcome.result < 0;
         match &mut busy.stage {
-            Stage::Answer => {
-                if listener.answer(call.id, outcome.result) == Sent::Gone && outcome.result != EINTR
-                {
-                    self.keep(busy, outcome);
-                }
-                Ok(())
-            }
-            Stage::Descriptor { cloexec } => {
-                if outcome.result < 0 {
-                    listener.answer(call.id, outcome.result);
-                    return Ok(());
-                }
+            Stage::Descriptor { cloexec } if !is_error => {
                 let number = outcome.result as i32;
                 let Ok(file) = File::new() else {
                     self.close_own(call.tid, number)?;
@@ -355,8 +365,16 @@ impl Worker {
                 }
                 Ok(())
             }
+            Stage::Answer | Stage::Descriptor { .. } => {
+                let sent = listener.answer(call.id, outcome.result);
+                if sent == Sent::Gone && !to_restart(&outcome) {
+                    self.keep(busy, outcome);
+                }
+                Ok(())
+            }
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
+                self.let_go(call.tid, busy.file);
                 self.close_all(call, rest, then)
             }
             Stage::Sendfile(_) => self.sent_piece(busy, outcome.result),
@@ -415,6 +433,16 @@ impl Worker {
         };
         let args = [entry.number as u64, 0, 0, 0, 0, 0];
         self.start(busy, libc::SYS_close, args, 0, None)
+    }
+
+    /// Gives up a file that was closed in the kernel, before the program goes on to close it: the
+    /// program's epoll instances forget a file when nobody has it open any more.
+    fn let_go(&mut self, tid: i32, file: Option<Rc<File>>) {
+        let last = file.and_then(|file| Rc::try_unwrap(file).ok());
+        let end = last.and_then(|file| file.placeholder.release());
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.closing.extend(end);
+        }
     }
 
     /// Gives the program a placeholder under the lowest free number, which ends its call. If it
@@ -572,16 +600,14 @@ impl Worker {
     fn sendfile(&mut self, call: Notification) -> Result<(), Error> {
         let [_, from, pointer, count, ..] = call.args;
         let process = &self.processes[&self.threads[&call.tid].pid];
-        let Some(entry) = process.table.get(call.args[0]).cloned() else {
-            return match process.table.get(from) {
-                // A socket is no source for sendfile(2).
-                Some(_) => self.answer(call, EINVAL),
-                None => self.pass(call),
-            };
-        };
-        if process.table.get(from).is_some() {
+        // A socket is no source for sendfile(2); a copy is as good as any file.
+        let source = process.table.get(from);
+        if source.is_some_and(|source| source.file.copy.is_none()) {
             return self.answer(call, EINVAL);
         }
+        let Some(entry) = process.table.get(call.args[0]).cloned() else {
+            return self.pass(call);
+        };
         let pidfd = process.pidfd.as_raw_fd();
         // SAFETY: makes a descriptor.
         let source = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd, from as i32, 0) };

@@ -2,6 +2,8 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::null;
 
 /// Copies from the thread's memory. False if not all of it is readable.
 pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
@@ -93,6 +95,28 @@ pub(crate) fn descriptor(pid: i32, number: i32) -> Option<(u64, u64)> {
     found.then_some((stat.st_dev, stat.st_ino))
 }
 
+/// Whether the process may have one more descriptor.
+pub(crate) fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
+    let mut limit = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    if unsafe { libc::prlimit64(pid, libc::RLIMIT_NOFILE, null(), &mut limit) } < 0 {
+        return true; // can't be told
+    }
+    let limit = limit.rlim_cur.min(i32::MAX as u64) as i32;
+    // The lowest free number is taken first, so the highest is mostly free as long as any is.
+    // SAFETY: makes a descriptor.
+    let highest = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), limit - 1, 0) };
+    if highest < 0 {
+        return limit > 0;
+    }
+    // SAFETY: new, and nobody else's.
+    drop(unsafe { OwnedFd::from_raw_fd(highest as RawFd) });
+    (0..limit).any(|number| descriptor(pid, number).is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +162,25 @@ mod tests {
         child.wait().unwrap();
         assert!(!children(me(), tid).contains(&pid));
         assert_eq!(kin(pid), None);
+    }
+
+    #[test]
+    fn room() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let pidfd = crate::launch::open_pidfd(pid).unwrap();
+        for (limit, room) in [(64, true), (3, false), (1, false), (0, false)] {
+            let limit = libc::rlimit64 {
+                rlim_cur: limit,
+                rlim_max: 64,
+            };
+            // SAFETY: reads the structure.
+            let done =
+                unsafe { libc::prlimit64(pid, libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) };
+            assert_eq!((done, has_room(pid, &pidfd)), (0, room));
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! A machine's own view of the system: `/proc/net`, `/proc/sys/net` and `/sys/class/net`.
 //!
-//! The kernel in the image has these files. What is opened for reading is read to its end there and
-//! then, and the program gets a copy as a real file, with which everything works natively. (Such
-//! files are made up when they are read; one that stays open and is read again shows the old
-//! contents.) What is opened for writing is a Vink file, so that each write reaches the kernel. A
-//! directory is a Vink file whose placeholder is a directory of the host.
+//! The kernel in the image has these files. The program gets a copy of the contents as a real host
+//! file for a placeholder, with which reading, seeking and the rest work natively. Such files are
+//! made up when they are read: the copy is made anew whenever it is read from its start, and after
+//! each write, which goes to the kernel. (Not when pread(2) reads it, which is not trapped; and
+//! fstat(2) gives the copy's size, where Linux gives 0.) What is opened for writing alone is a Vink
+//! file like a socket. A directory is a Vink file whose placeholder is a directory of the host.
 
 use std::ffi::CString;
-use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use vink_kernel::TaskId;
 
 use crate::notify::{Notification, Sent};
 use crate::process::{Entry, File};
@@ -29,6 +33,9 @@ const PLACES: [&[u8]; 5] = [
 /// More than any of these files holds; a file that does not end is cut off.
 const LARGEST: usize = 64 << 20;
 const CHUNK: usize = 64 << 10;
+
+const EISDIR: i64 = -(libc::EISDIR as i64);
+const ENFILE: i64 = -(libc::ENFILE as i64);
 
 fn is_ours(path: &[u8]) -> bool {
     PLACES.iter().any(|place| {
@@ -73,7 +80,7 @@ impl Worker {
             self.mount_sysfs(call.tid)?;
         }
         let cloexec = flags & libc::O_CLOEXEC != 0;
-        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        if flags & libc::O_ACCMODE == libc::O_WRONLY {
             let mut args = call.args;
             if let Some(parent) = parent {
                 args[0] = parent as u64;
@@ -100,34 +107,86 @@ impl Worker {
         if number < 0 {
             return self.answer(call, number);
         }
+        let number = number as i32;
+        let file = match self.contents(task, number)? {
+            Ok(contents) => copy(&contents).map_err(|_| ENFILE),
+            Err(EISDIR) => File::directory(&path).map_err(|_| ENFILE),
+            Err(error) => Err(error),
+        };
+        match file {
+            Ok(file) => {
+                if self.install(call, Entry { file, number }, cloexec)? == Sent::Gone {
+                    self.close_own(call.tid, number)?;
+                }
+                Ok(())
+            }
+            Err(result) => {
+                self.close_own(call.tid, number)?;
+                self.answer(call, result)
+            }
+        }
+    }
+
+    /// All that can be read of a file of the kernel's, or the error if that is nothing.
+    fn contents(&mut self, task: TaskId, number: i32) -> Result<Result<Vec<u8>, i64>, Error> {
         let mut contents = Vec::new();
-        let end = loop {
+        loop {
             let old = contents.len();
             contents.resize(old + CHUNK, 0);
             let into = contents[old..].as_mut_ptr() as u64;
-            let args = [number as u64, into, CHUNK as u64, 0, 0, 0];
-            let got = self.call(task, libc::SYS_read, args)?;
+            let args = [number as u64, into, CHUNK as u64, old as u64, 0, 0];
+            let got = self.call(task, libc::SYS_pread64, args)?;
             contents.truncate(old + usize::try_from(got).unwrap_or(0));
+            if got < 0 && contents.is_empty() {
+                return Ok(Err(got));
+            }
             if got <= 0 || contents.len() > LARGEST {
-                break got;
+                return Ok(Ok(contents));
+            }
+        }
+    }
+
+    /// A call on a file that the program has a copy of. What the kernel need not know of is the
+    /// host's.
+    pub(crate) fn use_copy(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+        let end = entry.file.placeholder.program_end();
+        // The offset is common to all descriptors of the copy, the program's and this one.
+        // SAFETY: takes numbers.
+        let offset = unsafe { libc::lseek(end, 0, libc::SEEK_CUR) };
+        let writes = call.nr == libc::SYS_write;
+        let reads = matches!(call.nr, libc::SYS_read | libc::SYS_readv);
+        if !writes && !(reads && offset == 0) {
+            return self.pass(call);
+        }
+        let task = match self.task_of(call.tid) {
+            Ok(task) => task,
+            Err(error) => {
+                let result = soften(error)?;
+                return self.answer(call, result);
             }
         };
-        if end == -i64::from(libc::EISDIR) {
-            let file = File::directory(&path)?;
-            let number = number as i32;
-            if self.install(call, Entry { file, number }, cloexec)? == Sent::Gone {
-                self.close_own(call.tid, number)?;
+        let mut written = 0;
+        if writes {
+            let mut text = vec![0; (call.args[2] as usize).min(CHUNK)];
+            if !target::read(call.tid, call.args[1], &mut text) {
+                return self.answer(call, -i64::from(libc::EFAULT));
             }
-            return Ok(());
+            let (from, len) = (text.as_ptr() as u64, text.len() as u64);
+            let args = [entry.number as u64, from, len, offset as u64, 0, 0];
+            written = self.call(task, libc::SYS_pwrite64, args)?;
         }
-        self.call(task, libc::SYS_close, [number as u64, 0, 0, 0, 0, 0])?;
-        if end < 0 && contents.is_empty() {
-            return self.answer(call, end);
+        if let (Ok(contents), Some(copy)) = (self.contents(task, entry.number)?, &entry.file.copy) {
+            // Out of memory: the old contents must do.
+            let _ = copy.set_len(0).and(copy.write_all_at(&contents, 0));
         }
-        match copy(&contents) {
-            Ok(file) => self.give(call, file.as_raw_fd(), cloexec),
-            Err(_) => self.answer(call, -i64::from(libc::ENFILE)),
+        if !writes {
+            return self.pass(call);
         }
+        if written > 0 {
+            // SAFETY: takes numbers.
+            unsafe { libc::lseek(end, offset + written, libc::SEEK_SET) };
+        }
+        self.answer(call, written)
     }
 
     /// Lets the thread's task see its machine's sysfs. A sysfs shows the network namespace that it
@@ -147,38 +206,26 @@ impl Worker {
         self.call(task, libc::SYS_mount, [name, place, name, 0, 0, 0])?;
         Ok(())
     }
-
-    /// Ends the call with a host file.
-    fn give(&mut self, call: Notification, file: RawFd, cloexec: bool) -> Result<(), Error> {
-        let Some(listener) = self.listener(call.tid) else {
-            return Ok(());
-        };
-        match listener.answer_fd(call.id, file, cloexec) {
-            Ok(_) => Ok(()),
-            Err(errno) => self.answer(call, -i64::from(errno)),
-        }
-    }
 }
 
-/// A file with these contents, open for reading.
-fn copy(contents: &[u8]) -> std::io::Result<OwnedFd> {
+/// A file of which the program gets these contents, for reading.
+fn copy(contents: &[u8]) -> std::io::Result<Rc<File>> {
     // SAFETY: makes a descriptor, which is then owned once.
-    let mut file = unsafe {
+    let file = unsafe {
         let fd = libc::memfd_create(c"vink".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }
         std::fs::File::from_raw_fd(fd)
     };
-    file.write_all(contents)?;
+    file.write_all_at(contents, 0)?;
     let again = std::fs::File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    Ok(again.into())
+    Ok(File::copied(file, again.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
     fn places() {
@@ -206,10 +253,12 @@ mod tests {
 
     #[test]
     fn copies_are_for_reading() {
-        let mut file = std::fs::File::from(copy(b"contents").unwrap());
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "contents");
-        assert!(file.write_all(b"more").is_err());
+        let file = copy(b"contents").unwrap();
+        let path = format!("/proc/self/fd/{}", file.placeholder.program_end());
+        assert_eq!(std::fs::read(path).unwrap(), b"contents");
+        // SAFETY: one byte, as said.
+        let written =
+            unsafe { libc::write(file.placeholder.program_end(), c"x".as_ptr().cast(), 1) };
+        assert_eq!(written, -1);
     }
 }

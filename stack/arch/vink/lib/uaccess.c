@@ -17,43 +17,16 @@
 #include <asm/vink.h>
 
 /*
- * Bytes not copied. In blocks of 64 while they last: faster than the string
- * instruction where the data is in the second-level cache, as a socket's is. A
- * fault in a block leaves the rest to that instruction, which finds the very
- * byte.
+ * Bytes not copied. The string instruction takes no ownership of lines that it
+ * will fill; 64 KiB writes over TCP lose 8 % with a loop of SSE moves here.
  */
 static __always_inline unsigned long copy_here(void *to, const void *from,
 					       unsigned long n)
 {
-	asm volatile("	cmpq $64, %2\n"
-		     "	jb 9f\n"
-		     "	.balign 16\n"
-		     "1: movups (%1), %%xmm0\n"
-		     "2: movups 16(%1), %%xmm1\n"
-		     "3: movups 32(%1), %%xmm2\n"
-		     "4: movups 48(%1), %%xmm3\n"
-		     "5: movups %%xmm0, (%0)\n"
-		     "6: movups %%xmm1, 16(%0)\n"
-		     "7: movups %%xmm2, 32(%0)\n"
-		     "8: movups %%xmm3, 48(%0)\n"
-		     "	addq $64, %1\n"
-		     "	addq $64, %0\n"
-		     "	subq $64, %2\n"
-		     "	cmpq $64, %2\n"
-		     "	jae 1b\n"
-		     "9: rep movsb\n"
-		     "10:\n"
-		     VINK_EXTABLE("1b", "9b")
-		     VINK_EXTABLE("2b", "9b")
-		     VINK_EXTABLE("3b", "9b")
-		     VINK_EXTABLE("4b", "9b")
-		     VINK_EXTABLE("5b", "9b")
-		     VINK_EXTABLE("6b", "9b")
-		     VINK_EXTABLE("7b", "9b")
-		     VINK_EXTABLE("8b", "9b")
-		     VINK_EXTABLE("9b", "10b")
-		     : "+D" (to), "+S" (from), "+c" (n)
-		     : : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+	asm volatile("1: rep movsb\n"
+		     "2:\n"
+		     VINK_EXTABLE("1b", "2b")
+		     : "+D" (to), "+S" (from), "+c" (n) : : "memory");
 	return n;
 }
 
