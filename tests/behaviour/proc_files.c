@@ -37,9 +37,15 @@ int main(void)
 	f = FD(open("/proc/sys/net/ipv4/ip_forward", O_RDWR));
 	TRY(pread(f, text, 2, 0));
 	VALUE(text[0] - '0');
-	TRY(pwrite(f, "1", 1, 0));
+	TRY(write(f, "1", 1));
 	TRY(pread(f, text, 2, 0));
 	VALUE(text[0] - '0');
+	TRY(write(f, "0", 1)); /* ignored: not at the start */
+	TRY(lseek(f, 0, SEEK_CUR));
+	TRY(lseek(f, 0, SEEK_SET));
+	TRY(read(f, text, 2));
+	VALUE(text[0] - '0');
+	TRY(lseek(f, 0, SEEK_SET));
 	TRY(write(f, "nonsense", 8));
 	TRY(close(f));
 	TRY(open("/proc/sys/net/ipv4/no_such_thing", O_RDONLY));

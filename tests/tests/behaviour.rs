@@ -32,7 +32,7 @@ macro_rules! programs {
 
 programs! {
     accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl
-    epoll_edge epoll_level epoll_mixed exec_inherit exhaustion file_calls fork_inherit ioctls
+    epoll_close epoll_edge epoll_level epoll_mixed exec_inherit exhaustion file_calls fork_inherit ioctls
     ip_options ipv6_options many_messages mptcp names netlink_events netlink_generic
     netlink_route packet_loopback ping_socket poll_mixed proc_files raw_icmp reuse sctp
     signal_timeout signals sock_diag socket_options socket_protocols tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking

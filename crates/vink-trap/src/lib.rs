@@ -45,14 +45,18 @@
 //! A signal takes a thread out of a call that waits for its answer; the worker learns of it at the
 //! thread's next call, or when the answer can't be delivered. The call in the kernel is then
 //! cancelled. If it had ended, its result is kept for the same call restarted, so that no data is
-//! lost.
+//! lost. Until it is cancelled it may still take data that arrives, to the buffer it was given.
+//!
+//! The host takes each trapped call for one that `SA_RESTART` restarts. One that has a time-out
+//! (`SO_RCVTIMEO`) is not: it is told `EINTR` when it comes again. If the handler was not
+//! `SA_RESTART`, the program has had its `EINTR` then, and may see it twice.
 //!
 //! # Not supported
 //!
 //! 32-bit programs (killed), io_uring (`ENOSYS`), splice(2) with a Vink file (`EINVAL`), passing
 //! Vink descriptors over unix sockets (the receiver gets a dead placeholder), `CLONE_FILES` without
 //! `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band data in poll(2) sets
-//! that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`).
+//! that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's.
 
 mod calls;
 mod error;

@@ -120,7 +120,7 @@ pub(crate) fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     fn me() -> i32 {
@@ -166,7 +166,18 @@ mod tests {
 
     #[test]
     fn room() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let mut cat = Command::new("cat");
+        let cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = cat.spawn().unwrap();
+        // Once it has echoed something, it opens nothing more.
+        let mut echo = [0];
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut echo)
+            .unwrap();
         let pid = child.id() as i32;
         let pidfd = crate::launch::open_pidfd(pid).unwrap();
         for (limit, room) in [(64, true), (3, false), (1, false), (0, false)] {

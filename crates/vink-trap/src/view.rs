@@ -6,6 +6,9 @@
 //! each write, which goes to the kernel. (Not when pread(2) reads it, which is not trapped; and
 //! fstat(2) gives the copy's size, where Linux gives 0.) What is opened for writing alone is a Vink
 //! file like a socket. A directory is a Vink file whose placeholder is a directory of the host.
+//!
+//! Only open(2) and openat(2) look there: stat(2), access(2) and readlink(2) are not trapped, and
+//! find the files of an empty network namespace.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -95,6 +98,8 @@ impl Worker {
             }
         };
         let directory = parent.unwrap_or(libc::AT_FDCWD);
+        // What can be named can be read here, and must be.
+        let flags = flags & !libc::O_PATH;
         let args = [
             directory as u64,
             path.as_ptr() as u64,
@@ -154,8 +159,8 @@ impl Worker {
         // SAFETY: takes numbers.
         let offset = unsafe { libc::lseek(end, 0, libc::SEEK_CUR) };
         let writes = call.nr == libc::SYS_write;
-        let reads = matches!(call.nr, libc::SYS_read | libc::SYS_readv);
-        if !writes && !(reads && offset == 0) {
+        let begins = matches!(call.nr, libc::SYS_read | libc::SYS_readv) && offset == 0;
+        if !writes && !begins {
             return self.pass(call);
         }
         let task = match self.task_of(call.tid) {
@@ -172,8 +177,10 @@ impl Worker {
                 return self.answer(call, -i64::from(libc::EFAULT));
             }
             let (from, len) = (text.as_ptr() as u64, text.len() as u64);
-            let args = [entry.number as u64, from, len, offset as u64, 0, 0];
-            written = self.call(task, libc::SYS_pwrite64, args)?;
+            let number = entry.number as u64;
+            let to = [number, offset as u64, libc::SEEK_SET as u64, 0, 0, 0];
+            self.call(task, libc::SYS_lseek, to)?;
+            written = self.call(task, libc::SYS_write, [number, from, len, 0, 0, 0])?;
         }
         if let (Ok(contents), Some(copy)) = (self.contents(task, entry.number)?, &entry.file.copy) {
             // Out of memory: the old contents must do.

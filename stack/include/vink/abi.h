@@ -74,7 +74,8 @@
 /*
  * On the control task. args: name (char *), its length in bytes (1..64).
  * Makes a machine: a network and a UTS namespace, the latter named as given.
- * Result: the machine's id (> 0), -EINVAL, -ENOMEM.
+ * Result: the machine's id (> 0), -EINVAL, -ENOMEM (less than 2 MiB of the
+ * arena are free).
  */
 #define VINK_CALL_MACHINE_CREATE	(VINK_CALL_BASE + 0)
 /*
@@ -109,8 +110,10 @@
 /*
  * On any task. args: descriptor, cookie, events (EPOLL*). From now on every
  * edge of readiness of the open file is told to ops->ready with the cookie,
- * until the file's last descriptor is closed or events is 0. Edge-triggered:
- * a falling edge is not told; ask with VINK_CALL_POLL or VINK_FLAG_POLL.
+ * until the file's last descriptor is closed or events is 0; what is true at
+ * the start counts as an edge. A falling edge is not told: ask with
+ * VINK_CALL_POLL or VINK_FLAG_POLL. Masks may have more bits set than were
+ * asked for (EPOLLRDNORM, EPOLLWRNORM, ...).
  * Result: the events true now (EPOLL* mask), -EBADF, -EPERM, -ENOMEM.
  */
 #define VINK_CALL_WATCH			(VINK_CALL_BASE + 6)
@@ -214,7 +217,7 @@ struct vink_ops {
 			       const void *src, uint64_t len);
 	/* A remote call is DONE; the call is the host's again. */
 	void (*done)(void *host, struct vink_call *call);
-	/* A watched file has these EPOLL* events now (VINK_CALL_WATCH). */
+	/* A watched file has all these EPOLL* events now (VINK_CALL_WATCH). */
 	void (*ready)(void *host, uint64_t cookie, uint32_t events);
 	/* A task is gone, its descriptors closed, its id invalid. */
 	void (*gone)(void *host, uint64_t task, uint64_t cookie, int status);
@@ -300,7 +303,8 @@ VINK_API int vink_call_cancel(uint64_t task);
 /*
  * From a fiber task's own context only, which holds the token as long as it
  * runs. A system call or VINK_CALL_* of the calling task. May switch to other
- * tasks; returns when the call is done, or never after a panic.
+ * tasks; returns when the call is done, or never after a panic. A fiber exits
+ * by returning from its function: exit(2), fork(2), execve(2) are -ENOSYS.
  */
 VINK_API int64_t vink_fiber_call(uint64_t nr, uint64_t a0, uint64_t a1,
 				 uint64_t a2, uint64_t a3, uint64_t a4,
