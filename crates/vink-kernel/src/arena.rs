@@ -50,7 +50,8 @@ impl Arena {
         let head = raw.align_offset(align);
         let start = raw.wrapping_byte_add(head);
         let tail = start.wrapping_byte_add(len);
-        // SAFETY: head and tail are the parts of the new mapping outside [start, start + len).
+        // SAFETY: head and tail are the parts of the new mapping outside [start, start + len), which
+        // no other process can expect to inherit.
         unsafe {
             if head > 0 {
                 libc::munmap(raw, head);
@@ -58,6 +59,8 @@ impl Arena {
             if align > head {
                 libc::munmap(tail, align - head);
             }
+            // A fork is about to execute a program: no page table of the arena's is worth copying.
+            libc::madvise(start, len, libc::MADV_DONTFORK);
         }
         Ok(Arena {
             start: NonNull::new(start).expect("mmap gave a null address"),

@@ -179,7 +179,7 @@ impl Worker {
         }
     }
 
-    fn end_task(&mut self, task: TaskId, group: bool) {
+    pub(crate) fn end_task(&mut self, task: TaskId, group: bool) {
         // Only fails for a task that is gone.
         let _ = self.kernel.exit_task(task, 0, group);
         self.stirred = true;

@@ -24,6 +24,8 @@
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
 //! are followed (`family`), so that both sides always agree.
 //!
+//! A file sent over a unix socket is handed over in the kernel too (`handover`).
+//!
 //! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
 //!
 //! ```no_run
@@ -54,14 +56,16 @@
 //! # Not supported
 //!
 //! 32-bit programs (killed), io_uring (`ENOSYS`), splice(2) with a Vink file (`EINVAL`), passing
-//! Vink descriptors over unix sockets (the receiver gets a dead placeholder), `CLONE_FILES` without
-//! `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band data in poll(2) sets
-//! that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's.
+//! Vink descriptors with sendmmsg(2) and recvmmsg(2) (the receiver gets a dead placeholder),
+//! `CLONE_FILES` without `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band
+//! data in poll(2) sets that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file
+//! of the machine's.
 
 mod calls;
 mod error;
 mod family;
 mod filter;
+mod handover;
 mod launch;
 mod mirror;
 mod notify;

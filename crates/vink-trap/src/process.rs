@@ -163,6 +163,8 @@ pub(crate) struct Thread {
     /// Of placeholders that its last call closes for good: the worker's ends. See
     /// [`Placeholder::release`].
     pub(crate) closing: Vec<OwnedFd>,
+    /// Its last call was recvmsg(2) of a host file, with this message.
+    pub(crate) receiving: Option<u64>,
 }
 
 impl Thread {
@@ -175,6 +177,7 @@ impl Thread {
             queued: None,
             kept: None,
             closing: Vec::new(),
+            receiving: None,
         }
     }
 }

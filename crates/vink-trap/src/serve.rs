@@ -70,6 +70,10 @@ impl Worker {
             }
             return Ok(());
         }
+        if let Some(message) = thread.receiving.take() {
+            self.receive(call.tid, message)?;
+        }
+        let thread = &self.threads[&call.tid];
         let kept = thread.kept.is_some();
         let pid = thread.pid;
         if self.processes[&pid].attention && !self.catch_up(call)? {
@@ -84,7 +88,7 @@ impl Worker {
             Kind::Io => match first.cloned() {
                 Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
                 Some(entry) => self.run(call, Stage::Answer, &entry),
-                None => self.pass(call),
+                None => self.pass_io(call),
             },
             Kind::Socket => {
                 let cloexec = call.args[1] & libc::SOCK_CLOEXEC as u64 != 0;
@@ -183,6 +187,19 @@ impl Worker {
             listener.let_pass(call.id);
         }
         Ok(())
+    }
+
+    /// The host does it, and Vink files may travel with it.
+    fn pass_io(&mut self, call: Notification) -> Result<(), Error> {
+        match call.nr {
+            libc::SYS_sendmsg => self.send_off(call)?,
+            libc::SYS_recvmsg => {
+                let thread = self.threads.get_mut(&call.tid);
+                thread.expect("it makes this call").receiving = Some(call.args[1]);
+            }
+            _ => {}
+        }
+        self.pass(call)
     }
 
     /// This is the result.

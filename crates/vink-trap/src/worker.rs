@@ -11,6 +11,7 @@ use vink_abi::Counters;
 use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
 use crate::calls::NR_END;
+use crate::handover::Carrier;
 use crate::launch::{launch, Launched, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
@@ -90,6 +91,8 @@ pub struct Worker {
     last_cookie: u64,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
+    /// There as long as a file is on its way over a unix socket.
+    pub(crate) carrier: Option<Carrier>,
     /// Calls that the kernel has done, to be concluded.
     pub(crate) finished: VecDeque<(Busy, Outcome)>,
     /// For the memory of programs.
@@ -152,6 +155,7 @@ impl Worker {
             files: HashMap::new(),
             last_cookie: 0,
             buffers: HashMap::new(),
+            carrier: None,
             finished: VecDeque::new(),
             scratch: Vec::new(),
             zombies: Vec::new(),
