@@ -41,7 +41,7 @@ pub fn find_image() -> Result<PathBuf, Error> {
 }
 
 /// All files named `libvink-linux-*.so`, in the order of preference: in `./build`, next to the
-/// executable, in its `../lib/vink`, in `~/.cache/vink/images`; the newest kernel first in each.
+/// executable, in its `../../build` and `../lib/vink`, in `~/.cache/vink/images`; the newest kernel first in each.
 pub fn images() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in folders() {
@@ -73,6 +73,8 @@ fn folders() -> Vec<PathBuf> {
         .and_then(Path::parent)
     {
         folders.push(bin.to_owned());
+        // Of an executable in target/release.
+        folders.push(bin.join("../../build"));
         folders.push(bin.join("../lib/vink"));
     }
     if let Some(home) = std::env::var_os("HOME") {
