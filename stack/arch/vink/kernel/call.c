@@ -73,15 +73,6 @@ u64 vink_calls_started(void)
 	return calls_started;
 }
 
-static void leave_note(struct vink_slot *slot)
-{
-	if (slot->noted)
-		return;
-	slot->noted = true;
-	slot->next_note = noted;
-	noted = slot;
-}
-
 /* In the idle task, or a fiber: act upon what the host has asked for. */
 void vink_take_notes(void)
 {
@@ -98,14 +89,31 @@ void vink_take_notes(void)
 	}
 }
 
+static struct vink_slot *find_slot(u64 task)
+{
+	return task <= INT_MAX ? idr_find(&slots, task) : NULL;
+}
+
+/* Have the kernel look at the slot: now if it runs, else when it next does. */
+static void leave_note(struct vink_slot *slot)
+{
+	if (!slot->noted) {
+		slot->noted = true;
+		slot->next_note = noted;
+		noted = slot;
+	}
+	if (vink_inside)
+		vink_take_notes();
+}
+
 int vink_call_start(uint64_t task, struct vink_call *call)
 {
 	struct vink_slot *slot;
 
 	if (vink_dead)
 		return VINK_DEAD;
-	slot = idr_find(&slots, task);
-	if (!slot || task > INT_MAX)
+	slot = find_slot(task);
+	if (!slot)
 		return -ESRCH;
 	if (slot->call || slot->params.entry)
 		return -EBUSY;
@@ -116,8 +124,6 @@ int vink_call_start(uint64_t task, struct vink_call *call)
 	slot->call = call;
 	calls_started++;
 	leave_note(slot);
-	if (vink_inside)
-		vink_take_notes();
 	return 0;
 }
 
@@ -127,15 +133,13 @@ int vink_call_cancel(uint64_t task)
 
 	if (vink_dead)
 		return VINK_DEAD;
-	slot = idr_find(&slots, task);
-	if (!slot || task > INT_MAX)
+	slot = find_slot(task);
+	if (!slot)
 		return -ESRCH;
 	if (!slot->call)
 		return -ENOENT;
 	slot->cancelled = true;
 	leave_note(slot);
-	if (vink_inside)
-		vink_take_notes();
 	return 0;
 }
 
