@@ -47,7 +47,8 @@
 //! A signal takes a thread out of a call that waits for its answer; the worker learns of it at the
 //! thread's next call, or when the answer can't be delivered. The call in the kernel is then
 //! cancelled. If it had ended, its result is kept for the same call restarted, so that no data is
-//! lost. Until it is cancelled it may still take data that arrives, to the buffer it was given.
+//! lost, with one exception: a thread that has left for a signal, but has not told the host kernel
+//! yet, drops an answer that the kernel reports as taken. Until it is cancelled it may still take data that arrives, to the buffer it was given.
 //!
 //! The host takes each trapped call for one that `SA_RESTART` restarts. One that has a time-out
 //! (`SO_RCVTIMEO`) is not: it is told `EINTR` when it comes again. If the handler was not
