@@ -17,7 +17,7 @@
 //! - The call makes, copies or closes descriptors: both sides do it.
 //!
 //! A Vink file has a *placeholder* in the program, a host socket whose number, close-on-exec flag,
-//! inheritance and life are the host's; the kernel's task has the file under the same number.
+//! inheritance and life are the host's; a table says under which number the kernel's task has the file.
 //! Readiness is mirrored into the placeholder when someone waits natively (`mirror`, `ready`).
 //!
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
@@ -48,7 +48,8 @@
 //! thread's next call, or when the answer can't be delivered. The call in the kernel is then
 //! cancelled. If it had ended, its result is kept for the same call restarted, so that no data is
 //! lost, with one exception: a thread that has left for a signal, but has not told the host kernel
-//! yet, drops an answer that the kernel reports as taken. Until it is cancelled it may still take data that arrives, to the buffer it was given.
+//! yet, drops an answer that the kernel reports as taken. Until it is cancelled it may still take
+//! data that arrives, to the buffer it was given.
 //!
 //! The host takes each trapped call for one that `SA_RESTART` restarts. One that has a time-out
 //! (`SO_RCVTIMEO`) is not: it is told `EINTR` when it comes again. If the handler was not
