@@ -11,6 +11,11 @@ use crate::Error;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+/// Bytes of TCP over IPv4 that pass an ideal wire as one packet: the most that Linux has (`GSO_MAX_SIZE`;
+/// "BIG TCP"). Not for IPv6, where packets of more than 64 KiB carry a hop-by-hop header, which rules that
+/// look at the next header would see.
+const WHOLE_PACKET: u32 = 8 * 65535;
 const NETLINK_CAP_ACK: i32 = 10;
 const NETLINK_EXT_ACK: i32 = 11;
 
@@ -63,7 +68,8 @@ impl Admin {
     }
 
     /// Joins this machine's new interface `name` with a new interface `peer_name` of `peer`: a pair of
-    /// veth(4) interfaces, both still down. Names have 15 bytes at most.
+    /// veth(4) interfaces, both still down, that pass unsegmented packets of up to 512 KiB
+    /// (`gso_ipv4_max_size` of ip-link(8)). Names have 15 bytes at most.
     pub fn veth(
         &self,
         kernel: &mut Kernel,
@@ -79,17 +85,20 @@ impl Admin {
             what,
         )?;
         let none = ifinfomsg(0, 0, 0);
+        let whole = WHOLE_PACKET.to_ne_bytes();
         let message = Message::new(
             libc::RTM_NEWLINK,
             libc::NLM_F_CREATE | libc::NLM_F_EXCL,
             &none,
         )
         .text(libc::IFLA_IFNAME, name)
+        .attr(IFLA_GSO_IPV4_MAX_SIZE, &whole)
         .nest(libc::IFLA_LINKINFO, |m| {
             m.attr(IFLA_INFO_KIND, b"veth").nest(IFLA_INFO_DATA, |m| {
                 m.nest(VETH_INFO_PEER, |m| {
                     m.raw(&none)
                         .text(libc::IFLA_IFNAME, peer_name)
+                        .attr(IFLA_GSO_IPV4_MAX_SIZE, &whole)
                         .attr(libc::IFLA_NET_NS_FD, &(namespace as u32).to_ne_bytes())
                 })
             })
@@ -97,6 +106,18 @@ impl Admin {
         let made = self.request(kernel, message, what);
         self.sys(kernel, libc::SYS_close, [namespace, 0, 0, 0, 0, 0], what)?;
         made
+    }
+
+    /// Sets the loopback interface up, and has it pass unsegmented packets as large as [`Admin::veth`]'s do.
+    pub fn loopback(&self, kernel: &mut Kernel) -> Result<(), Error> {
+        let message = Message::new(
+            libc::RTM_NEWLINK,
+            0,
+            &ifinfomsg(0, libc::IFF_UP, libc::IFF_UP),
+        )
+        .text(libc::IFLA_IFNAME, "lo")
+        .attr(IFLA_GSO_IPV4_MAX_SIZE, &WHOLE_PACKET.to_ne_bytes());
+        self.request(kernel, message, || "setting lo up".to_owned())
     }
 
     /// Sets an interface up, as `ip link set dev NAME up`.

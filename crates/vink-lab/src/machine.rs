@@ -23,7 +23,7 @@ impl Machine {
         let id = kernel.machine(name)?;
         let admin = Admin::new(kernel, id)?;
         admin.sysctl(kernel, "net/ipv6/conf/default/accept_dad", "0")?;
-        admin.up(kernel, "lo")?;
+        admin.loopback(kernel)?;
         Ok(Machine {
             id,
             name: name.to_owned(),
