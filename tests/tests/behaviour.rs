@@ -39,7 +39,7 @@ programs! {
     signal_timeout signals sock_diag socket_options socket_protocols tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
     tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
-    udp_errors_queued udp_multicast udp_truncation unix_handover unix_listener unix_sockets
+    udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_listener unix_sockets
     ; unsupported signal_owner splice
 }
 

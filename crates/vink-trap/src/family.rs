@@ -33,9 +33,9 @@ impl Worker {
         inherited: Option<Unborn>,
     ) -> Result<(), Error> {
         self.attend_death(pidfd.as_fd(), pid)?;
-        let (table, task) = match inherited {
-            Some(unborn) => (unborn.table, unborn.task),
-            None => (Table::default(), None),
+        let (table, task, receives) = match inherited {
+            Some(unborn) => (unborn.table, unborn.task, unborn.receives),
+            None => (Table::default(), None, false),
         };
         let process = Process {
             pid,
@@ -50,6 +50,7 @@ impl Worker {
             unborn: Vec::new(),
             executing: None,
             attention: false,
+            receives,
         };
         self.processes.insert(pid, process);
         self.threads.insert(pid, Thread::new(pid));
@@ -116,6 +117,7 @@ impl Worker {
             parent: tid,
             table: process.table.clone(),
             task,
+            receives: process.receives,
         });
         process.attention = true;
         Ok(())
@@ -205,21 +207,29 @@ impl Worker {
             None => {
                 let task = self.kernel.task(process.machine)?;
                 process.tasks.push(task);
-                let limit = NOFILE;
-                let address = &raw const limit as u64;
-                let args = [0, libc::RLIMIT_NOFILE.into(), address, 0, 0, 0];
-                self.kernel.call(task, libc::SYS_prlimit64, args)?;
+                self.allow_descriptors(task)?;
                 task
             }
         };
+        let thread = self.threads.get_mut(&tid).expect("as before");
         thread.task = Some(task);
         self.tasks.insert(task, tid);
+        let process = self.process_mut(self.threads[&tid].pid);
         if process.threaded && process.spare.is_none() {
             let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
+            let process = self.process_mut(self.threads[&tid].pid);
             process.tasks.push(spare);
             process.spare = Some(spare);
         }
         Ok(task)
+    }
+
+    /// Lets a task's process have as many descriptors as it likes.
+    pub(crate) fn allow_descriptors(&mut self, task: TaskId) -> Result<(), vink_kernel::Error> {
+        let limit = NOFILE;
+        let address = &raw const limit as u64;
+        let args = [0, libc::RLIMIT_NOFILE.into(), address, 0, 0, 0];
+        self.kernel.call(task, libc::SYS_prlimit64, args).map(drop)
     }
 
     /// The thread makes another one: see to it that there will be a task for that.
@@ -261,6 +271,7 @@ impl Worker {
 
     /// Gives up all that a process has in the kernel: it has ended, or is about to.
     pub(crate) fn retire(&mut self, pid: i32) {
+        self.stir_carried();
         let process = self.process_mut(pid);
         process.table = Table::default();
         process.spare = None;

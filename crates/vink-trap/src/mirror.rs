@@ -8,14 +8,14 @@
 //! | readable | a byte is queued for the program's end |
 //! | not writable | the program's end has filled its (minimal) send buffer |
 //! | `RDHUP` | our end has shut down writing; stays |
-//! | `HUP` | our end is closed; stays |
+//! | `HUP` | our end has shut down both ways; stays |
 //! | `HUP`, `ERR` | our end is closed with data unread: `ECONNRESET`; stays |
 //!
 //! Two things can't be shown. `ERR` alone (an ICMP error on a UDP socket) and `PRI` become
 //! "readable", which makes the program call, and the call tells the truth. `HUP` without `RDHUP`
 //! is a socket that was never connected; it is left out, as it could not be taken back.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -38,10 +38,14 @@ const EDGES: u32 = 16;
 
 /// The placeholder of one open file; shared by all descriptors of it, in all processes.
 pub(crate) struct Placeholder {
-    /// Our own descriptor of the end that the program has.
-    program: OwnedFd,
-    /// The other end; `None` once hung up.
+    /// Our own descriptor of the end that the program has; `None` while it flies.
+    program: RefCell<Option<OwnedFd>>,
+    /// Of that end, once asked for.
+    identity: OnceCell<(u64, u64)>,
+    /// The other end; `None` once closed to show an error.
     worker: RefCell<Option<OwnedFd>>,
+    /// It shows `HUP`, for good.
+    hung_up: Cell<bool>,
     /// The `EPOLL*` bits that it shows now.
     shown: Cell<u32>,
     /// Bytes queued for the program's end.
@@ -62,13 +66,7 @@ impl Placeholder {
         // SAFETY: both descriptors are new and nobody else's.
         let (program, worker) =
             unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-        Ok(Placeholder {
-            program,
-            worker: RefCell::new(Some(worker)),
-            shown: Cell::new(OUT),
-            queued: Cell::new(0),
-            minimal: Cell::new(false),
-        })
+        Ok(Placeholder::of(program, Some(worker), OUT))
     }
 
     /// What stands for a directory: the host's of the same name if it has one, or its root. It
@@ -91,27 +89,74 @@ impl Placeholder {
 
     /// A host file as a placeholder, which always shows that it is ready.
     pub(crate) fn fixed(program: OwnedFd) -> Placeholder {
+        Placeholder::of(program, None, IN | OUT)
+    }
+
+    fn of(program: OwnedFd, worker: Option<OwnedFd>, shown: u32) -> Placeholder {
         Placeholder {
-            program,
-            worker: RefCell::new(None),
-            shown: Cell::new(IN | OUT),
+            program: RefCell::new(Some(program)),
+            identity: OnceCell::new(),
+            hung_up: Cell::new(worker.is_none()),
+            worker: RefCell::new(worker),
+            shown: Cell::new(shown),
             queued: Cell::new(0),
             minimal: Cell::new(false),
         }
     }
 
-    /// The end to install in a program.
+    /// The end to install in a program; -1 while it flies.
     pub(crate) fn program_end(&self) -> RawFd {
-        self.program.as_raw_fd()
+        self.program
+            .borrow()
+            .as_ref()
+            .map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    /// The other one; `None` if it is closed.
+    pub(crate) fn worker_end(&self) -> Option<RawFd> {
+        self.worker.borrow().as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Gives up our descriptor of the program's end: what is left of it is in messages. Nothing is
+    /// shown until it lands.
+    pub(crate) fn fly(&self) {
+        self.identity();
+        *self.program.borrow_mut() = None;
+    }
+
+    /// The program's end has been received.
+    pub(crate) fn land(&self, program: OwnedFd) {
+        *self.program.borrow_mut() = Some(program);
+    }
+
+    /// While it flies: nobody can receive it any more. What can't be told is taken for gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        let Some(end) = self.worker_end() else {
+            return true;
+        };
+        let mut fd = libc::pollfd {
+            fd: end,
+            events: 0,
+            revents: 0,
+        };
+        // SAFETY: one structure, as said.
+        unsafe { libc::poll(&mut fd, 1, 0) };
+        let sign = match self.hung_up.get() {
+            true => libc::POLLERR,
+            false => libc::POLLHUP,
+        };
+        fd.revents & sign != 0
     }
 
     /// What tells this placeholder from any other file of the host: device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
-        // SAFETY: all zero is a valid value of this plain structure.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the call fills the structure.
-        unsafe { libc::fstat(self.program.as_raw_fd(), &mut stat) };
-        (stat.st_dev, stat.st_ino)
+        *self.identity.get_or_init(|| {
+            // SAFETY: all zero is a valid value of this plain structure.
+            let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+            // SAFETY: the call fills the structure.
+            unsafe { libc::fstat(self.program_end(), &mut stat) };
+            (stat.st_dev, stat.st_ino)
+        })
     }
 
     /// Lets go of the program's end alone: the other one, which must stay open for as long as a
@@ -127,17 +172,25 @@ impl Placeholder {
 
     /// Makes the placeholder show `events` (`EPOLL*`), as far as it can.
     pub(crate) fn show(&self, events: u32) {
-        let mut slot = self.worker.borrow_mut();
-        let Some(worker) = slot.as_ref().map(AsRawFd::as_raw_fd) else {
+        let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
+        if program < 0 || self.hung_up.get() {
+            return;
+        }
         let before = self.shown.get();
         if events & HUP != 0 && events & RDHUP != 0 {
             drain(worker);
             if events & ERR != 0 {
-                push(self.program.as_raw_fd(), 1);
+                push(program, 1);
+                *self.worker.borrow_mut() = None;
+            } else {
+                // Left unread, it makes the last close of the program's end an error of ours.
+                push(worker, 1);
+                // SAFETY: works on a descriptor of ours.
+                unsafe { libc::shutdown(worker, libc::SHUT_RDWR) };
             }
-            *slot = None;
+            self.hung_up.set(true);
             self.shown.set(IN | OUT | RDHUP | HUP | (events & ERR));
             return;
         }
@@ -156,7 +209,7 @@ impl Placeholder {
         } else if wanted & !before & IN != 0 {
             self.ring(worker);
         } else if before & !wanted & IN != 0 {
-            drain(self.program.as_raw_fd());
+            drain(self.program_end());
             self.queued.set(0);
         }
         if wanted & !before & OUT != 0 {
@@ -169,21 +222,23 @@ impl Placeholder {
 
     /// Something happened again that is shown already: wake edge-triggered watchers once more.
     pub(crate) fn edge(&self, events: u32) {
-        let slot = self.worker.borrow();
-        let Some(worker) = slot.as_ref().map(AsRawFd::as_raw_fd) else {
+        let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
+        if program < 0 || self.hung_up.get() {
+            return;
+        }
         let again = events & self.shown.get();
         if again & IN != 0 && self.shown.get() & RDHUP == 0 {
             if self.queued.get() >= EDGES {
-                drain(self.program.as_raw_fd());
+                drain(self.program_end());
                 self.queued.set(0);
             }
             // Whoever is woken looks at everything: this will do for OUT too.
             self.ring(worker);
         } else if again & OUT != 0 {
             // The receiver's freeing of data is what tells a sender that there is room.
-            push(self.program.as_raw_fd(), 1);
+            push(self.program_end(), 1);
             drain(worker);
         }
     }
@@ -199,7 +254,7 @@ impl Placeholder {
             // SAFETY: the option's value is an integer that outlives the call.
             unsafe {
                 libc::setsockopt(
-                    self.program.as_raw_fd(),
+                    self.program_end(),
                     libc::SOL_SOCKET,
                     libc::SO_SNDBUF,
                     (&raw const least).cast(),
@@ -207,7 +262,7 @@ impl Placeholder {
                 )
             };
         }
-        push(self.program.as_raw_fd(), FILLING);
+        push(self.program_end(), FILLING);
     }
 }
 
@@ -353,6 +408,30 @@ mod tests {
         p.show(OUT);
         assert_eq!(next(), OUT);
         assert_eq!(next(), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_flight() {
+        for hung_up in [false, true] {
+            let p = Placeholder::new().unwrap();
+            if hung_up {
+                p.show(IN | OUT | RDHUP | HUP);
+            }
+            // SAFETY: makes a descriptor, which is then owned once.
+            let sent = unsafe { OwnedFd::from_raw_fd(libc::dup(p.program_end())) };
+            let identity = p.identity();
+            p.fly();
+            p.show(IN);
+            assert!(!p.is_gone() && p.program_end() < 0);
+            p.land(sent);
+            assert_eq!(p.identity(), identity);
+            assert_eq!(
+                p.shown(),
+                if hung_up { IN | OUT | RDHUP | HUP } else { OUT }
+            );
+            p.fly();
+            assert!(p.is_gone());
+        }
     }
 
     #[test]

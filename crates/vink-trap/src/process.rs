@@ -120,6 +120,8 @@ pub(crate) struct Unborn {
     pub(crate) table: Table,
     /// The kernel's copy; `None` if there was nothing to copy.
     pub(crate) task: Option<TaskId>,
+    /// As [`Process::receives`].
+    pub(crate) receives: bool,
 }
 
 /// One trapped process.
@@ -145,6 +147,8 @@ pub(crate) struct Process {
     pub(crate) executing: Option<i32>,
     /// `unborn` or `executing` must be looked after at the next trapped call.
     pub(crate) attention: bool,
+    /// It has called recvmsg(2) on a host file: it may have Vink files that are not in the table yet.
+    pub(crate) receives: bool,
 }
 
 /// One thread that made a trapped call.
@@ -163,8 +167,6 @@ pub(crate) struct Thread {
     /// Of placeholders that its last call closes for good: the worker's ends. See
     /// [`Placeholder::release`].
     pub(crate) closing: Vec<OwnedFd>,
-    /// Its last call was recvmsg(2) of a host file, with this message.
-    pub(crate) receiving: Option<u64>,
 }
 
 impl Thread {
@@ -177,7 +179,6 @@ impl Thread {
             queued: None,
             kept: None,
             closing: Vec::new(),
-            receiving: None,
         }
     }
 }

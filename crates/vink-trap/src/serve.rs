@@ -70,10 +70,6 @@ impl Worker {
             }
             return Ok(());
         }
-        if let Some(message) = thread.receiving.take() {
-            self.receive(call.tid, message)?;
-        }
-        let thread = &self.threads[&call.tid];
         let kept = thread.kept.is_some();
         let pid = thread.pid;
         if self.processes[&pid].attention && !self.catch_up(call)? {
@@ -81,6 +77,9 @@ impl Worker {
         }
         if kept && self.hand_over_kept(call)? {
             return Ok(());
+        }
+        if self.carrier.is_some() && self.processes[&pid].receives {
+            self.recognise_named(call)?;
         }
         let table = &mut self.process_mut(pid).table;
         let first = table.get(call.args[0]);
@@ -192,10 +191,10 @@ impl Worker {
     /// The host does it, and Vink files may travel with it.
     fn pass_io(&mut self, call: Notification) -> Result<(), Error> {
         match call.nr {
-            libc::SYS_sendmsg => self.send_off(call)?,
-            libc::SYS_recvmsg => {
-                let thread = self.threads.get_mut(&call.tid);
-                thread.expect("it makes this call").receiving = Some(call.args[1]);
+            libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send_off(call)?,
+            libc::SYS_recvmsg | libc::SYS_recvmmsg => {
+                let pid = self.threads[&call.tid].pid;
+                self.process_mut(pid).receives = true;
             }
             _ => {}
         }
@@ -300,7 +299,12 @@ impl Worker {
             }
             if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) {
                 // Its last descriptor may be closed before this call is concluded.
-                busy.file = None;
+                let file = busy.file.take();
+                self.finished.push_back((busy, outcome));
+                if file.is_some_and(|f| Rc::strong_count(&f) == 2) {
+                    self.stir_carried();
+                }
+                return;
             }
             self.finished.push_back((busy, outcome));
         }
@@ -455,6 +459,9 @@ impl Worker {
     /// Gives up a file that was closed in the kernel, before the program goes on to close it: the
     /// program's epoll instances forget a file when nobody has it open any more.
     fn let_go(&mut self, tid: i32, file: Option<Rc<File>>) {
+        if file.as_ref().is_some_and(|f| Rc::strong_count(f) == 2) {
+            self.stir_carried();
+        }
         let last = file.and_then(|file| Rc::try_unwrap(file).ok());
         let end = last.and_then(|file| file.placeholder.release());
         if let Some(thread) = self.threads.get_mut(&tid) {

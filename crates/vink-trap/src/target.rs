@@ -95,6 +95,15 @@ pub(crate) fn descriptor(pid: i32, number: i32) -> Option<(u64, u64)> {
     found.then_some((stat.st_dev, stat.st_ino))
 }
 
+/// The numbers that the process has open.
+pub(crate) fn descriptors(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    entries.flatten().filter_map(number).collect()
+}
+
 /// Whether the process may have one more descriptor.
 pub(crate) fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
     let mut limit = libc::rlimit64 {
@@ -195,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors() {
+    fn open_files() {
         let a = fs::File::open("/proc/self/status").unwrap();
         let b = a.try_clone().unwrap();
         let c = fs::File::open("/dev/null").unwrap();
@@ -203,5 +212,8 @@ mod tests {
         assert_eq!(id(&a), id(&b));
         assert_ne!(id(&a), id(&c));
         assert_eq!(descriptor(me(), 1_000_000), None);
+        let all = descriptors(me());
+        assert!([&a, &b, &c].iter().all(|f| all.contains(&f.as_raw_fd())));
+        assert!(!all.contains(&1_000_000));
     }
 }

@@ -110,6 +110,8 @@ pub struct Worker {
 const LISTENER: u64 = 1 << 32;
 const DEATH: u64 = 2 << 32;
 const OUTSIDE: u64 = 3 << 32;
+/// A carried file's placeholder.
+pub(crate) const CARRIED: u64 = 4 << 32;
 
 impl Worker {
     /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes
@@ -311,12 +313,16 @@ impl Worker {
 
     /// Undoes [`Worker::attend_to`].
     pub fn ignore(&mut self, fd: BorrowedFd<'_>) {
-        // SAFETY: removes a descriptor from a set; both are open.
+        self.neglect(fd.as_raw_fd());
+    }
+
+    pub(crate) fn neglect(&self, fd: RawFd) {
+        // SAFETY: removes a descriptor from a set; the set is open.
         unsafe {
             libc::epoll_ctl(
                 self.epoll.as_raw_fd(),
                 libc::EPOLL_CTL_DEL,
-                fd.as_raw_fd(),
+                fd,
                 std::ptr::null_mut(),
             )
         };
@@ -341,12 +347,18 @@ impl Worker {
                 self.settle()?;
             }
         }
+        if events[..count].iter().any(|event| event.u64 == CARRIED) {
+            self.stir_carried();
+            self.look_after_carried()?;
+            self.settle()?;
+        }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {
                 self.heard(event.u64 as u32 as usize, event.events)?;
                 self.settle()?;
             }
         }
+        self.look_after_carried()?;
         Ok(())
     }
 
@@ -456,19 +468,15 @@ impl Worker {
     }
 
     pub(crate) fn attend(&self, fd: BorrowedFd<'_>, tag: u64) -> Result<(), Error> {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: tag,
-        };
+        self.attend_to_events(fd.as_raw_fd(), libc::EPOLLIN as u32, tag)
+    }
+
+    /// Has this told (`EPOLL*`), until it is neglected.
+    pub(crate) fn attend_to_events(&self, fd: RawFd, events: u32, tag: u64) -> Result<(), Error> {
+        let mut event = libc::epoll_event { events, u64: tag };
         // SAFETY: adds an open descriptor with a structure that outlives the call.
-        let done = unsafe {
-            libc::epoll_ctl(
-                self.epoll.as_raw_fd(),
-                libc::EPOLL_CTL_ADD,
-                fd.as_raw_fd(),
-                &mut event,
-            )
-        };
+        let done =
+            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
         match done {
             0 => Ok(()),
             _ => Err(Error::last("epoll_ctl(EPOLL_CTL_ADD)")),
