@@ -1,6 +1,6 @@
 //! One running instance of an image, and everything that can be asked of it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +66,8 @@ impl Default for Config {
 pub struct Kernel {
     tasks: Slots,
     control: Remote,
-    machines: HashSet<MachineId>,
+    /// With their names.
+    machines: HashMap<MachineId, String>,
     /// Fibers to be created by the next [`Kernel::run`].
     launches: VecDeque<(TaskId, MachineId, Body)>,
     /// How many fibers are alive or to be created, and the thread that they are bound to.
@@ -149,7 +150,7 @@ impl Kernel {
         let mut kernel = Kernel {
             tasks: Slots::default(),
             control: Remote::new(VINK_TASK_CONTROL),
-            machines: HashSet::new(),
+            machines: HashMap::new(),
             launches: VecDeque::new(),
             fibers: 0,
             fiber_thread: 0,
@@ -177,8 +178,13 @@ impl Kernel {
     pub fn machine(&mut self, name: &str) -> Result<MachineId, Error> {
         let args = [name.as_ptr() as u64, name.len() as u64, 0, 0, 0, 0];
         let id = self.control("make a machine", VINK_CALL_MACHINE_CREATE, args)?;
-        self.machines.insert(MachineId(id));
+        self.machines.insert(MachineId(id), name.to_owned());
         Ok(MachineId(id))
+    }
+
+    /// The name that a machine was made with; `None` if it has been destroyed.
+    pub fn machine_name(&self, m: MachineId) -> Option<&str> {
+        self.machines.get(&m).map(String::as_str)
     }
 
     /// Gives up a machine; it ends with its last task and socket.
@@ -647,7 +653,7 @@ impl Kernel {
     }
 
     fn know(&self, m: MachineId) -> Result<(), Error> {
-        match self.machines.contains(&m) {
+        match self.machines.contains_key(&m) {
             true => Ok(()),
             false => Err(Error::NoSuchMachine),
         }

@@ -294,23 +294,30 @@ fn rights(tid: i32, message: u64) -> Vec<i32> {
     }
 }
 
-/// The descriptors in control data.
-fn descriptors(mut control: &[u8]) -> Vec<i32> {
-    let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("four bytes"));
-    let mut found = Vec::new();
-    while control.len() >= HEADER {
-        let len = u64::from_ne_bytes(control[..8].try_into().expect("eight bytes"));
-        let kind = (number(&control[8..12]), number(&control[12..16]));
+/// Four bytes as a number.
+fn number(bytes: &[u8]) -> i32 {
+    i32::from_ne_bytes(bytes.try_into().expect("four bytes"))
+}
+
+/// The items of control data: level, type and data.
+pub(crate) fn control(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = u64::from_ne_bytes(bytes.get(..8)?.try_into().expect("eight bytes"));
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let Some(data) = control.get(HEADER..len) else {
-            break;
-        };
-        if kind == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            found.extend(data.chunks_exact(4).map(number));
-        }
-        control = control.get(len.next_multiple_of(8)..).unwrap_or_default();
-    }
-    found
+        let item = bytes.get(8..len)?;
+        let (kind, data) = item.split_at_checked(HEADER - 8)?;
+        let next = len.checked_next_multiple_of(8);
+        bytes = next.and_then(|next| bytes.get(next..)).unwrap_or_default();
+        Some((number(&kind[..4]), number(&kind[4..]), data))
+    })
+}
+
+/// The descriptors in control data.
+fn descriptors(bytes: &[u8]) -> Vec<i32> {
+    let rights =
+        control(bytes).filter(|item| (item.0, item.1) == (libc::SOL_SOCKET, libc::SCM_RIGHTS));
+    let data = rights.flat_map(|(_, _, data)| data.chunks_exact(4));
+    data.map(number).collect()
 }
 
 #[cfg(test)]

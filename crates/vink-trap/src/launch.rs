@@ -560,7 +560,7 @@ mod tests {
         let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
         let launched = launch(&program, NOFILE).unwrap();
         drop(program);
-        let listener = Listener::new(launched.listener).unwrap();
+        let listener = Listener::new(launched.listener, None).unwrap();
         let mut trapped = Vec::new();
         loop {
             let mut fd = libc::pollfd {

@@ -26,6 +26,8 @@
 //!
 //! A file sent over a unix socket is handed over in the kernel too (`handover`).
 //!
+//! What is called can be written down (`trace`).
+//!
 //! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
 //!
 //! ```no_run
@@ -74,9 +76,11 @@ mod process;
 mod ready;
 mod serve;
 mod target;
+mod trace;
 mod view;
 mod worker;
 
 pub use error::Error;
 pub use launch::{Program, Stdio};
+pub use trace::call_name;
 pub use worker::{ProgramId, Statistics, Status, Worker};

@@ -3,9 +3,11 @@
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
 use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes};
 
+use crate::trace::{End, Tracer};
 use crate::Error;
 
 const RECV: libc::c_ulong = iowr(3, 0, size_of::<seccomp_notif>());
@@ -45,11 +47,12 @@ pub(crate) enum Sent {
 /// One listener; serves every process that inherited the filter.
 pub(crate) struct Listener {
     fd: OwnedFd,
+    tracer: Option<Rc<Tracer>>,
 }
 
 impl Listener {
-    /// Takes a listener into service.
-    pub(crate) fn new(fd: OwnedFd) -> Result<Listener, Error> {
+    /// Takes a listener into service. All that ends its calls is told to the tracer.
+    pub(crate) fn new(fd: OwnedFd, tracer: Option<Rc<Tracer>>) -> Result<Listener, Error> {
         let mut sizes = seccomp_notif_sizes {
             seccomp_notif: 0,
             seccomp_notif_resp: 0,
@@ -79,7 +82,7 @@ impl Listener {
         // A hint for the scheduler since Linux 6.6; without it everything works, more slowly.
         // SAFETY: this request takes its flags by value.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, FD_SYNC_WAKE_UP) };
-        Ok(Listener { fd })
+        Ok(Listener { fd, tracer })
     }
 
     /// The next trapped call; `None` if the one that made the listener readable is gone again.
@@ -124,18 +127,36 @@ impl Listener {
     }
 
     fn send(&self, mut answer: seccomp_notif_resp) -> Sent {
+        let traced = self.tracer.as_ref().and_then(|tracer| {
+            let end = match (answer.flags, answer.error) {
+                (0, 0) => End::Result(answer.val),
+                (0, error) => End::Result(error.into()),
+                _ => End::Passed,
+            };
+            Some((tracer, tracer.draft(answer.id, end)?))
+        });
         // SAFETY: the structure is of the size that the kernel uses.
-        match unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &mut answer) } {
+        let sent = match unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &mut answer) } {
             0 => Sent::Taken,
             // ENOENT; nothing else is left to be wrong.
             _ => Sent::Gone,
+        };
+        if let Some((tracer, draft)) = traced {
+            tracer.finish(draft, sent, None);
         }
+        sent
     }
 
     /// Gives the waiting process a copy of `fd` and ends its call with the new number, which is
     /// the lowest free one. `Err`: the process can't have it (EMFILE); the call still waits.
     pub(crate) fn answer_fd(&self, id: u64, fd: RawFd, cloexec: bool) -> Result<(Sent, i32), i32> {
-        self.add(id, fd, None, cloexec, true)
+        let tracer = self.tracer.as_ref();
+        let traced = tracer.and_then(|tracer| Some((tracer, tracer.draft(id, End::Descriptor)?)));
+        let added = self.add(id, fd, None, cloexec, true);
+        if let (Some((tracer, draft)), Ok((sent, new))) = (traced, added) {
+            tracer.finish(draft, sent, Some(new));
+        }
+        added
     }
 
     /// Gives the waiting process a copy of `fd` under the number `at`, which is closed first.

@@ -53,6 +53,12 @@ impl Worker {
             }
             return Ok(());
         }
+        if let Some(tracer) = &self.tracer {
+            let process = &self.processes[&self.threads[&call.tid].pid];
+            let machine = self.kernel.machine_name(process.machine).unwrap_or("?");
+            let is_vink = |fd| process.table.get(fd as u64).is_some();
+            tracer.begin(call, process.pid, machine, &is_vink);
+        }
         self.dispatch(call)
     }
 

@@ -10,12 +10,13 @@ use std::time::Duration;
 use vink_abi::Counters;
 use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
-use crate::calls::NR_END;
+use crate::calls::{advice, NR_END};
 use crate::handover::Carrier;
 use crate::launch::{launch, Launched, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
 use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
+use crate::trace::Tracer;
 use crate::Error;
 
 /// Names a program that a [`Worker`] started.
@@ -55,9 +56,12 @@ impl Statistics {
         all.filter(|(_, n)| **n > 0).map(|(nr, n)| (nr as i64, *n))
     }
 
-    /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number, count.
-    pub fn unsupported(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        self.unsupported.iter().map(|(nr, n)| (*nr, *n))
+    /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number,
+    /// count, what was done and what can be done about it.
+    pub fn unsupported(&self) -> impl Iterator<Item = (i64, u64, &'static str)> + '_ {
+        self.unsupported
+            .iter()
+            .map(|(nr, n)| (*nr, *n, advice(*nr)))
     }
 }
 
@@ -105,6 +109,7 @@ pub struct Worker {
     pub(crate) stirred: bool,
     nofile: libc::rlimit,
     pub(crate) statistics: Statistics,
+    pub(crate) tracer: Option<Rc<Tracer>>,
 }
 
 const LISTENER: u64 = 1 << 32;
@@ -168,6 +173,7 @@ impl Worker {
                 trapped: vec![0; NR_END],
                 ..Statistics::default()
             },
+            tracer: None,
         })
     }
 
@@ -191,6 +197,14 @@ impl Worker {
         &self.statistics
     }
 
+    /// Writes a line for each system call that programs started from now on make and that concerns
+    /// Vink, when it ends; with `host_too` also for those that were trapped and are the host's. Who
+    /// makes the call, its arguments, its result and how long it took are shown as strace(1) does it;
+    /// Vink's descriptors as `3<vink>`.
+    pub fn trace_calls(&mut self, to: Box<dyn io::Write>, host_too: bool) {
+        self.tracer = Some(Rc::new(Tracer::new(to, host_too)));
+    }
+
     /// Starts a program on a machine. It gets going when the worker is next stepped.
     ///
     /// # Errors
@@ -204,7 +218,7 @@ impl Worker {
             shared,
         } = launch(&program, self.nofile)?;
         let id = self.trees.len();
-        let listener = Listener::new(listener)?;
+        let listener = Listener::new(listener, self.tracer.clone())?;
         self.attend(listener.as_fd(), LISTENER | id as u64)?;
         self.trees.push(Tree {
             name: program.name().to_string_lossy().into_owned(),
@@ -455,6 +469,9 @@ impl Worker {
             return Ok(());
         };
         self.ignore(pidfd.as_fd());
+        if let Some(tracer) = &self.tracer {
+            tracer.died(pid);
+        }
         let status = reap(&pidfd);
         if self.trees[program].root == pid {
             self.trees[program].status = status.or(Some(Status::Exited(0)));

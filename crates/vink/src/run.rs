@@ -1,13 +1,15 @@
 //! `vink run`: one machine, one program, and everything between it and its user passed through.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_kernel::{find_image, Config, Image, Kernel};
 use vink_lab::Machine;
-use vink_trap::{Program, Status, Worker};
+use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
 use crate::signals::{die_by, Signals};
@@ -39,6 +41,12 @@ pub(crate) struct Arguments {
     /// Kernel parameters, such as "sysctl.net.core.default_qdisc=fq"
     #[arg(long, value_name = "TEXT", default_value = "")]
     cmdline: String,
+    /// Write a line for each system call that concerns Vink, to FILE or to standard error
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    trace_calls: Option<Option<PathBuf>>,
+    /// With --trace-calls: also for those trapped calls that are left to the host
+    #[arg(long, requires = "trace_calls")]
+    trace_host: bool,
     /// What to run on it
     #[arg(
         required = true,
@@ -63,6 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
     let mut worker = Worker::new(kernel)?;
     worker.attend_to(signals.as_fd())?;
+    if let Some(file) = &arguments.trace_calls {
+        worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
+    }
     let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
     let program = worker.spawn(machine.id, program)?;
     let status = loop {
@@ -77,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
         }
     };
+    report(worker.statistics());
     // Ends what the program left behind, before we end the way it did.
     drop(worker);
     Ok(match status {
@@ -86,6 +98,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             ExitCode::from(status.code() as u8)
         }
     })
+}
+
+/// Standard error, or a new file.
+fn writer(file: Option<&Path>) -> Result<Box<dyn Write>, Failure> {
+    Ok(match file {
+        None => Box::new(std::io::stderr()),
+        Some(path) => {
+            let what = format!("creating {} for --trace-calls", path.display());
+            Box::new(File::create(path).map_err(Failure::host(what))?)
+        }
+    })
+}
+
+/// Says which calls were not answered as Linux would, so that a program that failed explains itself.
+fn report(statistics: &Statistics) {
+    let mut found = false;
+    for (nr, count, advice) in statistics.unsupported() {
+        let times = if count == 1 { "once" } else { "times" };
+        let count = if count == 1 {
+            String::new()
+        } else {
+            format!("{count} ")
+        };
+        eprintln!(
+            "vink: not supported: {}, {count}{times}: {advice}",
+            call_name(nr)
+        );
+        found = true;
+    }
+    if found {
+        eprintln!(
+            "vink: `vink run --trace-calls` shows who made these calls, and with what arguments"
+        );
+    }
 }
 
 /// Reads a size in bytes, with an optional K, M or G (powers of 1024).

@@ -1,0 +1,354 @@
+//! What programs call, as text: a line for each trapped call, when it has ended.
+//!
+//! A call is looked at twice, both times with its thread at a standstill: when it is trapped, for what
+//! it is given, and before its result is sent, for what it has filled in. The second look is the
+//! listener's, which all answers go through.
+
+mod names;
+mod print;
+mod shape;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Instant;
+
+use syscalls::{Errno, Sysno};
+
+use crate::notify::{Notification, Sent};
+use print::{pointer, Printer};
+
+/// Writes the lines.
+pub(crate) struct Tracer {
+    to: RefCell<Box<dyn Write>>,
+    host_too: bool,
+    /// Calls that have not ended, by their number at their listener (random: never the same at two).
+    pending: RefCell<HashMap<u64, Pending>>,
+}
+
+struct Pending {
+    call: Notification,
+    pid: i32,
+    /// The machine, the process and the thread.
+    who: String,
+    /// The arguments; `None` for those that the call fills in.
+    arguments: Vec<Option<String>>,
+    /// A Vink descriptor is among them.
+    vink: bool,
+    began: Instant,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    /// The host does it, and has the result.
+    Passed,
+    Result(i64),
+    /// With a new descriptor of Vink's, whose number comes later.
+    Descriptor,
+}
+
+/// A line that lacks the result.
+pub(crate) struct Draft {
+    id: u64,
+    text: String,
+    /// Behind the result.
+    found: String,
+    shown: bool,
+}
+
+/// The name of an x86-64 system call, without its section: `splice`.
+pub fn call_name(nr: i64) -> String {
+    let known = usize::try_from(nr).ok().and_then(Sysno::new);
+    known.map_or_else(|| format!("syscall_{nr}"), |call| call.name().to_owned())
+}
+
+impl Tracer {
+    pub(crate) fn new(to: Box<dyn Write>, host_too: bool) -> Tracer {
+        Tracer {
+            to: RefCell::new(to),
+            host_too,
+            pending: RefCell::default(),
+        }
+    }
+
+    /// A call has been trapped.
+    pub(crate) fn begin(
+        &self,
+        call: Notification,
+        pid: i32,
+        machine: &str,
+        is_vink: &dyn Fn(i32) -> bool,
+    ) {
+        self.abandon(|old| old.call.tid == call.tid, "interrupted");
+        let vink = Cell::new(false);
+        let watched = |fd| {
+            let is = is_vink(fd);
+            vink.set(vink.get() || is);
+            is
+        };
+        let printer = Printer {
+            call: &call,
+            is_vink: &watched,
+        };
+        let arguments = match shape::shapes(call.nr) {
+            Some(shapes) => {
+                let shapes = shapes.iter().enumerate();
+                shapes.map(|(n, shape)| printer.before(n, *shape)).collect()
+            }
+            None => call.args.iter().map(|a| Some(pointer(*a))).collect(),
+        };
+        let who = match call.tid == pid {
+            true => format!("{machine} {pid}"),
+            false => format!("{machine} {pid}/{}", call.tid),
+        };
+        let pending = Pending {
+            call,
+            pid,
+            who,
+            arguments,
+            vink: vink.get(),
+            began: Instant::now(),
+        };
+        self.pending.borrow_mut().insert(call.id, pending);
+    }
+
+    /// A call is about to end so: its line up to the result. `None` if it is not known any more.
+    pub(crate) fn draft(&self, id: u64, end: End) -> Option<Draft> {
+        let pending = self.pending.borrow();
+        let pending = pending.get(&id)?;
+        let printer = Printer {
+            call: &pending.call,
+            is_vink: &|_| false,
+        };
+        let result = match end {
+            End::Passed => -1,
+            End::Result(result) => result,
+            End::Descriptor => 0,
+        };
+        let shapes = shape::shapes(pending.call.nr).unwrap_or_default();
+        let mut text = format!("{} {}(", pending.who, call_name(pending.call.nr));
+        for (n, argument) in pending.arguments.iter().enumerate() {
+            let argument = match argument {
+                Some(argument) => argument.clone(),
+                None => printer.after(n, shapes[n], result),
+            };
+            if !argument.is_empty() {
+                text += if n > 0 { ", " } else { "" };
+                text += &argument;
+            }
+        }
+        text += ") = ";
+        let found = shapes
+            .iter()
+            .enumerate()
+            .filter_map(|(n, shape)| match result {
+                1.. => printer.found(n, *shape),
+                _ => None,
+            });
+        let found = found.collect::<Vec<_>>().join(", ");
+        let shown = self.host_too || pending.vink || !matches!(end, End::Passed);
+        match end {
+            End::Passed => text += "(host)",
+            End::Result(result) => text += &outcome(result),
+            End::Descriptor => {}
+        }
+        Some(Draft {
+            id,
+            text,
+            found,
+            shown,
+        })
+    }
+
+    /// The call has ended, or its thread had left it; `new` is its new descriptor.
+    pub(crate) fn finish(&self, draft: Draft, sent: Sent, new: Option<i32>) {
+        let Some(pending) = self.pending.borrow_mut().remove(&draft.id) else {
+            return;
+        };
+        let mut line = draft.text;
+        if let (Some(fd), Sent::Taken) = (new, sent) {
+            let _ = write!(line, "{fd}<vink>");
+        }
+        if !draft.found.is_empty() {
+            let _ = write!(line, " ({})", draft.found);
+        }
+        if sent == Sent::Gone {
+            line += " (not taken: interrupted)";
+        }
+        if draft.shown {
+            self.write(&pending, &line);
+        }
+    }
+
+    /// A process has ended.
+    pub(crate) fn died(&self, pid: i32) {
+        self.abandon(|old| old.pid == pid, "ended");
+    }
+
+    /// Gives up calls that will never be answered.
+    fn abandon(&self, which: impl Fn(&Pending) -> bool, why: &str) {
+        let ids: Vec<u64> = {
+            let pending = self.pending.borrow();
+            let lost = pending.iter().filter(|(_, p)| which(p));
+            lost.map(|(id, _)| *id).collect()
+        };
+        for id in ids {
+            // As if it had failed: nothing has been filled in.
+            let Some(draft) = self.draft(id, End::Result(-1)) else {
+                continue;
+            };
+            let Some(pending) = self.pending.borrow_mut().remove(&id) else {
+                continue;
+            };
+            let (call, _) = draft.text.rsplit_once(") = ").unwrap_or_default();
+            self.write(&pending, &format!("{call}) = ? ({why})"));
+        }
+    }
+
+    fn write(&self, pending: &Pending, line: &str) {
+        let took = pending.began.elapsed().as_secs_f64();
+        // One write for a line, so that lines of others don't get in between. That the reader is
+        // gone is no reason to end the programs.
+        let line = format!("{line} <{took:.6}>\n");
+        let mut to = self.to.borrow_mut();
+        let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
+    }
+}
+
+/// A result, as strace(1) shows it.
+fn outcome(result: i64) -> String {
+    if !(-4095..0).contains(&result) {
+        return result.to_string();
+    }
+    let number = -result as i32;
+    let meaning = std::io::Error::from_raw_os_error(number).to_string();
+    let meaning = meaning.split(" (os error").next().unwrap_or_default();
+    match Errno::new(number).name() {
+        Some(name) => format!("-1 {name} ({meaning})"),
+        None => format!("-1 ({meaning})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[derive(Clone, Default)]
+    struct Lines(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn call(id: u64, nr: i64, args: [u64; 6]) -> Notification {
+        // SAFETY: returns a number.
+        let tid = unsafe { libc::gettid() };
+        Notification { id, tid, nr, args }
+    }
+
+    /// The lines of some use of a tracer, without times, with the thread as `T`.
+    fn lines(host_too: bool, work: impl Fn(&Tracer)) -> Vec<String> {
+        let lines = Lines::default();
+        work(&Tracer::new(Box::new(lines.clone()), host_too));
+        let text = String::from_utf8(lines.0.borrow().clone()).unwrap();
+        let tid = call(0, 0, [0; 6]).tid.to_string();
+        let strip = |l: &str| l.rsplit_once(" <").unwrap().0.replace(&tid, "T");
+        text.lines().map(strip).collect()
+    }
+
+    fn end(tracer: &Tracer, id: u64, end: End, sent: Sent, new: Option<i32>) {
+        tracer.finish(tracer.draft(id, end).unwrap(), sent, new);
+    }
+
+    #[test]
+    fn calls_have_lines() {
+        let written = lines(false, |t| {
+            t.begin(
+                call(1, libc::SYS_socket, [2, 1, 0, 0, 0, 0]),
+                7,
+                "m",
+                &|_| false,
+            );
+            end(t, 1, End::Descriptor, Sent::Taken, Some(3));
+            t.begin(
+                call(2, libc::SYS_listen, [3, 5, 0, 0, 0, 0]),
+                7,
+                "m",
+                &|fd| fd == 3,
+            );
+            end(t, 2, End::Result(-98), Sent::Taken, None);
+            // The host's, and then one with a descriptor of Vink's.
+            t.begin(
+                call(3, libc::SYS_close, [4, 0, 0, 0, 0, 0]),
+                7,
+                "m",
+                &|fd| fd == 3,
+            );
+            end(t, 3, End::Passed, Sent::Taken, None);
+            t.begin(
+                call(4, libc::SYS_close, [3, 0, 0, 0, 0, 0]),
+                7,
+                "m",
+                &|fd| fd == 3,
+            );
+            end(t, 4, End::Passed, Sent::Taken, None);
+            assert!(t.draft(4, End::Passed).is_none());
+        });
+        assert_eq!(
+            written,
+            [
+                "m 7/T socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 3<vink>",
+                "m 7/T listen(3<vink>, 5) = -1 EADDRINUSE (Address already in use)",
+                "m 7/T close(3<vink>) = (host)",
+            ]
+        );
+    }
+
+    #[test]
+    fn calls_that_are_left() {
+        let listen = |id| call(id, libc::SYS_listen, [id, 0, 0, 0, 0, 0]);
+        let written = lines(true, |t| {
+            t.begin(listen(1), listen(1).tid, "m", &|_| false);
+            end(t, 1, End::Result(0), Sent::Gone, None);
+            t.begin(listen(2), 7, "m", &|_| false);
+            t.begin(listen(3), 7, "m", &|_| false);
+            t.died(8);
+            t.died(7);
+            t.died(7);
+        });
+        assert_eq!(
+            written,
+            [
+                "m T listen(1, 0) = 0 (not taken: interrupted)",
+                "m 7/T listen(2, 0) = ? (interrupted)",
+                "m 7/T listen(3, 0) = ? (ended)",
+            ]
+        );
+    }
+
+    #[test]
+    fn all_calls_are_named() {
+        assert_eq!(call_name(libc::SYS_accept4), "accept4");
+        assert_eq!(call_name(-1), "syscall_-1");
+        assert_eq!(call_name(100_000), "syscall_100000");
+        for nr in 0..crate::calls::NR_END as i64 {
+            let trapped = crate::calls::kind(nr) != crate::calls::Kind::Other;
+            let refused = crate::calls::kind(nr) == crate::calls::Kind::Uring;
+            assert!(
+                !trapped || refused || shape::shapes(nr).is_some(),
+                "{}",
+                call_name(nr)
+            );
+        }
+    }
+}
