@@ -3,6 +3,7 @@
 mod address;
 mod admin;
 mod error;
+mod files;
 mod machine;
 mod message;
 

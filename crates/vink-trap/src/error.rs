@@ -14,6 +14,22 @@ pub enum Error {
         /// A positive errno(3) value.
         errno: i32,
     },
+    /// The host refused a part of a machine's [`Home`](crate::Home).
+    #[error("{what}: {}", reason(*.errno))]
+    Home {
+        /// What was tried, with the path.
+        what: String,
+        /// A positive errno(3) value.
+        errno: i32,
+    },
+    /// Something in a machine's root folder can't appear on the machine.
+    #[error("{}: {why}", .folder.display())]
+    Folder {
+        /// What is there.
+        folder: std::path::PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// The program's file could not be executed.
     #[error("cannot run '{program}': {}", reason(*.errno))]
     CannotRun {

@@ -1,4 +1,4 @@
-//! Starting a program: an empty network namespace, the filter, the listener's way to the worker.
+//! Starting a program: its machine's home, the filter, the listener's way to the worker.
 //!
 //! The child prepares itself between fork and exec with nothing but async-signal-safe calls. Once
 //! the filter is in force its own write(2) and sendmsg(2) are trapped, so it tells the listener's
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use crate::home::{Failed, Furniture, Namespaces};
 use crate::{filter, Error};
 
 /// One of the three standard descriptors of a program.
@@ -139,7 +140,7 @@ struct Page {
     state: AtomicU32,
     /// The listener's number, or an errno.
     value: AtomicI32,
-    /// What failed: an index into [`STEPS`].
+    /// What failed: an index into [`STEPS`], or [`FURNISHING`] and more.
     step: AtomicU32,
 }
 
@@ -150,16 +151,21 @@ const FAILED: u32 = 3;
 const NOT_EXECUTED: u32 = 4;
 
 /// The child's steps that can fail, for messages.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 9] = [
     "starting a program: setsid() or dup2() of its standard descriptors",
     "changing to the program's directory",
-    "unshare(CLONE_NEWNET): making the program's empty network namespace",
-    "unshare(CLONE_NEWUSER | CLONE_NEWNET): making the program's empty network namespace without root \
-     (are user namespaces allowed here?)",
+    "unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS): making the machine's namespaces on the host",
+    "unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS): making the machine's \
+     namespaces on the host without root (are user namespaces allowed here?)",
     "writing the user namespace's id maps",
     "prctl(PR_SET_NO_NEW_PRIVS)",
     "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER) (a program can't be trapped twice)",
+    "setns(): joining the machine's namespaces on the host",
+    "prctl(PR_CAP_AMBIENT): keeping the capabilities that a program has on its machine",
 ];
+
+/// From here on the step is one of the furniture's: the name, the mounts' privacy, each mount.
+const FURNISHING: u32 = 100;
 
 /// The shared page, mapped.
 pub(crate) struct Shared(*mut Page);
@@ -238,10 +244,22 @@ pub(crate) struct Launched {
     pub(crate) pidfd: OwnedFd,
     pub(crate) listener: OwnedFd,
     pub(crate) shared: Shared,
+    /// What it has made, if it is the first program of its machine.
+    pub(crate) namespaces: Option<Namespaces>,
+}
+
+/// Where a program lives.
+#[derive(Clone, Copy)]
+pub(crate) enum Lodging<'a> {
+    /// In namespaces that it makes.
+    New(&'a Furniture),
+    /// With the machine's other programs.
+    Join(&'a Namespaces),
 }
 
 /// All that the child needs, made before the fork.
-struct Plan {
+struct Plan<'a> {
+    lodging: Lodging<'a>,
     candidates: Vec<CString>,
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
@@ -257,7 +275,11 @@ struct Plan {
 }
 
 /// Starts the program. `nofile` is the descriptor limit that it shall have.
-pub(crate) fn launch(program: &Program, nofile: libc::rlimit) -> Result<Launched, Error> {
+pub(crate) fn launch(
+    program: &Program,
+    nofile: libc::rlimit,
+    lodging: Lodging<'_>,
+) -> Result<Launched, Error> {
     let cannot_run = |errno| Error::CannotRun {
         program: program.name().to_string_lossy().into_owned(),
         errno,
@@ -292,11 +314,18 @@ pub(crate) fn launch(program: &Program, nofile: libc::rlimit) -> Result<Launched
     // SAFETY: these calls only return numbers.
     let (pid, uid, gid) = unsafe { (libc::getpid(), libc::geteuid(), libc::getegid()) };
     let map = |id: u32| CString::new(format!("{id} {id} 1")).expect("no zero in there");
+    // By its path, since that may lead elsewhere on the machine. If it has none, it stays.
+    let here = std::env::current_dir().ok();
+    let cwd = match (&program.cwd, here) {
+        (Some(dir), Some(here)) => Some(here.join(dir)),
+        (dir, here) => dir.clone().or(here),
+    };
     let mut plan = Plan {
+        lodging,
         candidates,
         argv: strings(&args),
         envp: strings(&env),
-        cwd: match &program.cwd {
+        cwd: match cwd {
             Some(dir) => Some(c(dir.as_os_str())?),
             None => None,
         },
@@ -322,12 +351,13 @@ pub(crate) fn launch(program: &Program, nofile: libc::rlimit) -> Result<Launched
     if pid < 0 {
         return Err(Error::last("fork()"));
     }
-    match hand_over(pid, &shared) {
-        Ok((pidfd, listener)) => Ok(Launched {
+    match hand_over(pid, &shared, lodging) {
+        Ok((pidfd, listener, namespaces)) => Ok(Launched {
             pid,
             pidfd,
             listener,
             shared,
+            namespaces,
         }),
         Err(error) => {
             // SAFETY: the child is ours and not yet reaped, so the number is still its own.
@@ -340,8 +370,12 @@ pub(crate) fn launch(program: &Program, nofile: libc::rlimit) -> Result<Launched
     }
 }
 
-/// The worker's side of the hand-over: the child's pidfd and its listener.
-fn hand_over(pid: i32, shared: &Shared) -> Result<(OwnedFd, OwnedFd), Error> {
+/// The worker's side of the hand-over: the child's pidfd, its listener, and what it has made.
+fn hand_over(
+    pid: i32,
+    shared: &Shared,
+    lodging: Lodging<'_>,
+) -> Result<(OwnedFd, OwnedFd, Option<Namespaces>), Error> {
     let page = shared.page();
     let pidfd = open_pidfd(pid)?;
     loop {
@@ -354,10 +388,24 @@ fn hand_over(pid: i32, shared: &Shared) -> Result<(OwnedFd, OwnedFd), Error> {
             }
             PREPARING => {}
             FAILED => {
-                return Err(Error::System {
-                    what: STEPS[page.step.load(Ordering::Relaxed) as usize],
-                    errno: page.value.load(Ordering::Relaxed),
-                })
+                let step = page.step.load(Ordering::Relaxed);
+                let errno = page.value.load(Ordering::Relaxed);
+                let failed = match step.checked_sub(FURNISHING) {
+                    None => None,
+                    Some(0) => Some(Failed::Name),
+                    Some(1) => Some(Failed::Private),
+                    Some(mount) => Some(Failed::Mount(mount as usize - 2)),
+                };
+                return Err(match (failed, lodging) {
+                    (Some(failed), Lodging::New(furniture)) => Error::Home {
+                        what: furniture.describe(failed),
+                        errno,
+                    },
+                    _ => Error::System {
+                        what: STEPS[step as usize],
+                        errno,
+                    },
+                });
             }
             _ => break,
         }
@@ -370,9 +418,17 @@ fn hand_over(pid: i32, shared: &Shared) -> Result<(OwnedFd, OwnedFd), Error> {
             "pidfd_getfd() of the seccomp listener (ptrace must be allowed: kernel.yama.ptrace_scope < 2)",
         ));
     }
-    page.tell(TAKEN);
     // SAFETY: new, and nobody else's.
-    Ok((pidfd, unsafe { OwnedFd::from_raw_fd(listener as RawFd) }))
+    let listener = unsafe { OwnedFd::from_raw_fd(listener as RawFd) };
+    let namespaces = match lodging {
+        Lodging::New(_) => Some(Namespaces::of(pid).map_err(|e| Error::System {
+            what: "opening the machine's namespaces on the host (/proc/PID/ns)",
+            errno: e.raw_os_error().unwrap_or(libc::EIO),
+        })?),
+        Lodging::Join(_) => None,
+    };
+    page.tell(TAKEN);
+    Ok((pidfd, listener, namespaces))
 }
 
 /// pidfd_open(2).
@@ -398,7 +454,7 @@ pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
 }
 
 /// From fork to exec. Async-signal-safe calls only: no allocation, no panic.
-fn child(plan: &mut Plan, page: &Page) -> ! {
+fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
     let fail = |step: u32| -> ! {
         page.value.store(errno(), Ordering::Relaxed);
         page.step.store(step, Ordering::Relaxed);
@@ -431,6 +487,19 @@ fn child(plan: &mut Plan, page: &Page) -> ! {
             u32::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         );
+        let settled = match plan.lodging {
+            Lodging::Join(namespaces) => namespaces.enter().then_some(()).ok_or(7),
+            Lodging::New(furniture) => isolate(plan).and_then(|()| {
+                furniture.set_up().map_err(|failed| match failed {
+                    Failed::Name => FURNISHING,
+                    Failed::Private => FURNISHING + 1,
+                    Failed::Mount(index) => FURNISHING + 2 + index as u32,
+                })
+            }),
+        };
+        if let Err(step) = settled {
+            fail(step);
+        }
         if plan
             .cwd
             .as_ref()
@@ -438,8 +507,8 @@ fn child(plan: &mut Plan, page: &Page) -> ! {
         {
             fail(1);
         }
-        if let Err(step) = isolate(plan) {
-            fail(step);
+        if plan.user_namespace && !keep_capabilities() {
+            fail(8);
         }
         libc::setrlimit(libc::RLIMIT_NOFILE, &plan.nofile);
         // What std's runtime did to this process, and a worker may have done.
@@ -493,13 +562,14 @@ fn child(plan: &mut Plan, page: &Page) -> ! {
     }
 }
 
-/// Enters an empty network namespace, with a user namespace around it if there must be one. The
-/// error is the step that failed.
-fn isolate(plan: &Plan) -> Result<(), u32> {
+/// Enters new namespaces, with a user namespace around them if there must be one. The error is the
+/// step that failed.
+fn isolate(plan: &Plan<'_>) -> Result<(), u32> {
+    let spaces = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
     // SAFETY: concerns this process alone; strings are NUL-terminated and outlive the calls.
     unsafe {
         if !plan.user_namespace {
-            if libc::unshare(libc::CLONE_NEWNET) == 0 {
+            if libc::unshare(spaces) == 0 {
                 return Ok(());
             }
             // Root of a container may lack the capability and still make user namespaces.
@@ -507,7 +577,7 @@ fn isolate(plan: &Plan) -> Result<(), u32> {
                 return Err(2);
             }
         }
-        if libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) < 0 {
+        if libc::unshare(libc::CLONE_NEWUSER | spaces) < 0 {
             return Err(3);
         }
         let files = [
@@ -524,6 +594,43 @@ fn isolate(plan: &Plan) -> Result<(), u32> {
             libc::close(fd);
         }
         Ok(())
+    }
+}
+
+/// Lets a program that is not root keep, when it is executed, what it may do in the user namespace
+/// that it is in: to configure the network, to mount and to set the host name. Not what concerns its
+/// own files, of which it shall see the same as on the host. Async-signal-safe; see capabilities(7).
+fn keep_capabilities() -> bool {
+    const KEPT: [libc::c_ulong; 5] = [
+        10, // CAP_NET_BIND_SERVICE
+        11, // CAP_NET_BROADCAST
+        12, // CAP_NET_ADMIN
+        13, // CAP_NET_RAW
+        21, // CAP_SYS_ADMIN
+    ];
+    /// `_LINUX_CAPABILITY_VERSION_3`.
+    const VERSION: u32 = 0x2008_0522;
+    #[repr(C)]
+    #[derive(Default)]
+    struct Sets {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    let mut header = [VERSION, 0];
+    let mut sets: [Sets; 2] = Default::default();
+    // SAFETY: the header and both halves of the sets, as version 3 wants them; of this thread only.
+    unsafe {
+        if libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) < 0 {
+            return false;
+        }
+        for bit in KEPT {
+            sets[0].inheritable |= 1 << bit;
+        }
+        libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) == 0
+            && KEPT.iter().all(|bit| {
+                libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, *bit, 0, 0) == 0
+            })
     }
 }
 
@@ -558,7 +665,7 @@ mod tests {
     fn run(program: Program) -> (i32, String, Vec<i64>, Option<i32>) {
         let (mut output, end) = pipe();
         let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
-        let launched = launch(&program, NOFILE).unwrap();
+        let launched = launch(&program, NOFILE, Lodging::New(&Furniture::default())).unwrap();
         drop(program);
         let listener = Listener::new(launched.listener, None).unwrap();
         let mut trapped = Vec::new();
@@ -617,7 +724,10 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there() {
         let program = Program::new("true").current_dir("/no/such/directory");
-        let error = launch(&program, NOFILE).err().unwrap().to_string();
+        let error = launch(&program, NOFILE, Lodging::New(&Furniture::default()))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("directory"), "{error}");
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! # Theory of operation
 //!
-//! A program is started in an empty network namespace of the host and under a seccomp filter
-//! (`launch`, `filter`). The calls that may concern a socket stop their thread and make a listener
+//! A program is started in the host's namespaces for its machine, of which the network namespace is
+//! empty, and under a seccomp filter (`home`, `launch`, `filter`). The calls that may concern a socket stop their thread and make a listener
 //! readable (`notify`), one per program, inherited by all that it forks and executes. The [`Worker`]
 //! waits for all listeners, for deaths of processes and for the kernel's next timer (`worker`).
 //!
@@ -69,6 +69,7 @@ mod error;
 mod family;
 mod filter;
 mod handover;
+mod home;
 mod launch;
 mod mirror;
 mod notify;
@@ -81,6 +82,7 @@ mod view;
 mod worker;
 
 pub use error::Error;
+pub use home::Home;
 pub use launch::{Program, Stdio};
 pub use trace::call_name;
 pub use worker::{ProgramId, Statistics, Status, Worker};

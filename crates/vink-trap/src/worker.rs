@@ -12,7 +12,8 @@ use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
 use crate::handover::Carrier;
-use crate::launch::{launch, Launched, Program, Shared};
+use crate::home::{Furniture, Home, Namespaces};
+use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
 use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
@@ -85,6 +86,8 @@ pub(crate) struct Tree {
 pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
+    /// What each machine is on the host, and its namespaces from its first program on.
+    homes: HashMap<MachineId, (Furniture, Option<Namespaces>)>,
     pub(crate) trees: Vec<Tree>,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) threads: HashMap<i32, Thread>,
@@ -155,6 +158,7 @@ impl Worker {
             kernel,
             // SAFETY: new, and nobody else's.
             epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
+            homes: HashMap::new(),
             trees: Vec::new(),
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -205,18 +209,37 @@ impl Worker {
         self.tracer = Some(Rc::new(Tracer::new(to, host_too)));
     }
 
+    /// Says how programs on a machine see the system around them. Those that run already see no
+    /// change, and share nothing with later ones.
+    ///
+    /// # Errors
+    /// [`Error::Folder`].
+    pub fn furnish(&mut self, machine: MachineId, home: &Home) -> Result<(), Error> {
+        self.homes.insert(machine, (home.plan()?, None));
+        Ok(())
+    }
+
     /// Starts a program on a machine. It gets going when the worker is next stepped.
     ///
     /// # Errors
-    /// [`Error::System`] if the host refuses a namespace or the filter. That the program's file
-    /// can't be executed is told by [`Worker::wait`].
+    /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Home`]. That the
+    /// program's file can't be executed is told by [`Worker::wait`].
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
+        let (furniture, made) = self.homes.entry(machine).or_default();
+        let lodging = match made {
+            Some(namespaces) => Lodging::Join(namespaces),
+            None => Lodging::New(furniture),
+        };
         let Launched {
             pid,
             pidfd,
             listener,
             shared,
-        } = launch(&program, self.nofile)?;
+            namespaces,
+        } = launch(&program, self.nofile, lodging)?;
+        if namespaces.is_some() {
+            *made = namespaces;
+        }
         let id = self.trees.len();
         let listener = Listener::new(listener, self.tracer.clone())?;
         self.attend(listener.as_fd(), LISTENER | id as u64)?;

@@ -63,6 +63,9 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
 
     let mut worker = Worker::new(kernel)?;
     worker.attend_to(signals.as_fd())?;
+    for machine in [&client, &router, &server] {
+        worker.furnish(machine.id, &machine.home(&[], ""))?;
+    }
     let mut stage = Stage {
         worker,
         signals,

@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// With --trace-calls: also for those trapped calls that are left to the host
     #[arg(long, requires = "trace_calls")]
     trace_host: bool,
+    /// A folder whose files the program finds in place of the host's of the same path below /
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
     /// What to run on it
     #[arg(
         required = true,
@@ -74,6 +77,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &arguments.trace_calls {
         worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
     }
+    let mut home = machine.home(&[], "");
+    if let Some(root) = &arguments.root {
+        home = home.root(root);
+    }
+    worker.furnish(machine.id, &home)?;
     let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
     let program = worker.spawn(machine.id, program)?;
     let status = loop {

@@ -148,6 +148,64 @@ fn a_machine_has_its_loopback_interface_and_nothing_else() {
 }
 
 #[test]
+fn a_machine_has_its_own_name_and_files() {
+    for place in Place::all() {
+        let script =
+            "hostname; cat /etc/hostname /etc/passwd; getent hosts alpha; cat /etc/resolv.conf; pwd";
+        let root = place.folder().join("root/etc");
+        std::fs::create_dir_all(&root).expect("a folder");
+        std::fs::write(root.join("passwd"), "root:x:0:0:of alpha:/:\n").expect("a file");
+        let arguments = ["run", "--machine", "alpha", "--root", "root"];
+        let mut command = place.vink(&arguments);
+        command.args(["--", "sh", "-c", script]);
+        let (status, out, err) = outcome(command);
+        assert_eq!(status, 0, "{}: {err}", place.user());
+        let lines: Vec<_> = out.lines().collect();
+        let here = place.folder().display().to_string();
+        let expected = [
+            "alpha",
+            "alpha",
+            "root:x:0:0:of alpha:/:",
+            "127.0.1.1       alpha",
+            here.as_str(),
+        ];
+        assert_eq!(lines, expected, "{}", place.user());
+
+        let arguments = ["run", "--root", "/no/such/folder", "--", "true"];
+        let (status, _, err) = outcome(place.vink(&arguments));
+        assert_eq!(status, 125, "{}: {err}", place.user());
+        assert!(
+            err.starts_with("vink: /no/such/folder: No such file"),
+            "{}: {err}",
+            place.user()
+        );
+    }
+}
+
+#[test]
+fn a_machine_can_be_administered_by_anybody() {
+    let script = "set -e
+        ip link add d0 type dummy; ip addr add 10.1.1.1/24 dev d0; ip link set d0 up; ip route
+        tc qdisc add dev lo root netem delay 1ms; tc qdisc show dev lo
+        nft add table ip t; nft list ruleset
+        ping -c 1 10.1.1.1; ping -6 -c 1 ::1
+        hostname changed; hostname";
+    for place in Place::all() {
+        let (status, out, err) = outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        assert_eq!(status, 0, "{}: {err}", place.user());
+        for part in [
+            "10.1.1.0/24 dev d0",
+            "netem",
+            "table ip t",
+            "1 received, 0% packet loss",
+            "changed",
+        ] {
+            assert!(out.contains(part), "{part}, {}: {out}", place.user());
+        }
+    }
+}
+
+#[test]
 fn standard_descriptors_are_the_callers() {
     for place in Place::all() {
         let mut command = place.vink(&["run", "--", "sh", "-c", "cat; echo error >&2"]);
