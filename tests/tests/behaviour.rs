@@ -40,7 +40,7 @@ programs! {
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
     tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_listener unix_sockets
-    ; unsupported signal_owner splice
+    splice ; unsupported signal_owner
 }
 
 #[test]

@@ -59,8 +59,8 @@
 //!
 //! # Not supported
 //!
-//! 32-bit programs (killed), io_uring (`ENOSYS`), splice(2) with a Vink file (`EINVAL`), Vink
-//! descriptors sent to processes that Vink did not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band
+//! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors
+//! sent to processes that Vink did not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band
 //! data in poll(2) sets that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file
 //! of the machine's.
 
@@ -76,6 +76,7 @@ mod notify;
 mod process;
 mod ready;
 mod serve;
+mod splice;
 mod target;
 mod trace;
 mod view;

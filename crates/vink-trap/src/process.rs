@@ -10,6 +10,7 @@ use vink_kernel::{MachineId, Outcome, TaskId};
 
 use crate::mirror::Placeholder;
 use crate::notify::Notification;
+use crate::splice::{Sendfile, Splice};
 use crate::Error;
 
 /// An open Vink file: what several descriptors of several processes may share.
@@ -201,6 +202,8 @@ pub(crate) enum Stage {
     Close { rest: Vec<Entry>, then: Then },
     /// A piece of a file has been sent.
     Sendfile(Box<Sendfile>),
+    /// A step of a splice(2) is done.
+    Splice(Box<Splice>),
 }
 
 /// How to go on after closing.
@@ -212,23 +215,6 @@ pub(crate) enum Then {
     Dispatch,
     /// This is the result.
     Answer(i64),
-}
-
-/// A sendfile(2) from a host file to a Vink file.
-pub(crate) struct Sendfile {
-    /// The host file: the same open file as the program's.
-    pub(crate) source: OwnedFd,
-    pub(crate) to: Entry,
-    /// Where in it the call started.
-    pub(crate) base: i64,
-    /// The program's offset variable; 0: the file's own offset counts.
-    pub(crate) pointer: u64,
-    /// Bytes sent.
-    pub(crate) done: u64,
-    /// Bytes to send.
-    pub(crate) left: u64,
-    /// The piece under way.
-    pub(crate) piece: u64,
 }
 
 #[cfg(test)]

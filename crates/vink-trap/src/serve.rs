@@ -1,23 +1,18 @@
 //! Answering a trapped call: the host does it, the kernel does it, or it is about descriptors.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use vink_kernel::{Call, Outcome, TaskId};
 
 use crate::calls::{kind, Kind};
 use crate::notify::{Listener, Notification, Sent};
-use crate::process::{Busy, Entry, File, Sendfile, Stage, Then};
+use crate::process::{Busy, Entry, File, Stage, Then};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
-/// Bytes of a file that sendfile(2) moves at a time.
-const PIECE: u64 = 128 << 10;
-
 const EINTR: i64 = -(libc::EINTR as i64);
 const EINVAL: i64 = -(libc::EINVAL as i64);
-const EFAULT: i64 = -(libc::EFAULT as i64);
 const EBADF: i64 = -(libc::EBADF as i64);
 const EMFILE: i64 = -(libc::EMFILE as i64);
 
@@ -31,7 +26,7 @@ pub(crate) fn soften(error: vink_kernel::Error) -> Result<i64, Error> {
 }
 
 /// The descriptor whose readiness must be told after a call on it, if any.
-fn poll_fd(entry: &Entry) -> Option<i32> {
+pub(crate) fn poll_fd(entry: &Entry) -> Option<i32> {
     entry.file.epoll.get().then_some(entry.number)
 }
 
@@ -139,18 +134,7 @@ impl Worker {
             Kind::Select => self.select(call),
             Kind::EpollCtl => self.epoll_ctl(call),
             Kind::Sendfile => self.sendfile(call),
-            Kind::Splice => {
-                let second = table.get(call.args[2]);
-                if first
-                    .into_iter()
-                    .chain(second)
-                    .any(|e| e.file.copy.is_none())
-                {
-                    self.refuse(call)
-                } else {
-                    self.pass(call)
-                }
-            }
+            Kind::Splice => self.splice(call),
             Kind::Fork => self.fork(call, 0),
             Kind::Clone => self.fork(call, call.args[0]),
             // Unreadable flags: the host will say so.
@@ -213,12 +197,6 @@ impl Worker {
             listener.answer(call.id, result);
         }
         Ok(())
-    }
-
-    /// Nothing of the kind is possible with Vink files.
-    fn refuse(&mut self, call: Notification) -> Result<(), Error> {
-        self.note_unsupported(call.nr);
-        self.answer(call, EINVAL)
     }
 
     fn note_unsupported(&mut self, nr: i64) {
@@ -317,7 +295,7 @@ impl Worker {
     }
 
     /// Goes on with a call that is done.
-    pub(crate) fn finish(&mut self, mut busy: Busy, outcome: Outcome) -> Result<(), Error> {
+    pub(crate) fn finish(&mut self, mut busy: Busy, mut outcome: Outcome) -> Result<(), Error> {
         // Its process may have been retired by the conclusion of another call.
         let Some(thread) = self.threads.get_mut(&busy.call.tid) else {
             return Ok(());
@@ -327,6 +305,10 @@ impl Worker {
             return self.conclude(busy, outcome);
         };
         // The thread left this call for a signal's sake, and has made the next one since.
+        self.interrupted(&mut busy, &mut outcome);
+        let Some(thread) = self.threads.get_mut(&busy.call.tid) else {
+            return Ok(());
+        };
         let same = next.nr == busy.call.nr && next.args == busy.call.args;
         if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) && to_restart(&outcome) {
             self.dispatch(next)
@@ -373,7 +355,7 @@ impl Worker {
     }
 
     /// The kernel has done its part of a call.
-    fn conclude(&mut self, mut busy: Busy, outcome: Outcome) -> Result<(), Error> {
+    pub(crate) fn conclude(&mut self, mut busy: Busy, outcome: Outcome) -> Result<(), Error> {
         let call = busy.call;
         let Some(listener) = self.listener(call.tid) else {
             return Ok(());
@@ -405,11 +387,12 @@ impl Worker {
                 self.close_all(call, rest, then)
             }
             Stage::Sendfile(_) => self.sent_piece(busy, outcome.result),
+            Stage::Splice(_) => self.spliced(busy, &outcome),
         }
     }
 
     /// Sends the thread the signals that the kernel sent to its task.
-    fn raise(&self, tid: i32, signals: u64) {
+    pub(crate) fn raise(&self, tid: i32, signals: u64) {
         for bit in 0..64 {
             if signals & 1 << bit != 0 {
                 let pid = self.threads[&tid].pid;
@@ -625,125 +608,5 @@ impl Worker {
                 self.answer(call, -i64::from(libc::EAGAIN))
             }
         }
-    }
-
-    fn sendfile(&mut self, call: Notification) -> Result<(), Error> {
-        let [_, from, pointer, count, ..] = call.args;
-        let process = &self.processes[&self.threads[&call.tid].pid];
-        // A socket is no source for sendfile(2); a copy is as good as any file.
-        let source = process.table.get(from);
-        if source.is_some_and(|source| source.file.copy.is_none()) {
-            return self.answer(call, EINVAL);
-        }
-        let Some(entry) = process.table.get(call.args[0]).cloned() else {
-            return self.pass(call);
-        };
-        let pidfd = process.pidfd.as_raw_fd();
-        // SAFETY: makes a descriptor.
-        let source = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd, from as i32, 0) };
-        if source < 0 {
-            return self.answer(call, EBADF);
-        }
-        // SAFETY: new, and nobody else's.
-        let source = unsafe { OwnedFd::from_raw_fd(source as RawFd) };
-        let base = match pointer {
-            // SAFETY: takes numbers.
-            0 => unsafe { libc::lseek(source.as_raw_fd(), 0, libc::SEEK_CUR) },
-            pointer => match target::read_u64(call.tid, pointer) {
-                Some(offset) => offset as i64,
-                None => return self.answer(call, EFAULT),
-            },
-        };
-        if base < 0 {
-            return self.answer(call, EINVAL);
-        }
-        let sendfile = Sendfile {
-            source,
-            to: entry.clone(),
-            base,
-            pointer,
-            done: 0,
-            left: count.min(0x7fff_f000),
-            piece: 0,
-        };
-        let busy = Busy {
-            call,
-            stage: Stage::Sendfile(Box::new(sendfile)),
-            file: Some(entry.file),
-        };
-        self.send_piece(busy)
-    }
-
-    /// Starts sending the next piece, or ends the call.
-    fn send_piece(&mut self, mut busy: Busy) -> Result<(), Error> {
-        let Stage::Sendfile(s) = &mut busy.stage else {
-            return Ok(());
-        };
-        let task = match self.task_of(busy.call.tid) {
-            Ok(task) => task,
-            Err(error) => {
-                let result = soften(error)?;
-                return self.answer(busy.call, result);
-            }
-        };
-        let buffer = self.buffers.entry(task).or_default();
-        buffer.resize(s.left.min(PIECE) as usize, 0);
-        // SAFETY: the buffer is as long as said.
-        let got = unsafe {
-            libc::pread(
-                s.source.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                s.base + s.done as i64,
-            )
-        };
-        if got <= 0 {
-            let error = std::io::Error::last_os_error().raw_os_error();
-            let result = match got {
-                0 => 0,
-                _ => -i64::from(error.unwrap_or(libc::EIO)),
-            };
-            return self.end_sendfile(busy, task, result);
-        }
-        s.piece = got as u64;
-        let args = [s.to.number as u64, buffer.as_ptr() as u64, s.piece, 0, 0, 0];
-        let poll_fd = poll_fd(&s.to);
-        self.start(busy, libc::SYS_write, args, 0, poll_fd)
-    }
-
-    fn sent_piece(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
-        let Stage::Sendfile(s) = &mut busy.stage else {
-            return Ok(());
-        };
-        let sent = u64::try_from(result).unwrap_or(0);
-        s.done += sent;
-        s.left -= sent.min(s.left);
-        if sent == s.piece && s.left > 0 {
-            return self.send_piece(busy);
-        }
-        match self.task_of(busy.call.tid) {
-            Ok(task) => self.end_sendfile(busy, task, result),
-            Err(error) => soften(error).map(drop),
-        }
-    }
-
-    /// Sets the offset and answers: with the bytes sent, or with the error if there are none.
-    fn end_sendfile(&mut self, busy: Busy, task: TaskId, result: i64) -> Result<(), Error> {
-        self.buffers.remove(&task);
-        let Stage::Sendfile(s) = &busy.stage else {
-            return Ok(());
-        };
-        let call = busy.call;
-        let end = s.base + s.done as i64;
-        if s.done == 0 && result < 0 {
-            return self.answer(call, result);
-        }
-        if s.pointer == 0 {
-            // SAFETY: takes numbers.
-            unsafe { libc::lseek(s.source.as_raw_fd(), end, libc::SEEK_SET) };
-        } else if !target::write(call.tid, s.pointer, &end.to_ne_bytes()) {
-            return self.answer(call, EFAULT);
-        }
-        self.answer(call, s.done as i64)
     }
 }

@@ -17,6 +17,7 @@ use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
 use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
+use crate::splice::Basin;
 use crate::trace::Tracer;
 use crate::Error;
 
@@ -100,6 +101,8 @@ pub struct Worker {
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
+    /// For splice(2); made when first needed.
+    pub(crate) basin: Option<Basin>,
     /// Calls that the kernel has done, to be concluded.
     pub(crate) finished: VecDeque<(Busy, Outcome)>,
     /// For the memory of programs.
@@ -120,6 +123,8 @@ const DEATH: u64 = 2 << 32;
 const OUTSIDE: u64 = 3 << 32;
 /// A carried file's placeholder.
 pub(crate) const CARRIED: u64 = 4 << 32;
+/// A pipe that a thread waits for.
+pub(crate) const PIPE: u64 = 5 << 32;
 
 impl Worker {
     /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes
@@ -167,6 +172,7 @@ impl Worker {
             last_cookie: 0,
             buffers: HashMap::new(),
             carrier: None,
+            basin: None,
             finished: VecDeque::new(),
             scratch: Vec::new(),
             zombies: Vec::new(),
@@ -388,6 +394,11 @@ impl Worker {
             self.stir_carried();
             self.look_after_carried()?;
             self.settle()?;
+        }
+        for event in &events[..count] {
+            if event.u64 & !0xffff_ffff == PIPE {
+                self.pipe_is_ready(event.u64 as u32 as i32);
+            }
         }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {
