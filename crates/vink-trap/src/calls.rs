@@ -107,7 +107,6 @@ pub(crate) const fn kind(nr: i64) -> Kind {
 /// What is different about a call that is refused or simplified on Vink files, and what to do.
 pub(crate) const fn advice(nr: i64) -> &'static str {
     match nr {
-        libc::SYS_splice => "refused with EINVAL; let the program use read and write, or sendfile",
         libc::SYS_clone | libc::SYS_clone3 => {
             "CLONE_FILES without CLONE_THREAD copied the table of descriptors; let the program open \
              its sockets before it, or share them with a thread"
