@@ -10,18 +10,14 @@ use std::sync::OnceLock;
 
 use vink_tests::{image, root, run, stage, vink, Ended, Network, User};
 
-/// One test for each program, as the user who runs the tests, and again as `nobody` for root. Those
-/// behind `unsupported` show what the interposer can't do yet, as its documentation says: their tests
-/// hold as long as that is so.
+/// One test for each program, as the user who runs the tests, and again as `nobody` for root.
 macro_rules! programs {
-    ($($name:ident)* ; unsupported $($beyond:ident)*) => {
-        const PROGRAMS: &[&str] = &[$(stringify!($name),)* $(stringify!($beyond)),*];
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
 
         mod same_user {
             use super::{agree, User::Same};
             $(#[test] fn $name() { agree(stringify!($name), Same) })*
-            $(#[test] #[should_panic(expected = "differs, after")]
-            fn $beyond() { agree(stringify!($beyond), Same) })*
         }
 
         mod nobody {
@@ -36,11 +32,10 @@ programs! {
     epoll_close epoll_edge epoll_level epoll_mixed exec_inherit exhaustion file_calls fork_inherit ioctls
     ip_options ipv6_options many_messages mptcp names netlink_events netlink_generic
     netlink_route packet_loopback ping_socket poll_mixed proc_files raw_icmp reuse sctp
-    signal_timeout signals sock_diag socket_options socket_protocols tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
+    signal_owner signal_timeout signals sock_diag socket_options socket_protocols splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
     tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_listener unix_sockets
-    splice ; unsupported signal_owner
 }
 
 #[test]

@@ -115,8 +115,21 @@ pub(crate) const fn advice(nr: i64) -> &'static str {
     }
 }
 
-/// fcntl(2) commands that concern the descriptor and not the file: the host's business.
-pub(crate) const NATIVE_FCNTLS: [u32; 2] = [libc::F_GETFD as u32, libc::F_SETFD as u32];
+/// fcntl(2) commands that concern the descriptor, or what only the host knows of the file.
+pub(crate) const NATIVE_FCNTLS: [u32; 6] = [
+    libc::F_GETFD as u32,
+    libc::F_SETFD as u32,
+    libc::F_GETOWN as u32,
+    F_GETOWN_EX,
+    F_SETSIG,
+    F_GETSIG,
+];
+
+/// Of `<linux/fcntl.h>`: what libc leaves out.
+const F_SETSIG: u32 = 10;
+const F_GETSIG: u32 = 11;
+pub(crate) const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: u32 = 16;
 
 /// Of the terminal requests (0x54xx) those that sockets know too: SIOCOUTQ, FIONREAD, FIONBIO,
 /// FIOASYNC. The others are the host's business; a placeholder refuses them as any socket does.

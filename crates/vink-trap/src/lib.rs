@@ -24,7 +24,9 @@
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
 //! are followed (`family`), so that both sides always agree.
 //!
-//! A file sent over a unix socket is handed over in the kernel too (`handover`).
+//! A file sent over a unix socket is handed over in the kernel too (`handover`). Between a socket
+//! and a pipe of the host the worker moves the data (`splice`). Signals for a file's owner are sent by
+//! the host, on behalf of the placeholder (`owner`).
 //!
 //! What is called can be written down (`trace`).
 //!
@@ -59,10 +61,11 @@
 //!
 //! # Not supported
 //!
-//! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors
-//! sent to processes that Vink did not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is copied), `F_SETOWN` by process id, out-of-band
-//! data in poll(2) sets that wait, set-user-id programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file
-//! of the machine's.
+//! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
+//! not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is
+//! copied), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
+//! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's. Out-of-band data in a set that waits
+//! makes a socket readable too, if that is asked for.
 
 mod calls;
 mod error;
@@ -73,6 +76,7 @@ mod home;
 mod launch;
 mod mirror;
 mod notify;
+mod owner;
 mod process;
 mod ready;
 mod serve;

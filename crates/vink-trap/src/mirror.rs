@@ -6,14 +6,18 @@
 //! | the Vink file | the placeholder |
 //! |---|---|
 //! | readable | a byte is queued for the program's end |
+//! | `PRI` | an urgent byte is queued, so that it is readable too |
 //! | not writable | the program's end has filled its (minimal) send buffer |
 //! | `RDHUP` | our end has shut down writing; stays |
 //! | `HUP` | our end has shut down both ways; stays |
 //! | `HUP`, `ERR` | our end is closed with data unread: `ECONNRESET`; stays |
 //!
-//! Two things can't be shown. `ERR` alone (an ICMP error on a UDP socket) and `PRI` become
-//! "readable", which makes the program call, and the call tells the truth. `HUP` without `RDHUP`
-//! is a socket that was never connected; it is left out, as it could not be taken back.
+//! Two things can't be shown. `ERR` alone (an ICMP error on a UDP socket) becomes "readable", which
+//! makes the program call, and the call tells the truth. `HUP` without `RDHUP` is a socket that
+//! was never connected; it is left out, as it could not be taken back.
+//!
+//! The placeholder's owner and `O_ASYNC` are the program's own settings (fcntl(2)), so that the host
+//! sends `SIGIO` and `SIGURG` when this changes.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::CStr;
@@ -194,27 +198,35 @@ impl Placeholder {
             self.shown.set(IN | OUT | RDHUP | HUP | (events & ERR));
             return;
         }
-        let mut wanted = events & (IN | OUT | RDHUP);
-        if events & (PRI | ERR) != 0 {
+        let mut wanted = events & (IN | PRI | OUT | RDHUP);
+        if events & ERR != 0 {
+            wanted |= IN | OUT;
+        }
+        if wanted & PRI != 0 {
             wanted |= IN;
         }
-        if events & ERR != 0 {
-            wanted |= OUT;
-        }
         wanted |= before & RDHUP;
+        let (rises, falls) = (wanted & !before, before & !wanted);
+        let mut rings = rises & IN != 0;
+        if falls & (IN | PRI) != 0 {
+            drain_urgent(program);
+            drain(program);
+            self.queued.set(0);
+            rings = wanted & IN != 0;
+        }
+        if rises & PRI != 0 {
+            rings = !push_urgent(worker);
+        }
         // Before the byte, which would wake someone who looks for both.
-        if wanted & !before & RDHUP != 0 {
+        if rises & RDHUP != 0 {
             // SAFETY: works on a descriptor of ours.
             unsafe { libc::shutdown(worker, libc::SHUT_WR) };
-        } else if wanted & !before & IN != 0 {
+        } else if rings {
             self.ring(worker);
-        } else if before & !wanted & IN != 0 {
-            drain(self.program_end());
-            self.queued.set(0);
         }
-        if wanted & !before & OUT != 0 {
+        if rises & OUT != 0 {
             drain(worker);
-        } else if before & !wanted & OUT != 0 {
+        } else if falls & OUT != 0 {
             self.fill();
         }
         self.shown.set(wanted);
@@ -280,6 +292,21 @@ fn push(fd: RawFd, len: usize) {
     };
 }
 
+/// Sends an urgent byte. False if the host's unix sockets know of none (`CONFIG_AF_UNIX_OOB`).
+fn push_urgent(fd: RawFd) -> bool {
+    let flags = libc::MSG_OOB | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: one byte, as said.
+    unsafe { libc::send(fd, [0u8].as_ptr().cast(), 1, flags) == 1 }
+}
+
+/// Receives the urgent byte, if there is one.
+fn drain_urgent(fd: RawFd) {
+    let mut byte = [0u8];
+    let flags = libc::MSG_OOB | libc::MSG_DONTWAIT;
+    // SAFETY: room for one byte, as said.
+    unsafe { libc::recv(fd, byte.as_mut_ptr().cast(), 1, flags) };
+}
+
 /// Receives all there is.
 fn drain(fd: RawFd) {
     let mut bytes = [0u8; FILLING];
@@ -328,6 +355,13 @@ mod tests {
             0,
             OUT,
             OUT,
+            IN | PRI,
+            IN | PRI | OUT,
+            IN | OUT,
+            IN | PRI | OUT,
+            OUT,
+            IN | PRI,
+            0,
             IN | RDHUP,
             IN | OUT | RDHUP,
         ] {

@@ -22,6 +22,8 @@ pub(crate) struct File {
     pub(crate) epoll: Cell<bool>,
     /// ... with `EPOLLET`: repeated edges must be shown too.
     pub(crate) edges: Cell<bool>,
+    /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
+    pub(crate) owned: Cell<bool>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,
 }
@@ -46,6 +48,7 @@ impl File {
             cookie: Cell::new(0),
             epoll: Cell::new(false),
             edges: Cell::new(false),
+            owned: Cell::new(false),
             copy,
         })
     }
@@ -196,6 +199,8 @@ pub(crate) struct Busy {
 pub(crate) enum Stage {
     /// It is the program's.
     Answer,
+    /// The host does the same, unless it is an error.
+    Both,
     /// It is a descriptor of the kernel's, for which the program needs a placeholder.
     Descriptor { cloexec: bool },
     /// A descriptor has been closed: close the rest, then go on.

@@ -24,6 +24,14 @@ const SETS: [u32; 3] = [
     libc::EPOLLPRI as u32,
 ];
 
+/// What a placeholder that follows its file shows.
+pub(crate) enum Follow {
+    /// What is true.
+    Levels,
+    /// ... and that it has become true once more.
+    Edges,
+}
+
 /// A Vink descriptor that a call asks about.
 struct Asked {
     entry: Entry,
@@ -136,20 +144,34 @@ impl Worker {
             _ => return self.pass(call),
         };
         let mut events = [0; 4];
-        if target::read(call.tid, call.args[3], &mut events)
-            && u32::from_ne_bytes(events) & libc::EPOLLET as u32 != 0
-        {
+        let how = match target::read(call.tid, call.args[3], &mut events) {
+            true if u32::from_ne_bytes(events) & libc::EPOLLET as u32 != 0 => Follow::Edges,
+            _ => Follow::Levels,
+        };
+        self.follow(call, &entry, how)?;
+        self.pass(call)
+    }
+
+    /// From now on the file's placeholder shows every change at once.
+    pub(crate) fn follow(
+        &mut self,
+        call: Notification,
+        entry: &Entry,
+        how: Follow,
+    ) -> Result<(), Error> {
+        if let Follow::Edges = how {
             entry.file.edges.set(true);
         }
         entry.file.epoll.set(true);
         let mut asked = [Asked {
-            entry,
+            entry: entry.clone(),
             place: 0,
             wanted: 0,
             events: 0,
         }];
         self.look(call, &mut asked)?;
-        self.wait_natively(call, &asked)
+        entry.file.placeholder.show(asked[0].events);
+        Ok(())
     }
 
     /// Finds out what is true of the files. Whether any is as wanted.

@@ -87,6 +87,7 @@ impl Worker {
         match kind(call.nr) {
             Kind::Io => match first.cloned() {
                 Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
+                Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
                 Some(entry) => self.run(call, Stage::Answer, &entry),
                 None => self.pass_io(call),
             },
@@ -126,6 +127,7 @@ impl Worker {
             Kind::Dup2 | Kind::Dup3 => self.dup_to(call),
             Kind::Fcntl => match (first.cloned(), call.args[1] as i32) {
                 (Some(entry), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => self.dup_from(call, &entry),
+                (Some(entry), _) if self.own(call, &entry)? => Ok(()),
                 (Some(entry), _) => self.run(call, Stage::Answer, &entry),
                 (None, _) => self.pass(call),
             },
@@ -381,6 +383,8 @@ impl Worker {
                 }
                 Ok(())
             }
+            Stage::Both if !is_error => self.pass(call),
+            Stage::Both => self.answer(call, outcome.result),
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
                 self.let_go(call.tid, busy.file);

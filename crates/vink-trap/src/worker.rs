@@ -101,6 +101,8 @@ pub struct Worker {
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
+    /// What is to be shown of files that have owners, when all answers are sent.
+    signalling: VecDeque<(Rc<File>, u32)>,
     /// For splice(2); made when first needed.
     pub(crate) basin: Option<Basin>,
     /// Calls that the kernel has done, to be concluded.
@@ -172,6 +174,7 @@ impl Worker {
             last_cookie: 0,
             buffers: HashMap::new(),
             carrier: None,
+            signalling: VecDeque::new(),
             basin: None,
             finished: VecDeque::new(),
             scratch: Vec::new(),
@@ -468,6 +471,10 @@ impl Worker {
             while let Some((busy, outcome)) = self.finished.pop_front() {
                 self.finish(busy, outcome)?;
             }
+            // But a signal would take a thread out of the very call that it comes from.
+            while let Some((file, events)) = self.signalling.pop_front() {
+                show(&file, events);
+            }
         }
         Ok(())
     }
@@ -544,10 +551,9 @@ impl Worker {
             self.files.remove(&cookie);
             return;
         };
-        let before = file.placeholder.shown();
-        file.placeholder.show(events);
-        if file.edges.get() {
-            file.placeholder.edge(events & before);
+        match file.owned.get() {
+            true => self.signalling.push_back((file, events)),
+            false => show(&file, events),
         }
     }
 
@@ -607,6 +613,15 @@ impl Drop for Worker {
             wait_for_end(&process.pidfd);
             reap(&process.pidfd);
         }
+    }
+}
+
+/// Shows what has become true of a file.
+fn show(file: &File, events: u32) {
+    let before = file.placeholder.shown();
+    file.placeholder.show(events);
+    if file.edges.get() {
+        file.placeholder.edge(events & before);
     }
 }
 

@@ -1,0 +1,62 @@
+//! Who is sent `SIGIO` and `SIGURG`: the owner of a file, `O_ASYNC` (fcntl(2), ioctl(2)).
+//!
+//! The placeholder has the owner, as a host file: process, group or thread by the host's numbers,
+//! the signal (`F_SETSIG`) and whether it is sent at all. It follows the Vink file's readiness as in
+//! an epoll set, and so the host sends what is due, with the program's own descriptor in it.
+//! `O_ASYNC` is set on both sides, since the kernel's is what `F_GETFL` tells.
+
+use crate::calls::F_SETOWN_EX;
+use crate::notify::Notification;
+use crate::process::{Busy, Entry, Stage};
+use crate::ready::Follow;
+use crate::serve::poll_fd;
+use crate::worker::Worker;
+use crate::Error;
+
+const FIOASYNC: u32 = libc::FIOASYNC as u32;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
+const FIOGETOWN: u32 = 0x8903;
+const SIOCGPGRP: u32 = 0x8904;
+
+impl Worker {
+    /// fcntl(2) and ioctl(2) on a Vink file, if they are about its owner; false if they aren't.
+    pub(crate) fn own(&mut self, call: Notification, entry: &Entry) -> Result<bool, Error> {
+        let request = call.args[1] as u32;
+        let switches = match call.nr {
+            libc::SYS_fcntl => match request as i32 {
+                libc::F_SETOWN | F_SETOWN_EX => false,
+                libc::F_SETFL => {
+                    let asynchronous = call.args[2] & libc::O_ASYNC as u64 != 0;
+                    if !asynchronous && !entry.file.owned.get() {
+                        return Ok(false);
+                    }
+                    true
+                }
+                _ => return Ok(false),
+            },
+            libc::SYS_ioctl => match request {
+                FIOSETOWN | SIOCSPGRP => false,
+                FIOGETOWN | SIOCGPGRP => return self.pass(call).map(|()| true),
+                FIOASYNC => true,
+                _ => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
+        entry.file.owned.set(true);
+        self.follow(call, entry, Follow::Edges)?;
+        if !switches {
+            return self.pass(call).map(|()| true);
+        }
+        let mut args = call.args;
+        args[0] = entry.number as u64;
+        let busy = Busy {
+            call,
+            stage: Stage::Both,
+            file: Some(entry.file.clone()),
+        };
+        let poll_fd = poll_fd(entry);
+        self.start(busy, call.nr, args, call.tid as u64, poll_fd)?;
+        Ok(true)
+    }
+}
