@@ -20,7 +20,7 @@ pub(crate) struct File {
     pub(crate) cookie: Cell<u64>,
     /// Some epoll instance has it: the placeholder must follow every change at once.
     pub(crate) epoll: Cell<bool>,
-    /// ... with `EPOLLET`: repeated edges must be shown too.
+    /// ... with `EPOLLET` or `EPOLLEXCLUSIVE`: repeated edges must be shown too.
     pub(crate) edges: Cell<bool>,
     /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
     pub(crate) owned: Cell<bool>,

@@ -24,6 +24,9 @@ const SETS: [u32; 3] = [
     libc::EPOLLPRI as u32,
 ];
 
+const ET: u32 = libc::EPOLLET as u32;
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+
 /// What a placeholder that follows its file shows.
 pub(crate) enum Follow {
     /// What is true.
@@ -145,7 +148,8 @@ impl Worker {
         };
         let mut events = [0; 4];
         let how = match target::read(call.tid, call.args[3], &mut events) {
-            true if u32::from_ne_bytes(events) & libc::EPOLLET as u32 != 0 => Follow::Edges,
+            // Of those that wait exclusively, each arrival wakes another one.
+            true if u32::from_ne_bytes(events) & (ET | EXCLUSIVE) != 0 => Follow::Edges,
             _ => Follow::Levels,
         };
         self.follow(call, &entry, how)?;
