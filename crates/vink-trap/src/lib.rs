@@ -64,7 +64,8 @@
 //! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
 //! not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is
 //! copied), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
-//! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's. Out-of-band data in a set that waits
+//! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's, mmap(2) of a TCP socket
+//! (`TCP_ZEROCOPY_RECEIVE`: `ENODEV`, so that programs copy). Out-of-band data in a set that waits
 //! makes a socket readable too, if that is asked for.
 
 mod calls;
