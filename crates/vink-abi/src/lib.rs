@@ -41,8 +41,14 @@ pub const VINK_CALL_WATCH: u32 = VINK_CALL_BASE + 6;
 pub const VINK_CALL_POLL: u32 = VINK_CALL_BASE + 7;
 /// Any task; `VINK_TEST_*`. Panics the kernel.
 pub const VINK_CALL_TEST: u32 = VINK_CALL_BASE + 8;
+/// Any task; descriptor of a packet socket, cookie, `*mut` [`Block`], room. Result: number of blocks.
+pub const VINK_CALL_RING_MAP: u32 = VINK_CALL_BASE + 9;
+/// Any task; cookie. Result: 0.
+pub const VINK_CALL_RING_UNMAP: u32 = VINK_CALL_BASE + 10;
+/// Any task; cookie. Result: the socket's `EPOLL*` mask.
+pub const VINK_CALL_RING_POLL: u32 = VINK_CALL_BASE + 11;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 9;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 12;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;
@@ -80,6 +86,16 @@ pub struct TaskParams {
     pub arg: *mut c_void,
     /// The highest address of the fiber's stack; null for a remote task.
     pub stack_top: *mut c_void,
+}
+
+/// `struct vink_block`: a piece of a packet socket's ring.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// In the arena, page-aligned.
+    pub start: *mut c_void,
+    /// Bytes.
+    pub len: u64,
 }
 
 /// `struct vink_call`: one system call of a remote task.

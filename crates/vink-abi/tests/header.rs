@@ -40,6 +40,7 @@ fn field_size<S, F>(_: fn(&S) -> &F) -> u64 {
 fn facts() -> Vec<Fact> {
     let mut f = Vec::new();
     layout!(f, TaskParams, "vink_task_params": cookie, entry, arg, stack_top);
+    layout!(f, Block, "vink_block": start, len);
     layout!(f, Call, "vink_call":
         nr, flags, args, space, cookie, result, signals, poll_fd, events, state, reserved);
     layout!(f, Panic, "vink_panic": message, trace, depth, reserved);
@@ -56,7 +57,7 @@ fn facts() -> Vec<Fact> {
         VINK_TASK_CONTROL, VINK_SPACE_SELF, VINK_CALL_BASE, VINK_CALL_MACHINE_CREATE,
         VINK_CALL_MACHINE_DESTROY, VINK_CALL_MACHINE_FD, VINK_CALL_TASK_CREATE,
         VINK_CALL_TASK_CLONE, VINK_CALL_TASK_EXIT, VINK_CALL_WATCH, VINK_CALL_POLL,
-        VINK_CALL_TEST, VINK_CALL_END, VINK_CLONE_THREAD, VINK_CLONE_FILES, VINK_TEST_BUG,
+        VINK_CALL_TEST, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_RING_POLL, VINK_CALL_END, VINK_CLONE_THREAD, VINK_CLONE_FILES, VINK_TEST_BUG,
         VINK_TEST_NULL, VINK_TEST_STACK, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_CALL_DONE,
         VINK_FLAG_POLL, VINK_FLAG_RESTART);
     f

@@ -9,8 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use libc::{EBUSY, EINVAL, ESRCH};
 use vink_abi::{
     Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_MACHINE_CREATE,
-    VINK_CALL_MACHINE_DESTROY, VINK_CALL_TASK_CLONE, VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT,
-    VINK_CLONE_FILES, VINK_CLONE_THREAD, VINK_DEAD, VINK_NEVER, VINK_TASK_CONTROL,
+    VINK_CALL_MACHINE_DESTROY, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_TASK_CLONE,
+    VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT, VINK_CLONE_FILES, VINK_CLONE_THREAD, VINK_DEAD,
+    VINK_NEVER, VINK_TASK_CONTROL,
 };
 
 use crate::arena::Arena;
@@ -20,6 +21,7 @@ use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
 use crate::image::Image;
 use crate::panic::{Frame, Panic};
+use crate::ring::{Ring, RingId};
 use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
@@ -68,6 +70,7 @@ pub struct Kernel {
     control: Remote,
     /// With their names.
     machines: HashMap<MachineId, String>,
+    pub(crate) rings: HashMap<RingId, Ring>,
     /// Fibers to be created by the next [`Kernel::run`].
     launches: VecDeque<(TaskId, MachineId, Body)>,
     /// How many fibers are alive or to be created, and the thread that they are bound to.
@@ -151,6 +154,7 @@ impl Kernel {
             tasks: Slots::default(),
             control: Remote::new(VINK_TASK_CONTROL),
             machines: HashMap::new(),
+            rings: HashMap::new(),
             launches: VecDeque::new(),
             fibers: 0,
             fiber_thread: 0,
@@ -298,19 +302,21 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Busy`]: a call is in progress, or its outcome was not taken, or the task is a fiber;
-    /// [`Error::NoSuchTask`]; [`Error::Errno`] `EINVAL`: a call that makes or ends tasks, which have
-    /// methods of their own.
+    /// [`Error::NoSuchTask`]; [`Error::Errno`] `EINVAL`: a call that makes or ends tasks or
+    /// maps rings, for which there are methods.
     pub fn start(&mut self, t: TaskId, call: Call) -> Result<(), Error> {
         if [
             VINK_CALL_TASK_CREATE,
             VINK_CALL_TASK_CLONE,
             VINK_CALL_TASK_EXIT,
+            VINK_CALL_RING_MAP,
+            VINK_CALL_RING_UNMAP,
         ]
         .iter()
         .any(|nr| i64::from(*nr) == call.nr)
         {
             return Err(Error::Errno {
-                what: "use task(), clone_task(), exit_task()",
+                what: "use task(), clone_task(), exit_task(), map_ring(), unmap_ring()",
                 errno: EINVAL,
             });
         }
@@ -519,7 +525,12 @@ impl Kernel {
     }
 
     /// A call of the control task.
-    fn control(&mut self, what: &'static str, nr: u32, args: [u64; 6]) -> Result<u64, Error> {
+    pub(crate) fn control(
+        &mut self,
+        what: &'static str,
+        nr: u32,
+        args: [u64; 6],
+    ) -> Result<u64, Error> {
         self.submit(
             TaskId::CONTROL,
             &Call {
@@ -659,7 +670,7 @@ impl Kernel {
         }
     }
 
-    fn new_id(&mut self) -> TaskId {
+    pub(crate) fn new_id(&mut self) -> TaskId {
         self.last_task += 1;
         TaskId(self.last_task)
     }

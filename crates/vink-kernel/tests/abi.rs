@@ -7,7 +7,9 @@ use std::ffi::{c_char, c_int, c_void, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
-use libc::{EALREADY, EBADF, EBUSY, EINTR, EINVAL, ENOENT, ENOMEM, ENOSYS, EPERM, EPROTO, ESRCH};
+use libc::{
+    EALREADY, EBADF, EBUSY, EINTR, EINVAL, ENODEV, ENOENT, ENOMEM, ENOSYS, EPERM, EPROTO, ESRCH,
+};
 use vink_abi::*;
 
 use common::at;
@@ -402,6 +404,63 @@ fn unknown_tasks_busy_tasks_and_cancels() {
     );
 }
 
+/// The packet sockets of Linux 2.0, which libc calls deprecated.
+const SOCK_PACKET: i32 = 10;
+
+fn ring_calls_and_their_errors(raw: &mut Raw, task: u64) {
+    let [map, unmap, poll] = [
+        VINK_CALL_RING_MAP.into(),
+        VINK_CALL_RING_UNMAP.into(),
+        VINK_CALL_RING_POLL.into(),
+    ];
+    let mut blocks = [Block {
+        start: null_mut(),
+        len: 0,
+    }; 3];
+    let into = blocks.as_mut_ptr() as u64;
+    let socket = |raw: &mut Raw, family: i32, kind: i32| {
+        let args = [family as u64, kind as u64, 0];
+        raw.call(task, libc::SYS_socket, &args) as u64
+    };
+    let udp = socket(raw, libc::AF_INET, libc::SOCK_DGRAM);
+    let old = socket(raw, libc::AF_INET, SOCK_PACKET);
+    let packet = socket(raw, libc::AF_PACKET, libc::SOCK_RAW);
+    for (fd, errno) in [(99, EBADF), (udp, ENODEV), (old, ENODEV), (packet, EINVAL)] {
+        assert_eq!(raw.call(task, map, &[fd, 5, into, 3]), error(errno));
+    }
+    for (option, frames) in [(libc::PACKET_RX_RING, 8), (libc::PACKET_TX_RING, 4)] {
+        let request = [8192u32, frames / 4, 2048, frames];
+        let args = [packet, 263, option as u64, at(&request), 16];
+        assert_eq!(raw.call(task, libc::SYS_setsockopt, &args), 0);
+    }
+    assert_eq!(raw.call(task, map, &[packet, 5, into, 2]), 3);
+    assert_eq!(raw.call(task, poll, &[5]), error(ENOENT));
+    assert_eq!(raw.call(task, map, &[packet, 5, into, 3]), 3);
+    for block in &blocks {
+        let start = block.start as u64 - raw.arena as u64;
+        assert_eq!(start % 4096, 0);
+        assert!(start < ARENA + VINK_ARENA_ALIGN);
+        assert_eq!(block.len, 8192);
+    }
+    let none = [0u32; 4];
+    let args = [packet, 263, libc::PACKET_RX_RING as u64, at(&none), 16];
+    assert_eq!(raw.call(task, libc::SYS_setsockopt, &args), error(EBUSY));
+    let out = i64::from(libc::EPOLLOUT);
+    assert_eq!(raw.call(task, poll, &[5]) & (out | 1), out);
+    for fd in [udp, old, packet] {
+        assert_eq!(raw.call(task, libc::SYS_close, &[fd]), 0);
+    }
+    let sockets = |raw: &Raw| {
+        let mut counters = Counters::default();
+        assert_eq!(raw.counters(&mut counters), 0);
+        counters.sockets
+    };
+    let open = sockets(raw);
+    assert_eq!(raw.control(VINK_CALL_RING_UNMAP, &[5]), 0);
+    assert_eq!(sockets(raw), open - 1, "the mapping held it");
+    assert_eq!(raw.call(task, unmap, &[5]), error(ENOENT));
+}
+
 #[test]
 fn control_calls_and_their_errors() {
     let mut raw = Raw::booted();
@@ -432,6 +491,7 @@ fn control_calls_and_their_errors() {
         error(EBADF)
     );
     assert_eq!(raw.call(task, VINK_CALL_TEST.into(), &[99]), error(EINVAL));
+    ring_calls_and_their_errors(&mut raw, task);
     assert_eq!(
         raw.call(task, VINK_CALL_TASK_CLONE.into(), &[1 << 20, 1]),
         error(EINVAL)

@@ -124,7 +124,24 @@
  * succeeds: the kernel panics, or -EINVAL.
  */
 #define VINK_CALL_TEST			(VINK_CALL_BASE + 8)
-#define VINK_CALL_END			(VINK_CALL_BASE + 9)
+/*
+ * On any task. args: descriptor of a packet socket, cookie, struct vink_block *,
+ * how many there is room for. In the place of mmap(2) of the socket, which the
+ * host does for its program: fills in where the blocks of the socket's receive
+ * ring lie in the arena, then those of its transmit ring; all are whole pages.
+ * Until VINK_CALL_RING_UNMAP the socket is held open and the rings stay where
+ * they are (a change of them is -EBUSY), as with a socket that is mapped.
+ * Between calls the host may put other memory with the same contents in the
+ * place of the blocks; it must be private again when it unmaps.
+ * Result: the number of blocks; nothing was done if there was not room for all
+ * of them. -EBADF, -ENODEV (not a packet socket), -EINVAL (no ring), -ENOMEM.
+ */
+#define VINK_CALL_RING_MAP		(VINK_CALL_BASE + 9)
+/* On any task. args: cookie. Undoes VINK_CALL_RING_MAP. Result: 0, -ENOENT. */
+#define VINK_CALL_RING_UNMAP		(VINK_CALL_BASE + 10)
+/* On any task. args: cookie. As VINK_CALL_POLL of the socket; -ENOENT. */
+#define VINK_CALL_RING_POLL		(VINK_CALL_BASE + 11)
+#define VINK_CALL_END			(VINK_CALL_BASE + 12)
 
 #define VINK_CLONE_THREAD	1	/* same thread group and descriptors */
 #define VINK_CLONE_FILES	2	/* shared descriptor table (CLONE_FILES) */
@@ -145,6 +162,12 @@ struct vink_task_params {
 	int (*entry)(void *arg);
 	void *arg;
 	void *stack_top;
+};
+
+/* A piece of a packet socket's ring; see VINK_CALL_RING_MAP. */
+struct vink_block {
+	void *start;		/* in the arena, page-aligned */
+	uint64_t len;		/* bytes */
 };
 
 #define VINK_CALL_IDLE		0	/* never started, or done and taken */

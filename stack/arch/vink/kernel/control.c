@@ -131,6 +131,12 @@ long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
 		return vink_poll(args[0]);
 	case VINK_CALL_TEST:
 		return test_fault(args[0]);
+	case VINK_CALL_RING_MAP:
+		return vink_ring_map(args[0], args[1], (void *)args[2], args[3]);
+	case VINK_CALL_RING_UNMAP:
+		return vink_ring_unmap(args[0]);
+	case VINK_CALL_RING_POLL:
+		return vink_ring_poll(args[0]);
 	}
 	return -ENOSYS;
 }

@@ -57,6 +57,11 @@ u64 vink_machine_count(void);
 void vink_panic_setup(void);
 void __noreturn vink_fault_panic(void);	/* from switch.S */
 
+/* ring.c */
+long vink_ring_map(int fd, u64 cookie, struct vink_block *blocks, u64 room);
+long vink_ring_unmap(u64 cookie);
+long vink_ring_poll(u64 cookie);
+
 /* setup.c */
 void vink_setup_boot(const struct vink_boot *boot);
 
