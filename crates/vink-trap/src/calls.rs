@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Select,
     /// epoll_ctl(2).
     EpollCtl,
+    /// mmap(2) with `MAP_SHARED` of a file.
+    Mmap,
     /// sendfile(2).
     Sendfile,
     /// splice(2).
@@ -91,6 +93,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_poll | libc::SYS_ppoll => Kind::Poll,
         libc::SYS_select | libc::SYS_pselect6 => Kind::Select,
         libc::SYS_epoll_ctl => Kind::EpollCtl,
+        libc::SYS_mmap => Kind::Mmap,
         libc::SYS_sendfile => Kind::Sendfile,
         libc::SYS_splice => Kind::Splice,
         libc::SYS_fork | libc::SYS_vfork => Kind::Fork,
@@ -130,6 +133,12 @@ const F_SETSIG: u32 = 10;
 const F_GETSIG: u32 = 11;
 pub(crate) const F_SETOWN_EX: i32 = 15;
 const F_GETOWN_EX: u32 = 16;
+
+/// Of mmap(2)'s flags those that are looked at, and how they must be: of a file, and shared.
+pub(crate) const SHARED_FILE: (u32, u32) = (
+    (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u32,
+    libc::MAP_SHARED as u32,
+);
 
 /// Of the terminal requests (0x54xx) those that sockets know too: SIOCOUTQ, FIONREAD, FIONBIO,
 /// FIOASYNC. The others are the host's business; a placeholder refuses them as any socket does.

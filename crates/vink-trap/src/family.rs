@@ -49,6 +49,7 @@ impl Worker {
             spare: task,
             unborn: Vec::new(),
             executing: None,
+            lent: None,
             attention: false,
             receives,
         };
@@ -303,23 +304,26 @@ impl Worker {
         Some((process.pidfd, process.program))
     }
 
-    /// The first trapped call after a fork or an exec. True if the call may be looked at now;
+    /// The first trapped call after a fork, an exec or an mmap of a ring. True if the call may be looked at now;
     /// else it will be dispatched again.
     pub(crate) fn catch_up(&mut self, call: Notification) -> Result<bool, Error> {
         let pid = self.threads[&call.tid].pid;
+        self.give_back(call);
         self.bring_forth(pid, call.tid)?;
         let process = self.process_mut(pid);
         let executing = process.executing;
         // As long as the thread is there and silent, another's call tells nothing of its exec.
         let over = |tid| tid == call.tid || !target::has_thread(pid, tid);
         process.executing = executing.filter(|tid| !over(*tid));
-        process.attention = !process.unborn.is_empty() || process.executing.is_some();
+        process.attention =
+            !process.unborn.is_empty() || process.executing.is_some() || process.lent.is_some();
         if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }
+        self.sweep_rings()?;
         // After an exec there is one thread, with the process's own number. A failed one finds all
         // in place.
-        for tid in process.threads.clone() {
+        for tid in self.processes[&pid].threads.clone() {
             if tid != call.tid && !target::has_thread(pid, tid) {
                 self.end_thread(tid);
             }

@@ -6,7 +6,7 @@
 
 use libc::sock_filter;
 
-use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SOCKET_TTY_IOCTLS};
+use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SHARED_FILE, SOCKET_TTY_IOCTLS};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -38,6 +38,7 @@ enum Leaf {
     Socket,
     Fcntl,
     Ioctl,
+    Mmap,
 }
 
 const fn leaf(nr: i64) -> Leaf {
@@ -45,6 +46,7 @@ const fn leaf(nr: i64) -> Leaf {
         (libc::SYS_ioctl, _) => Leaf::Ioctl,
         (_, Kind::Socket) => Leaf::Socket,
         (_, Kind::Fcntl) => Leaf::Fcntl,
+        (_, Kind::Mmap) => Leaf::Mmap,
         (_, Kind::Uring) => Leaf::Return(ENOSYS),
         (_, Kind::Other) => Leaf::Return(ALLOW),
         _ => Leaf::Return(NOTIFY),
@@ -75,6 +77,12 @@ fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
         Leaf::Fcntl => {
             let mut code = vec![op(LOAD, offset_arg(1), 0, 0)];
             code.extend(among(&NATIVE_FCNTLS, ALLOW, NOTIFY));
+            code
+        }
+        Leaf::Mmap => {
+            let (looked_at, shared_file) = SHARED_FILE;
+            let mut code = vec![op(LOAD, offset_arg(3), 0, 0), op(AND, looked_at, 0, 0)];
+            code.extend(among(&[shared_file], NOTIFY, ALLOW));
             code
         }
         Leaf::Ioctl => {
@@ -180,6 +188,12 @@ mod tests {
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_SETFD as u64)), ALLOW);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFL as u64)), NOTIFY);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_DUPFD as u64)), NOTIFY);
+        let mmap = |flags: i32| on(libc::SYS_mmap, [0, 4096, 3, flags as u64, 3, 0]);
+        assert_eq!(mmap(libc::MAP_SHARED), NOTIFY);
+        assert_eq!(mmap(libc::MAP_SHARED_VALIDATE | libc::MAP_FIXED), NOTIFY);
+        assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_DENYWRITE), ALLOW);
+        assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), ALLOW);
+        assert_eq!(mmap(libc::MAP_SHARED | libc::MAP_ANONYMOUS), ALLOW);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::TCGETS)), ALLOW);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIOCLEX)), ALLOW);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIONBIO)), NOTIFY);

@@ -30,6 +30,8 @@
 //!
 //! What is called can be written down (`trace`).
 //!
+//! The rings of a packet socket are in a file that the program maps (`ring`).
+//!
 //! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
 //!
 //! ```no_run
@@ -80,6 +82,7 @@ mod notify;
 mod owner;
 mod process;
 mod ready;
+mod ring;
 mod serve;
 mod splice;
 mod target;

@@ -23,6 +23,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::target;
 use crate::Error;
 
 const IN: u32 = libc::EPOLLIN as u32;
@@ -154,13 +155,8 @@ impl Placeholder {
 
     /// What tells this placeholder from any other file of the host: device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
-        *self.identity.get_or_init(|| {
-            // SAFETY: all zero is a valid value of this plain structure.
-            let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-            // SAFETY: the call fills the structure.
-            unsafe { libc::fstat(self.program_end(), &mut stat) };
-            (stat.st_dev, stat.st_ino)
-        })
+        let identity = || target::identity(self.program_end());
+        *self.identity.get_or_init(identity)
     }
 
     /// Lets go of the program's end alone: the other one, which must stay open for as long as a

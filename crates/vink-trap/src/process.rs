@@ -10,6 +10,7 @@ use vink_kernel::{MachineId, Outcome, TaskId};
 
 use crate::mirror::Placeholder;
 use crate::notify::Notification;
+use crate::ring::Lent;
 use crate::splice::{Sendfile, Splice};
 use crate::Error;
 
@@ -149,7 +150,9 @@ pub(crate) struct Process {
     pub(crate) unborn: Vec<Unborn>,
     /// This thread's execve was let pass: descriptors and other threads may be gone.
     pub(crate) executing: Option<i32>,
-    /// `unborn` or `executing` must be looked after at the next trapped call.
+    /// A descriptor of it is its ring's file for now.
+    pub(crate) lent: Option<Lent>,
+    /// `unborn`, `executing` or `lent` must be looked after at the next trapped call.
     pub(crate) attention: bool,
     /// It has called recvmsg(2) on a host file: it may have Vink files that are not in the table yet.
     pub(crate) receives: bool,

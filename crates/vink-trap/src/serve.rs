@@ -86,6 +86,10 @@ impl Worker {
         let first = table.get(call.args[0]);
         match kind(call.nr) {
             Kind::Io => match first.cloned() {
+                Some(entry) if !self.rings.is_empty() && Worker::changes_ring(call) => {
+                    self.sweep_rings()?;
+                    self.run(call, Stage::Answer, &entry)
+                }
                 Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
                 Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
                 Some(entry) => self.run(call, Stage::Answer, &entry),
@@ -135,6 +139,7 @@ impl Worker {
             Kind::Poll => self.poll(call),
             Kind::Select => self.select(call),
             Kind::EpollCtl => self.epoll_ctl(call),
+            Kind::Mmap => self.mmap(call),
             Kind::Sendfile => self.sendfile(call),
             Kind::Splice => self.splice(call),
             Kind::Fork => self.fork(call, 0),
@@ -388,6 +393,7 @@ impl Worker {
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
                 self.let_go(call.tid, busy.file);
+                self.sweep_rings()?;
                 self.close_all(call, rest, then)
             }
             Stage::Sendfile(_) => self.sent_piece(busy, outcome.result),

@@ -104,6 +104,34 @@ pub(crate) fn descriptors(pid: i32) -> Vec<i32> {
     entries.flatten().filter_map(number).collect()
 }
 
+/// Device and inode of an open file.
+pub(crate) fn identity(file: RawFd) -> (u64, u64) {
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills the structure.
+    unsafe { libc::fstat(file, &mut stat) };
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Whether an execve(2) of the process closes the descriptor.
+pub(crate) fn closes_on_exec(pid: i32, number: i32) -> bool {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|octal| i32::from_str_radix(octal.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_CLOEXEC != 0)
+}
+
+/// Whether the process has the file of this device and inode mapped.
+pub(crate) fn maps(pid: i32, (device, inode): (u64, u64)) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let device = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
+    let inode = inode.to_string();
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(3);
+        fields.next() == Some(&device) && fields.next() == Some(&inode)
+    })
+}
+
 /// Whether the process may have one more descriptor.
 pub(crate) fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
     let mut limit = libc::rlimit64 {
@@ -129,6 +157,7 @@ pub(crate) fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
@@ -201,6 +230,31 @@ mod tests {
         }
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn mappings() {
+        let path = std::env::temp_dir().join(format!("vink-trap-maps-{}", me()));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        fs::remove_file(path).unwrap();
+        file.set_len(4096).unwrap();
+        let identity = identity(file.as_raw_fd());
+        assert!(!maps(me(), identity));
+        // SAFETY: a new mapping, and its end.
+        let mapped = unsafe {
+            let (shared, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+            let start = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, shared, fd, 0);
+            let mapped = maps(me(), identity);
+            assert_eq!(libc::munmap(start, 4096), 0);
+            mapped
+        };
+        assert!(mapped && !maps(me(), identity));
+        assert!(closes_on_exec(me(), file.as_raw_fd()) && !closes_on_exec(me(), 0));
     }
 
     #[test]

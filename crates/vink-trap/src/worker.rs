@@ -17,6 +17,7 @@ use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
 use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
+use crate::ring::Mapped;
 use crate::splice::Basin;
 use crate::trace::Tracer;
 use crate::Error;
@@ -105,6 +106,8 @@ pub struct Worker {
     signalling: VecDeque<(Rc<File>, u32)>,
     /// For splice(2); made when first needed.
     pub(crate) basin: Option<Basin>,
+    /// Rings of packet sockets that programs may have mapped.
+    pub(crate) rings: Vec<Mapped>,
     /// Calls that the kernel has done, to be concluded.
     pub(crate) finished: VecDeque<(Busy, Outcome)>,
     /// For the memory of programs.
@@ -176,6 +179,7 @@ impl Worker {
             carrier: None,
             signalling: VecDeque::new(),
             basin: None,
+            rings: Vec::new(),
             finished: VecDeque::new(),
             scratch: Vec::new(),
             zombies: Vec::new(),
@@ -383,6 +387,7 @@ impl Worker {
         if self.is_due() {
             self.stirred = true;
         }
+        self.refresh_rings()?;
         self.settle()?;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let count = self.wait_for_events(&mut events, timeout)?;
@@ -426,10 +431,8 @@ impl Worker {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
-        let limit = match (timer, timeout) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let limits = [timer, timeout, self.ring_timeout()];
+        let limit = limits.into_iter().flatten().min();
         let limit = limit.map(|t| libc::timespec {
             tv_sec: t.as_secs().min(1 << 30) as libc::time_t,
             tv_nsec: t.subsec_nanos().into(),
@@ -509,6 +512,7 @@ impl Worker {
         let Some((pidfd, program)) = self.bury(pid) else {
             return Ok(());
         };
+        self.sweep_rings()?;
         self.ignore(pidfd.as_fd());
         if let Some(tracer) = &self.tracer {
             tracer.died(pid);

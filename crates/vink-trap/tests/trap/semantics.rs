@@ -2,7 +2,7 @@
 //! for themselves.
 
 use crate::lab::{as_both, Lab};
-use vink_trap::{Program, Status};
+use vink_trap::{Program, Status, Worker};
 
 /// A connected pair of TCP sockets a, b; the listener is l.
 const PAIR: &str = "
@@ -521,6 +521,45 @@ fn killed_while_blocked() {
             lab.ok("ss -tn");
             lab.worker.kill(program.id).unwrap();
             assert_eq!(lab.finish(program).status, Status::Killed(libc::SIGKILL));
+            lab.worker
+                .run_until(|w| {
+                    let c = w.counters().unwrap();
+                    (c.sockets, c.files, c.tasks) == before
+                })
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_a_mapped_ring_leaves() {
+    as_both("semantics::what_a_mapped_ring_leaves", || {
+        let mut lab = Lab::new();
+        let before = lab.used();
+        for (then, keeps) in [
+            ("pass", true),
+            ("os.execvp('sleep', ['sleep', '1000'])", false),
+            ("m.close(); s.close()", false),
+        ] {
+            let script = format!(
+                "import mmap, os, socket, struct, time\n\
+                 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300)\n\
+                 s.setsockopt(263, 5, struct.pack('IIII', 1 << 16, 16, 2048, 512))\n\
+                 m = mmap.mmap(s.fileno(), 1 << 20)\n\
+                 print('ready', flush=True)\n\
+                 {then}\n\
+                 time.sleep(1000)"
+            );
+            let mut program = lab.start_python(&script);
+            lab.until_written(&mut program, "ready");
+            if keeps {
+                assert_eq!(lab.used().0, before.0 + 1);
+            } else {
+                let ended = |w: &mut Worker| w.counters().unwrap().sockets == before.0;
+                lab.worker.run_until(ended).unwrap();
+            }
+            lab.worker.kill(program.id).unwrap();
+            lab.finish(program);
             lab.worker
                 .run_until(|w| {
                     let c = w.counters().unwrap();

@@ -1,0 +1,227 @@
+//! mmap(2) of a packet socket: its rings (packet(7)) in the program's memory.
+//!
+//! The kernel puts the rings into a file ([`vink_kernel::Ring`]), which takes the placeholder's number for as
+//! long as the mmap(2) needs that is then let pass: until the process's next trapped call. What
+//! that call does finds the placeholder in its place again.
+//!
+//! A mapping holds the socket open, as on Linux. Whether a ring is still mapped is looked up when it
+//! may matter: at the end of a process, of its old program (execve(2)) and of a descriptor, and before
+//! a ring is changed or made.
+//!
+//! A program takes packets out of a ring without a system call, so that nobody is told that the socket is not
+//! readable any more. Each poll(2) asks; for an epoll set, which is not trapped when it waits,
+//! rings that were readable are asked every [`REFRESH`].
+
+use std::os::fd::AsRawFd;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use vink_kernel::RingId;
+
+use crate::notify::{Notification, Sent};
+use crate::process::File;
+use crate::serve::soften;
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+/// How long an epoll set may say that a ring has something that was taken from it.
+const REFRESH: Duration = Duration::from_millis(1);
+
+/// How often another thread's mmap(2) that was let pass is looked for.
+const PATIENCE: u32 = 1000;
+
+const ENODEV: i64 = -(libc::ENODEV as i64);
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const PAGE: u64 = 4096;
+/// Of `<linux/socket.h>`.
+const SOL_PACKET: u64 = 263;
+
+/// A ring that some process may have mapped.
+pub(crate) struct Mapped {
+    ring: RingId,
+    /// The socket, if a program still has it open.
+    file: Weak<File>,
+    /// The tree of processes that may have it.
+    program: usize,
+    /// Device and inode of the ring's file.
+    identity: (u64, u64),
+}
+
+/// A placeholder's number that stands for its ring's file.
+pub(crate) struct Lent {
+    fd: i32,
+    file: Rc<File>,
+    /// The ring's.
+    identity: (u64, u64),
+    /// The thread whose mmap(2) was let pass.
+    tid: i32,
+}
+
+impl Worker {
+    /// mmap(2) of a Vink file with `MAP_SHARED`.
+    pub(crate) fn mmap(&mut self, call: Notification) -> Result<(), Error> {
+        let pid = self.threads[&call.tid].pid;
+        let [_, len, _, _, fd, offset] = call.args;
+        let Some(entry) = self.processes[&pid].table.get(fd).cloned() else {
+            return self.pass(call);
+        };
+        if entry.file.copy.is_some() {
+            return self.pass(call);
+        }
+        self.sweep_rings()?;
+        let old = self
+            .rings
+            .iter()
+            .find(|mapped| std::ptr::eq(mapped.file.as_ptr(), Rc::as_ptr(&entry.file)));
+        let ring = match old {
+            Some(old) => old.ring,
+            None => match self.map_ring(call.tid, &entry.file, entry.number)? {
+                Ok(ring) => ring,
+                // Not a packet socket: any other is refused by its placeholder.
+                Err(ENODEV) => return self.pass(call),
+                Err(result) => return self.answer(call, result),
+            },
+        };
+        let (Some(ring), Some(listener)) = (self.kernel.ring(ring), self.listener(call.tid)) else {
+            return Ok(());
+        };
+        if offset != 0 || len.checked_next_multiple_of(PAGE) != Some(ring.bytes()) {
+            self.sweep_rings()?;
+            return self.answer(call, EINVAL);
+        }
+        let fd = fd as i32;
+        let memory = ring.memory();
+        let lent = Lent {
+            fd,
+            file: entry.file,
+            identity: target::identity(memory.as_raw_fd()),
+            tid: call.tid,
+        };
+        let cloexec = target::closes_on_exec(pid, fd);
+        match listener.put_fd(call.id, memory.as_raw_fd(), fd, cloexec) {
+            Ok((Sent::Taken, _)) => {
+                let process = self.process_mut(pid);
+                process.lent = Some(lent);
+                process.attention = true;
+                self.pass(call)
+            }
+            Ok((Sent::Gone, _)) => Ok(()),
+            Err(errno) => self.answer(call, -i64::from(errno)),
+        }
+    }
+
+    /// Has the kernel put the socket's rings into a file. The inner error is the call's result.
+    fn map_ring(
+        &mut self,
+        tid: i32,
+        file: &Rc<File>,
+        number: i32,
+    ) -> Result<Result<RingId, i64>, Error> {
+        let done = self.task_of(tid);
+        let ring = match done.and_then(|task| self.kernel.map_ring(task, number)) {
+            Ok(ring) => ring,
+            Err(error) => return soften(error).map(Err),
+        };
+        self.stirred = true;
+        let memory = self.kernel.ring(ring).expect("made just now").memory();
+        self.rings.push(Mapped {
+            ring,
+            file: Rc::downgrade(file),
+            program: self.processes[&self.threads[&tid].pid].program,
+            identity: target::identity(memory.as_raw_fd()),
+        });
+        Ok(Ok(ring))
+    }
+
+    /// The first trapped call after an mmap(2): gives the placeholder its number back.
+    pub(crate) fn give_back(&mut self, call: Notification) {
+        let pid = self.threads[&call.tid].pid;
+        let Some(lent) = self.process_mut(pid).lent.take() else {
+            return;
+        };
+        if lent.tid != call.tid {
+            // The other thread may not have got to it yet.
+            for _ in 0..PATIENCE {
+                if target::maps(pid, lent.identity) || !target::has_thread(pid, lent.tid) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+        let Some(listener) = self.listener(call.tid) else {
+            return;
+        };
+        let end = lent.file.placeholder.program_end();
+        let cloexec = target::closes_on_exec(pid, lent.fd);
+        if let Ok((Sent::Gone, _)) = listener.put_fd(call.id, end, lent.fd, cloexec) {
+            self.process_mut(pid).lent = Some(lent);
+        }
+    }
+
+    /// Whether the call changes a packet socket's rings.
+    pub(crate) fn changes_ring(call: Notification) -> bool {
+        let options = [libc::PACKET_RX_RING, libc::PACKET_TX_RING];
+        call.nr == libc::SYS_setsockopt
+            && call.args[1] == SOL_PACKET
+            && options.contains(&(call.args[2] as i32))
+    }
+
+    /// Gives up the rings that nobody has mapped any more.
+    pub(crate) fn sweep_rings(&mut self) -> Result<(), Error> {
+        for mapped in std::mem::take(&mut self.rings) {
+            if self.is_mapped(&mapped) {
+                self.rings.push(mapped);
+                continue;
+            }
+            self.stirred = true;
+            if let Err(error) = self.kernel.unmap_ring(mapped.ring) {
+                // No memory to put in its place: another time.
+                soften(error)?;
+                self.rings.push(mapped);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_mapped(&self, mapped: &Mapped) -> bool {
+        let processes = self.processes.values();
+        let mut all = processes.filter(|process| process.program == mapped.program);
+        all.any(|process| {
+            let lent = process.lent.as_ref();
+            lent.is_some_and(|lent| lent.identity == mapped.identity)
+                || target::maps(process.pid, mapped.identity)
+        }) || self
+            .unknown_children(mapped.program)
+            .into_iter()
+            .any(|pid| target::maps(pid, mapped.identity))
+    }
+
+    /// The sockets of rings that an epoll set may take for readable, and are perhaps not.
+    fn doubtful(&self) -> impl Iterator<Item = (RingId, Rc<File>)> + '_ {
+        self.rings.iter().filter_map(|mapped| {
+            let file = mapped.file.upgrade()?;
+            let readable = file.placeholder.shown() & libc::EPOLLIN as u32 != 0;
+            (file.epoll.get() && readable).then_some((mapped.ring, file))
+        })
+    }
+
+    /// How long the worker may wait before [`Worker::refresh_rings`].
+    pub(crate) fn ring_timeout(&self) -> Option<Duration> {
+        self.doubtful().next().map(|_| REFRESH)
+    }
+
+    /// Shows what is true of the sockets whose rings programs may have emptied.
+    pub(crate) fn refresh_rings(&mut self) -> Result<(), Error> {
+        for (ring, file) in self.doubtful().collect::<Vec<_>>() {
+            self.stirred = true;
+            match self.kernel.poll_ring(ring) {
+                Ok(events) => file.placeholder.show(events),
+                Err(error) => {
+                    soften(error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
