@@ -40,6 +40,8 @@ pub(crate) struct Group {
     pub fresh: bool,
     /// For rounds that take long.
     pub most_rounds: u32,
+    /// The side of the host that the ratio is to.
+    pub against: Side,
 }
 
 const fn figure(name: &'static str, unit: &'static str, bar: Option<Bar>) -> Figure {
@@ -53,6 +55,16 @@ const fn group(name: &'static str, figures: &'static [Figure], sides: &'static [
         sides,
         fresh: false,
         most_rounds: u32::MAX,
+        against: Side::Host,
+    }
+}
+
+/// Unmodified servers and clients under the interposer. The worker and they may use all processors, and so
+/// may the host's.
+const fn programs(name: &'static str, figures: &'static [Figure]) -> Group {
+    Group {
+        against: Side::HostTwoCpus,
+        ..group(name, figures, BOTH)
     }
 }
 
@@ -123,6 +135,34 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_getsockopt",
         &[figure("trap_getsockopt", "ns", None)],
         ONE,
+    ),
+    programs(
+        "trap_iperf3",
+        &[figure(
+            "trap_iperf3",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(0.8)),
+        )],
+    ),
+    programs(
+        "trap_redis_p16",
+        &[figure(
+            "trap_redis_p16",
+            "k/s",
+            Some(Bar::RatioAtLeast(0.8)),
+        )],
+    ),
+    programs(
+        "trap_redis_p1",
+        &[figure(
+            "trap_redis_p1",
+            "k/s",
+            Some(Bar::RatioAtLeast(0.35)),
+        )],
+    ),
+    programs(
+        "trap_nginx",
+        &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
     Group {
         fresh: true,

@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use crate::programs::{create, read_figure, Pair};
 use crate::side::{die_with_parent, Round};
 use crate::work::{self, Host, Socket};
 use crate::Failure;
@@ -25,6 +27,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "trap_null_call" | "trap_getsockopt" => {
             let group = group.to_owned();
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
+        }
+        "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx" => {
+            programs(Path::direct()?, group)?
         }
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
@@ -118,6 +123,53 @@ fn round_trips(path: Path) -> Result<Round, Failure> {
         server.join()?;
         Ok(vec![Some(figure)])
     }))
+}
+
+/// A server in one namespace and its client in the other.
+fn programs(path: Path, group: &str) -> Result<Round, Failure> {
+    let pair = Pair::new(group, path.to)?;
+    let mut server: Option<Server> = None;
+    Ok(Box::new(move || {
+        if pair.once || server.is_none() {
+            path.enter_server()?;
+            let log = create(&pair.log())?;
+            let mut command = command(&pair.server);
+            let child = command.stdout(log.try_clone()?).stderr(log).spawn();
+            let mut started = Server(child.map_err(|e| format!("{}: {e}", pair.server[0]))?);
+            while !pair.listens() {
+                if started.0.try_wait()?.is_some() {
+                    let log = fs::read_to_string(pair.log())?;
+                    return Err(format!("{}: {log}", pair.server[0]).into());
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            server = Some(started);
+            path.enter_client()?;
+        }
+        let output = command(&pair.client).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|e| format!("{}: {e}", pair.client[0]))?;
+        let figure = read_figure(&pair, &String::from_utf8_lossy(&output.stdout))?;
+        Ok(vec![Some(figure)])
+    }))
+}
+
+/// A command that ends with this process.
+fn command(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    // SAFETY: one system call, with no memory involved.
+    unsafe { command.pre_exec(die_with_parent) };
+    command
+}
+
+/// A running server, ended with this.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// The same program that runs under the interposer, without it; ns per call.

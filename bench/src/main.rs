@@ -10,6 +10,7 @@
 mod benchmark;
 mod host;
 mod pinning;
+mod programs;
 mod report;
 mod side;
 mod vink;
@@ -156,6 +157,7 @@ fn measure(group: &'static Group, rounds: u32) -> Result<Vec<Row>, Failure> {
             vink: median_of(Side::Vink, i),
             host: median_of(Side::Host, i),
             host_two_cpus: median_of(Side::HostTwoCpus, i),
+            against: group.against,
             rounds,
         })
         .collect())

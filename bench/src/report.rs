@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 
-use crate::benchmark::{Bar, Figure};
+use crate::benchmark::{Bar, Figure, Side};
 use crate::Failure;
 
 /// The medians of one figure.
@@ -14,6 +14,8 @@ pub(crate) struct Row {
     pub vink: Option<f64>,
     pub host: Option<f64>,
     pub host_two_cpus: Option<f64>,
+    /// Which of the host's the ratio is to.
+    pub against: Side,
     pub rounds: u32,
 }
 
@@ -26,9 +28,13 @@ pub(crate) fn head() {
 }
 
 impl Row {
-    /// Vink's figure divided by the host's on one processor.
+    /// Vink's figure divided by the host's.
     fn ratio(&self) -> Option<f64> {
-        Some(self.vink? / self.host?)
+        let host = match self.against {
+            Side::HostTwoCpus => self.host_two_cpus,
+            _ => self.host,
+        };
+        Some(self.vink? / host?)
     }
 
     /// Whether the bar, if there is one, is held.

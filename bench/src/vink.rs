@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vink_kernel::{find_image, Config, Event, Fiber, Image, Kernel, MachineId};
 use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
+use crate::programs::{create, read_figure, Pair};
 use crate::side::Round;
 use crate::work::{self, Socket};
 use crate::Failure;
@@ -31,6 +32,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "tcp_router" => transfer(Network::routed()?),
         "rtt_two_machines" => round_trips(Network::direct()?),
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
+        "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx" => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
         _ => return Err(format!("Vink has no side of {group}").into()),
@@ -259,6 +261,41 @@ fn measure_machines() -> Result<[f64; 4], Failure> {
         figures[at + 1] = us / f64::from(n);
     }
     Ok(figures)
+}
+
+/// A server on one machine and its client on another, under the interposer.
+fn programs(group: &str) -> Result<Round, Failure> {
+    let network = Network::direct()?;
+    let pair = Pair::new(group, network.to)?;
+    let mut worker = Worker::new(network.kernel)?;
+    let program = |words: &[String]| Program::new(&words[0]).args(&words[1..]).stdin(Stdio::Null);
+    let mut server = None;
+    Ok(Box::new(move || {
+        if pair.once || server.is_none() {
+            let log = create(&pair.log())?;
+            let started = program(&pair.server)
+                .stdout(Stdio::Fd(log.try_clone()?.into()))
+                .stderr(Stdio::Fd(log.into()));
+            let id = worker.spawn(network.server, started)?;
+            server = Some(id);
+            while !pair.listens() {
+                if let Some(status) = worker.status(id)? {
+                    let log = fs::read_to_string(pair.log())?;
+                    return Err(format!("{}: {status:?}: {log}", pair.server[0]).into());
+                }
+                worker.step(Some(Duration::from_millis(1)))?;
+            }
+        }
+        let output = create(&pair.output())?;
+        let client = program(&pair.client).stdout(Stdio::Fd(output.into()));
+        let client = worker.spawn(network.client, client)?;
+        worker.wait(client)?;
+        if let (true, Some(server)) = (pair.once, server) {
+            worker.wait(server)?;
+        }
+        let figure = read_figure(&pair, &fs::read_to_string(pair.output())?)?;
+        Ok(vec![Some(figure)])
+    }))
 }
 
 /// This program again, under the interposer; ns per call.

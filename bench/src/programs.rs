@@ -1,0 +1,162 @@
+//! Unmodified servers and their load generators: what is started, and where the figure stands in its output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+
+/// A server and a client of it, for one benchmark.
+pub(crate) struct Pair {
+    pub server: Vec<String>,
+    /// What the server prints once it listens.
+    pub ready: &'static str,
+    /// Serves one client only, so that each round needs another.
+    pub once: bool,
+    pub client: Vec<String>,
+    /// The figure in what the client printed.
+    pub figure: fn(&str) -> Option<f64>,
+    /// Holds the server's files and its log; removed with this.
+    directory: Directory,
+}
+
+/// Bytes of the page that nginx serves.
+const PAGE: usize = 612;
+
+impl Pair {
+    /// The pair of a benchmark; the server's address is `to`.
+    pub fn new(group: &str, to: [u8; 4]) -> Result<Pair, Failure> {
+        let directory = Directory::new()?;
+        let at = directory.0.display().to_string();
+        let to = to.map(|byte| byte.to_string()).join(".");
+        let words = |line: String| line.split_whitespace().map(str::to_owned).collect();
+        let redis = |pipeline: u32, requests: u32| {
+            words(format!(
+                "redis-benchmark -h {to} -t get -n {requests} -P {pipeline} --csv"
+            ))
+        };
+        let redis_server = words(format!("redis-server {at}/redis.conf"));
+        let (server, ready, client, figure): (_, _, _, fn(&str) -> Option<f64>) = match group {
+            "trap_iperf3" => (
+                words("iperf3 --server --one-off --forceflush".to_owned()),
+                "Server listening",
+                words(format!(
+                    "iperf3 --client {to} --congestion cubic --time 1 --json"
+                )),
+                received,
+            ),
+            "trap_redis_p1" | "trap_redis_p16" => {
+                let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
+                fs::write(directory.0.join("redis.conf"), conf)?;
+                let client = match group {
+                    "trap_redis_p1" => redis(1, 30_000),
+                    _ => redis(16, 300_000),
+                };
+                (redis_server, "Ready to accept", client, gets)
+            }
+            "trap_nginx" => {
+                fs::write(directory.0.join("page.html"), "x".repeat(PAGE))?;
+                fs::write(directory.0.join("nginx.conf"), nginx(&at))?;
+                (
+                    words(format!("nginx -p {at} -c {at}/nginx.conf")),
+                    "start worker process",
+                    words(format!("wrk -t 1 -c 16 -d 1s http://{to}/page.html")),
+                    requests,
+                )
+            }
+            _ => return Err(format!("no programs for {group}").into()),
+        };
+        Ok(Pair {
+            server,
+            ready,
+            once: group == "trap_iperf3",
+            client,
+            figure,
+            directory,
+        })
+    }
+
+    /// Where the server's output goes.
+    pub fn log(&self) -> PathBuf {
+        self.directory.0.join("log")
+    }
+
+    /// Where the client's output goes, if it goes to a file.
+    pub fn output(&self) -> PathBuf {
+        self.directory.0.join("output")
+    }
+
+    /// Whether the server listens, by its log.
+    pub fn listens(&self) -> bool {
+        fs::read_to_string(self.log()).is_ok_and(|log| log.contains(self.ready))
+    }
+}
+
+fn nginx(at: &str) -> String {
+    format!(
+        "daemon off; worker_processes 1; pid {at}/pid; error_log stderr notice;
+         events {{ }}
+         http {{
+             sendfile on; access_log off; keepalive_requests 1000000;
+             client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;
+             uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
+             server {{ listen 80; root {at}; }}
+         }}"
+    )
+}
+
+/// Gbit/s of iperf3's JSON.
+fn received(output: &str) -> Option<f64> {
+    let output: serde_json::Value = serde_json::from_str(output).ok()?;
+    Some(output["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e9)
+}
+
+/// Thousands of requests per second of redis-benchmark's CSV: "GET","12345.67",...
+fn gets(output: &str) -> Option<f64> {
+    let line = output.lines().find(|line| line.starts_with("\"GET\""))?;
+    let figure: f64 = line.split(',').nth(1)?.trim_matches('"').parse().ok()?;
+    Some(figure / 1000.0)
+}
+
+/// Thousands of requests per second of wrk.
+fn requests(output: &str) -> Option<f64> {
+    let line = output
+        .lines()
+        .find_map(|l| l.strip_prefix("Requests/sec:"))?;
+    Some(line.trim().parse::<f64>().ok()? / 1000.0)
+}
+
+/// A temporary directory that everybody may write to: nginx's workers are another user's.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Result<Directory, Failure> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("vink-bench.{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
+        Ok(Directory(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the client printed, as a figure.
+pub(crate) fn read_figure(pair: &Pair, output: &str) -> Result<f64, Failure> {
+    (pair.figure)(output).ok_or_else(|| {
+        let log = fs::read_to_string(pair.log()).unwrap_or_default();
+        format!(
+            "{}: no figure in:\n{output}\nthe server said:\n{log}",
+            pair.client[0]
+        )
+        .into()
+    })
+}
+
+/// The path of a log, opened anew.
+pub(crate) fn create(path: &Path) -> Result<fs::File, Failure> {
+    fs::File::create(path).map_err(|e| format!("{}: {e}", path.display()).into())
+}
