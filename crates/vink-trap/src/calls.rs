@@ -27,8 +27,8 @@ pub(crate) enum Kind {
     Poll,
     /// select(2) and pselect6(2).
     Select,
-    /// epoll_ctl(2).
-    EpollCtl,
+    /// epoll_create(2) and epoll_create1(2).
+    EpollCreate,
     /// mmap(2) with `MAP_SHARED` of a file.
     Mmap,
     /// sendfile(2).
@@ -92,7 +92,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_open | libc::SYS_openat => Kind::Open,
         libc::SYS_poll | libc::SYS_ppoll => Kind::Poll,
         libc::SYS_select | libc::SYS_pselect6 => Kind::Select,
-        libc::SYS_epoll_ctl => Kind::EpollCtl,
+        libc::SYS_epoll_create | libc::SYS_epoll_create1 => Kind::EpollCreate,
         libc::SYS_mmap => Kind::Mmap,
         libc::SYS_sendfile => Kind::Sendfile,
         libc::SYS_splice => Kind::Splice,

@@ -33,9 +33,9 @@ impl Worker {
         inherited: Option<Unborn>,
     ) -> Result<(), Error> {
         self.attend_death(pidfd.as_fd(), pid)?;
-        let (table, task, receives) = match inherited {
-            Some(unborn) => (unborn.table, unborn.task, unborn.receives),
-            None => (Table::default(), None, false),
+        let (table, task, receives, follows) = match inherited {
+            Some(unborn) => (unborn.table, unborn.task, unborn.receives, unborn.follows),
+            None => (Table::default(), None, false, false),
         };
         let process = Process {
             pid,
@@ -52,6 +52,7 @@ impl Worker {
             lent: None,
             attention: false,
             receives,
+            follows,
         };
         self.processes.insert(pid, process);
         self.threads.insert(pid, Thread::new(pid));
@@ -119,6 +120,7 @@ impl Worker {
             table: process.table.clone(),
             task,
             receives: process.receives,
+            follows: process.follows,
         });
         process.attention = true;
         Ok(())

@@ -77,6 +77,8 @@ impl Worker {
         let Some(entry) = process.table.get(fd as u64).cloned() else {
             return Ok(());
         };
+        // The receiver may put it into an epoll instance before any call tells us that it is there.
+        self.follow(tid, &entry)?;
         let carries = |c: &Carrier| {
             c.files
                 .iter()
@@ -109,7 +111,6 @@ impl Worker {
             Kind::Io | Kind::Accept | Kind::Close | Kind::Dup | Kind::Fcntl => &[first],
             Kind::Dup2 | Kind::Dup3 | Kind::Sendfile => &[first, second],
             Kind::Splice => &[first, third],
-            Kind::EpollCtl => &[third],
             Kind::CloseRange
             | Kind::Poll
             | Kind::Select

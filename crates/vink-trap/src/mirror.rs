@@ -40,6 +40,8 @@ pub(crate) const WATCHED: u32 = IN | PRI | OUT | ERR | HUP | RDHUP;
 const FILLING: usize = 2048;
 /// Bytes queued for repeated edges before they are drained.
 const EDGES: u32 = 16;
+/// More single bytes than the host queues: each costs about 800 bytes of a buffer of 200 KiB.
+const MOST_QUEUED: usize = 512;
 
 /// The placeholder of one open file; shared by all descriptors of it, in all processes.
 pub(crate) struct Placeholder {
@@ -122,8 +124,8 @@ impl Placeholder {
         self.worker.borrow().as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Gives up our descriptor of the program's end: what is left of it is in messages. Nothing is
-    /// shown until it lands.
+    /// Gives up our descriptor of the program's end: what is left of it is in messages, or with a process
+    /// that has not named it since. Nothing that is shown is taken back until it lands.
     pub(crate) fn fly(&self) {
         self.identity();
         *self.program.borrow_mut() = None;
@@ -175,13 +177,14 @@ impl Placeholder {
         let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
-        if program < 0 || self.hung_up.get() {
+        if self.hung_up.get() {
             return;
         }
         let before = self.shown.get();
+        let flies = program < 0;
         if events & HUP != 0 && events & RDHUP != 0 {
             drain(worker);
-            if events & ERR != 0 {
+            if events & ERR != 0 && !flies {
                 push(program, 1);
                 *self.worker.borrow_mut() = None;
             } else {
@@ -201,13 +204,11 @@ impl Placeholder {
         if wanted & PRI != 0 {
             wanted |= IN;
         }
-        wanted |= before & RDHUP;
+        wanted |= before & if flies { IN | PRI | OUT | RDHUP } else { RDHUP };
         let (rises, falls) = (wanted & !before, before & !wanted);
         let mut rings = rises & IN != 0;
         if falls & (IN | PRI) != 0 {
-            drain_urgent(program);
-            drain(program);
-            self.queued.set(0);
+            self.silence();
             rings = wanted & IN != 0;
         }
         if rises & PRI != 0 {
@@ -233,20 +234,19 @@ impl Placeholder {
         let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
-        if program < 0 || self.hung_up.get() {
+        if self.hung_up.get() {
             return;
         }
         let again = events & self.shown.get();
         if again & IN != 0 && self.shown.get() & RDHUP == 0 {
-            if self.queued.get() >= EDGES {
-                drain(self.program_end());
-                self.queued.set(0);
+            if self.queued.get() >= EDGES && program >= 0 {
+                self.silence();
             }
             // Whoever is woken looks at everything: this will do for OUT too.
             self.ring(worker);
-        } else if again & OUT != 0 {
+        } else if again & OUT != 0 && program >= 0 {
             // The receiver's freeing of data is what tells a sender that there is room.
-            push(self.program_end(), 1);
+            push(program, 1);
             drain(worker);
         }
     }
@@ -254,6 +254,19 @@ impl Placeholder {
     fn ring(&self, worker: RawFd) {
         push(worker, 1);
         self.queued.set(self.queued.get() + 1);
+    }
+
+    /// Takes back what was queued. All of it is there, and nothing else: one call is enough, unless an
+    /// urgent byte stands between.
+    fn silence(&self) {
+        let program = self.program_end();
+        if self.shown.get() & PRI != 0 {
+            drain_urgent(program);
+            drain(program);
+        } else {
+            receive(program, &mut [0u8; MOST_QUEUED]);
+        }
+        self.queued.set(0);
     }
 
     fn fill(&self) {
@@ -306,16 +319,14 @@ fn drain_urgent(fd: RawFd) {
 /// Receives all there is.
 fn drain(fd: RawFd) {
     let mut bytes = [0u8; FILLING];
+    while receive(fd, &mut bytes) > 0 {}
+}
+
+/// Receives what is there and fits.
+fn receive(fd: RawFd, bytes: &mut [u8]) -> isize {
+    let (at, len) = (bytes.as_mut_ptr().cast(), bytes.len());
     // SAFETY: the buffer is as long as said.
-    while unsafe {
-        libc::recv(
-            fd,
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            libc::MSG_DONTWAIT,
-        )
-    } > 0
-    {}
+    unsafe { libc::recv(fd, at, len, libc::MSG_DONTWAIT) }
 }
 
 #[cfg(test)]
@@ -451,14 +462,18 @@ mod tests {
             let sent = unsafe { OwnedFd::from_raw_fd(libc::dup(p.program_end())) };
             let identity = p.identity();
             p.fly();
-            p.show(IN);
+            p.show(IN | OUT);
+            // Not taken back: only who has the end can do that.
+            p.show(OUT);
             assert!(!p.is_gone() && p.program_end() < 0);
             p.land(sent);
             assert_eq!(p.identity(), identity);
-            assert_eq!(
-                p.shown(),
-                if hung_up { IN | OUT | RDHUP | HUP } else { OUT }
-            );
+            let shown = match hung_up {
+                true => IN | OUT | RDHUP | HUP,
+                false => IN | OUT,
+            };
+            assert_eq!(p.shown(), shown);
+            assert_eq!(polled(&p) & shown, shown);
             p.fly();
             assert!(p.is_gone());
         }

@@ -8,7 +8,6 @@
 use crate::calls::F_SETOWN_EX;
 use crate::notify::Notification;
 use crate::process::{Busy, Entry, Stage};
-use crate::ready::Follow;
 use crate::serve::poll_fd;
 use crate::worker::Worker;
 use crate::Error;
@@ -44,7 +43,7 @@ impl Worker {
             _ => return Ok(false),
         };
         entry.file.owned.set(true);
-        self.follow(call, entry, Follow::Edges)?;
+        self.follow(call.tid, entry)?;
         if !switches {
             return self.pass(call).map(|()| true);
         }

@@ -19,10 +19,8 @@ pub(crate) struct File {
     pub(crate) placeholder: Placeholder,
     /// The name of its watch in the kernel; 0 as long as nobody waits natively.
     pub(crate) cookie: Cell<u64>,
-    /// Some epoll instance has it: the placeholder must follow every change at once.
-    pub(crate) epoll: Cell<bool>,
-    /// ... with `EPOLLET` or `EPOLLEXCLUSIVE`: repeated edges must be shown too.
-    pub(crate) edges: Cell<bool>,
+    /// Some epoll instance may have it: the placeholder must follow every change at once.
+    pub(crate) followed: Cell<bool>,
     /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
     pub(crate) owned: Cell<bool>,
     /// The placeholder is a copy of what the file contains: the same for writing.
@@ -47,8 +45,7 @@ impl File {
         Rc::new(File {
             placeholder,
             cookie: Cell::new(0),
-            epoll: Cell::new(false),
-            edges: Cell::new(false),
+            followed: Cell::new(false),
             owned: Cell::new(false),
             copy,
         })
@@ -80,6 +77,11 @@ impl Table {
     /// By a system call's argument, of which the low half counts.
     pub(crate) fn get(&self, argument: u64) -> Option<&Entry> {
         self.slots.get(argument as u32 as usize)?.as_ref()
+    }
+
+    /// All of them.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().flatten()
     }
 
     /// What the number was before.
@@ -127,6 +129,8 @@ pub(crate) struct Unborn {
     pub(crate) task: Option<TaskId>,
     /// As [`Process::receives`].
     pub(crate) receives: bool,
+    /// As [`Process::follows`].
+    pub(crate) follows: bool,
 }
 
 /// One trapped process.
@@ -156,6 +160,9 @@ pub(crate) struct Process {
     pub(crate) attention: bool,
     /// It has called recvmsg(2) on a host file: it may have Vink files that are not in the table yet.
     pub(crate) receives: bool,
+    /// It has made an epoll instance, or inherited one: its files are followed. What it puts into the
+    /// instance is the host's business alone.
+    pub(crate) follows: bool,
 }
 
 /// One thread that made a trapped call.

@@ -24,17 +24,6 @@ const SETS: [u32; 3] = [
     libc::EPOLLPRI as u32,
 ];
 
-const ET: u32 = libc::EPOLLET as u32;
-const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-
-/// What a placeholder that follows its file shows.
-pub(crate) enum Follow {
-    /// What is true.
-    Levels,
-    /// ... and that it has become true once more.
-    Edges,
-}
-
 /// A Vink descriptor that a call asks about.
 struct Asked {
     entry: Entry,
@@ -139,43 +128,31 @@ impl Worker {
         self.answer(call, if written { ready } else { EFAULT })
     }
 
-    /// epoll_ctl(2): from when it is in a set, a file's placeholder follows it.
-    pub(crate) fn epoll_ctl(&mut self, call: Notification) -> Result<(), Error> {
-        let process = &self.processes[&self.threads[&call.tid].pid];
-        let entry = match (process.table.get(call.args[2]), call.args[1] as i32) {
-            (Some(entry), libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD) => entry.clone(),
-            _ => return self.pass(call),
-        };
-        let mut events = [0; 4];
-        let how = match target::read(call.tid, call.args[3], &mut events) {
-            // Of those that wait exclusively, each arrival wakes another one.
-            true if u32::from_ne_bytes(events) & (ET | EXCLUSIVE) != 0 => Follow::Edges,
-            _ => Follow::Levels,
-        };
-        self.follow(call, &entry, how)?;
+    /// epoll_create(2): from now on the placeholders of all that the process has follow their files.
+    pub(crate) fn epoll_create(&mut self, call: Notification) -> Result<(), Error> {
+        let process = self.process_mut(self.threads[&call.tid].pid);
+        process.follows = true;
+        let entries: Vec<Entry> = process.table.entries().cloned().collect();
+        for entry in entries {
+            self.follow(call.tid, &entry)?;
+        }
         self.pass(call)
     }
 
-    /// From now on the file's placeholder shows every change at once.
-    pub(crate) fn follow(
-        &mut self,
-        call: Notification,
-        entry: &Entry,
-        how: Follow,
-    ) -> Result<(), Error> {
-        if let Follow::Edges = how {
-            entry.file.edges.set(true);
+    /// Has a file's placeholder show every change of it, for an epoll instance that may get it. For a
+    /// thread that makes a call.
+    pub(crate) fn follow(&mut self, tid: i32, entry: &Entry) -> Result<(), Error> {
+        if entry.file.followed.replace(true) {
+            return Ok(());
         }
-        entry.file.epoll.set(true);
-        let mut asked = [Asked {
-            entry: entry.clone(),
-            place: 0,
-            wanted: 0,
-            events: 0,
-        }];
-        self.look(call, &mut asked)?;
-        entry.file.placeholder.show(asked[0].events);
-        Ok(())
+        match self.task_of(tid) {
+            Ok(task) => {
+                let events = self.watch(task, entry)?;
+                entry.file.placeholder.show(events);
+                Ok(())
+            }
+            Err(error) => soften(error).map(drop),
+        }
     }
 
     /// Finds out what is true of the files. Whether any is as wanted.

@@ -27,7 +27,7 @@ pub(crate) fn soften(error: vink_kernel::Error) -> Result<i64, Error> {
 
 /// The descriptor whose readiness must be told after a call on it, if any.
 pub(crate) fn poll_fd(entry: &Entry) -> Option<i32> {
-    entry.file.epoll.get().then_some(entry.number)
+    entry.file.followed.get().then_some(entry.number)
 }
 
 /// Whether the call came to nothing and is to be started again after the signal's handler, if that
@@ -138,7 +138,7 @@ impl Worker {
             Kind::Open => self.open(call),
             Kind::Poll => self.poll(call),
             Kind::Select => self.select(call),
-            Kind::EpollCtl => self.epoll_ctl(call),
+            Kind::EpollCreate => self.epoll_create(call),
             Kind::Mmap => self.mmap(call),
             Kind::Sendfile => self.sendfile(call),
             Kind::Splice => self.splice(call),
@@ -376,7 +376,11 @@ impl Worker {
                     self.close_own(call.tid, number)?;
                     return self.answer(call, -i64::from(libc::ENFILE));
                 };
-                if self.install(call, Entry { file, number }, *cloexec)? == Sent::Gone {
+                let entry = Entry { file, number };
+                if self.processes[&self.threads[&call.tid].pid].follows {
+                    self.follow(call.tid, &entry)?;
+                }
+                if self.install(call, entry, *cloexec)? == Sent::Gone {
                     self.keep(busy, outcome);
                 }
                 Ok(())

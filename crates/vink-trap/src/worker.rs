@@ -624,7 +624,7 @@ impl Drop for Worker {
 fn show(file: &File, events: u32) {
     let before = file.placeholder.shown();
     file.placeholder.show(events);
-    if file.edges.get() {
+    if file.followed.get() {
         file.placeholder.edge(events & before);
     }
 }

@@ -90,18 +90,6 @@ impl Printer<'_> {
                 Some(set) => self.list(set.len(), set.iter().map(|fd| self.fd(*fd))),
                 None => pointer(arg),
             },
-            Shape::Event => match (
-                self.u32(arg),
-                target::read_u64(self.call.tid, arg.wrapping_add(4)),
-            ) {
-                (Some(events), Some(data)) => {
-                    format!(
-                        "{{{}, data={data:#x}}}",
-                        flags(names::EPOLLED, events.into())
-                    )
-                }
-                _ => pointer(arg),
-            },
             Shape::Timespec => self.time(arg, 9),
             Shape::Timeval => self.time(arg, 6),
             Shape::CloneArgs => match target::read_u64(self.call.tid, arg) {
@@ -534,7 +522,6 @@ mod tests {
                 (libc::SYS_recvmmsg, 5),
                 (libc::SYS_ppoll, 4),
                 (libc::SYS_select, 5),
-                (libc::SYS_epoll_ctl, 4),
                 (libc::SYS_setsockopt, 5),
                 (libc::SYS_execve, 3),
                 (libc::SYS_ioctl, 3),

@@ -51,8 +51,6 @@ pub(super) enum Shape {
     Polled(usize),
     /// A set of descriptors below the number in 0.
     Set,
-    /// Of epoll_ctl(2).
-    Event,
     /// `struct timespec`, `struct timeval` (parts of a second are a million).
     Timespec,
     Timeval,
@@ -61,10 +59,10 @@ pub(super) enum Shape {
 }
 
 use Shape::{
-    CloneArgs, Commanded, Event, Fd, Flags, Hex, InAddress, InMessage, InMessages, InOption,
-    InVector, Int, Length, Name, Offset, OptionName, OutAddress, OutMessage, OutMessages,
-    OutOption, OutVector, Polled, Protocol, Request, Requested, Set, Size, Text, Texts, Timespec,
-    Timeval, Type,
+    CloneArgs, Commanded, Fd, Flags, Hex, InAddress, InMessage, InMessages, InOption, InVector,
+    Int, Length, Name, Offset, OptionName, OutAddress, OutMessage, OutMessages, OutOption,
+    OutVector, Polled, Protocol, Request, Requested, Set, Size, Text, Texts, Timespec, Timeval,
+    Type,
 };
 
 /// The parameters of a call; `None` for one that is not known here.
@@ -113,7 +111,8 @@ pub(super) fn shapes(nr: i64) -> Option<&'static [Shape]> {
         libc::SYS_ppoll => &[Polled(1), Size, Timespec, Hex],
         libc::SYS_select => &[Int, Set, Set, Set, Timeval],
         libc::SYS_pselect6 => &[Int, Set, Set, Set, Timespec, Hex],
-        libc::SYS_epoll_ctl => &[Fd, Name(names::EPOLL_CTLS), Fd, Event],
+        libc::SYS_epoll_create => &[Int],
+        libc::SYS_epoll_create1 => &[FILE],
         libc::SYS_sendfile => &[Fd, Fd, Offset, Size],
         libc::SYS_splice | libc::SYS_copy_file_range => &[Fd, Offset, Fd, Offset, Size, Hex],
         libc::SYS_tee => &[Fd, Fd, Size, Hex],
