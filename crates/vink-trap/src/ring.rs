@@ -202,7 +202,7 @@ impl Worker {
         self.rings.iter().filter_map(|mapped| {
             let file = mapped.file.upgrade()?;
             let readable = file.placeholder.shown() & libc::EPOLLIN as u32 != 0;
-            (file.epoll.get() && readable).then_some((mapped.ring, file))
+            (file.followed.get() && readable).then_some((mapped.ring, file))
         })
     }
 
