@@ -191,8 +191,8 @@ static void level(void)
 
 	title("in an epoll set");
 	MUST(set_ring(fd, PACKET_RX_RING, BLOCKS));
-	ring = map(fd, BLOCKS * BLOCK, 0);
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+	ring = map(fd, BLOCKS * BLOCK, 0);
 	VALUE(epoll_wait(set, &event, 1, 0));
 	for (int n = 0; n < 3; n++) {
 		int left = 2000;

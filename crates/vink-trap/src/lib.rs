@@ -63,6 +63,8 @@
 //!
 //! # Not supported
 //!
+//! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
+//!
 //! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
 //! not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is
 //! copied), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs

@@ -2,7 +2,8 @@
 //!
 //! The kernel puts the rings into a file ([`vink_kernel::Ring`]), which takes the placeholder's number for as
 //! long as the mmap(2) needs that is then let pass: until the process's next trapped call. What
-//! that call does finds the placeholder in its place again.
+//! that call does finds the placeholder in its place again. (epoll_ctl(2) is not trapped: as the very first
+//! call after mmap(2), on the same descriptor, it meets the file, and says `EPERM`.)
 //!
 //! A mapping holds the socket open, as on Linux. Whether a ring is still mapped is looked up when it
 //! may matter: at the end of a process, of its old program (execve(2)) and of a descriptor, and before
