@@ -330,6 +330,7 @@ impl Worker {
                 self.end_thread(tid);
             }
         }
+        self.take_up(pid)?;
         let process = self.process_mut(pid);
         if process.threads == [call.tid]
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)

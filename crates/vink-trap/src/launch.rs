@@ -159,7 +159,8 @@ const STEPS: [&str; 9] = [
      namespaces on the host without root (are user namespaces allowed here?)",
     "writing the user namespace's id maps",
     "prctl(PR_SET_NO_NEW_PRIVS)",
-    "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER) (a program can't be trapped twice)",
+    "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) (needs Linux 5.19; \
+     a program can't be trapped twice)",
     "setns(): joining the machine's namespaces on the host",
     "prctl(PR_CAP_AMBIENT): keeping the capabilities that a program has on its machine",
 ];
@@ -530,7 +531,7 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         let listener = libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
             &filter,
         );
         if listener < 0 {

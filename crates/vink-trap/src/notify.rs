@@ -12,6 +12,7 @@ use crate::Error;
 
 const RECV: libc::c_ulong = iowr(3, 0, size_of::<seccomp_notif>());
 const SEND: libc::c_ulong = iowr(3, 1, size_of::<seccomp_notif_resp>());
+const ID_VALID: libc::c_ulong = iowr(1, 2, size_of::<u64>());
 const ADDFD: libc::c_ulong = iowr(1, 3, size_of::<seccomp_notif_addfd>());
 const SET_FLAGS: libc::c_ulong = iowr(1, 4, size_of::<u64>());
 
@@ -40,7 +41,7 @@ pub(crate) struct Notification {
 pub(crate) enum Sent {
     /// The thread has it.
     Taken,
-    /// The thread left its call meanwhile: a signal, or death.
+    /// The thread is dead.
     Gone,
 }
 
@@ -103,6 +104,12 @@ impl Listener {
             nr: i64::from(n.data.nr),
             args: n.data.args,
         }))
+    }
+
+    /// Whether the call still waits for its answer: its thread is alive.
+    pub(crate) fn waits(&self, id: u64) -> bool {
+        // SAFETY: reads a number that outlives the call.
+        unsafe { libc::ioctl(self.fd.as_raw_fd(), ID_VALID, &raw const id) == 0 }
     }
 
     /// Lets the host do the call.

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use vink_kernel::{MachineId, Outcome, TaskId};
+use vink_kernel::{MachineId, TaskId};
 
+use crate::interrupt::Running;
 use crate::mirror::Placeholder;
 use crate::notify::Notification;
 use crate::ring::Lent;
@@ -173,11 +174,9 @@ pub(crate) struct Thread {
     /// The task has the machine's sysfs mounted.
     pub(crate) has_sysfs: bool,
     /// Its call in the kernel.
-    pub(crate) busy: Option<Busy>,
-    /// A later call, trapped while `busy` had not ended: a signal took the thread out of that one.
-    pub(crate) queued: Option<Notification>,
-    /// A call that ended when the thread had been taken out of it: for the same call, restarted.
-    pub(crate) kept: Option<(Busy, Outcome)>,
+    pub(crate) busy: Option<Running>,
+    /// ... or one that waits for another thread's exec to fail.
+    pub(crate) aside: Option<Running>,
     /// Of placeholders that its last call closes for good: the worker's ends. See
     /// [`Placeholder::release`].
     pub(crate) closing: Vec<OwnedFd>,
@@ -190,8 +189,7 @@ impl Thread {
             task: None,
             has_sysfs: false,
             busy: None,
-            queued: None,
-            kept: None,
+            aside: None,
             closing: Vec::new(),
         }
     }

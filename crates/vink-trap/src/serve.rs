@@ -5,13 +5,13 @@ use std::rc::Rc;
 use vink_kernel::{Call, Outcome, TaskId};
 
 use crate::calls::{kind, Kind};
+use crate::interrupt::Running;
 use crate::notify::{Listener, Notification, Sent};
 use crate::process::{Busy, Entry, File, Stage, Then};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
-const EINTR: i64 = -(libc::EINTR as i64);
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const EBADF: i64 = -(libc::EBADF as i64);
 const EMFILE: i64 = -(libc::EMFILE as i64);
@@ -28,12 +28,6 @@ pub(crate) fn soften(error: vink_kernel::Error) -> Result<i64, Error> {
 /// The descriptor whose readiness must be told after a call on it, if any.
 pub(crate) fn poll_fd(entry: &Entry) -> Option<i32> {
     entry.file.followed.get().then_some(entry.number)
-}
-
-/// Whether the call came to nothing and is to be started again after the signal's handler, if that
-/// is `SA_RESTART`. One that has a time-out is not (signal(7)).
-fn to_restart(outcome: &Outcome) -> bool {
-    outcome.result == EINTR && outcome.restart
 }
 
 impl Worker {
@@ -61,22 +55,11 @@ impl Worker {
     pub(crate) fn dispatch(&mut self, call: Notification) -> Result<(), Error> {
         let thread = self.threads.get_mut(&call.tid).expect("just met");
         thread.closing.clear();
-        if thread.busy.is_some() {
-            // A signal took the thread out of that call; end it before this one.
-            thread.queued = Some(call);
-            if let Some(task) = thread.task {
-                // Fails if the call is done, and Event::Done on its way.
-                let _ = self.kernel.cancel(task);
-                self.stirred = true;
-            }
-            return Ok(());
+        if thread.busy.is_some() || thread.aside.is_some() {
+            self.succeed(call.tid);
         }
-        let kept = thread.kept.is_some();
-        let pid = thread.pid;
+        let pid = self.threads[&call.tid].pid;
         if self.processes[&pid].attention && !self.catch_up(call)? {
-            return Ok(());
-        }
-        if kept && self.hand_over_kept(call)? {
             return Ok(());
         }
         if self.carrier.is_some() && self.processes[&pid].receives {
@@ -153,6 +136,13 @@ impl Worker {
                 let process = self.process_mut(pid);
                 process.executing = Some(call.tid);
                 process.attention = true;
+                if process.threaded {
+                    self.put_aside(pid, call.tid)?;
+                }
+                self.pass(call)
+            }
+            Kind::Signal => {
+                self.pulse.hint();
                 self.pass(call)
             }
             Kind::Exit => {
@@ -256,7 +246,7 @@ impl Worker {
         match started {
             Ok(()) => {
                 let thread = self.threads.get_mut(&busy.call.tid);
-                thread.expect("it makes this call").busy = Some(busy);
+                thread.expect("it makes this call").busy = Some(self.pulse.begin(busy));
                 Ok(())
             }
             Err(error) => {
@@ -284,94 +274,44 @@ impl Worker {
         let Some(outcome) = self.kernel.poll(task) else {
             return;
         };
-        if let Some(mut busy) = thread.busy.take() {
+        if let Some(mut running) = thread.busy.take() {
+            let busy = &mut running.busy;
             if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
                 file.placeholder.show(events);
             }
             if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) {
                 // Its last descriptor may be closed before this call is concluded.
                 let file = busy.file.take();
-                self.finished.push_back((busy, outcome));
+                self.finished.push_back((running, outcome));
                 if file.is_some_and(|f| Rc::strong_count(&f) == 2) {
                     self.stir_carried();
                 }
                 return;
             }
-            self.finished.push_back((busy, outcome));
+            self.finished.push_back((running, outcome));
         }
     }
 
-    /// Goes on with a call that is done.
-    pub(crate) fn finish(&mut self, mut busy: Busy, mut outcome: Outcome) -> Result<(), Error> {
+    /// Goes on with a call that is done in the kernel.
+    pub(crate) fn conclude(&mut self, running: Running, outcome: Outcome) -> Result<(), Error> {
+        let tid = running.busy.call.tid;
         // Its process may have been retired by the conclusion of another call.
-        let Some(thread) = self.threads.get_mut(&busy.call.tid) else {
+        if !self.threads.contains_key(&tid) {
             return Ok(());
-        };
-        let queued = thread.queued.take();
-        let Some(next) = queued else {
-            return self.conclude(busy, outcome);
-        };
-        // The thread left this call for a signal's sake, and has made the next one since.
-        self.interrupted(&mut busy, &mut outcome);
-        let Some(thread) = self.threads.get_mut(&busy.call.tid) else {
-            return Ok(());
-        };
-        let same = next.nr == busy.call.nr && next.args == busy.call.args;
-        if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) && to_restart(&outcome) {
-            self.dispatch(next)
-        } else if same {
-            busy.call = next;
-            self.conclude(busy, outcome)
-        } else {
-            thread.kept = Some((busy, outcome));
-            self.dispatch(next)
+        }
+        self.raise(tid, outcome.signals);
+        match self.result_of(running, &outcome)? {
+            Some((busy, result)) => self.conclude_with(busy, result),
+            None => Ok(()),
         }
     }
 
-    /// The thread that left a call which ended all the same makes another one. True if it is the
-    /// same one, which is then answered at last.
-    fn hand_over_kept(&mut self, call: Notification) -> Result<bool, Error> {
-        let thread = self.threads.get_mut(&call.tid).expect("it makes a call");
-        let Some((mut busy, outcome)) = thread.kept.take() else {
-            return Ok(false);
-        };
-        let old = busy.call;
-        if old.nr == call.nr && old.args == call.args {
-            busy.call = call;
-            self.conclude(busy, outcome)?;
-            return Ok(true);
-        }
-        if old.args[0] == call.args[0] {
-            // It does not want it any more.
-            if matches!(busy.stage, Stage::Descriptor { .. }) && outcome.result >= 0 {
-                self.close_own(call.tid, outcome.result as i32)?;
-            }
-        } else {
-            thread.kept = Some((busy, outcome));
-        }
-        Ok(false)
-    }
-
-    /// Keeps what a thread could not be told, in case that it asks again.
-    fn keep(&mut self, busy: Busy, mut outcome: Outcome) {
-        outcome.signals = 0;
-        outcome.events = None;
-        if let Some(thread) = self.threads.get_mut(&busy.call.tid) {
-            thread.kept = Some((busy, outcome));
-        }
-    }
-
-    /// The kernel has done its part of a call.
-    pub(crate) fn conclude(&mut self, mut busy: Busy, outcome: Outcome) -> Result<(), Error> {
+    /// This is the result of the kernel's part of a call.
+    pub(crate) fn conclude_with(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
         let call = busy.call;
-        let Some(listener) = self.listener(call.tid) else {
-            return Ok(());
-        };
-        self.raise(call.tid, outcome.signals);
-        let is_error = outcome.result < 0;
         match &mut busy.stage {
-            Stage::Descriptor { cloexec } if !is_error => {
-                let number = outcome.result as i32;
+            Stage::Descriptor { cloexec } if result >= 0 => {
+                let number = result as i32;
                 let Ok(file) = File::new() else {
                     self.close_own(call.tid, number)?;
                     return self.answer(call, -i64::from(libc::ENFILE));
@@ -380,33 +320,29 @@ impl Worker {
                 if self.processes[&self.threads[&call.tid].pid].follows {
                     self.follow(call.tid, &entry)?;
                 }
-                if self.install(call, entry, *cloexec)? == Sent::Gone {
-                    self.keep(busy, outcome);
+                match self.install(call, entry, *cloexec)? {
+                    Sent::Taken => Ok(()),
+                    Sent::Gone => self.close_own(call.tid, number),
                 }
-                Ok(())
             }
-            Stage::Answer | Stage::Descriptor { .. } => {
-                let sent = listener.answer(call.id, outcome.result);
-                if sent == Sent::Gone && !to_restart(&outcome) {
-                    self.keep(busy, outcome);
-                }
-                Ok(())
-            }
-            Stage::Both if !is_error => self.pass(call),
-            Stage::Both => self.answer(call, outcome.result),
+            Stage::Both if result >= 0 => self.pass(call),
+            Stage::Answer | Stage::Both | Stage::Descriptor { .. } => self.answer(call, result),
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
                 self.let_go(call.tid, busy.file);
                 self.sweep_rings()?;
                 self.close_all(call, rest, then)
             }
-            Stage::Sendfile(_) => self.sent_piece(busy, outcome.result),
-            Stage::Splice(_) => self.spliced(busy, &outcome),
+            Stage::Sendfile(_) => self.sent_piece(busy, result),
+            Stage::Splice(_) => self.spliced(busy, result),
         }
     }
 
     /// Sends the thread the signals that the kernel sent to its task.
-    pub(crate) fn raise(&self, tid: i32, signals: u64) {
+    pub(crate) fn raise(&mut self, tid: i32, signals: u64) {
+        if signals != 0 {
+            self.pulse.hint();
+        }
         for bit in 0..64 {
             if signals & 1 << bit != 0 {
                 let pid = self.threads[&tid].pid;

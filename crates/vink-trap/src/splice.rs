@@ -13,8 +13,6 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 
-use vink_kernel::Outcome;
-
 use crate::notify::Notification;
 use crate::process::{Busy, Entry, Stage};
 use crate::serve::{poll_fd, soften};
@@ -30,7 +28,6 @@ const MOST: u64 = 0x7fff_f000;
 /// All flags of splice(2).
 const FLAGS: u64 = 15;
 
-const EINTR: i64 = -(libc::EINTR as i64);
 const EAGAIN: i64 = -(libc::EAGAIN as i64);
 const EPIPE: i64 = -(libc::EPIPE as i64);
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -301,7 +298,7 @@ impl Worker {
     }
 
     /// Looks at the pipe: starts the next step, or ends the call.
-    fn go_on_splicing(&mut self, mut busy: Busy) -> Result<(), Error> {
+    pub(crate) fn go_on_splicing(&mut self, mut busy: Busy) -> Result<(), Error> {
         let Stage::Splice(s) = &mut busy.stage else {
             return Ok(());
         };
@@ -373,7 +370,7 @@ impl Worker {
         let Some(thread) = self.threads.get(&tid) else {
             return;
         };
-        let stage = thread.busy.as_ref().map(|busy| &busy.stage);
+        let stage = thread.busy.as_ref().map(|running| &running.busy.stage);
         if let (Some(Stage::Splice(s)), Some(task)) = (stage, thread.task) {
             if matches!(s.step, Step::Wait) {
                 // Fails if it was cancelled for a signal before.
@@ -384,19 +381,19 @@ impl Worker {
     }
 
     /// A step is done.
-    pub(crate) fn spliced(&mut self, mut busy: Busy, outcome: &Outcome) -> Result<(), Error> {
+    pub(crate) fn spliced(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
         let Stage::Splice(s) = &mut busy.stage else {
             return Ok(());
         };
-        let result = outcome.result;
         match s.step {
-            Step::Wait => self.go_on_splicing(busy),
+            // It ends for the pipe's sake too, but then it is made again, not concluded.
+            Step::Wait => self.end_splice(busy, result),
             Step::Take => {
                 let done = s.done as i64;
                 self.end_splice(busy, done)
             }
             Step::Send => {
-                self.account(s, outcome);
+                self.account(s, result);
                 match result > 0 && s.left > 0 {
                     true => self.go_on_splicing(busy),
                     false => self.end_splice(busy, result),
@@ -429,50 +426,22 @@ impl Worker {
     }
 
     /// What was sent is the pipe's no more.
-    fn account(&self, s: &mut Splice, outcome: &Outcome) {
-        if let (Step::Send, sent @ 1.., Some(basin)) = (s.step, outcome.result, &self.basin) {
+    fn account(&self, s: &mut Splice, result: i64) {
+        if let (Step::Send, sent @ 1.., Some(basin)) = (s.step, result, &self.basin) {
             basin.discard(s.pipe.fd.as_raw_fd(), sent as u64);
             s.done += sent as u64;
             s.left -= (sent as u64).min(s.left);
         }
     }
 
-    /// A signal has taken the thread out of a call that moves data: what that comes to then.
-    pub(crate) fn interrupted(&self, busy: &mut Busy, outcome: &mut Outcome) {
-        let result = match &mut busy.stage {
-            Stage::Splice(s) => {
-                self.account(s, outcome);
-                Some(s.done as i64).filter(|done| *done > 0)
-            }
-            Stage::Sendfile(s) => {
-                s.count(outcome.result);
-                s.result(busy.call.tid)
-            }
-            _ => return,
-        };
-        busy.stage = Stage::Answer;
-        busy.file = None;
-        (outcome.result, outcome.restart) = match (result, outcome.result) {
-            (Some(result), _) => (result, false),
-            // That it waited no longer is no result.
-            (None, EINTR | 0..) => (EINTR, true),
-            (None, error) => (error, false),
-        };
-    }
-
     /// With the bytes moved, or with this if there are none.
-    fn end_splice(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
+    fn end_splice(&mut self, busy: Busy, result: i64) -> Result<(), Error> {
         self.forget_buffer(busy.call.tid);
         let done = match &busy.stage {
             Stage::Splice(s) => s.done,
             _ => 0,
         };
-        busy.stage = Stage::Answer;
-        let outcome = Outcome {
-            result: if done > 0 { done as i64 } else { result },
-            ..Outcome::default()
-        };
-        self.conclude(busy, outcome)
+        self.answer(busy.call, if done > 0 { done as i64 } else { result })
     }
 
     /// sendfile(2).
@@ -523,7 +492,7 @@ impl Worker {
     }
 
     /// Starts sending the next piece, or ends the call.
-    fn send_piece(&mut self, mut busy: Busy) -> Result<(), Error> {
+    pub(crate) fn send_piece(&mut self, mut busy: Busy) -> Result<(), Error> {
         let Stage::Sendfile(s) = &mut busy.stage else {
             return Ok(());
         };
@@ -566,18 +535,13 @@ impl Worker {
     }
 
     /// With the bytes sent, or with this if there are none.
-    fn end_sendfile(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
+    fn end_sendfile(&mut self, busy: Busy, result: i64) -> Result<(), Error> {
         self.forget_buffer(busy.call.tid);
         let result = match &busy.stage {
             Stage::Sendfile(s) => s.result(busy.call.tid).unwrap_or(result),
             _ => result,
         };
-        busy.stage = Stage::Answer;
-        let outcome = Outcome {
-            result,
-            ..Outcome::default()
-        };
-        self.conclude(busy, outcome)
+        self.answer(busy.call, result)
     }
 
     fn forget_buffer(&mut self, tid: i32) {

@@ -13,10 +13,11 @@ use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 use crate::calls::{advice, NR_END};
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
+use crate::interrupt::{Pulse, Running};
 use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::notify::Listener;
-use crate::process::{Busy, Entry, File, Process, Thread, Unborn};
+use crate::process::{Entry, File, Process, Thread, Unborn};
 use crate::ring::Mapped;
 use crate::splice::Basin;
 use crate::trace::Tracer;
@@ -102,14 +103,14 @@ pub struct Worker {
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
-    /// What is to be shown of files that have owners, when all answers are sent.
-    signalling: VecDeque<(Rc<File>, u32)>,
     /// For splice(2); made when first needed.
     pub(crate) basin: Option<Basin>,
     /// Rings of packet sockets that programs may have mapped.
     pub(crate) rings: Vec<Mapped>,
     /// Calls that the kernel has done, to be concluded.
-    pub(crate) finished: VecDeque<(Busy, Outcome)>,
+    pub(crate) finished: VecDeque<(Running, Outcome)>,
+    /// When to look for signals.
+    pub(crate) pulse: Pulse,
     /// For the memory of programs.
     pub(crate) scratch: Vec<u8>,
     /// Dead processes whose parent had not reaped them when they died.
@@ -177,10 +178,10 @@ impl Worker {
             last_cookie: 0,
             buffers: HashMap::new(),
             carrier: None,
-            signalling: VecDeque::new(),
             basin: None,
             rings: Vec::new(),
             finished: VecDeque::new(),
+            pulse: Pulse::new(),
             scratch: Vec::new(),
             zombies: Vec::new(),
             deadline: None,
@@ -328,6 +329,7 @@ impl Worker {
         if send_signal(&process.pidfd, signal) < 0 {
             return Err(Error::last("pidfd_send_signal()"));
         }
+        self.pulse.hint();
         Ok(())
     }
 
@@ -388,6 +390,9 @@ impl Worker {
             self.stirred = true;
         }
         self.refresh_rings()?;
+        if self.pulse.left().is_some_and(|left| left.is_zero()) {
+            self.look_for_signals()?;
+        }
         self.settle()?;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let count = self.wait_for_events(&mut events, timeout)?;
@@ -431,7 +436,7 @@ impl Worker {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
-        let limits = [timer, timeout, self.ring_timeout()];
+        let limits = [timer, timeout, self.ring_timeout(), self.pulse.left()];
         let limit = limits.into_iter().flatten().min();
         let limit = limit.map(|t| libc::timespec {
             tv_sec: t.as_secs().min(1 << 30) as libc::time_t,
@@ -457,7 +462,7 @@ impl Worker {
     }
 
     /// If anything was started, runs the kernel until it is idle and handles all that it has to say.
-    fn settle(&mut self) -> Result<(), Error> {
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
         while std::mem::take(&mut self.stirred) {
             self.deadline = self.kernel.run()?;
             while let Some(event) = self.kernel.next_event() {
@@ -471,12 +476,8 @@ impl Worker {
             }
             // A program that learns of its call's end may look at once for what the call brought
             // about elsewhere: all readiness is shown before any answer is sent.
-            while let Some((busy, outcome)) = self.finished.pop_front() {
-                self.finish(busy, outcome)?;
-            }
-            // But a signal would take a thread out of the very call that it comes from.
-            while let Some((file, events)) = self.signalling.pop_front() {
-                show(&file, events);
+            while let Some((running, outcome)) = self.finished.pop_front() {
+                self.conclude(running, outcome)?;
             }
         }
         Ok(())
@@ -517,6 +518,8 @@ impl Worker {
         if let Some(tracer) = &self.tracer {
             tracer.died(pid);
         }
+        // Its parent gets a SIGCHLD.
+        self.pulse.hint();
         let status = reap(&pidfd);
         if self.trees[program].root == pid {
             self.trees[program].status = status.or(Some(Status::Exited(0)));
@@ -555,9 +558,13 @@ impl Worker {
             self.files.remove(&cookie);
             return;
         };
-        match file.owned.get() {
-            true => self.signalling.push_back((file, events)),
-            false => show(&file, events),
+        let before = file.placeholder.shown();
+        file.placeholder.show(events);
+        if file.followed.get() {
+            file.placeholder.edge(events & before);
+        }
+        if file.owned.get() {
+            self.pulse.hint();
         }
     }
 
@@ -587,7 +594,8 @@ impl Worker {
 }
 
 impl AsRawFd for Worker {
-    /// Readable when [`Worker::step`] has something to do other than the kernel's timers.
+    /// Readable when [`Worker::step`] has something to do other than what its clocks tell: the kernel's
+    /// timers, and looking for signals while calls wait.
     fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
@@ -617,15 +625,6 @@ impl Drop for Worker {
             wait_for_end(&process.pidfd);
             reap(&process.pidfd);
         }
-    }
-}
-
-/// Shows what has become true of a file.
-fn show(file: &File, events: u32) {
-    let before = file.placeholder.shown();
-    file.placeholder.show(events);
-    if file.followed.get() {
-        file.placeholder.edge(events & before);
     }
 }
 

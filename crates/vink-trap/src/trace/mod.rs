@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use syscalls::{Errno, Sysno};
 
+use crate::interrupt::ERESTARTSYS;
 use crate::notify::{Notification, Sent};
 use print::{pointer, Printer};
 
@@ -81,7 +82,7 @@ impl Tracer {
         machine: &str,
         is_vink: &dyn Fn(i32) -> bool,
     ) {
-        self.abandon(|old| old.call.tid == call.tid, "interrupted");
+        self.abandon(|old| old.call.tid == call.tid, "ended");
         let vink = Cell::new(false);
         let watched = |fd| {
             let is = is_vink(fd);
@@ -175,7 +176,7 @@ impl Tracer {
             let _ = write!(line, " ({})", draft.found);
         }
         if sent == Sent::Gone {
-            line += " (not taken: interrupted)";
+            line += " (not taken: killed)";
         }
         if draft.shown {
             self.write(&pending, &line);
@@ -221,6 +222,9 @@ impl Tracer {
 fn outcome(result: i64) -> String {
     if !(-4095..0).contains(&result) {
         return result.to_string();
+    }
+    if result == ERESTARTSYS {
+        return "? (interrupted)".to_owned();
     }
     let number = -result as i32;
     let meaning = std::io::Error::from_raw_os_error(number).to_string();
@@ -329,8 +333,8 @@ mod tests {
         assert_eq!(
             written,
             [
-                "m T listen(1, 0) = 0 (not taken: interrupted)",
-                "m 7/T listen(2, 0) = ? (interrupted)",
+                "m T listen(1, 0) = 0 (not taken: killed)",
+                "m 7/T listen(2, 0) = ? (ended)",
                 "m 7/T listen(3, 0) = ? (ended)",
             ]
         );
