@@ -43,6 +43,10 @@ pub(crate) enum Kind {
     Clone3,
     /// execve(2) and execveat(2).
     Exec,
+    /// unshare(2).
+    Unshare,
+    /// setns(2).
+    Setns,
     /// exit(2): of one thread.
     Exit,
     /// exit_group(2).
@@ -102,6 +106,8 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_clone => Kind::Clone,
         libc::SYS_clone3 => Kind::Clone3,
         libc::SYS_execve | libc::SYS_execveat => Kind::Exec,
+        libc::SYS_unshare => Kind::Unshare,
+        libc::SYS_setns => Kind::Setns,
         libc::SYS_exit => Kind::Exit,
         libc::SYS_exit_group => Kind::ExitGroup,
         libc::SYS_kill

@@ -13,6 +13,7 @@ use vink_kernel::{CloneKind, TaskId};
 use crate::launch::{has_ended, open_pidfd};
 use crate::notify::Notification;
 use crate::process::{Process, Table, Then, Thread, Unborn};
+use crate::serve::soften;
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -33,29 +34,38 @@ impl Worker {
         inherited: Option<Unborn>,
     ) -> Result<(), Error> {
         self.attend_death(pidfd.as_fd(), pid)?;
-        let (table, task, receives, follows) = match inherited {
-            Some(unborn) => (unborn.table, unborn.task, unborn.receives, unborn.follows),
-            None => (Table::default(), None, false, false),
-        };
+        let begins = inherited.unwrap_or_else(|| Unborn {
+            parent: 0,
+            table: Table::default(),
+            task: None,
+            receives: false,
+            follows: false,
+            network: None,
+            moves: false,
+        });
         let process = Process {
             pid,
             pidfd,
             program,
             machine: self.trees[program].machine,
-            table,
+            table: begins.table,
             threads: vec![pid],
             threaded: false,
-            tasks: task.into_iter().collect(),
-            spare: task,
+            tasks: begins.task.into_iter().collect(),
+            spare: begins.task,
             unborn: Vec::new(),
             executing: None,
             lent: None,
-            attention: false,
-            receives,
-            follows,
+            attention: begins.moves,
+            receives: begins.receives,
+            follows: begins.follows,
+            moved: begins.network.is_some(),
+            moving: begins.moves.then_some(pid).into_iter().collect(),
         };
         self.processes.insert(pid, process);
-        self.threads.insert(pid, Thread::new(pid));
+        let mut thread = Thread::new(pid);
+        thread.network = begins.network;
+        self.threads.insert(pid, thread);
         Ok(())
     }
 
@@ -75,6 +85,10 @@ impl Worker {
         if pid != tid {
             let process = self.processes.get_mut(&pid).expect("known by now");
             process.threads.push(tid);
+            if process.moved {
+                process.moving.push(tid);
+                process.attention = true;
+            }
             self.threads.insert(tid, Thread::new(pid));
         }
         Ok(true)
@@ -105,7 +119,7 @@ impl Worker {
     }
 
     /// A fork is about to pass: copies what the child will inherit.
-    pub(crate) fn conceive(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+    pub(crate) fn conceive(&mut self, tid: i32, moves: bool) -> Result<(), vink_kernel::Error> {
         let pid = self.threads[&tid].pid;
         let task = if self.processes[&pid].table.is_empty() {
             None
@@ -114,6 +128,7 @@ impl Worker {
             self.stirred = true;
             Some(self.kernel.clone_task(task, CloneKind::Process)?)
         };
+        let network = self.threads[&tid].network;
         let process = self.process_mut(pid);
         process.unborn.push(Unborn {
             parent: tid,
@@ -121,6 +136,8 @@ impl Worker {
             task,
             receives: process.receives,
             follows: process.follows,
+            network,
+            moves,
         });
         process.attention = true;
         Ok(())
@@ -217,6 +234,9 @@ impl Worker {
         let thread = self.threads.get_mut(&tid).expect("as before");
         thread.task = Some(task);
         self.tasks.insert(task, tid);
+        if let Some(key) = self.threads[&tid].network {
+            self.enter_network(task, key)?;
+        }
         let process = self.process_mut(self.threads[&tid].pid);
         if process.threaded && process.spare.is_none() {
             let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
@@ -260,6 +280,7 @@ impl Worker {
             return;
         };
         let process = self.process_mut(thread.pid);
+        process.moving.retain(|t| *t != tid);
         process.threads.retain(|t| *t != tid);
         let Some(task) = thread.task else { return };
         if process.spare.is_none() && thread.busy.is_none() {
@@ -317,8 +338,17 @@ impl Worker {
         // As long as the thread is there and silent, another's call tells nothing of its exec.
         let over = |tid| tid == call.tid || !target::has_thread(pid, tid);
         process.executing = executing.filter(|tid| !over(*tid));
-        process.attention =
-            !process.unborn.is_empty() || process.executing.is_some() || process.lent.is_some();
+        process.attention = !process.unborn.is_empty()
+            || process.executing.is_some()
+            || process.lent.is_some()
+            || process.moving.iter().any(|tid| *tid != call.tid);
+        if let Err(error) = self.relocate(call.tid) {
+            let result = soften(error)?;
+            self.process_mut(pid).attention = true;
+            self.answer(call, result)?;
+            return Ok(false);
+        }
+        let process = self.process_mut(pid);
         if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }

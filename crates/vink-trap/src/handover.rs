@@ -94,7 +94,7 @@ impl Worker {
         let Some(carrier) = self.carrier(machine)? else {
             return Ok(());
         };
-        let number = self.copy_from(carrier, pid, entry.number)?;
+        let number = self.copy_from(carrier, pid, entry.number).or_else(soften)?;
         if let (0.., Some(carrier)) = (number, &mut self.carrier) {
             let (file, number) = (entry.file, number as i32);
             let entry = Entry { file, number };
@@ -157,7 +157,7 @@ impl Worker {
         let Some(task) = self.task_for(tid)? else {
             return Ok(());
         };
-        let number = self.copy_from(task, owner, there)?;
+        let number = self.copy_from(task, owner, there).or_else(soften)?;
         if number < 0 {
             return Ok(());
         }
@@ -265,15 +265,23 @@ impl Worker {
     }
 
     /// A descriptor, in the task's table, of what another process of the kernel has open.
-    fn copy_from(&mut self, task: TaskId, pid: i64, number: i32) -> Result<i64, Error> {
-        let pidfd = self.call(task, libc::SYS_pidfd_open, [pid as u64, 0, 0, 0, 0, 0])?;
+    pub(crate) fn copy_from(
+        &mut self,
+        task: TaskId,
+        pid: i64,
+        number: i32,
+    ) -> Result<i64, vink_kernel::Error> {
+        self.stirred = true;
+        let args = [pid as u64, 0, 0, 0, 0, 0];
+        let pidfd = self.kernel.call(task, libc::SYS_pidfd_open, args)?;
         if pidfd < 0 {
             return Ok(pidfd);
         }
         let pidfd = pidfd as u64;
         let args = [pidfd, number as u64, 0, 0, 0, 0];
-        let copied = self.call(task, libc::SYS_pidfd_getfd, args)?;
-        self.call(task, libc::SYS_close, [pidfd, 0, 0, 0, 0, 0])?;
+        let copied = self.kernel.call(task, libc::SYS_pidfd_getfd, args)?;
+        let args = [pidfd, 0, 0, 0, 0, 0];
+        self.kernel.call(task, libc::SYS_close, args)?;
         Ok(copied)
     }
 }

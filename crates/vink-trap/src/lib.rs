@@ -28,6 +28,9 @@
 //! and a pipe of the host the worker moves the data (`splice`). Signals for a file's owner are sent by
 //! the host, on behalf of the placeholder (`owner`).
 //!
+//! A program may make and enter network namespaces (`network`), and name them to rtnetlink
+//! (`rtnetlink`).
+//!
 //! What is called can be written down (`trace`).
 //!
 //! The rings of a packet socket are in a file that the program maps (`ring`).
@@ -83,11 +86,13 @@ mod home;
 mod interrupt;
 mod launch;
 mod mirror;
+mod network;
 mod notify;
 mod owner;
 mod process;
 mod ready;
 mod ring;
+mod rtnetlink;
 mod serve;
 mod splice;
 mod target;

@@ -10,6 +10,7 @@ use vink_kernel::{MachineId, TaskId};
 
 use crate::interrupt::Running;
 use crate::mirror::Placeholder;
+use crate::network::Key;
 use crate::notify::Notification;
 use crate::ring::Lent;
 use crate::splice::{Sendfile, Splice};
@@ -24,6 +25,8 @@ pub(crate) struct File {
     pub(crate) followed: Cell<bool>,
     /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
     pub(crate) owned: Cell<bool>,
+    /// It is an rtnetlink socket.
+    pub(crate) rtnetlink: Cell<bool>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,
 }
@@ -48,6 +51,7 @@ impl File {
             cookie: Cell::new(0),
             followed: Cell::new(false),
             owned: Cell::new(false),
+            rtnetlink: Cell::new(false),
             copy,
         })
     }
@@ -132,6 +136,10 @@ pub(crate) struct Unborn {
     pub(crate) receives: bool,
     /// As [`Process::follows`].
     pub(crate) follows: bool,
+    /// As [`Thread::network`], of the thread that forks.
+    pub(crate) network: Option<Key>,
+    /// The child begins in a network namespace of its own.
+    pub(crate) moves: bool,
 }
 
 /// One trapped process.
@@ -157,13 +165,17 @@ pub(crate) struct Process {
     pub(crate) executing: Option<i32>,
     /// A descriptor of it is its ring's file for now.
     pub(crate) lent: Option<Lent>,
-    /// `unborn`, `executing` or `lent` must be looked after at the next trapped call.
+    /// `unborn`, `executing`, `lent` or `moving` must be looked after at the next trapped call.
     pub(crate) attention: bool,
     /// It has called recvmsg(2) on a host file: it may have Vink files that are not in the table yet.
     pub(crate) receives: bool,
     /// It has made an epoll instance, or inherited one: its files are followed. What it puts into the
     /// instance is the host's business alone.
     pub(crate) follows: bool,
+    /// A thread of it has been in another network namespace than the machine's.
+    pub(crate) moved: bool,
+    /// Threads that may be in another one now.
+    pub(crate) moving: Vec<i32>,
 }
 
 /// One thread that made a trapped call.
@@ -171,6 +183,8 @@ pub(crate) struct Thread {
     pub(crate) pid: i32,
     /// Its task in the kernel; made when first needed.
     pub(crate) task: Option<TaskId>,
+    /// The network namespace that it moved to, by the host's; `None`: its machine's.
+    pub(crate) network: Option<Key>,
     /// The task has the machine's sysfs mounted.
     pub(crate) has_sysfs: bool,
     /// Its call in the kernel.
@@ -187,6 +201,7 @@ impl Thread {
         Thread {
             pid,
             task: None,
+            network: None,
             has_sysfs: false,
             busy: None,
             aside: None,

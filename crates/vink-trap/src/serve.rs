@@ -75,6 +75,9 @@ impl Worker {
                 }
                 Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
                 Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
+                Some(entry) if entry.file.rtnetlink.get() && self.send_changed(call, &entry)? => {
+                    Ok(())
+                }
                 Some(entry) => self.run(call, Stage::Answer, &entry),
                 None => self.pass_io(call),
             },
@@ -136,9 +139,23 @@ impl Worker {
                 let process = self.process_mut(pid);
                 process.executing = Some(call.tid);
                 process.attention = true;
+                if process.moved {
+                    // It goes on as the first thread, from where it is.
+                    process.moving.push(pid);
+                }
                 if process.threaded {
                     self.put_aside(pid, call.tid)?;
                 }
+                self.pass(call)
+            }
+            Kind::Unshare => {
+                if call.args[0] & libc::CLONE_NEWNET as u64 != 0 {
+                    self.may_move(call.tid);
+                }
+                self.pass(call)
+            }
+            Kind::Setns => {
+                self.may_move(call.tid);
                 self.pass(call)
             }
             Kind::Signal => {
@@ -316,6 +333,11 @@ impl Worker {
                     self.close_own(call.tid, number)?;
                     return self.answer(call, -i64::from(libc::ENFILE));
                 };
+                if call.nr == libc::SYS_socket {
+                    let kind = (call.args[0] as i32, call.args[2] as i32);
+                    let is_rtnetlink = kind == (libc::AF_NETLINK, libc::NETLINK_ROUTE);
+                    file.rtnetlink.set(is_rtnetlink);
+                }
                 let entry = Entry { file, number };
                 if self.processes[&self.threads[&call.tid].pid].follows {
                     self.follow(call.tid, &entry)?;
@@ -549,7 +571,7 @@ impl Worker {
                 // The child gets a copy of the table.
                 self.note_unsupported(call.nr);
             }
-            self.conceive(call.tid)
+            self.conceive(call.tid, flags & libc::CLONE_NEWNET as u64 != 0)
         };
         match done {
             Ok(()) => self.pass(call),

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::null;
 
 /// Copies from the thread's memory. False if not all of it is readable.
@@ -93,6 +94,14 @@ pub(crate) fn descriptor(pid: i32, number: i32) -> Option<(u64, u64)> {
     // SAFETY: a terminated string, and a structure to fill.
     let found = unsafe { libc::stat(path.as_ptr(), &mut stat) } == 0;
     found.then_some((stat.st_dev, stat.st_ino))
+}
+
+/// The network namespace that a thread is in: what tells it from others, and itself, open. `None` if
+/// that can't be known.
+pub(crate) fn network(tid: i32) -> Option<((u64, u64), fs::File)> {
+    let file = fs::File::open(format!("/proc/{tid}/ns/net")).ok()?;
+    let found = file.metadata().ok()?;
+    Some(((found.dev(), found.ino()), file))
 }
 
 /// The numbers that the process has open.
@@ -200,6 +209,13 @@ mod tests {
         child.wait().unwrap();
         assert!(!children(me(), tid).contains(&pid));
         assert_eq!(kin(pid), None);
+    }
+
+    #[test]
+    fn networks() {
+        let (key, file) = network(me()).unwrap();
+        assert_eq!(descriptor(me(), file.as_raw_fd()), Some(key));
+        assert!(network(0).is_none());
     }
 
     #[test]

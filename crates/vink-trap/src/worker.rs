@@ -16,6 +16,7 @@ use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
 use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
+use crate::network::Networks;
 use crate::notify::Listener;
 use crate::process::{Entry, File, Process, Thread, Unborn};
 use crate::ring::Mapped;
@@ -103,6 +104,8 @@ pub struct Worker {
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
+    /// What programs made and may enter.
+    pub(crate) networks: Networks,
     /// For splice(2); made when first needed.
     pub(crate) basin: Option<Basin>,
     /// Rings of packet sockets that programs may have mapped.
@@ -178,6 +181,7 @@ impl Worker {
             last_cookie: 0,
             buffers: HashMap::new(),
             carrier: None,
+            networks: Networks::default(),
             basin: None,
             rings: Vec::new(),
             finished: VecDeque::new(),
@@ -266,6 +270,7 @@ impl Worker {
             status: None,
             orphans: Vec::new(),
         });
+        self.settle_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
         Ok(ProgramId(id))
     }

@@ -231,3 +231,41 @@ fn the_machines_own_files() {
         lab.worker.kill(server.id).unwrap();
     });
 }
+
+#[test]
+fn namespaces_of_the_programs_own() {
+    as_both("programs::namespaces_of_the_programs_own", || {
+        let mut lab = Lab::new();
+        // Root of a user namespace, with a /run of its own: ordinary users can have that too.
+        let all = lab.shell(
+            "unshare --user --map-root-user --mount --net sh -e -c '
+mount -t tmpfs none /run
+ip netns add blue
+ip netns add red
+ip link add v0 type veth peer name v1
+ip link set v1 netns blue
+ip link add v2 netns red type veth peer name v3 netns blue
+ip addr add 10.0.0.1/24 dev v0
+ip link set v0 up
+ip -n blue addr add 10.0.0.2/24 dev v1
+ip -n blue link set v1 up
+ip netns exec blue ping -q -c 1 -W 5 10.0.0.1 | grep -o 1.received
+ip netns exec blue sleep 100 &
+until ip netns pids blue | grep -q .; do :; done
+ip link add v4 type veth peer name v5
+ip link set v5 netns $!
+kill $!
+wait $! 2>/dev/null || :
+for name in blue red; do ip -n $name -o link | cut -d: -f2 | cut -d@ -f1 | xargs; done
+ip -o link | cut -d: -f2 | cut -d@ -f1 | xargs
+ip netns del blue
+ip netns list
+unshare --net ip -o addr
+' 2>&1",
+        );
+        let lines: Vec<_> = all.out.lines().collect();
+        let expected = ["1 received", "lo v1 v3 v5", "lo v2", "lo v0 v4", "red"];
+        let same = lines.iter().zip(&expected).all(|(a, b)| a.trim_end() == *b);
+        assert!(same && lines.len() == expected.len(), "{}", all.out);
+    });
+}

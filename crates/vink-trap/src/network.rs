@@ -1,0 +1,176 @@
+//! Network namespaces that programs make and enter: unshare(2), setns(2), clone(2) with `CLONE_NEWNET`.
+//!
+//! The host does these calls as they are, so that it decides who may. Its namespaces are empty and
+//! stand for those of the kernel's, by device and inode: the one that a machine's programs begin in
+//! for the machine's own, any other one for one that is made, empty, when the first thread is seen
+//! in it. A thread that may have moved is looked up at its next trapped call, before that is done.
+//!
+//! So a program without a network has none, `ip netns` works, and a namespace from outside Vink is
+//! an empty one too: a program never gets the host's network. What was made stays for as long as the
+//! worker, since nobody can tell who may yet enter it.
+
+use std::collections::HashMap;
+use std::fs;
+
+use vink_kernel::{MachineId, TaskId};
+
+use crate::target;
+use crate::worker::Worker;
+
+/// What tells a host namespace from all others: device and inode.
+pub(crate) type Key = (u64, u64);
+
+/// Which of the kernel's namespaces each of the host's stands for.
+#[derive(Default)]
+pub(crate) struct Networks {
+    known: HashMap<Key, Network>,
+    keeper: Option<Keeper>,
+}
+
+enum Network {
+    Machine(MachineId),
+    Made {
+        /// The keeper's descriptor of it.
+        number: i32,
+        /// Keeps the host's number of it from being used again.
+        _host: fs::File,
+    },
+}
+
+/// A task that no program has: it has the namespaces that were made open.
+struct Keeper {
+    task: TaskId,
+    /// Its process in the kernel.
+    pid: i64,
+}
+
+impl Worker {
+    /// Programs on this machine begin in the process's namespace.
+    pub(crate) fn settle_machine(&mut self, machine: MachineId, pid: i32) {
+        if let Some((key, _)) = target::network(pid) {
+            let known = &mut self.networks.known;
+            known.entry(key).or_insert(Network::Machine(machine));
+        }
+    }
+
+    /// The thread may be in another namespace when it makes its next trapped call.
+    pub(crate) fn may_move(&mut self, tid: i32) {
+        let process = self.process_mut(self.threads[&tid].pid);
+        process.moving.push(tid);
+        process.attention = true;
+    }
+
+    /// If the thread is in another namespace than before, its task goes there too. The error is
+    /// for the thread's call, which must not be done in the wrong one.
+    pub(crate) fn relocate(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+        let pid = self.threads[&tid].pid;
+        if !self.processes[&pid].moving.contains(&tid) {
+            return Ok(());
+        }
+        if let Some((key, host)) = target::network(tid) {
+            if self.threads[&tid].network != Some(key) {
+                self.move_to(tid, key, host)?;
+            }
+        }
+        self.process_mut(pid).moving.retain(|t| *t != tid);
+        Ok(())
+    }
+
+    fn move_to(&mut self, tid: i32, key: Key, host: fs::File) -> Result<(), vink_kernel::Error> {
+        if !self.networks.known.contains_key(&key) {
+            let task = self.task_of(tid)?;
+            let number = self.make_network(task)?;
+            let made = Network::Made {
+                number,
+                _host: host,
+            };
+            self.networks.known.insert(key, made);
+        } else if let Some(task) = self.threads[&tid].task {
+            self.enter_network(task, key)?;
+        }
+        let thread = self.threads.get_mut(&tid).expect("it makes a call");
+        thread.network = Some(key);
+        thread.has_sysfs = false;
+        let process = self.process_mut(self.threads[&tid].pid);
+        if !std::mem::replace(&mut process.moved, true) {
+            // Tasks that others are given from now on may have been this one's, or its copies.
+            process.moving = process.threads.clone();
+            process.attention = true;
+        }
+        Ok(())
+    }
+
+    /// A task's descriptor of the namespace that the host's stands for, or an error.
+    pub(crate) fn open_network(
+        &mut self,
+        task: TaskId,
+        key: Key,
+    ) -> Result<i64, vink_kernel::Error> {
+        match (self.networks.known.get(&key), &self.networks.keeper) {
+            (Some(Network::Machine(machine)), _) => {
+                let nr = i64::from(vink_abi::VINK_CALL_MACHINE_FD);
+                let args = [machine.get(), 0, 0, 0, 0, 0];
+                self.kernel.call(task, nr, args)
+            }
+            (Some(Network::Made { number, .. }), Some(keeper)) => {
+                let (pid, number) = (keeper.pid, *number);
+                self.copy_from(task, pid, number)
+            }
+            _ => Ok(-i64::from(libc::EBADF)),
+        }
+    }
+
+    /// A task goes to the namespace that the host's stands for.
+    pub(crate) fn enter_network(
+        &mut self,
+        task: TaskId,
+        key: Key,
+    ) -> Result<(), vink_kernel::Error> {
+        let number = self.open_network(task, key)?;
+        let number = check("opening a network namespace", number)?;
+        let args = [number, libc::CLONE_NEWNET as u64, 0, 0, 0, 0];
+        let entered = self.kernel.call(task, libc::SYS_setns, args)?;
+        let close = [number, 0, 0, 0, 0, 0];
+        self.kernel.call(task, libc::SYS_close, close)?;
+        self.stirred = true;
+        check("entering a network namespace", entered).map(drop)
+    }
+
+    /// A task goes to a new namespace. The keeper's descriptor of it.
+    fn make_network(&mut self, task: TaskId) -> Result<i32, vink_kernel::Error> {
+        let flags = libc::CLONE_NEWNET as u64;
+        let made = self
+            .kernel
+            .call(task, libc::SYS_unshare, [flags, 0, 0, 0, 0, 0])?;
+        check("making a network namespace", made)?;
+        let path = c"/proc/thread-self/ns/net".as_ptr() as u64;
+        let args = [libc::AT_FDCWD as u64, path, 0, 0, 0, 0];
+        let own = self.kernel.call(task, libc::SYS_openat, args)?;
+        let own = check("opening a new network namespace", own)?;
+        let pid = self.kernel.call(task, libc::SYS_getpid, [0; 6])?;
+        let keeper = match &self.networks.keeper {
+            Some(keeper) => keeper.task,
+            None => {
+                let machine = self.processes[&self.threads[&self.tasks[&task]].pid].machine;
+                let task = self.kernel.task(machine)?;
+                self.allow_descriptors(task)?;
+                let pid = self.kernel.call(task, libc::SYS_getpid, [0; 6])?;
+                self.networks.keeper = Some(Keeper { task, pid });
+                task
+            }
+        };
+        let number = self.copy_from(keeper, pid, own as i32)?;
+        let close = [own, 0, 0, 0, 0, 0];
+        self.kernel.call(task, libc::SYS_close, close)?;
+        self.stirred = true;
+        check("keeping a new network namespace", number).map(|number| number as i32)
+    }
+}
+
+/// A call's result, or the error that it is.
+fn check(what: &'static str, result: i64) -> Result<u64, vink_kernel::Error> {
+    u64::try_from(result).map_err(|_| vink_kernel::Error::Errno {
+        what,
+        errno: -result as i32,
+    })
+}
