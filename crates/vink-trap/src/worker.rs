@@ -565,8 +565,9 @@ impl Worker {
         };
         let before = file.placeholder.shown();
         file.placeholder.show(events);
-        if file.followed.get() {
-            file.placeholder.edge(events & before);
+        // What is new has woken whoever waits, and they look at everything.
+        if file.followed.get() && events & !before == 0 {
+            file.placeholder.edge(events);
         }
         if file.owned.get() {
             self.pulse.hint();
