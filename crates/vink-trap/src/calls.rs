@@ -55,9 +55,14 @@ pub(crate) enum Kind {
     Signal,
     /// io_uring_setup(2): refused in the filter, since a ring's requests are not system calls.
     Uring,
+    /// Of another architecture, so that its number says nothing.
+    Foreign,
     /// Not trapped.
     Other,
 }
+
+/// Stands for the number of any system call that is not x86-64's.
+pub(crate) const FOREIGN: i64 = 1 << 32;
 
 /// Above every system call number that this crate knows.
 pub(crate) const NR_END: usize = 512;
@@ -117,6 +122,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         | libc::SYS_rt_tgsigqueueinfo
         | libc::SYS_pidfd_send_signal => Kind::Signal,
         libc::SYS_io_uring_setup => Kind::Uring,
+        FOREIGN => Kind::Foreign,
         _ => Kind::Other,
     }
 }
@@ -124,6 +130,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
 /// What is different about a call that is refused or simplified on Vink files, and what to do.
 pub(crate) const fn advice(nr: i64) -> &'static str {
     match nr {
+        FOREIGN => "ended the program with SIGSYS; let a build for x86-64 be run",
         libc::SYS_clone | libc::SYS_clone3 => {
             "CLONE_FILES without CLONE_THREAD copied the table of descriptors; let the program open \
              its sockets before it, or share them with a thread"

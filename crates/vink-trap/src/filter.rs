@@ -22,13 +22,13 @@ const fn offset_arg(n: u32) -> u32 {
     16 + 8 * n
 }
 
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+/// The only architecture whose numbers `calls` knows.
+pub(crate) const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 /// Set in the numbers of the x32 ABI, which no filter of this kind can tell apart by arch.
 const X32_BIT: u32 = 0x4000_0000;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
-const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 /// What the filter does with a number: decide, or look at an argument.
@@ -125,7 +125,7 @@ pub(crate) fn program() -> Vec<sock_filter> {
     let mut code = vec![
         op(LOAD, OFFSET_ARCH, 0, 0),
         op(JEQ, AUDIT_ARCH_X86_64, 1, 0),
-        op(RET, KILL, 0, 0),
+        op(RET, NOTIFY, 0, 0), // to be refused, but not in silence
         op(LOAD, OFFSET_NR, 0, 0),
         op(JSET, X32_BIT, 0, 1),
         op(RET, ENOSYS, 0, 0),
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn other_architectures_are_refused() {
-        assert_eq!(run(0x4000_0003, libc::SYS_read, [0; 6]).0, KILL);
+        assert_eq!(run(0x4000_0003, libc::SYS_getpid, [0; 6]).0, NOTIFY);
         assert_eq!(on(libc::SYS_read | X32_BIT as i64, [0; 6]), ENOSYS);
         assert_eq!(on(libc::SYS_io_uring_setup, [0; 6]), ENOSYS);
     }

@@ -70,7 +70,7 @@
 //!
 //! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
 //!
-//! 32-bit programs (killed), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
+//! 32-bit programs (ended by `SIGSYS`), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
 //! not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is
 //! copied), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
 //! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's, mmap(2) of a TCP socket

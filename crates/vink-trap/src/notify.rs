@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes};
 
+use crate::calls::FOREIGN;
+use crate::filter::AUDIT_ARCH_X86_64;
 use crate::trace::{End, Tracer};
 use crate::Error;
 
@@ -101,7 +103,10 @@ impl Listener {
         Ok(Some(Notification {
             id: n.id,
             tid: n.pid as i32,
-            nr: i64::from(n.data.nr),
+            nr: match n.data.arch {
+                AUDIT_ARCH_X86_64 => i64::from(n.data.nr),
+                _ => FOREIGN,
+            },
             args: n.data.args,
         }))
     }

@@ -14,6 +14,7 @@ use crate::Error;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const EBADF: i64 = -(libc::EBADF as i64);
+const ENOSYS: i64 = -(libc::ENOSYS as i64);
 const EMFILE: i64 = -(libc::EMFILE as i64);
 
 /// A kernel error that concerns one call becomes its result; one that ends everything stays.
@@ -173,6 +174,11 @@ impl Worker {
             Kind::ExitGroup => {
                 self.retire(pid);
                 self.pass(call)
+            }
+            Kind::Foreign => {
+                self.note_unsupported(call.nr);
+                self.raise(call.tid, 1 << (libc::SIGSYS - 1));
+                self.answer(call, ENOSYS)
             }
             Kind::Uring | Kind::Other => self.pass(call),
         }

@@ -226,3 +226,28 @@ for _ in 0, 1:
         );
     }
 }
+
+#[test]
+fn a_32_bit_program_is_told_from_a_crash() {
+    for place in Place::all() {
+        // Its one system call is exit(7), by its 32-bit number.
+        let source = "void _start(void) { __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(7)); for (;;); }";
+        let (c, program) = (place.temporary().join("a.c"), place.temporary().join("a"));
+        std::fs::write(&c, source).expect("a source file");
+        let compiler = std::process::Command::new("cc")
+            .args(["-m32", "-nostdlib", "-static", "-fno-pic", "-o"])
+            .args([&program, &c])
+            .output()
+            .expect("cc");
+        assert!(compiler.status.success(), "{compiler:?}");
+        let output = place
+            .vink(&["run", "--", program.to_str().expect("a path")])
+            .output()
+            .expect("vink");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let expected = "vink: not supported: a system call of a 32-bit program, once: ended the";
+        assert!(said.contains(expected), "{}: {said}", place.user());
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(libc::SIGSYS), "{}", place.user());
+    }
+}

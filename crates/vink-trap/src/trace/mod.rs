@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use syscalls::{Errno, Sysno};
 
+use crate::calls::FOREIGN;
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::{Notification, Sent};
 use print::{pointer, Printer};
@@ -61,6 +62,9 @@ pub(crate) struct Draft {
 
 /// The name of an x86-64 system call, without its section: `splice`.
 pub fn call_name(nr: i64) -> String {
+    if nr == FOREIGN {
+        return "a system call of a 32-bit program".to_owned();
+    }
     let known = usize::try_from(nr).ok().and_then(Sysno::new);
     known.map_or_else(|| format!("syscall_{nr}"), |call| call.name().to_owned())
 }
