@@ -61,7 +61,8 @@
 //!
 //! What is left are the microseconds between a system call and its reception by the worker. A signal that
 //! comes then takes the thread out of a call that has not begun, and unless its handler is `SA_RESTART`
-//! the program finds `EINTR`, even from calls that know no such error on the host, such as getsockopt(2).
+//! the program finds `EINTR`, even from calls that know no such error on the host: getsockopt(2), or a
+//! write(2) to a file.
 //!
 //! A host without the fix "seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies too fast"
 //! (it is in Linux 6.18 and 6.12.117) drops an answer sent between a signal and its thread's waking.
