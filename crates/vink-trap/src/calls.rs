@@ -51,8 +51,6 @@ pub(crate) enum Kind {
     Exit,
     /// exit_group(2).
     ExitGroup,
-    /// kill(2) and its like: the host's business, and a hint for us.
-    Signal,
     /// io_uring_setup(2): refused in the filter, since a ring's requests are not system calls.
     Uring,
     /// Of another architecture, so that its number says nothing.
@@ -115,12 +113,6 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_setns => Kind::Setns,
         libc::SYS_exit => Kind::Exit,
         libc::SYS_exit_group => Kind::ExitGroup,
-        libc::SYS_kill
-        | libc::SYS_tkill
-        | libc::SYS_tgkill
-        | libc::SYS_rt_sigqueueinfo
-        | libc::SYS_rt_tgsigqueueinfo
-        | libc::SYS_pidfd_send_signal => Kind::Signal,
         libc::SYS_io_uring_setup => Kind::Uring,
         FOREIGN => Kind::Foreign,
         _ => Kind::Other,

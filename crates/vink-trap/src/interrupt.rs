@@ -7,8 +7,9 @@
 //!
 //! A call that waits must end. The thread's state tells: it sleeps as `S` until a signal comes and as `D`
 //! from then on, with the signal pending for this very thread. So the worker looks at the states, but only
-//! while calls wait: each [`LONGEST`], sooner after something that may have raised a signal. The call
-//! in the kernel is cancelled. One that has done something by then ends with that; one that has not is
+//! while calls wait: each [`LONGEST`], sooner after something of its own doing that may have raised a
+//! signal. (kill(2) is not trapped for that: as any trapped call it could be interrupted itself before the
+//! worker has received it, and nobody expects `EINTR` there.) The call in the kernel is cancelled. One that has done something by then ends with that; one that has not is
 //! answered with [`ERESTARTSYS`], a number that the host's kernel keeps for itself on the way out: it
 //! runs the handler and restarts the call or makes it `EINTR`, as `SA_RESTART` says, or stops the
 //! process, or does what a debugger wants. Only a thread seen as `D` may be told that.

@@ -159,10 +159,6 @@ impl Worker {
                 self.may_move(call.tid);
                 self.pass(call)
             }
-            Kind::Signal => {
-                self.pulse.hint();
-                self.pass(call)
-            }
             Kind::Exit => {
                 let listener = self.listener(call.tid);
                 self.end_thread(call.tid);

@@ -17,7 +17,7 @@ use crate::interrupt::{Pulse, Running};
 use crate::launch::{launch, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::network::Networks;
-use crate::notify::Listener;
+use crate::notify::{Listener, Notification};
 use crate::process::{Entry, File, Process, Thread, Unborn};
 use crate::ring::Mapped;
 use crate::splice::Basin;
@@ -110,6 +110,8 @@ pub struct Worker {
     pub(crate) basin: Option<Basin>,
     /// Rings of packet sockets that programs may have mapped.
     pub(crate) rings: Vec<Mapped>,
+    /// Calls received in this step: program and call.
+    heard: Vec<(usize, Notification)>,
     /// Calls that the kernel has done, to be concluded.
     pub(crate) finished: VecDeque<(Running, Outcome)>,
     /// When to look for signals.
@@ -184,6 +186,7 @@ impl Worker {
             networks: Networks::default(),
             basin: None,
             rings: Vec::new(),
+            heard: Vec::new(),
             finished: VecDeque::new(),
             pulse: Pulse::new(),
             scratch: Vec::new(),
@@ -420,10 +423,15 @@ impl Worker {
         }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {
-                self.heard(event.u64 as u32 as usize, event.events)?;
-                self.settle()?;
+                self.hear(event.u64 as u32 as usize, event.events)?;
             }
         }
+        let mut heard = std::mem::take(&mut self.heard);
+        for (program, call) in heard.drain(..) {
+            self.trapped(program, call)?;
+            self.settle()?;
+        }
+        self.heard = heard;
         self.look_after_carried()?;
         Ok(())
     }
@@ -488,8 +496,9 @@ impl Worker {
         Ok(())
     }
 
-    /// A listener has something: a trapped call, or the end of its tree.
-    fn heard(&mut self, id: usize, events: u32) -> Result<(), Error> {
+    /// A listener has something: a trapped call, or the end of its tree. All calls are received before
+    /// one is looked at, since until then a signal can end them.
+    fn hear(&mut self, id: usize, events: u32) -> Result<(), Error> {
         let Some(listener) = self.trees[id].listener.clone() else {
             return Ok(());
         };
@@ -498,10 +507,8 @@ impl Worker {
                 what: "receiving a seccomp notification",
                 errno: e.raw_os_error().unwrap_or(libc::EIO),
             })?;
-            return match call {
-                Some(call) => self.trapped(id, call),
-                None => Ok(()),
-            };
+            self.heard.extend(call.map(|call| (id, call)));
+            return Ok(());
         }
         if events & libc::EPOLLHUP as u32 != 0 {
             self.ignore(listener.as_fd());

@@ -269,3 +269,55 @@ unshare --net ip -o addr
         assert!(same && lines.len() == expected.len(), "{}", all.out);
     });
 }
+
+#[test]
+fn debuggers() {
+    as_both("programs::debuggers", || {
+        let mut lab = Lab::new();
+        // Attached to a call that waits, and away again: the call goes on.
+        let all = lab.shell(
+            "set -e; cd $(mktemp -d); trap 'rm -r $PWD' EXIT
+cat >wait.py <<'end'
+import os, socket
+l = socket.create_server(('127.0.0.1', 7))
+a = l.accept()[0]
+while data := a.recv(100): os.write(1, data)
+end
+cat >send.py <<'end'
+import os, socket, sys
+a = socket.create_connection(('127.0.0.1', 7))
+while data := os.read(0, 100): a.sendall(data)
+end
+mkfifo words
+/usr/bin/python3 wait.py & waiting=$!
+until ss -Hltn | grep -q :7; do :; done
+gdb -q -batch -p $waiting -ex 'print $orig_rax' -ex detach 2>/dev/null | grep '^.1 = '
+/usr/bin/python3 send.py <words & exec 3>words
+echo one >&3
+strace -o trace -p $waiting 2>/dev/null & tracing=$!
+until grep -qs recvfrom trace; do :; done
+echo two >&3
+until grep -q two trace; do :; done
+kill -INT $tracing; wait $tracing || :
+echo three >&3
+exec 3>&-
+wait $waiting
+# From the start, with all that it makes.
+strace -f -o trace /usr/bin/python3 -c \"
+import os, socket, threading
+a, l = socket.socket(), socket.create_server(('127.0.0.1', 0))
+a.connect(l.getsockname()); b = l.accept()[0]
+threading.Thread(target=lambda: [b.sendall(b.recv(100)) for i in range(20)]).start()
+for i in range(20):
+    a.sendall(b'%d' % i); assert a.recv(100) == b'%d' % i
+if os.fork() == 0: os._exit(a.fileno() and 3)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+\"
+grep -c recvfrom trace >&2
+",
+        );
+        let recvs = all.err.trim().lines().last().and_then(|n| n.parse().ok());
+        assert!(recvs.is_some_and(|n: u32| n >= 40), "{all:?}");
+        assert_eq!(all.out, "$1 = 288\none\ntwo\nthree\n3\n", "{}", all.err);
+    });
+}
