@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * pid 1: the control task.
+ * The kernel's own programs: pid 1, the control task, and modprobe.
  *
- * The kernel starts its first program the way it always does, by executing
- * /init. The file is made here, in the root file system, and its format is one
- * that only this file's binary handler knows: "run" it and you get a task with
- * an empty mm whose user mode is vink_init_main().
+ * The kernel starts a program the way it always does, by executing a file. The
+ * files are made here, in the root file system, and their format is one that
+ * only this file's binary handler knows: "run" one and you get a task with an
+ * empty mm whose user mode is vink_program_main().
  */
 
 #include <linux/binfmts.h>
@@ -22,54 +22,85 @@
 
 #include <asm/vink.h>
 
-#define INIT_MAGIC "\177vink\n"
+#define MAGIC "\177vink\n"
 
 /* Neither SIG_DFL nor SIG_IGN: signals stay pending until taken. */
 #define HANDLED_BY_HOST ((__force __sighandler_t)2)
 
-static int load_init(struct linux_binprm *bprm)
+/* "modprobe -q -- NAME": the last argument, for which nothing may be found. */
+static int load_modprobe(struct linux_binprm *bprm, struct vink_group **group)
 {
+	int err = 0;
+
+	while (bprm->argc > 1 && !err)
+		err = remove_arg_zero(bprm);
+	if (err)
+		return err;
+	if (!vink_ondemand_find(page_address(bprm->page[bprm->p / PAGE_SIZE]) +
+				offset_in_page(bprm->p), group))
+		return -ENOENT;
+	return 0;
+}
+
+static int load_program(struct linux_binprm *bprm)
+{
+	struct vink_group *group = NULL;
 	int err;
 
-	if (memcmp(bprm->buf, INIT_MAGIC, sizeof(INIT_MAGIC) - 1))
+	if (memcmp(bprm->buf, MAGIC, sizeof(MAGIC) - 1))
 		return -ENOEXEC;
+	if (!is_global_init(current)) {
+		err = load_modprobe(bprm, &group);
+		if (err)
+			return err;
+	}
 	err = begin_new_exec(bprm);
 	if (err)
 		return err;
 	setup_new_exec(bprm);
 	finalize_exec(bprm);
+	current->thread.group = group;
 	return 0;
 }
 
-static struct linux_binfmt init_format = {
-	.load_binary	= load_init,
+static struct linux_binfmt program_format = {
+	.load_binary	= load_program,
 };
 
-static int __init make_init(void)
+static int __init make_program(const char *path)
 {
 	struct file *file;
 	loff_t pos = 0;
 	ssize_t n;
 
-	register_binfmt(&init_format);
-	file = filp_open("/init", O_CREAT | O_WRONLY, 0700);
+	file = filp_open(path, O_CREAT | O_WRONLY, 0700);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
-	n = kernel_write(file, INIT_MAGIC, sizeof(INIT_MAGIC) - 1, &pos);
+	n = kernel_write(file, MAGIC, sizeof(MAGIC) - 1, &pos);
 	filp_close(file, NULL);
-	/* Until the last fput() has been done the file is busy for exec. */
-	task_work_run();
-	flush_delayed_fput();
 	return n < 0 ? n : 0;
 }
-late_initcall(make_init);
+
+static int __init make_programs(void)
+{
+	int err;
+
+	register_binfmt(&program_format);
+	err = make_program("/init") ?: init_mkdir("/sbin", 0755) ?:
+	      make_program(CONFIG_MODPROBE_PATH);
+	/* Until the last fput() has been done a file is busy for exec. */
+	task_work_run();
+	flush_delayed_fput();
+	return err;
+}
+late_initcall(make_programs);
 
 /*
  * What user mode is to pid 1. Signals are for the host to raise; its children
  * need no parent that waits; their descriptors are as many as the host's own
  * limits let a program have.
  */
-void __noreturn __ref vink_init_main(void)
+static void __noreturn __ref init_main(void)
 {
 	struct vink_slot *slot;
 	int sig, i;
@@ -111,4 +142,14 @@ void __noreturn __ref vink_init_main(void)
 	current->thread.slot = slot;
 	vink_booted = true;
 	vink_serve_calls(slot);
+}
+
+/* What user mode is to a program: where a fiber goes that has executed one. */
+void __noreturn vink_program_main(void)
+{
+	if (is_global_init(current))
+		init_main();
+	if (current->thread.group && vink_ondemand_start(current->thread.group))
+		do_exit(1 << 8);
+	do_exit(0);
 }

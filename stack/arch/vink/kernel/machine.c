@@ -7,8 +7,12 @@
 #include <linux/proc_fs.h>
 #include <linux/proc_ns.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/utsname.h>
+#include <net/addrconf.h>
+#include <net/af_unix.h>
 #include <net/net_namespace.h>
+#include <net/snmp.h>
 
 #include <asm/vink.h>
 
@@ -17,6 +21,38 @@
 
 static DEFINE_IDR(machines);	/* of struct nsproxy */
 static u64 machine_count;
+
+static void release_zeroes(void *start, size_t len)
+{
+	if (PAGE_ALIGNED(start) && PAGE_ALIGNED(len) &&
+	    !memchr_inv(start, 0, len))
+		vink_ops->release(vink_host, start, len);
+}
+
+/*
+ * What is nothing but zeroes in a new machine, and mostly stays so: the counters
+ * of each type of ICMP message, the bitmap of reserved ports, the hash table of
+ * unix sockets. The host need not keep memory for it until it is written.
+ */
+static void release_unused(struct net *net)
+{
+	struct inet6_dev *lo;
+
+	if (!vink_ops->release)
+		return;
+	release_zeroes(net->ipv4.sysctl_local_reserved_ports,
+		       (U16_MAX + 1) / BITS_PER_BYTE);
+	release_zeroes(net->mib.icmpmsg_statistics,
+		       sizeof(*net->mib.icmpmsg_statistics));
+	release_zeroes(net->mib.icmpv6msg_statistics,
+		       sizeof(*net->mib.icmpv6msg_statistics));
+	release_zeroes(net->unx.table.buckets,
+		       UNIX_HASH_SIZE * sizeof(*net->unx.table.buckets));
+	lo = __in6_dev_get(net->loopback_dev);
+	if (lo)
+		release_zeroes(lo->stats.icmpv6msgdev,
+			       sizeof(*lo->stats.icmpv6msgdev));
+}
 
 long vink_machine_create(const char *name, u64 len)
 {
@@ -38,10 +74,12 @@ long vink_machine_create(const char *name, u64 len)
 	memcpy(ns->uts_ns->name.nodename, name, len);
 	ns->uts_ns->name.nodename[len] = '\0';
 	id = idr_alloc_cyclic(&machines, ns, 1, 0, GFP_KERNEL);
-	if (id < 0)
+	if (id < 0) {
 		put_nsproxy(ns);
-	else
-		machine_count++;
+		return id;
+	}
+	machine_count++;
+	release_unused(ns->net_ns);
 	return id;
 }
 

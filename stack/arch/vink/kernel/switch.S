@@ -35,7 +35,7 @@ SYM_FUNC_END(vink_switch_stack)
 /*
  * Where a new fiber's first switch returns to, with what copy_thread() put in
  * rbx (function) and r12 (argument). A function that returns has become a user
- * task by kernel_execve(), which here means pid 1.
+ * task by kernel_execve(): pid 1, or a modprobe.
  */
 SYM_FUNC_START(vink_fiber_start)
 	subq	$8, %rsp
@@ -43,7 +43,7 @@ SYM_FUNC_START(vink_fiber_start)
 	call	schedule_tail
 	movq	%r12, %rdi
 	call	*%rbx
-	call	vink_init_main
+	call	vink_program_main
 	ud2
 SYM_FUNC_END(vink_fiber_start)
 

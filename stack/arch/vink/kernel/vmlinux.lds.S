@@ -6,9 +6,45 @@
 #define RO_AFTER_INIT_DATA
 
 #include <asm/cache.h>
+#include <asm/ondemand.h>
 #include <asm/page.h>
 #include <asm/thread_info.h>
 #include <asm/vmlinux.lds.h>
+
+/*
+ * The generic script's, for names of sections as asm/initcall.h makes them, and
+ * the groups of asm/ondemand.h, which have to come first.
+ */
+#undef INIT_CALLS_LEVEL
+#define INIT_CALLS_LEVEL(level)						\
+		__initcall##level##_start = .;				\
+		KEEP(*(.initcall##level##.init.*))			\
+		KEEP(*(.initcall##level##s.init.*))
+#undef INIT_CALLS
+#define INIT_CALLS							\
+		__initcall_start = .;					\
+		KEEP(*(.initcallearly.init.*))				\
+		INIT_CALLS_LEVEL(0)					\
+		INIT_CALLS_LEVEL(1)					\
+		INIT_CALLS_LEVEL(2)					\
+		INIT_CALLS_LEVEL(3)					\
+		INIT_CALLS_LEVEL(4)					\
+		INIT_CALLS_LEVEL(5)					\
+		INIT_CALLS_LEVEL(rootfs)				\
+		INIT_CALLS_LEVEL(6)					\
+		INIT_CALLS_LEVEL(7)					\
+		__initcall_end = .;
+#undef CON_INITCALL
+#define CON_INITCALL							\
+		__con_initcall_start = .;				\
+		KEEP(*(.con_initcall.init.*))				\
+		__con_initcall_end = .;
+
+#define ONDEMAND_NAME(name)	.initcall*.init.kmod_##name*
+#define ONDEMAND_GROUP(group)						\
+		__vink_##group##_start = .;				\
+		KEEP(*(VINK_NAMES_##group(ONDEMAND_NAME)))		\
+		__vink_##group##_end = .;
 
 OUTPUT_FORMAT("elf64-x86-64")
 OUTPUT_ARCH(i386:x86-64)
@@ -39,6 +75,11 @@ SECTIONS
 	.gnu.version_r : { *(.gnu.version_r) }
 	.rela.dyn : { *(.rela.*) }
 	.relr.dyn : { *(.relr.dyn) }
+	.modinfo : {
+		__vink_modinfo_start = .;
+		*(.modinfo)
+		__vink_modinfo_end = .;
+	}
 
 	. = ALIGN(PAGE_SIZE);
 	.text : {
@@ -89,6 +130,7 @@ SECTIONS
 	BUG_TABLE
 	EXCEPTION_TABLE(4)
 	RUNTIME_CONST_VARIABLES
+	.ondemand : ALIGN(8) { VINK_GROUPS(ONDEMAND_GROUP) }
 	INIT_DATA_SECTION(16)
 	.exit.data : { EXIT_DATA }
 	__init_end = .;
@@ -105,7 +147,6 @@ SECTIONS
 		EXIT_CALL
 		*(.discard .discard.*)
 		*(.export_symbol)
-		*(.modinfo)
 		*(.eh_frame)
 		*(.interp)
 	}

@@ -19,11 +19,12 @@
 #define PAGE_SHARED	__pgprot(0)
 #define PAGE_COPY	__pgprot(0)
 #define PAGE_READONLY	__pgprot(0)
-#define PAGE_KERNEL	__pgprot(0)
+/* Means nothing, but the allocator for modules complains about 0. */
+#define PAGE_KERNEL	__pgprot(1)
 
 #define swapper_pg_dir	((pgd_t *)0)
 
-#define VMALLOC_START	0UL
+#define VMALLOC_START	PAGE_SIZE
 #define VMALLOC_END	(~0UL)
 
 /* A page of zeroes; from the arena, since static data has no struct page. */

@@ -12,12 +12,14 @@
 #define STACK_TOP		TASK_SIZE
 #define STACK_TOP_MAX		TASK_SIZE
 
+struct vink_group;
 struct vink_slot;
 
 struct thread_struct {
 	unsigned long sp;	/* where __switch_to() left the stack */
 	u64 space;		/* whose memory user pointers are in */
 	struct vink_slot *slot;	/* the host's handle, or NULL */
+	struct vink_group *group; /* what a modprobe is to start, or NULL */
 };
 
 #define INIT_THREAD { }

@@ -10,6 +10,7 @@
 #include <vink/abi.h>
 
 struct nsproxy;
+struct vink_group;
 
 /* A task that makes system calls for the host. */
 struct vink_slot {
@@ -41,7 +42,7 @@ void __noreturn vink_serve_calls(struct vink_slot *slot);
 int vink_task_main(void *slot);
 
 /* init.c; from switch.S */
-void __noreturn vink_init_main(void);
+void __noreturn vink_program_main(void);
 
 /* control.c */
 long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args);
@@ -52,6 +53,10 @@ long vink_machine_destroy(u64 id);
 long vink_machine_fd(u64 id);
 struct nsproxy *vink_machine_ns(u64 id);	/* with a reference, or NULL */
 u64 vink_machine_count(void);
+
+/* ondemand.c */
+bool vink_ondemand_find(const char *request, struct vink_group **group);
+int vink_ondemand_start(struct vink_group *group);
 
 /* panic.c */
 void vink_panic_setup(void);
