@@ -246,7 +246,7 @@ struct vink_ops {
 	void (*gone)(void *host, uint64_t task, uint64_t cookie, int status);
 	/*
 	 * Give these bytes of the arena back to the host (MADV_DONTNEED): they
-	 * read as anything until written. May be NULL: keep.
+	 * read as zeroes until written. May be NULL: keep.
 	 */
 	void (*release)(void *host, void *start, uint64_t len);
 };

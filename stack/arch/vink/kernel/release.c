@@ -8,10 +8,10 @@
 #include <asm/vink.h>
 
 /*
- * Pieces of 2 MiB: what a machine or a burst of sockets leaves, but not the
+ * Pieces of 256 KiB: what a machine or a burst of sockets leaves, but not the
  * pages that every packet takes and gives back.
  */
-#define RELEASE_ORDER	9
+#define RELEASE_ORDER	6
 
 static int release(struct page_reporting_dev_info *dev,
 		   struct scatterlist *pieces, unsigned int count)
