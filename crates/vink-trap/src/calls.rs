@@ -21,8 +21,16 @@ pub(crate) enum Kind {
     Dup3,
     /// fcntl(2).
     Fcntl,
-    /// open(2) and openat(2).
+    /// open(2), openat(2) and openat2(2).
     Open,
+    /// stat(2), access(2), readlink(2) and others that look up a path.
+    LookUp,
+    /// fstat(2).
+    Fstat,
+    /// chdir(2).
+    Chdir,
+    /// fchdir(2).
+    Fchdir,
     /// poll(2) and ppoll(2).
     Poll,
     /// select(2) and pselect6(2).
@@ -98,7 +106,23 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_dup2 => Kind::Dup2,
         libc::SYS_dup3 => Kind::Dup3,
         libc::SYS_fcntl => Kind::Fcntl,
-        libc::SYS_open | libc::SYS_openat => Kind::Open,
+        libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => Kind::Open,
+        libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_access
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_readlink
+        | libc::SYS_readlinkat
+        | libc::SYS_getxattr
+        | libc::SYS_lgetxattr
+        | libc::SYS_listxattr
+        | libc::SYS_llistxattr => Kind::LookUp,
+        libc::SYS_fstat => Kind::Fstat,
+        libc::SYS_chdir => Kind::Chdir,
+        libc::SYS_fchdir => Kind::Fchdir,
         libc::SYS_poll | libc::SYS_ppoll => Kind::Poll,
         libc::SYS_select | libc::SYS_pselect6 => Kind::Select,
         libc::SYS_epoll_create | libc::SYS_epoll_create1 => Kind::EpollCreate,
@@ -126,6 +150,9 @@ pub(crate) const fn advice(nr: i64) -> &'static str {
         libc::SYS_clone | libc::SYS_clone3 => {
             "CLONE_FILES without CLONE_THREAD copied the table of descriptors; let the program open \
              its sockets before it, or share them with a thread"
+        }
+        libc::SYS_chdir | libc::SYS_fchdir => {
+            "refused: the host has no such directory to go to; name it by its whole path instead"
         }
         _ => "answered in a simpler way than Linux does",
     }

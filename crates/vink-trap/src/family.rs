@@ -12,6 +12,7 @@ use vink_kernel::{CloneKind, TaskId};
 
 use crate::launch::{has_ended, open_pidfd};
 use crate::notify::Notification;
+use crate::place::is_place;
 use crate::process::{Process, Table, Then, Thread, Unborn};
 use crate::serve::soften;
 use crate::target;
@@ -42,6 +43,7 @@ impl Worker {
             follows: false,
             network: None,
             moves: false,
+            wanders: target::directory(pid, libc::AT_FDCWD).is_some_and(|path| is_place(&path)),
         });
         let process = Process {
             pid,
@@ -61,6 +63,7 @@ impl Worker {
             follows: begins.follows,
             moved: begins.network.is_some(),
             moving: begins.moves.then_some(pid).into_iter().collect(),
+            wanders: begins.wanders,
         };
         self.processes.insert(pid, process);
         let mut thread = Thread::new(pid);
@@ -138,6 +141,7 @@ impl Worker {
             follows: process.follows,
             network,
             moves,
+            wanders: process.wanders,
         });
         process.attention = true;
         Ok(())

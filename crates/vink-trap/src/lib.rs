@@ -89,6 +89,7 @@ mod mirror;
 mod network;
 mod notify;
 mod owner;
+mod place;
 mod process;
 mod ready;
 mod ring;

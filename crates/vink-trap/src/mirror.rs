@@ -20,7 +20,7 @@
 //! sends `SIGIO` and `SIGURG` when this changes.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::target;
@@ -76,9 +76,17 @@ impl Placeholder {
         Ok(Placeholder::of(program, Some(worker), OUT))
     }
 
-    /// What stands for a directory: the host's of the same name if it has one, or its root. It
-    /// shows nothing, as nobody waits for a directory.
-    pub(crate) fn directory(path: &CStr) -> Result<Placeholder, Error> {
+    /// What stands for a directory: the one of the same name that the process would find on the
+    /// host, or the host's root. It shows nothing, as nobody waits for a directory.
+    pub(crate) fn directory(pid: i32, path: &CStr) -> Result<Placeholder, Error> {
+        // As the process sees it, whose mounts may be others; "self" would be this process.
+        let path = match path.to_bytes() {
+            path if path.starts_with(b"/sys/") || path.starts_with(b"/proc/sys/") => {
+                [format!("/proc/{pid}/root").as_bytes(), path].concat()
+            }
+            _ => b"/".to_vec(),
+        };
+        let path = CString::new(path).expect("no zero in there");
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         // SAFETY: the paths are NUL-terminated; makes a descriptor.
         let fd = unsafe {

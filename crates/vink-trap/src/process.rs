@@ -29,23 +29,30 @@ pub(crate) struct File {
     pub(crate) rtnetlink: Cell<bool>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,
+    /// It is one of the machine's own files, of which the kernel knows more than the placeholder shows.
+    pub(crate) named: bool,
 }
 
 impl File {
     pub(crate) fn new() -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new()?, None))
+        Ok(File::of(Placeholder::new()?, None, false))
     }
 
-    pub(crate) fn directory(path: &CStr) -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::directory(path)?, None))
+    /// One of the machine's own files that can't be read.
+    pub(crate) fn write_only() -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::new()?, None, true))
+    }
+
+    pub(crate) fn directory(pid: i32, path: &CStr) -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::directory(pid, path)?, None, true))
     }
 
     /// `copy` has the contents, and `readable` is the same file opened for reading.
     pub(crate) fn copied(copy: fs::File, readable: OwnedFd) -> Rc<File> {
-        File::of(Placeholder::fixed(readable), Some(copy))
+        File::of(Placeholder::fixed(readable), Some(copy), true)
     }
 
-    fn of(placeholder: Placeholder, copy: Option<fs::File>) -> Rc<File> {
+    fn of(placeholder: Placeholder, copy: Option<fs::File>, named: bool) -> Rc<File> {
         Rc::new(File {
             placeholder,
             cookie: Cell::new(0),
@@ -53,6 +60,7 @@ impl File {
             owned: Cell::new(false),
             rtnetlink: Cell::new(false),
             copy,
+            named,
         })
     }
 }
@@ -140,6 +148,8 @@ pub(crate) struct Unborn {
     pub(crate) network: Option<Key>,
     /// The child begins in a network namespace of its own.
     pub(crate) moves: bool,
+    /// As [`Process::wanders`].
+    pub(crate) wanders: bool,
 }
 
 /// One trapped process.
@@ -163,6 +173,8 @@ pub(crate) struct Process {
     pub(crate) unborn: Vec<Unborn>,
     /// This thread's execve was let pass: descriptors and other threads may be gone.
     pub(crate) executing: Option<i32>,
+    /// It has been in one of the machine's own directories: any relative path may lead to its files.
+    pub(crate) wanders: bool,
     /// A descriptor of it is its ring's file for now.
     pub(crate) lent: Option<Lent>,
     /// `unborn`, `executing`, `lent` or `moving` must be looked after at the next trapped call.

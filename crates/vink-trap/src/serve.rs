@@ -123,6 +123,16 @@ impl Worker {
                 (None, _) => self.pass(call),
             },
             Kind::Open => self.open(call),
+            Kind::LookUp => self.look_up(call),
+            Kind::Fstat => match first.filter(|entry| entry.file.named).cloned() {
+                Some(entry) => self.run(call, Stage::Answer, &entry),
+                None => self.pass(call),
+            },
+            Kind::Chdir => self.change_directory(call),
+            Kind::Fchdir => match first {
+                Some(entry) if entry.file.named => self.change_to(call),
+                _ => self.pass(call),
+            },
             Kind::Poll => self.poll(call),
             Kind::Select => self.select(call),
             Kind::EpollCreate => self.epoll_create(call),
@@ -215,7 +225,7 @@ impl Worker {
         Ok(())
     }
 
-    fn note_unsupported(&mut self, nr: i64) {
+    pub(crate) fn note_unsupported(&mut self, nr: i64) {
         *self.statistics.unsupported.entry(nr).or_default() += 1;
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::ptr::null;
 
@@ -111,6 +112,17 @@ pub(crate) fn descriptors(pid: i32) -> Vec<i32> {
     };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.flatten().filter_map(number).collect()
+}
+
+/// The path of a directory that the process has open under a number, or is in (`AT_FDCWD`).
+pub(crate) fn directory(pid: i32, number: i32) -> Option<Vec<u8>> {
+    let link = match number {
+        libc::AT_FDCWD => format!("/proc/{pid}/cwd"),
+        number => format!("/proc/{pid}/fd/{number}"),
+    };
+    fs::read_link(link)
+        .ok()
+        .map(|path| path.into_os_string().into_vec())
 }
 
 /// Device and inode of an open file.

@@ -7,116 +7,242 @@
 //! fstat(2) gives the copy's size, where Linux gives 0.) What is opened for writing alone is a Vink
 //! file like a socket. A directory is a Vink file whose placeholder is a directory of the host.
 //!
-//! Only open(2) and openat(2) look there: stat(2), access(2) and readlink(2) are not trapped, and
-//! find the files of an empty network namespace.
+//! The other calls that look up a path (stat(2), access(2), readlink(2), ...) are the kernel's too if the
+//! path is the machine's (`place`). Of chdir(2) the host needs a directory of the same name.
 
-use std::ffi::CString;
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use vink_kernel::TaskId;
 
 use crate::notify::{Notification, Sent};
+use crate::place::Place;
 use crate::process::{Entry, File};
 use crate::serve::soften;
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
-/// Where the machine's own files are.
-const PLACES: [&[u8]; 5] = [
-    b"/proc/net",
-    b"/proc/self/net",
-    b"/proc/sys/net",
-    b"/sys/class/net",
-    b"/sys/devices/virtual/net",
-];
-
 /// More than any of these files holds; a file that does not end is cut off.
 const LARGEST: usize = 64 << 20;
 const CHUNK: usize = 64 << 10;
 
+const EACCES: i64 = -(libc::EACCES as i64);
+const EFAULT: i64 = -(libc::EFAULT as i64);
 const EISDIR: i64 = -(libc::EISDIR as i64);
 const ENFILE: i64 = -(libc::ENFILE as i64);
 
-fn is_ours(path: &[u8]) -> bool {
-    PLACES.iter().any(|place| {
-        let rest = path.strip_prefix(*place);
-        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+/// A call that looks up a path: which of its arguments are what.
+struct LookUp {
+    /// The directory's descriptor.
+    from: Option<usize>,
+    path: usize,
+    /// Another string.
+    name: Option<usize>,
+    /// Where the result goes, and how long it is.
+    out: Option<(usize, Room)>,
+}
+
+enum Room {
+    /// So many bytes.
+    Bytes(usize),
+    /// What this argument says at most; the call's result tells.
+    Argument(usize),
+}
+
+fn look_up(nr: i64) -> Option<LookUp> {
+    let stat = Room::Bytes(size_of::<libc::stat>());
+    let (from, path, name, out) = match nr {
+        libc::SYS_stat | libc::SYS_lstat => (None, 0, None, Some((1, stat))),
+        libc::SYS_newfstatat => (Some(0), 1, None, Some((2, stat))),
+        libc::SYS_statx => {
+            let statx = Room::Bytes(size_of::<libc::statx>());
+            (Some(0), 1, None, Some((4, statx)))
+        }
+        libc::SYS_access => (None, 0, None, None),
+        libc::SYS_faccessat | libc::SYS_faccessat2 => (Some(0), 1, None, None),
+        libc::SYS_readlink => (None, 0, None, Some((1, Room::Argument(2)))),
+        libc::SYS_readlinkat => (Some(0), 1, None, Some((2, Room::Argument(3)))),
+        libc::SYS_getxattr | libc::SYS_lgetxattr => {
+            (None, 0, Some(1), Some((2, Room::Argument(3))))
+        }
+        libc::SYS_listxattr | libc::SYS_llistxattr => (None, 0, None, Some((1, Room::Argument(2)))),
+        _ => return None,
+    };
+    Some(LookUp {
+        from,
+        path,
+        name,
+        out,
     })
 }
 
 impl Worker {
-    /// open(2) and openat(2).
-    pub(crate) fn open(&mut self, call: Notification) -> Result<(), Error> {
-        let (path, flags) = match call.nr {
-            libc::SYS_open => (call.args[0], call.args[1] as i32),
-            _ => (call.args[1], call.args[2] as i32),
-        };
-        let table = &self.processes[&self.threads[&call.tid].pid].table;
-        // The kernel's number, if it is a directory of the kernel's.
-        let parent = match call.nr {
-            libc::SYS_openat => table.get(call.args[0]).map(|entry| entry.number),
-            _ => None,
-        };
-        let below = parent.is_some();
-        let mut start = [0; 6];
-        let ours = match target::read_string(call.tid, path, &mut start) {
-            // Most paths are neither, and need not be read to their end.
-            Some(_) if !below && !start.starts_with(b"/proc/") && !start.starts_with(b"/sys/") => {
-                None
-            }
-            Some(_) => {
-                let mut whole = [0; libc::PATH_MAX as usize];
-                let path = target::read_string(call.tid, path, &mut whole);
-                let path = path.map(|len| &whole[..len]);
-                let path = path.filter(|p| is_ours(p) || below && p.first() != Some(&b'/'));
-                path.and_then(|p| CString::new(p).ok())
-            }
-            None => None,
-        };
-        let Some(path) = ours else {
+    /// A call that looks up a path.
+    pub(crate) fn look_up(&mut self, call: Notification) -> Result<(), Error> {
+        let Some(LookUp {
+            from,
+            path,
+            name,
+            out,
+        }) = look_up(call.nr)
+        else {
             return self.pass(call);
         };
-        if path.as_bytes().starts_with(b"/sys/") {
-            self.mount_sysfs(call.tid)?;
-        }
-        let cloexec = flags & libc::O_CLOEXEC != 0;
-        if flags & libc::O_ACCMODE == libc::O_WRONLY {
-            let mut args = call.args;
-            if let Some(parent) = parent {
-                args[0] = parent as u64;
-            }
-            return self.make(call, args, cloexec);
-        }
-        let task = match self.task_of(call.tid) {
-            Ok(task) => task,
-            Err(error) => {
-                let result = soften(error)?;
-                return self.answer(call, result);
-            }
+        let start = from.map_or(libc::AT_FDCWD, |from| call.args[from] as i32);
+        let Some(place) = self.locate(call.tid, start, call.args[path]) else {
+            return self.pass(call);
         };
-        let directory = parent.unwrap_or(libc::AT_FDCWD);
+        let task = match self.task_at(call.tid, &place)? {
+            Ok(task) => task,
+            Err(result) => return self.answer(call, result),
+        };
+        let mut args = call.args;
+        if let Some(from) = from {
+            args[from] = place.directory as u64;
+        }
+        args[path] = place.path.as_ptr() as u64;
+        // As long as an attribute's name may be; the last byte stays zero.
+        let mut text = [0; 257];
+        if let Some(name) = name {
+            if target::read_string(call.tid, call.args[name], &mut text[..256]).is_none() {
+                return self.answer(call, EFAULT);
+            }
+            args[name] = text.as_ptr() as u64;
+        }
+        let mut buffer = Vec::new();
+        if let Some((at, room)) = &out {
+            let len = match room {
+                Room::Bytes(bytes) => *bytes,
+                Room::Argument(n) => {
+                    args[*n] = args[*n].min(CHUNK as u64);
+                    args[*n] as usize
+                }
+            };
+            buffer.resize(len, 0);
+            args[*at] = buffer.as_mut_ptr() as u64;
+        }
+        let result = self.call(task, call.nr, args)?;
+        let Some((at, room)) = out.filter(|_| result >= 0) else {
+            return self.answer(call, result);
+        };
+        if let Room::Argument(_) = room {
+            // Of no room at all, it is how much would be needed.
+            buffer.truncate(result as usize);
+        }
+        match target::write(call.tid, call.args[at], &buffer) {
+            true => self.answer(call, result),
+            false => self.answer(call, EFAULT),
+        }
+    }
+
+    /// chdir(2): the host must have a directory of this name to go to.
+    pub(crate) fn change_directory(&mut self, call: Notification) -> Result<(), Error> {
+        let Some(place) = self.locate(call.tid, libc::AT_FDCWD, call.args[0]) else {
+            return self.pass(call);
+        };
+        let task = match self.task_at(call.tid, &place)? {
+            Ok(task) => task,
+            Err(result) => return self.answer(call, result),
+        };
+        let [path, root] = [place.path.as_c_str(), c"/"].map(|path| path.as_ptr() as u64);
+        let result = self.call(task, libc::SYS_chdir, [path, 0, 0, 0, 0, 0])?;
+        self.call(task, libc::SYS_chdir, [root, 0, 0, 0, 0, 0])?;
+        if result < 0 {
+            return self.answer(call, result);
+        }
+        let there = Path::new(OsStr::from_bytes(place.path.as_bytes()));
+        self.go_to(call, there.is_dir())
+    }
+
+    /// fchdir(2) of a Vink file.
+    pub(crate) fn change_to(&mut self, call: Notification) -> Result<(), Error> {
+        let pid = self.threads[&call.tid].pid;
+        let path = target::directory(pid, call.args[0] as i32);
+        self.go_to(call, path.is_some_and(|path| path != b"/"))
+    }
+
+    /// Lets the host change to a directory of the machine's if it has one of this name.
+    fn go_to(&mut self, call: Notification, has: bool) -> Result<(), Error> {
+        if !has {
+            self.note_unsupported(call.nr);
+            return self.answer(call, EACCES);
+        }
+        let pid = self.threads[&call.tid].pid;
+        self.process_mut(pid).wanders = true;
+        self.pass(call)
+    }
+
+    /// The thread's task, ready to look up a place.
+    fn task_at(&mut self, tid: i32, place: &Place) -> Result<Result<TaskId, i64>, Error> {
+        if place.path.as_bytes().starts_with(b"/sys/") {
+            self.mount_sysfs(tid)?;
+        }
+        match self.task_of(tid) {
+            Ok(task) => Ok(Ok(task)),
+            Err(error) => soften(error).map(Err),
+        }
+    }
+
+    /// open(2), openat(2) and openat2(2).
+    pub(crate) fn open(&mut self, call: Notification) -> Result<(), Error> {
+        let (from, path) = match call.nr {
+            libc::SYS_open => (libc::AT_FDCWD, call.args[0]),
+            _ => (call.args[0] as i32, call.args[1]),
+        };
+        let Some(place) = self.locate(call.tid, from, path) else {
+            return self.pass(call);
+        };
+        // `struct open_how`: flags, mode, resolve.
+        let mut how = [0; 24];
+        let mut flags = match call.nr {
+            libc::SYS_open => call.args[1],
+            libc::SYS_openat => call.args[2],
+            _ if call.args[3] >= 24 && target::read(call.tid, call.args[2], &mut how) => {
+                u64::from_ne_bytes(how[..8].try_into().expect("eight bytes"))
+            }
+            // The host will say what is wrong.
+            _ => return self.pass(call),
+        };
+        let cloexec = flags & libc::O_CLOEXEC as u64 != 0;
+        let write_only = flags as i32 & libc::O_ACCMODE == libc::O_WRONLY;
         // What can be named can be read here, and must be.
-        let flags = flags & !libc::O_PATH;
-        let args = [
-            directory as u64,
-            path.as_ptr() as u64,
-            flags as u64,
-            0,
-            0,
-            0,
-        ];
-        let number = self.call(task, libc::SYS_openat, args)?;
+        flags &= !libc::O_PATH as u64;
+        how[..8].copy_from_slice(&flags.to_ne_bytes());
+        if place.relative {
+            // For the kernel it does not start from there.
+            how[16] &= !((libc::RESOLVE_BENEATH | libc::RESOLVE_IN_ROOT) as u8);
+        }
+        let task = match self.task_at(call.tid, &place)? {
+            Ok(task) => task,
+            Err(result) => return self.answer(call, result),
+        };
+        let (from, path) = (place.directory as u64, place.path.as_ptr() as u64);
+        let number = match call.nr {
+            libc::SYS_openat2 => {
+                let how_at = how.as_ptr() as u64;
+                let args = [from, path, how_at, how.len() as u64, 0, 0];
+                self.call(task, call.nr, args)?
+            }
+            _ => self.call(task, libc::SYS_openat, [from, path, flags, 0, 0, 0])?,
+        };
         if number < 0 {
             return self.answer(call, number);
         }
         let number = number as i32;
-        let file = match self.contents(task, number)? {
-            Ok(contents) => copy(&contents).map_err(|_| ENFILE),
-            Err(EISDIR) => File::directory(&path).map_err(|_| ENFILE),
-            Err(error) => Err(error),
+        let pid = self.threads[&call.tid].pid;
+        let file = if write_only {
+            File::write_only().map_err(|_| ENFILE)
+        } else {
+            match self.contents(task, number)? {
+                Ok(contents) => copy(&contents).map_err(|_| ENFILE),
+                Err(EISDIR) => File::directory(pid, &place.path).map_err(|_| ENFILE),
+                Err(error) => Err(error),
+            }
         };
         match file {
             Ok(file) => {
@@ -233,30 +359,6 @@ fn copy(contents: &[u8]) -> std::io::Result<Rc<File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places() {
-        for path in [
-            "/proc/net",
-            "/proc/net/",
-            "/proc/net/dev",
-            "/proc/self/net/tcp",
-            "/sys/class/net/lo/mtu",
-        ] {
-            assert!(is_ours(path.as_bytes()), "{path}");
-        }
-        for path in [
-            "",
-            "/",
-            "/proc/network",
-            "/proc/self/status",
-            "/proc/sys/kernel",
-            "proc/net",
-            "/etc/proc/net",
-        ] {
-            assert!(!is_ours(path.as_bytes()), "{path}");
-        }
-    }
 
     #[test]
     fn copies_are_for_reading() {

@@ -228,6 +228,38 @@ fn the_machines_own_files() {
         let missing = lab.run("cat /proc/net/nothing");
         assert!(missing.err.contains("No such file"), "{missing:?}");
         assert!(lab.ok("cat /proc/self/comm").contains("cat"));
+
+        // By every call and from every directory. ls(1) looks for attributes too.
+        let list = lab.ok("ls -l /sys/class/net");
+        assert!(
+            list.contains(" d0 -> ../../devices/virtual/net/d0"),
+            "{list}"
+        );
+        assert_eq!(
+            lab.ok("readlink -e /sys/class/net/d0"),
+            "/sys/devices/virtual/net/d0\n"
+        );
+        let states = lab.shell("cat /sys/class/net/*/operstate").out;
+        assert_eq!(states, "down\nunknown\n");
+        let here = lab
+            .shell("cd /sys/class/net && echo 1400 >d0/mtu && ls && cat d0/mtu")
+            .out;
+        assert_eq!(here, "bonding_masters\nd0\nlo\n1400\n");
+        let hosts = lab
+            .shell("for i in /sys/class/net/*/; do test -d $i && echo $i; done")
+            .out;
+        assert_eq!(hosts, "/sys/class/net/d0/\n/sys/class/net/lo/\n");
+        let own = lab
+            .shell("cat /proc/$$/net/dev /proc/thread-self/net/dev | grep -c d0")
+            .out;
+        assert_eq!(own, "2\n");
+        let all = lab.ok("sysctl -a");
+        assert!(all.contains("net.ipv4.conf.d0.forwarding = 0"), "{all}");
+        let copied = lab.shell("cp /proc/net/dev /dev/stdout | grep -c d0");
+        assert_eq!(copied.out, "1\n", "{copied:?}");
+        // Where the host has no such directory, nobody can be.
+        let lost = lab.shell("cd /sys/class/net/d0");
+        assert!(lost.err.contains("Permission denied"), "{lost:?}");
         lab.worker.kill(server.id).unwrap();
     });
 }
