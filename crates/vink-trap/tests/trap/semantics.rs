@@ -508,6 +508,10 @@ fn killed_while_blocked() {
             "select.select([a, sys.stdin], [], [a])",
             "[t.start() for t in [threading.Thread(target=a.recv, args=(1,)) for i in range(5)]]",
             "[os.fork() for i in range(3)]; a.recv(1)",
+            "r, w = os.pipe(); os.splice(r, a.fileno(), 1)",
+            "r, w = os.pipe(); b.send(bytes(1 << 17)); [os.splice(a.fileno(), w, 1 << 16) for i in range(3)]",
+            "r, w = os.pipe(); os.splice(a.fileno(), w, 1)",
+            "u = socket.socketpair(); socket.send_fds(u[0], [b'x'], [a.fileno()] * 9); a.close(); u[0].recv(1)",
         ] {
             let script = format!("{PAIR}print('ready', flush=True)\n{blocked}\ntime.sleep(1000)");
             let mut program = lab.start_python(&script);
@@ -523,6 +527,52 @@ fn killed_while_blocked() {
                 })
                 .unwrap();
         }
+    });
+}
+
+#[test]
+fn files_handed_over_leave_nothing() {
+    as_both("semantics::files_handed_over_leave_nothing", || {
+        check(
+            "
+# A dispatcher hands each of 300 connections to one of three servers, which answer and close.
+servers = []
+for i in range(3):
+    near, far = socket.socketpair()
+    if os.fork() == 0:
+        near.close(); l.close(); a.close(); b.close()
+        for _, other in servers: other.close()
+        while True:
+            word, fds, _, _ = socket.recv_fds(far, 1, 4)
+            if not word: os._exit(0)
+            for fd in fds:
+                s = socket.socket(fileno=fd)
+                s.sendall(s.recv(100).upper())
+                s.close()
+    far.close()
+    servers.append((i, near))
+port = l.getsockname()
+for i in range(100):
+    clients = [socket.create_connection(port) for j in range(3)]
+    fds = [l.accept()[0] for j in range(3)]
+    # One is sent by itself, the others together, some of them twice or never received.
+    near = servers[i % 3][1]
+    socket.send_fds(near, [b'x'], [fds[0].fileno()])
+    socket.send_fds(near, [b'x'], [fds[1].fileno(), fds[2].fileno()])
+    lost = socket.socketpair()
+    socket.send_fds(lost[0], [b'x'], [f.fileno() for f in fds])
+    for f in fds: f.close()
+    for end in lost: end.close()
+    for j, c in enumerate(clients):
+        word = b'client %d' % (3 * i + j)
+        c.sendall(word)
+        assert c.recv(100) == word.upper()
+        assert c.recv(100) == b''
+        c.close()
+for _, near in servers: near.close()
+for _ in servers: assert os.wait()[1] == 0
+",
+        );
     });
 }
 
