@@ -321,7 +321,6 @@ static void bulk(int family)
 	pthread_t threads[5];
 	void *right;
 
-	title("a pipe, a socket, a proxy, a socket and a pipe");
 	MUST(pipe(in));
 	stream_pair(family, first);
 	stream_pair(family, second);
@@ -357,7 +356,21 @@ int main(void)
 		refused(family);
 		files(family);
 		datagrams(family);
+		title("a pipe, a socket, a proxy, a socket and a pipe");
 		bulk(family);
+
+		title("... under a rain of signals");
+		handle(SIGUSR1, on_signal, SA_RESTART);
+		pid_t pid = child();
+		if (!pid) {
+			for (;;) {
+				usleep(300);
+				kill(getppid(), SIGUSR1);
+			}
+		}
+		bulk(family);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
 	}
 	title("SIGPIPE");
 	pid_t pid = child();
