@@ -167,7 +167,9 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Asked to, it ends the processes that it started as well; killed, it would leave them.
+        // SAFETY: takes numbers; a child that has not been waited for, so that the number is its own.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         let _ = self.0.wait();
     }
 }

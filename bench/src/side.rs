@@ -13,7 +13,7 @@ pub(crate) type Round = Box<dyn FnMut() -> Result<Vec<Option<f64>>, Failure>>;
 /// The main process's view of a side.
 pub(crate) struct Process {
     child: Child,
-    orders: ChildStdin,
+    orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
@@ -33,7 +33,7 @@ impl Process {
         let answers = BufReader::new(child.stdout.take().expect("piped"));
         Ok(Process {
             child,
-            orders,
+            orders: Some(orders),
             answers,
         })
     }
@@ -41,8 +41,8 @@ impl Process {
     /// Has it do a round.
     pub fn round(&mut self) -> Result<Vec<Option<f64>>, Failure> {
         let mut line = String::new();
-        let talked =
-            writeln!(self.orders, "round").and_then(|()| self.answers.read_line(&mut line));
+        let mut orders = self.orders.as_ref().expect("open until the end");
+        let talked = writeln!(orders, "round").and_then(|()| self.answers.read_line(&mut line));
         if talked.is_err() || line.is_empty() {
             return Err(format!("its process ended: {}", self.child.wait()?).into());
         }
@@ -56,17 +56,21 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be in the middle of a round that failed on another side.
-        let _ = self.child.kill();
+        // No more orders: it ends what it has started, and itself.
+        self.orders = None;
         let _ = self.child.wait();
     }
 }
 
 /// What a side's process does: sets up, then a round for each line.
 pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
-    let trapped = group.starts_with("trap_");
-    // An interposed program and its worker are left to the scheduler, as in use.
-    if side != Side::HostTwoCpus && !trapped {
+    let pinned = match side {
+        // Interposed programs and their worker are left to the scheduler, as in use.
+        Side::Vink => !group.starts_with("trap_"),
+        Side::Host => true,
+        Side::HostTwoCpus => false,
+    };
+    if pinned {
         pinning::pin()?;
     }
     let mut round: Option<Round> = None;
