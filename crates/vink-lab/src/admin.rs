@@ -224,6 +224,72 @@ impl Admin {
         written.map(drop)
     }
 
+    /// Opens a TAP interface of this name, which is made: frames of this descriptor of the task, without
+    /// a header of their own, are the interface's. See Documentation/networking/tuntap.rst.
+    pub(crate) fn tap(&self, kernel: &mut Kernel, device: &str, name: &str) -> Result<i32, Error> {
+        const TUNSETIFF: u64 = 0x4004_54ca;
+        let what = || format!("making the TAP interface {name}");
+        let flags = (libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC) as u64;
+        let path = device.as_ptr() as u64;
+        let args = [libc::AT_FDCWD as u64, path, flags, 0, 0, 0];
+        let file = self.sys(kernel, libc::SYS_openat, args, what)?;
+        let mut request = InterfaceRequest::new(name);
+        request.value[0] = (libc::IFF_TAP | libc::IFF_NO_PI) as u64;
+        let address = (&raw mut request) as u64;
+        let args = [file, TUNSETIFF, address, 0, 0, 0];
+        self.sys(kernel, libc::SYS_ioctl, args, what)?;
+        Ok(file as i32)
+    }
+
+    /// Sets an interface's Ethernet address.
+    pub(crate) fn hardware(
+        &self,
+        kernel: &mut Kernel,
+        name: &str,
+        address: [u8; 6],
+    ) -> Result<(), Error> {
+        let mut request = InterfaceRequest::new(name);
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&libc::ARPHRD_ETHER.to_ne_bytes());
+        bytes[2..].copy_from_slice(&address);
+        request.value[0] = u64::from_ne_bytes(bytes);
+        self.ioctl(kernel, libc::SIOCSIFHWADDR, &mut request)
+    }
+
+    /// Sets an interface's MTU, in bytes.
+    pub(crate) fn mtu(&self, kernel: &mut Kernel, name: &str, mtu: u32) -> Result<(), Error> {
+        let mut request = InterfaceRequest::new(name);
+        request.value[0] = mtu.into();
+        self.ioctl(kernel, libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Sets how many frames may wait in an interface.
+    pub(crate) fn queue(&self, kernel: &mut Kernel, name: &str, frames: u32) -> Result<(), Error> {
+        let mut request = InterfaceRequest::new(name);
+        request.value[0] = frames.into();
+        self.ioctl(kernel, libc::SIOCSIFTXQLEN, &mut request)
+    }
+
+    /// A system call that makes the file of this path, which may be there already.
+    pub(crate) fn make_file(
+        &self,
+        kernel: &mut Kernel,
+        nr: i64,
+        args: [u64; 6],
+        path: &str,
+    ) -> Result<(), Error> {
+        let what = || format!("making {}", path.trim_end_matches('\0'));
+        match self.sys(kernel, nr, args, what) {
+            Err(Error::Refused { errno, .. }) if errno == libc::EEXIST => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// The task, which has the descriptors.
+    pub(crate) fn task(&self) -> TaskId {
+        self.task
+    }
+
     /// Ends the task. Interfaces, addresses and routes stay.
     pub fn close(self, kernel: &mut Kernel) -> Result<(), Error> {
         Ok(kernel.exit_task(self.task, 0, true)?)
@@ -244,7 +310,7 @@ impl Admin {
         request: &mut InterfaceRequest,
     ) -> Result<(), Error> {
         let address = std::ptr::from_mut(request) as u64;
-        let what = || format!("looking for the interface {}", request.name());
+        let what = || format!("ioctl {nr:#x} of the interface {}", request.name());
         self.sys(
             kernel,
             libc::SYS_ioctl,

@@ -16,6 +16,18 @@ pub enum Error {
         /// The kernel's own explanation, if it gave one (`NLMSGERR_ATTR_MSG`), or nothing.
         why: String,
     },
+    /// The worker could not be set up.
+    #[error(transparent)]
+    Trap(#[from] vink_trap::Error),
+    /// There is no way to the outside: what was tried and what was found.
+    #[error("{0}")]
+    Uplink(String),
+    /// Not a forward as [`Forward`](crate::Forward) reads it.
+    #[error("{text:?} is not a forward such as 8080:80, 127.0.0.1:8080:80 or 5353:53/udp")]
+    Forward {
+        /// What was given.
+        text: String,
+    },
     /// Not an address as [`Network`](crate::Network) reads it.
     #[error("{text:?} is not an address such as 10.0.0.1/24 or fd00::1/64")]
     Address {

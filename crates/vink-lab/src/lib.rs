@@ -6,8 +6,10 @@ mod error;
 mod files;
 mod machine;
 mod message;
+mod uplink;
 
 pub use address::Network;
 pub use admin::Admin;
 pub use error::Error;
 pub use machine::{wire, End, Machine};
+pub use uplink::{Forward, Passt, Route};

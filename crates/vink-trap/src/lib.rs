@@ -78,6 +78,7 @@
 //! makes a socket readable too, if that is asked for.
 
 mod calls;
+mod device;
 mod error;
 mod family;
 mod filter;
@@ -101,6 +102,7 @@ mod trace;
 mod view;
 mod worker;
 
+pub use device::{Device, Wants};
 pub use error::Error;
 pub use home::Home;
 pub use launch::{Program, Stdio};

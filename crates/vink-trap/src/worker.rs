@@ -11,6 +11,7 @@ use vink_abi::Counters;
 use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
+use crate::device::{self, Attached};
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
@@ -102,6 +103,9 @@ pub struct Worker {
     last_cookie: u64,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
+    pub(crate) devices: Vec<Attached>,
+    /// Devices whose file has become readable.
+    woken: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
     /// What programs made and may enter.
@@ -136,6 +140,8 @@ const OUTSIDE: u64 = 3 << 32;
 pub(crate) const CARRIED: u64 = 4 << 32;
 /// A pipe that a thread waits for.
 pub(crate) const PIPE: u64 = 5 << 32;
+/// A device's host side.
+pub(crate) const DEVICE: u64 = 6 << 32;
 
 impl Worker {
     /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes
@@ -175,6 +181,8 @@ impl Worker {
             // SAFETY: new, and nobody else's.
             epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
             homes: HashMap::new(),
+            devices: Vec::new(),
+            woken: Vec::new(),
             trees: Vec::new(),
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -420,6 +428,10 @@ impl Worker {
             if event.u64 & !0xffff_ffff == PIPE {
                 self.pipe_is_ready(event.u64 as u32 as i32);
             }
+            if event.u64 & !0xffff_ffff == DEVICE {
+                self.serve_device(event.u64 as u32 as usize)?;
+                self.settle()?;
+            }
         }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {
@@ -481,7 +493,10 @@ impl Worker {
             while let Some(event) = self.kernel.next_event() {
                 match event {
                     Event::Done(task) => self.done(task),
-                    Event::Ready { cookie, events } => self.ready(cookie, events),
+                    Event::Ready { cookie, events } => match device::of_cookie(cookie) {
+                        Some(id) => self.woken.push(id),
+                        None => self.ready(cookie, events),
+                    },
                     Event::Gone { task, .. } => {
                         self.buffers.remove(&task);
                     }
@@ -491,6 +506,9 @@ impl Worker {
             // about elsewhere: all readiness is shown before any answer is sent.
             while let Some((running, outcome)) = self.finished.pop_front() {
                 self.conclude(running, outcome)?;
+            }
+            while let Some(id) = self.woken.pop() {
+                self.serve_device(id)?;
             }
         }
         Ok(())

@@ -67,8 +67,9 @@ fn checks() -> Vec<Check> {
             remedy: "Linux 5.19 or later with CONFIG_SECCOMP_FILTER; in a container, one whose profile allows seccomp(2)",
         },
         Check {
-            name: "network namespaces",
-            needed_for: "vink run: a program sits in an empty one, so that a call that is not caught finds no network",
+            name: "namespaces",
+            needed_for: "vink run: a program sits in an empty one, so that a call that is not caught finds no network; \
+                         beside it, the machine's name and files (UTS and mount namespaces)",
             required: true,
             found: namespaces(),
             remedy: "sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1 or \
@@ -105,7 +106,7 @@ fn checks() -> Vec<Check> {
         },
         Check {
             name: "passt",
-            needed_for: "uplinks to the outside without root (planned)",
+            needed_for: "the way out of machines, which vink run gives them unless told --uplink none",
             required: false,
             found: program("passt"),
             remedy: "apt-get install passt",
@@ -169,16 +170,17 @@ fn seccomp() -> Result<String, String> {
     }
 }
 
-/// Makes what a program gets: an empty network namespace, within a user namespace unless one is root.
+/// Makes what a program gets: network, UTS and mount namespaces, within a user namespace unless one is root.
 fn namespaces() -> Result<String, String> {
     // SAFETY: geteuid(2) can't fail.
     let root = unsafe { libc::geteuid() } == 0;
     let unshare = move || {
         // One after the other: where only the use of the new capabilities is restricted, the second fails.
+        const SPACES: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
         let steps: &[i32] = if root {
-            &[libc::CLONE_NEWNET]
+            &[SPACES]
         } else {
-            &[libc::CLONE_NEWUSER, libc::CLONE_NEWNET]
+            &[libc::CLONE_NEWUSER, SPACES]
         };
         for step in steps {
             // SAFETY: changes the namespaces of the forked child only.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_kernel::{find_image, Config, Image, Kernel};
-use vink_lab::Machine;
+use vink_lab::{Forward, Machine, Passt};
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
@@ -50,6 +50,12 @@ pub(crate) struct Arguments {
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
+    /// The machine's way out
+    #[arg(long, value_name = "KIND", default_value = "passt")]
+    uplink: Uplink,
+    /// Let a port of the host lead to one of the machine: [ADDRESS:]PORT:PORT[/udp]; may be repeated
+    #[arg(short, long = "publish", value_name = "FORWARD")]
+    publish: Vec<Forward>,
     /// What to run on it
     #[arg(
         required = true,
@@ -60,9 +66,27 @@ pub(crate) struct Arguments {
     program: Vec<OsString>,
 }
 
+/// What a machine is connected to.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Uplink {
+    /// The host's networks, without root
+    Passt,
+    /// Nothing
+    None,
+}
+
 /// Runs the program and ends as it ended.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&PASSED_ON).map_err(Failure::host("signalfd"))?;
+    if arguments.uplink == Uplink::None && !arguments.publish.is_empty() {
+        let text = "--publish needs an uplink: leave --uplink none away";
+        return Err(Failure::Other(text.to_owned()));
+    }
+    // First of all, since it takes as long as all the rest.
+    let mut passt = match arguments.uplink {
+        Uplink::Passt => Some(Passt::start(&arguments.publish)?),
+        Uplink::None => None,
+    };
     let path = arguments.image.clone().map_or_else(find_image, Ok)?;
     let config = Config {
         arena_bytes: arguments.arena,
@@ -77,18 +101,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &arguments.trace_calls {
         worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
     }
-    let mut home = machine.home(&[], "");
+    let mut home = match &mut passt {
+        Some(passt) => {
+            let route = passt.attach(&mut worker, &machine)?;
+            machine.home(&route.addresses, &route.resolver)
+        }
+        None => machine.home(&[], ""),
+    };
     if let Some(root) = &arguments.root {
         home = home.root(root);
     }
     worker.furnish(machine.id, &home)?;
     let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
     let program = worker.spawn(machine.id, program)?;
+    // The program does not get going before the worker does.
+    if let Some(passt) = &mut passt {
+        passt.wait()?;
+    }
     let status = loop {
         if let Some(status) = worker.status(program)? {
             break status;
         }
         worker.step(None)?;
+        if let Some(reason) = passt.as_mut().and_then(Passt::ended) {
+            eprintln!("vink: {reason}; the program goes on without a way out");
+        }
         while let Some(signal) = signals.next() {
             if signal.from_process {
                 // It may just have ended, which the next round sees.

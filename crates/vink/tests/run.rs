@@ -24,7 +24,9 @@ fn outcome(mut command: Command) -> (i32, String, String) {
 #[test]
 fn ends_as_the_program_ends() {
     for place in Place::all() {
-        let status = |script: &str| outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        let status = |script: &str| {
+            outcome(place.vink(&["run", "--uplink", "none", "--", "sh", "-c", script]))
+        };
         for (script, expected) in [
             ("exit 0", 0),
             ("exit 7", 7),
@@ -50,41 +52,61 @@ fn says_what_it_cannot_do() {
         let folder = place.folder().display().to_string();
         let cases: [(&[&str], i32, &str); 8] = [
             (
-                &["run", "--", "no-such-program"],
+                &["run", "--uplink", "none", "--", "no-such-program"],
                 127,
                 "vink: cannot run 'no-such-program': ",
             ),
             (
-                &["run", "--", "/no/such/program"],
+                &["run", "--uplink", "none", "--", "/no/such/program"],
                 127,
                 "vink: cannot run '/no/such/program': ",
             ),
             (
-                &["run", "--", "/etc/passwd"],
+                &["run", "--uplink", "none", "--", "/etc/passwd"],
                 126,
                 "vink: cannot run '/etc/passwd': ",
             ),
             (
-                &["run", "--image", "/etc/passwd", "--", "true"],
+                &[
+                    "run",
+                    "--uplink",
+                    "none",
+                    "--image",
+                    "/etc/passwd",
+                    "--",
+                    "true",
+                ],
                 125,
                 "vink: /etc/passwd is not a Vink image",
             ),
             (
-                &["run", "--image", "/no/image", "--", "true"],
+                &[
+                    "run",
+                    "--uplink",
+                    "none",
+                    "--image",
+                    "/no/image",
+                    "--",
+                    "true",
+                ],
                 125,
                 "vink: ",
             ),
             (
-                &["run", "--arena", "1M", "--", "true"],
+                &["run", "--uplink", "none", "--arena", "1M", "--", "true"],
                 125,
                 "vink: an arena of 1048576 bytes: ",
             ),
             (
-                &["run", "--arena", "1X", "--", "true"],
+                &["run", "--uplink", "none", "--arena", "1X", "--", "true"],
                 2,
                 "error: invalid value '1X'",
             ),
-            (&["run", "--image", &folder, "--", "true"], 125, "vink: "),
+            (
+                &["run", "--uplink", "none", "--image", &folder, "--", "true"],
+                125,
+                "vink: ",
+            ),
         ];
         for (arguments, status, start) in cases {
             let (found, out, err) = outcome(place.vink(arguments));
@@ -106,7 +128,15 @@ fn says_what_it_cannot_do() {
 #[test]
 fn a_panic_has_a_status_of_its_own() {
     for place in Place::all() {
-        let arguments = ["run", "--cmdline", "rdinit=/no init=/no", "--", "true"];
+        let arguments = [
+            "run",
+            "--uplink",
+            "none",
+            "--cmdline",
+            "rdinit=/no init=/no",
+            "--",
+            "true",
+        ];
         let (status, out, err) = outcome(place.vink(&arguments));
         assert_eq!((status, out.as_str()), (121, ""), "{}: {err}", place.user());
         assert!(
@@ -130,7 +160,8 @@ fn a_panic_has_a_status_of_its_own() {
 #[test]
 fn a_machine_has_its_loopback_interface_and_nothing_else() {
     for place in Place::all() {
-        let (status, out, err) = outcome(place.vink(&["run", "--", "ip", "-brief", "address"]));
+        let (status, out, err) =
+            outcome(place.vink(&["run", "--uplink", "none", "--", "ip", "-brief", "address"]));
         assert_eq!(status, 0, "{}: {err}", place.user());
         let words: Vec<_> = out.split_whitespace().collect();
         assert_eq!(
@@ -140,8 +171,16 @@ fn a_machine_has_its_loopback_interface_and_nothing_else() {
             place.user()
         );
 
-        let (status, out, err) =
-            outcome(place.vink(&["run", "--", "ping", "-c", "1", "127.0.0.1"]));
+        let (status, out, err) = outcome(place.vink(&[
+            "run",
+            "--uplink",
+            "none",
+            "--",
+            "ping",
+            "-c",
+            "1",
+            "127.0.0.1",
+        ]));
         assert_eq!(status, 0, "{}: {err}", place.user());
         assert!(out.contains(" 0% packet loss"), "{}: {out}", place.user());
     }
@@ -155,7 +194,15 @@ fn a_machine_has_its_own_name_and_files() {
         let root = place.folder().join("root/etc");
         std::fs::create_dir_all(&root).expect("a folder");
         std::fs::write(root.join("passwd"), "root:x:0:0:of alpha:/:\n").expect("a file");
-        let arguments = ["run", "--machine", "alpha", "--root", "root"];
+        let arguments = [
+            "run",
+            "--uplink",
+            "none",
+            "--machine",
+            "alpha",
+            "--root",
+            "root",
+        ];
         let mut command = place.vink(&arguments);
         command.args(["--", "sh", "-c", script]);
         let (status, out, err) = outcome(command);
@@ -171,7 +218,15 @@ fn a_machine_has_its_own_name_and_files() {
         ];
         assert_eq!(lines, expected, "{}", place.user());
 
-        let arguments = ["run", "--root", "/no/such/folder", "--", "true"];
+        let arguments = [
+            "run",
+            "--uplink",
+            "none",
+            "--root",
+            "/no/such/folder",
+            "--",
+            "true",
+        ];
         let (status, _, err) = outcome(place.vink(&arguments));
         assert_eq!(status, 125, "{}: {err}", place.user());
         assert!(
@@ -191,7 +246,8 @@ fn a_machine_can_be_administered_by_anybody() {
         ping -c 1 10.1.1.1; ping -6 -c 1 ::1
         hostname changed; hostname";
     for place in Place::all() {
-        let (status, out, err) = outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        let (status, out, err) =
+            outcome(place.vink(&["run", "--uplink", "none", "--", "sh", "-c", script]));
         assert_eq!(status, 0, "{}: {err}", place.user());
         for part in [
             "10.1.1.0/24 dev d0",
@@ -208,7 +264,15 @@ fn a_machine_can_be_administered_by_anybody() {
 #[test]
 fn standard_descriptors_are_the_callers() {
     for place in Place::all() {
-        let mut command = place.vink(&["run", "--", "sh", "-c", "cat; echo error >&2"]);
+        let mut command = place.vink(&[
+            "run",
+            "--uplink",
+            "none",
+            "--",
+            "sh",
+            "-c",
+            "cat; echo error >&2",
+        ]);
         let pipes = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -241,7 +305,7 @@ fn signals_are_passed_on() {
             ("WINCH", libc::SIGWINCH),
         ] {
             let script = format!("trap 'exit 9' {name}; echo ready; while :; do read line; done");
-            let mut command = place.vink(&["run", "--", "sh", "-c", &script]);
+            let mut command = place.vink(&["run", "--uplink", "none", "--", "sh", "-c", &script]);
             let mut child = command
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -271,7 +335,7 @@ fn signals_are_passed_on() {
 fn control_c_is_the_programs() {
     for place in Place::all() {
         // Not as a child of the shell that script(1) starts: some shells end by the signal as well.
-        let program = "exec vink run -- sh -c 'n=0; trap \"n=$((n+1))\" INT; echo ready; read line; echo caught $n; exit 5'";
+        let program = "exec vink run --uplink none -- sh -c 'n=0; trap \"n=$((n+1))\" INT; echo ready; read line; echo caught $n; exit 5'";
         let mut command = place.command("script");
         command
             .args(["-qefc", program, "/dev/null"])
@@ -309,7 +373,8 @@ fn control_c_is_the_programs() {
 fn nothing_is_left_behind() {
     for place in Place::all() {
         let script = "sleep 1000 & sleep 1000 & echo $!";
-        let (status, out, err) = outcome(place.vink(&["run", "--", "sh", "-c", script]));
+        let (status, out, err) =
+            outcome(place.vink(&["run", "--uplink", "none", "--", "sh", "-c", script]));
         assert_eq!(status, 0, "{}: {err}", place.user());
         assert!(
             !Path::new("/proc").join(out.trim()).exists(),

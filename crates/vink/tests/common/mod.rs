@@ -66,6 +66,11 @@ impl Place {
         }
     }
 
+    /// Whether commands run as another user than the test.
+    pub fn is_nobody(&self) -> bool {
+        self.nobody
+    }
+
     /// For messages.
     pub fn user(&self) -> &str {
         if self.nobody {

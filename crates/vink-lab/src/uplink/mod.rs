@@ -1,0 +1,9 @@
+//! Ways from a machine to the outside.
+
+mod forward;
+mod link;
+mod passt;
+mod tap;
+
+pub use forward::Forward;
+pub use passt::{Passt, Route};

@@ -1,0 +1,427 @@
+//! passt: a way to the outside without root, through sockets of the host.
+//!
+//! passt(1) is a process of the host that speaks Ethernet over a Unix stream socket, and turns what
+//! it gets into TCP, UDP and ping sockets of its own. On the machine's side is a TAP interface. It is started before the kernel boots and asked for
+//! only when the program is about to run, since both take some milliseconds. It ends with its socket,
+//! so it can't be left behind whatever happens to this process.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+
+use vink_trap::Worker;
+
+use super::link::Link;
+use super::tap::Tap;
+use super::Forward;
+use crate::{Error, Machine};
+
+/// The interface's name on the machine.
+const INTERFACE: &str = "eth0";
+/// What passt takes for the largest frame is this, an Ethernet header and its length.
+const MTU: u32 = 65520;
+/// passt's own user, whoever starts it as root.
+const NOBODY: u32 = 65534;
+
+/// Bytes that may wait in the socket, as far as the host allows.
+const ROOM: libc::c_int = 4 << 20;
+
+const MACHINE_MAC: [u8; 6] = [0x02, 0x76, 0x69, 0x6e, 0x6b, 0x0f];
+const PASST_MAC: &str = "02:76:69:6e:6b:02";
+
+/// The network on which the machine meets passt, in one of the families.
+struct Family {
+    machine: IpAddr,
+    prefix: u8,
+    /// passt's address, which stands for the host's loopback interface too.
+    gateway: IpAddr,
+    /// Asked for names, passt asks the host's resolver.
+    resolver: IpAddr,
+}
+
+const V4: Family = Family {
+    machine: IpAddr::V4(Ipv4Addr::new(10, 0, 2, 15)),
+    prefix: 24,
+    gateway: IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2)),
+    resolver: IpAddr::V4(Ipv4Addr::new(10, 0, 2, 3)),
+};
+/// "vink" in its number, within fd00::/8.
+const V6: Family = Family {
+    machine: IpAddr::V6(Ipv6Addr::new(0xfd76, 0x696e, 0x6b, 0, 0, 0, 0, 0x15)),
+    prefix: 64,
+    gateway: IpAddr::V6(Ipv6Addr::new(0xfd76, 0x696e, 0x6b, 0, 0, 0, 0, 2)),
+    resolver: IpAddr::V6(Ipv6Addr::new(0xfd76, 0x696e, 0x6b, 0, 0, 0, 0, 3)),
+};
+
+/// A passt that is being started, or is there.
+#[derive(Debug)]
+pub struct Passt {
+    process: Process,
+    socket: Option<UnixStream>,
+    /// passt writes its process id here when it is ready.
+    ready: fs::File,
+    /// The link has found it gone.
+    ended: Rc<Cell<bool>>,
+    /// The families that the machine gets: those in which the host has a default route.
+    v4: bool,
+    v6: bool,
+}
+
+/// What a machine has got by its uplink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The machine's own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// A text for `/etc/resolv.conf`.
+    pub resolver: String,
+}
+
+impl Passt {
+    /// Starts passt, and does not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`]: it is not installed, or a port to forward is taken.
+    pub fn start(forwards: &[Forward]) -> Result<Passt, Error> {
+        for forward in forwards {
+            forward.check()?;
+        }
+        let host = |what: &str| {
+            let what = format!("starting passt: {what}");
+            move |e: io::Error| Error::Uplink(format!("{what}: {e}"))
+        };
+        let (socket, its_socket) = UnixStream::pair().map_err(host("socketpair"))?;
+        for socket in [&socket, &its_socket] {
+            make_room(socket);
+        }
+        let (ready, its_ready) = pipe(0).map_err(host("pipe"))?;
+        // It must not wait for us to read.
+        let (errors, its_errors) = pipe(libc::O_NONBLOCK).map_err(host("pipe"))?;
+        let v4 = has_default_route("/proc/net/route", |f| {
+            f[1] == "00000000" && f[7] == "00000000"
+        });
+        let v6 = has_default_route("/proc/net/ipv6_route", |f| {
+            f[0].bytes().all(|b| b == b'0') && f[1] == "00" && f[9] != "lo"
+        });
+        let mut command = Command::new(find()?);
+        command.args(arguments(forwards, v4, v6));
+        command.arg("--fd").arg(its_socket.as_raw_fd().to_string());
+        let path = format!("/proc/self/fd/{}", its_ready.as_raw_fd());
+        command.arg("--pid").arg(path);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(its_errors);
+        let given = [its_socket.as_raw_fd(), its_ready.as_raw_fd()];
+        // SAFETY: only async-signal-safe calls between fork and exec.
+        unsafe { command.pre_exec(move || prepare(given)) };
+        let child = command.spawn().map_err(host("fork and exec"))?;
+        // Or there would be no end of file.
+        drop((its_socket, its_ready, command));
+        Ok(Passt {
+            process: Process { child, errors },
+            socket: Some(socket),
+            ready,
+            ended: Rc::default(),
+            v4: v4 || !v6,
+            v6,
+        })
+    }
+
+    /// Gives the machine an interface `eth0` with addresses and default routes, whose frames the worker
+    /// carries to passt and back from now on. If passt ends before the worker does, the interface is gone.
+    /// Does not wait for passt.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Kernel`], [`Error::Trap`].
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
+        let socket = self.socket.take().expect("one machine for one passt");
+        let kernel = worker.kernel();
+        let tap = Tap::new(kernel, machine, INTERFACE, MACHINE_MAC, MTU)?;
+        let admin = &machine.admin;
+        // passt must have seen the machine's Ethernet address before anything comes from outside.
+        let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
+        admin.sysctl(kernel, &notify, "1")?;
+        admin.up(kernel, INTERFACE)?;
+        let families = [(self.v4, V4), (self.v6, V6)];
+        let families = families.iter().filter(|(there, _)| *there);
+        let families: Vec<_> = families.map(|(_, family)| family).collect();
+        for family in &families {
+            admin.address(kernel, INTERFACE, family.machine, family.prefix)?;
+            let all = match family.machine {
+                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            };
+            admin.route(kernel, all, 0, family.gateway)?;
+        }
+        let link = Link::new(socket, tap, self.ended.clone());
+        worker.attach_device(Box::new(link))?;
+        let host = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        Ok(Route {
+            addresses: families.iter().map(|f| f.machine).collect(),
+            resolver: resolver(&host, self.v4, self.v6),
+        })
+    }
+
+    /// Waits until passt is ready: its ports lead to the machine, frames are taken.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`]: it has ended, and why.
+    pub fn wait(&mut self) -> Result<(), Error> {
+        let mut line = [0; 32];
+        match self.ready.read(&mut line) {
+            Ok(0) => Err(self.failure()),
+            Ok(_) => Ok(()),
+            Err(e) => Err(Error::Uplink(format!("waiting for passt: {e}"))),
+        }
+    }
+
+    /// If passt has ended since the machine was attached: why, once.
+    pub fn ended(&mut self) -> Option<Error> {
+        self.ended.take().then(|| self.failure())
+    }
+
+    /// What passt said when it ended.
+    fn failure(&mut self) -> Error {
+        let status = self.process.child.wait();
+        let status = status.map_or(String::new(), |s| format!(" ({s})"));
+        let mut text = Vec::new();
+        // Non-blocking: all that there is.
+        let _ = self.process.errors.read_to_end(&mut text);
+        let text = String::from_utf8_lossy(&text);
+        // passt tells when it could not tell the host's log, too.
+        let lines = text.lines().filter(|l| !l.ends_with("to syslog"));
+        let said = lines.collect::<Vec<_>>().join("; ");
+        let said = if said.is_empty() {
+            "it did not say why".to_owned()
+        } else {
+            said
+        };
+        Error::Uplink(format!("passt has ended{status}: {said}"))
+    }
+}
+
+/// The process; ended when dropped.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    errors: fs::File,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell about anything else.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where passt is. Not left to execvp(3), since passt's user may not be allowed to look there.
+fn find() -> Result<PathBuf, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("passt"))
+        .find(|file| file.is_file());
+    let hint = "no uplink without passt: apt-get install passt, or run with --uplink none";
+    found.ok_or_else(|| Error::Uplink(hint.to_owned()))
+}
+
+/// passt's options, but for the descriptors.
+fn arguments(forwards: &[Forward], v4: bool, v6: bool) -> Vec<String> {
+    let mut all: Vec<String> = ["-f", "-q", "-M", PASST_MAC].map(str::to_owned).into();
+    // The machine is told its addresses otherwise.
+    all.extend(["--no-dhcp", "--no-dhcpv6", "--no-ra"].map(str::to_owned));
+    match (v4, v6) {
+        (true, true) => {}
+        (true, false) => all.push("-4".into()),
+        (false, true) => all.push("-6".into()),
+        // A host without a network still is one for its own servers.
+        (false, false) => all.extend(["-4", "-i", "lo"].map(str::to_owned)),
+    }
+    for (there, family) in [(v4 || !v6, V4), (v6, V6)] {
+        if there {
+            all.extend(["-a".into(), family.machine.to_string()]);
+            all.extend(["-g".into(), family.gateway.to_string()]);
+            all.extend(["--dns-forward".into(), family.resolver.to_string()]);
+        }
+    }
+    if v4 || !v6 {
+        all.extend(["-n".into(), V4.prefix.to_string()]);
+    }
+    for (option, udp) in [("-t", false), ("-u", true)] {
+        let mut none = true;
+        for forward in forwards.iter().filter(|f| f.udp == udp) {
+            all.extend([option.into(), forward.argument()]);
+            none = false;
+        }
+        if none {
+            all.extend([option.into(), "none".into()]);
+        }
+    }
+    all
+}
+
+/// Whether a table of routes below /proc/net, in which each line is a route of at least ten fields,
+/// has one of which this is true.
+fn has_default_route(path: &str, is_default: impl Fn(&[&str]) -> bool) -> bool {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields.len() >= 10 && is_default(&fields)
+        })
+}
+
+/// The machine's resolv.conf. Where the host asks a resolver of its own, or one that can only be named on
+/// the host, passt is asked, which forwards (UDP only); otherwise the machine asks as the host does.
+fn resolver(host: &str, v4: bool, v6: bool) -> String {
+    let mut text = String::new();
+    let mut forwarded = false;
+    for line in host.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("nameserver"), Some(server)) => {
+                let Ok(server) = server.parse::<IpAddr>() else {
+                    continue;
+                };
+                let local = server.is_loopback() || is_link_local(server);
+                let family = if server.is_ipv4() { V4 } else { V6 };
+                match (server.is_ipv4() && v4) || (server.is_ipv6() && v6) {
+                    true if !local => text += &format!("nameserver {server}\n"),
+                    true if !forwarded => {
+                        text += &format!("nameserver {}\n", family.resolver);
+                        forwarded = true;
+                    }
+                    _ => {}
+                }
+            }
+            (Some("search" | "domain" | "options" | "sortlist"), Some(_)) => {
+                text += line;
+                text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// `%INTERFACE` behind such an address was not parsed anyway.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// What passt is between fork and exec: in a session of its own, so that Ctrl-C is none of its business; with
+/// no descriptors but those given; not root, since it refuses that, and could not open what it was given
+/// once it had changed its user by itself.
+fn prepare(given: [i32; 2]) -> io::Result<()> {
+    let done = |result: libc::c_int| match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: async-signal-safe calls that concern this process alone; the set is plain data.
+    unsafe {
+        done(libc::setsid())?;
+        let cloexec = libc::CLOSE_RANGE_CLOEXEC;
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, cloexec);
+        for fd in given {
+            done(libc::fcntl(fd, libc::F_SETFD, 0))?;
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        done(libc::sigprocmask(
+            libc::SIG_SETMASK,
+            &none,
+            std::ptr::null_mut(),
+        ))?;
+        if libc::geteuid() == 0 {
+            // Its own process id is written there.
+            done(libc::fchown(given[1], NOBODY, NOBODY))?;
+            done(libc::setgroups(0, std::ptr::null()))?;
+            done(libc::setgid(NOBODY))?;
+            done(libc::setuid(NOBODY))?;
+        }
+    }
+    Ok(())
+}
+
+/// A pipe, close-on-exec: where to read, where to write.
+fn pipe(flags: i32) -> io::Result<(fs::File, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: fills two integers with new descriptors, which are then owned once each.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | flags) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((
+            fs::File::from_raw_fd(ends[0]),
+            OwnedFd::from_raw_fd(ends[1]),
+        ))
+    }
+}
+
+/// Lets a socket take as much as it may. What it does not take from passt is lost, and passt repeats it
+/// after two seconds only.
+fn make_room(socket: &UnixStream) {
+    let most: libc::c_int = ROOM;
+    // The second is root's, and goes beyond net.core.wmem_max. Less will do, if slower.
+    for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
+        // SAFETY: an integer, of the size that is given.
+        unsafe {
+            let (value, size) = ((&raw const most).cast(), size_of_val(&most));
+            let fd = socket.as_raw_fd();
+            libc::setsockopt(fd, libc::SOL_SOCKET, option, value, size as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolvers() {
+        let host = "# made by hand\nsearch example.org\nnameserver 192.0.2.53\nnameserver 127.0.0.53\n\
+                    nameserver 127.0.0.54\nnameserver 2001:db8::53\nnameserver fe80::1%eth0\noptions edns0\n";
+        let both = "search example.org\nnameserver 192.0.2.53\nnameserver 10.0.2.3\n\
+                    nameserver 2001:db8::53\noptions edns0\n";
+        assert_eq!(resolver(host, true, true), both);
+        let v4 = both.replace("nameserver 2001:db8::53\n", "");
+        assert_eq!(resolver(host, true, false), v4);
+        assert_eq!(
+            resolver("nameserver ::1\n", true, true),
+            "nameserver fd76:696e:6b::3\n"
+        );
+        assert_eq!(resolver("", true, true), "");
+    }
+
+    #[test]
+    fn options() {
+        let text = |forwards: &[&str], v4, v6| {
+            let forwards: Vec<Forward> = forwards.iter().map(|f| f.parse().unwrap()).collect();
+            arguments(&forwards, v4, v6).join(" ")
+        };
+        let both = text(&["1:2", "127.0.0.1:3:4", "5:6/udp"], true, true);
+        assert!(
+            both.ends_with("-n 24 -t 1:2 -t 127.0.0.1/3:4 -u 5:6"),
+            "{both}"
+        );
+        assert!(!both.contains(" -4") && !both.contains(" -6"), "{both}");
+        let v6 = text(&[], false, true);
+        assert!(
+            v6.contains(" -6 -a fd76") && v6.ends_with("-t none -u none"),
+            "{v6}"
+        );
+        assert!(text(&[], false, false).contains(" -4 -i lo -a 10.0.2.15"));
+    }
+}

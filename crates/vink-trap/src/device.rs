@@ -1,0 +1,112 @@
+//! Attached devices: what moves data between a file of the kernel and a descriptor of the host.
+//!
+//! The worker waits for both sides, and lets the device serve whichever has something to do. Reading
+//! and writing is the device's; the worker knows nothing of what passes.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use vink_kernel::{Kernel, TaskId};
+
+use crate::worker::{Worker, DEVICE};
+use crate::Error;
+
+/// Something to attach to a worker with [`Worker::attach_device`]. Dropped when it ends, or with the
+/// worker.
+pub trait Device {
+    /// The host's side: a descriptor that stays the same and that epoll(7) can wait for.
+    fn host(&self) -> BorrowedFd<'_>;
+
+    /// The kernel's side: a task and its descriptor, opened with `O_NONBLOCK`.
+    fn file(&self) -> (TaskId, i32);
+
+    /// Moves what can be moved, without waiting. All that is readable of the file must be read, unless
+    /// [`Wants::Room`] is returned: what is left is not told again.
+    ///
+    /// # Errors
+    /// Those that end the kernel, and with it the worker.
+    fn serve(&mut self, kernel: &mut Kernel) -> Result<Wants, vink_kernel::Error>;
+}
+
+/// When a device is to be served again, other than when its file becomes readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// When there is something to be read from the host's side.
+    Input,
+    /// ... or that can be written to again.
+    Room,
+    /// Never: it has ended.
+    Nothing,
+}
+
+impl Wants {
+    fn events(self) -> u32 {
+        match self {
+            Wants::Input => libc::EPOLLIN as u32,
+            Wants::Room => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            Wants::Nothing => 0,
+        }
+    }
+}
+
+/// A device and what it wants.
+pub(crate) type Attached = Option<(Box<dyn Device>, Wants)>;
+
+/// Cookies of the devices' watches; files have small ones.
+const COOKIES: u64 = 1 << 63;
+
+/// The device that a cookie means, if it is a device's.
+pub(crate) fn of_cookie(cookie: u64) -> Option<usize> {
+    (cookie & COOKIES != 0).then_some((cookie & !COOKIES) as usize)
+}
+
+impl Worker {
+    /// Serves a device from now on, until it ends.
+    ///
+    /// # Errors
+    /// [`Error::System`] as epoll_ctl(2); [`Error::Kernel`], also if the file can't be watched.
+    pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<(), Error> {
+        let id = self.devices.len();
+        let tag = DEVICE | id as u64;
+        self.attend(device.host(), tag)?;
+        let (task, file) = device.file();
+        let args = [
+            file as u64,
+            COOKIES | id as u64,
+            libc::EPOLLIN as u64,
+            0,
+            0,
+            0,
+        ];
+        let nr = i64::from(vink_abi::VINK_CALL_WATCH);
+        let watched = self.kernel.call(task, nr, args)?;
+        if watched < 0 {
+            self.ignore(device.host());
+            return Err(Error::Kernel(vink_kernel::Error::Errno {
+                what: "watching a device's file",
+                errno: -watched as i32,
+            }));
+        }
+        self.devices.push(Some((device, Wants::Input)));
+        self.serve_device(id)
+    }
+
+    /// One of its sides has something.
+    pub(crate) fn serve_device(&mut self, id: usize) -> Result<(), Error> {
+        let Some((device, wanted)) = &mut self.devices[id] else {
+            return Ok(());
+        };
+        self.stirred = true;
+        let wants = device.serve(&mut self.kernel)?;
+        let wanted = std::mem::replace(wanted, wants);
+        if wants == Wants::Nothing {
+            if let Some((device, _)) = self.devices[id].take() {
+                self.ignore(device.host());
+            }
+        } else if wants != wanted {
+            let fd = device.host().as_raw_fd();
+            self.neglect(fd);
+            self.attend_to_events(fd, wants.events(), DEVICE | id as u64)?;
+        }
+        Ok(())
+    }
+}
