@@ -38,6 +38,7 @@ test: setup ## everything that CI runs
 
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
+	@$(CARGO) build --release --quiet -p vink
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
 .PHONY: lint

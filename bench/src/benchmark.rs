@@ -127,6 +127,11 @@ pub(crate) const GROUPS: &[Group] = &[
         )
     },
     group(
+        "run_true",
+        &[figure("run_true_ms", "ms", Some(Bar::AtMost(60.0)))],
+        ONE,
+    ),
+    group(
         "trap_null_call",
         &[figure("trap_null_call", "ns", None)],
         ONE,

@@ -24,6 +24,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "tcp_two_machines" => transfer(Path::direct()?)?,
         "tcp_router" => transfer(Path::routed()?)?,
         "rtt_two_machines" => round_trips(Path::direct()?)?,
+        "run_true" => Box::new(|| Ok(vec![Some(work::timed_command(&["true"])?)])),
         "trap_null_call" | "trap_getsockopt" => {
             let group = group.to_owned();
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))

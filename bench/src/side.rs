@@ -66,7 +66,7 @@ impl Drop for Process {
 pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
     let pinned = match side {
         // Interposed programs and their worker are left to the scheduler, as in use.
-        Side::Vink => !group.starts_with("trap_"),
+        Side::Vink => !group.starts_with("trap_") && group != "run_true",
         Side::Host => true,
         Side::HostTwoCpus => false,
     };

@@ -31,6 +31,15 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "tcp_two_machines" => transfer(Network::direct()?),
         "tcp_router" => transfer(Network::routed()?),
         "rtt_two_machines" => round_trips(Network::direct()?),
+        "run_true" => {
+            let vink = std::env::current_exe()?.with_file_name("vink");
+            let vink = vink.to_str().ok_or("the path of vink is not text")?;
+            let command = [vink, "run", "--", "true"].map(str::to_owned);
+            Box::new(move || {
+                let words: Vec<_> = command.iter().map(String::as_str).collect();
+                Ok(vec![Some(work::timed_command(&words)?)])
+            })
+        }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
         "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx" => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),

@@ -35,6 +35,25 @@ impl Calls for Fiber {
     }
 }
 
+/// Milliseconds that a program takes from its start to its end.
+pub(crate) fn timed_command(words: &[&str]) -> Result<f64, Failure> {
+    let start = Instant::now();
+    let status = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .status()
+        .map_err(|e| {
+            format!(
+                "{}: {e} (cargo build --release -p vink makes vink)",
+                words[0]
+            )
+        })?;
+    let taken = start.elapsed().as_secs_f64() * 1e3;
+    match status.success() {
+        true => Ok(taken),
+        false => Err(format!("{}: {status}", words.join(" ")).into()),
+    }
+}
+
 /// Bytes per round of a throughput benchmark: a fraction of a second.
 const BULK: u64 = 4 << 30;
 /// Bytes per write, and at most per read.
