@@ -82,6 +82,7 @@ mod device;
 mod error;
 mod family;
 mod filter;
+mod guardian;
 mod handover;
 mod home;
 mod interrupt;

@@ -12,6 +12,7 @@ use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
 use crate::device::{self, Attached};
+use crate::guardian::Guardian;
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
@@ -85,14 +86,15 @@ pub(crate) struct Tree {
 }
 
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
-/// it is dropped, all its programs are killed. If it can't be (its thread ends, or its process is
-/// killed), each program's first process dies with it, and what that had started finds all trapped
-/// calls failing with `ENOSYS`.
+/// it is dropped, all its programs are killed. If it can't be, since its process is killed, a process that
+/// [`Worker::spawn`] has forked off for that purpose kills them.
 pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
     /// What each machine is on the host, and its namespaces from its first program on.
     homes: HashMap<MachineId, (Furniture, Option<Namespaces>)>,
+    /// There as long as there may be programs.
+    guardian: Option<Guardian>,
     pub(crate) trees: Vec<Tree>,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) threads: HashMap<i32, Thread>,
@@ -181,6 +183,7 @@ impl Worker {
             // SAFETY: new, and nobody else's.
             epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
             homes: HashMap::new(),
+            guardian: None,
             devices: Vec::new(),
             woken: Vec::new(),
             trees: Vec::new(),
@@ -254,6 +257,10 @@ impl Worker {
     /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Home`]. That the
     /// program's file can't be executed is told by [`Worker::wait`].
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
+        let guardian = match &mut self.guardian {
+            Some(guardian) => guardian,
+            none => none.insert(Guardian::start()?),
+        };
         let (furniture, made) = self.homes.entry(machine).or_default();
         let lodging = match made {
             Some(namespaces) => Lodging::Join(namespaces),
@@ -266,8 +273,9 @@ impl Worker {
             shared,
             namespaces,
         } = launch(&program, self.nofile, lodging)?;
-        if namespaces.is_some() {
-            *made = namespaces;
+        if let Some(namespaces) = namespaces {
+            guardian.mind(&namespaces);
+            *made = Some(namespaces);
         }
         let id = self.trees.len();
         let listener = Listener::new(listener, self.tracer.clone())?;
@@ -660,7 +668,7 @@ impl Drop for Worker {
 }
 
 /// pidfd_send_signal(2).
-fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
+pub(crate) fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
     // SAFETY: takes numbers and a null pointer.
     unsafe {
         libc::syscall(

@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -366,6 +367,43 @@ fn control_c_is_the_programs() {
             "{}",
             place.user()
         );
+    }
+}
+
+/// Not even vink's own death spares what its program has started and let go.
+#[test]
+fn nothing_outlives_a_killed_vink() {
+    const STARTS: &str = "
+        sleep 1000 & echo $!
+        setsid sh -c 'sleep 1000 & echo $!'
+        unshare --net sh -c 'setsid sleep 1000 & echo $!'
+        echo $$; wait";
+    for place in Place::all() {
+        let mut command = place.vink(&["run", "--uplink", "none", "--", "sh", "-c", STARTS]);
+        let mut vink = command.stdout(Stdio::piped()).spawn().expect("vink");
+        let lines = BufReader::new(vink.stdout.take().expect("its output")).lines();
+        let mut ends = Vec::new();
+        for line in lines.take(4) {
+            let pid: i32 = line.expect("a line").parse().expect("a process");
+            // SAFETY: makes a descriptor, which is then owned once.
+            ends.push(unsafe {
+                let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+                assert!(fd >= 0, "{}: process {pid}", place.user());
+                OwnedFd::from_raw_fd(fd as i32)
+            });
+        }
+        vink.kill().expect("its death");
+        vink.wait().expect("its status");
+        for (n, end) in ends.iter().enumerate() {
+            let mut fd = libc::pollfd {
+                fd: end.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure, as said.
+            let dead = unsafe { libc::poll(&mut fd, 1, 30_000) };
+            assert_eq!(dead, 1, "{}: process {n} lives", place.user());
+        }
     }
 }
 
