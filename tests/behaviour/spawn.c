@@ -178,6 +178,7 @@ static void ranges(int family)
 	TRY(send(b, "x", 1, 0));
 	TRY(close_range(300, 200, 0));
 	TRY(close_range(100, 100, 64));
+	TRY(send(a, "x", 1, 0));
 	TRY(close_range(100, 100, CLOSE_RANGE_UNSHARE));
 	TRY(send(a, "x", 1, 0));
 	TRY(recv(p[1], &byte, 1, 0));

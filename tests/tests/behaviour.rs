@@ -32,6 +32,7 @@ programs! {
     epoll_close epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit ioctls
     ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
     netlink_route network_namespaces odd_calls packet_loopback packet_ring ping_socket poll_mixed proc_files raw_icmp reuse sctp
+    shared_files
     signal_owner signal_stream signal_timeout signals sock_diag socket_options socket_protocols spawn splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
     tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo

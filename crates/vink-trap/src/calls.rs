@@ -147,9 +147,9 @@ pub(crate) const fn kind(nr: i64) -> Kind {
 pub(crate) const fn advice(nr: i64) -> &'static str {
     match nr {
         FOREIGN => "ended the program with SIGSYS; let a build for x86-64 be run",
-        libc::SYS_clone | libc::SYS_clone3 => {
-            "CLONE_FILES without CLONE_THREAD copied the table of descriptors; let the program open \
-             its sockets before it, or share them with a thread"
+        libc::SYS_unshare | libc::SYS_close_range => {
+            "a thread that asked for descriptors of its own kept the other threads'; let the program \
+             fork instead"
         }
         libc::SYS_chdir | libc::SYS_fchdir => {
             "refused: the host has no such directory to go to; name it by its whole path instead"

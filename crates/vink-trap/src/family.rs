@@ -39,8 +39,6 @@ impl Worker {
             parent: 0,
             table: Table::default(),
             task: None,
-            receives: false,
-            follows: false,
             network: None,
             moves: false,
             wanders: target::directory(pid, libc::AT_FDCWD).is_some_and(|path| is_place(&path)),
@@ -59,8 +57,6 @@ impl Worker {
             executing: None,
             lent: None,
             attention: begins.moves,
-            receives: begins.receives,
-            follows: begins.follows,
             moved: begins.network.is_some(),
             moving: begins.moves.then_some(pid).into_iter().collect(),
             wanders: begins.wanders,
@@ -122,23 +118,20 @@ impl Worker {
     }
 
     /// A fork is about to pass: copies what the child will inherit.
-    pub(crate) fn conceive(&mut self, tid: i32, moves: bool) -> Result<(), vink_kernel::Error> {
+    pub(crate) fn conceive(&mut self, tid: i32, flags: u64) -> Result<(), vink_kernel::Error> {
         let pid = self.threads[&tid].pid;
-        let task = if self.processes[&pid].table.is_empty() {
-            None
-        } else {
-            let task = self.task_of(tid)?;
-            self.stirred = true;
-            Some(self.kernel.clone_task(task, CloneKind::Process)?)
-        };
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let (shares, moves) = (has(libc::CLONE_FILES), has(libc::CLONE_NEWNET));
+        let task = self.clone_for_child(tid, shares)?;
         let network = self.threads[&tid].network;
         let process = self.process_mut(pid);
         process.unborn.push(Unborn {
             parent: tid,
-            table: process.table.clone(),
+            table: match shares {
+                true => process.table.share(),
+                false => process.table.copy(),
+            },
             task,
-            receives: process.receives,
-            follows: process.follows,
             network,
             moves,
             wanders: process.wanders,
@@ -370,7 +363,11 @@ impl Worker {
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)
         {
             process.threaded = false;
+            if let Err(error) = self.part_if_executed(call.tid) {
+                soften(error)?;
+            }
         }
+        let process = self.process_mut(pid);
         let closed = process.table.remove_if(|fd, entry| {
             target::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
         });

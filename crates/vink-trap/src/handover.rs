@@ -55,7 +55,7 @@ impl Worker {
     /// sends.
     pub(crate) fn send_off(&mut self, call: Notification) -> Result<(), Error> {
         let process = &self.processes[&self.threads[&call.tid].pid];
-        if process.table.is_empty() && !process.receives {
+        if process.table.is_empty() && !process.table.is_receiving() {
             return Ok(());
         }
         let machine = process.machine;
@@ -74,7 +74,7 @@ impl Worker {
 
     fn send_file(&mut self, tid: i32, machine: MachineId, fd: i32) -> Result<(), Error> {
         let process = &self.processes[&self.threads[&tid].pid];
-        let Some(entry) = process.table.get(fd as u64).cloned() else {
+        let Some(entry) = process.table.get(fd as u64) else {
             return Ok(());
         };
         // The receiver may put it into an epoll instance before any call tells us that it is there.

@@ -71,8 +71,8 @@
 //! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
 //!
 //! 32-bit programs (ended by `SIGSYS`), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
-//! not start (they get a dead placeholder), `CLONE_FILES` without `CLONE_THREAD` (the table is
-//! copied), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
+//! not start (they get a dead placeholder), a thread's own table of descriptors
+//! (`unshare(CLONE_FILES)` in a threaded program: it goes on with the others'), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
 //! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's, mmap(2) of a TCP socket
 //! (`TCP_ZEROCOPY_RECEIVE`: `ENODEV`, so that programs copy). Out-of-band data in a set that waits
 //! makes a socket readable too, if that is asked for.
@@ -97,6 +97,7 @@ mod ready;
 mod ring;
 mod rtnetlink;
 mod serve;
+mod shared;
 mod splice;
 mod target;
 mod trace;

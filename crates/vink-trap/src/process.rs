@@ -1,6 +1,6 @@
 //! What the worker knows of each trapped process and thread, and of their descriptors.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -75,60 +75,102 @@ pub(crate) struct Entry {
     pub(crate) number: i32,
 }
 
-/// Which descriptors of a process are Vink's.
+/// Which descriptors of a process are Vink's. Processes made with `CLONE_FILES` share one.
+#[derive(Default)]
+pub(crate) struct Table(Rc<RefCell<Slots>>);
+
 #[derive(Clone, Default)]
-pub(crate) struct Table {
-    slots: Vec<Option<Entry>>,
+struct Slots {
+    entries: Vec<Option<Entry>>,
     used: usize,
+    receives: bool,
+    follows: bool,
 }
 
 impl Table {
+    /// Another table with the same descriptors.
+    pub(crate) fn copy(&self) -> Table {
+        Table(Rc::new(RefCell::new(self.0.borrow().clone())))
+    }
+
+    /// The same table, for another process.
+    pub(crate) fn share(&self) -> Table {
+        Table(self.0.clone())
+    }
+
+    /// Whether another process has it too, or will have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
+    /// Whether the two are the same.
+    pub(crate) fn is(&self, other: &Table) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// recvmsg(2) on a host file was called: there may be Vink files that are not in here yet.
+    pub(crate) fn set_receiving(&self) {
+        self.0.borrow_mut().receives = true;
+    }
+
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.0.borrow().receives
+    }
+
+    /// An epoll instance was made, and may be among the host's: all files are followed. What it gets is
+    /// the host's business alone.
+    pub(crate) fn set_followed(&self) {
+        self.0.borrow_mut().follows = true;
+    }
+
+    pub(crate) fn is_followed(&self) -> bool {
+        self.0.borrow().follows
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.used == 0
+        self.0.borrow().used == 0
     }
 
     /// By a system call's argument, of which the low half counts.
-    pub(crate) fn get(&self, argument: u64) -> Option<&Entry> {
-        self.slots.get(argument as u32 as usize)?.as_ref()
+    pub(crate) fn get(&self, argument: u64) -> Option<Entry> {
+        let slots = self.0.borrow();
+        slots.entries.get(argument as u32 as usize)?.clone()
     }
 
     /// All of them.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.slots.iter().flatten()
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.0.borrow().entries.iter().flatten().cloned().collect()
     }
 
     /// What the number was before.
-    pub(crate) fn insert(&mut self, fd: i32, entry: Entry) -> Option<Entry> {
+    pub(crate) fn insert(&self, fd: i32, entry: Entry) -> Option<Entry> {
+        let mut slots = self.0.borrow_mut();
         let index = fd as u32 as usize;
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, None);
+        if slots.entries.len() <= index {
+            slots.entries.resize(index + 1, None);
         }
-        let old = self.slots[index].replace(entry);
-        self.used += usize::from(old.is_none());
+        let old = slots.entries[index].replace(entry);
+        slots.used += usize::from(old.is_none());
         old
     }
 
-    pub(crate) fn remove(&mut self, fd: i32) -> Option<Entry> {
-        let entry = self.slots.get_mut(fd as u32 as usize)?.take()?;
-        self.used -= 1;
+    pub(crate) fn remove(&self, fd: i32) -> Option<Entry> {
+        let mut slots = self.0.borrow_mut();
+        let entry = slots.entries.get_mut(fd as u32 as usize)?.take()?;
+        slots.used -= 1;
         Some(entry)
     }
 
     /// Removes those of which the program's number and the entry satisfy the condition.
-    pub(crate) fn remove_if(
-        &mut self,
-        mut condition: impl FnMut(i32, &Entry) -> bool,
-    ) -> Vec<Entry> {
+    pub(crate) fn remove_if(&self, condition: impl Fn(i32, &Entry) -> bool) -> Vec<Entry> {
+        let mut slots = self.0.borrow_mut();
         let mut removed = Vec::new();
-        for (fd, slot) in self.slots.iter_mut().enumerate() {
-            if slot
-                .as_ref()
-                .is_some_and(|entry| condition(fd as i32, entry))
-            {
+        for (fd, slot) in slots.entries.iter_mut().enumerate() {
+            if slot.as_ref().is_some_and(|e| condition(fd as i32, e)) {
                 removed.extend(slot.take());
             }
         }
-        self.used -= removed.len();
+        slots.used -= removed.len();
         removed
     }
 }
@@ -140,10 +182,6 @@ pub(crate) struct Unborn {
     pub(crate) table: Table,
     /// The kernel's copy; `None` if there was nothing to copy.
     pub(crate) task: Option<TaskId>,
-    /// As [`Process::receives`].
-    pub(crate) receives: bool,
-    /// As [`Process::follows`].
-    pub(crate) follows: bool,
     /// As [`Thread::network`], of the thread that forks.
     pub(crate) network: Option<Key>,
     /// The child begins in a network namespace of its own.
@@ -179,11 +217,6 @@ pub(crate) struct Process {
     pub(crate) lent: Option<Lent>,
     /// `unborn`, `executing`, `lent` or `moving` must be looked after at the next trapped call.
     pub(crate) attention: bool,
-    /// It has called recvmsg(2) on a host file: it may have Vink files that are not in the table yet.
-    pub(crate) receives: bool,
-    /// It has made an epoll instance, or inherited one: its files are followed. What it puts into the
-    /// instance is the host's business alone.
-    pub(crate) follows: bool,
     /// A thread of it has been in another network namespace than the machine's.
     pub(crate) moved: bool,
     /// Threads that may be in another one now.
@@ -263,7 +296,7 @@ mod tests {
 
     #[test]
     fn tables() {
-        let mut table = Table::default();
+        let table = Table::default();
         assert!(table.is_empty() && table.get(3).is_none() && table.get(u64::MAX).is_none());
         let (a, b) = (File::new().unwrap(), File::new().unwrap());
         let entry = |file: &Rc<File>, number| Entry {
@@ -274,12 +307,15 @@ mod tests {
         assert!(table.insert(3, entry(&b, 1)).is_none());
         assert_eq!(table.insert(3, entry(&a, 2)).unwrap().number, 1);
         assert_eq!(table.get(0xffff_ffff_0000_0003).unwrap().number, 2);
-        let mut copy = table.clone();
+        let copy = table.copy();
         assert_eq!((Rc::strong_count(&a), Rc::strong_count(&b)), (5, 1));
-        assert!(table.remove(3).is_some() && table.remove(3).is_none());
+        let shared = table.share();
+        assert!(table.is_shared() && shared.is(&table) && !copy.is(&table) && !copy.is_shared());
+        assert!(table.remove(3).is_some() && shared.remove(3).is_none());
         assert!(!table.is_empty());
-        table.remove(7);
+        shared.remove(7);
         assert!(table.is_empty());
+        assert_eq!((copy.entries().len(), table.entries().len()), (2, 0));
         let removed = copy.remove_if(|fd, entry| fd == 7 && entry.number == 0);
         assert_eq!((removed.len(), copy.get(7).is_none()), (1, true));
         assert_eq!(copy.remove_if(|_, _| true).len(), 1);

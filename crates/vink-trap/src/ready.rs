@@ -130,10 +130,9 @@ impl Worker {
 
     /// epoll_create(2): from now on the placeholders of all that the process has follow their files.
     pub(crate) fn epoll_create(&mut self, call: Notification) -> Result<(), Error> {
-        let process = self.process_mut(self.threads[&call.tid].pid);
-        process.follows = true;
-        let entries: Vec<Entry> = process.table.entries().cloned().collect();
-        for entry in entries {
+        let table = self.table_of(call.tid);
+        table.set_followed();
+        for entry in table.entries() {
             self.follow(call.tid, &entry)?;
         }
         self.pass(call)

@@ -64,7 +64,7 @@ impl Worker {
     pub(crate) fn mmap(&mut self, call: Notification) -> Result<(), Error> {
         let pid = self.threads[&call.tid].pid;
         let [_, len, _, _, fd, offset] = call.args;
-        let Some(entry) = self.processes[&pid].table.get(fd).cloned() else {
+        let Some(entry) = self.processes[&pid].table.get(fd) else {
             return self.pass(call);
         };
         if entry.file.copy.is_some() {

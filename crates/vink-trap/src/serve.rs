@@ -7,7 +7,7 @@ use vink_kernel::{Call, Outcome, TaskId};
 use crate::calls::{kind, Kind};
 use crate::interrupt::Running;
 use crate::notify::{Listener, Notification, Sent};
-use crate::process::{Busy, Entry, File, Stage, Then};
+use crate::process::{Busy, Entry, File, Stage, Table, Then};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -63,13 +63,13 @@ impl Worker {
         if self.processes[&pid].attention && !self.catch_up(call)? {
             return Ok(());
         }
-        if self.carrier.is_some() && self.processes[&pid].receives {
+        if self.carrier.is_some() && self.processes[&pid].table.is_receiving() {
             self.recognise_named(call)?;
         }
         let table = &mut self.process_mut(pid).table;
         let first = table.get(call.args[0]);
         match kind(call.nr) {
-            Kind::Io => match first.cloned() {
+            Kind::Io => match first {
                 Some(entry) if !self.rings.is_empty() && Worker::changes_ring(call) => {
                     self.sweep_rings()?;
                     self.run(call, Stage::Answer, &entry)
@@ -86,7 +86,7 @@ impl Worker {
                 let cloexec = call.args[1] & libc::SOCK_CLOEXEC as u64 != 0;
                 self.make(call, call.args, cloexec)
             }
-            Kind::Accept => match first.cloned() {
+            Kind::Accept => match first {
                 Some(entry) => {
                     let flags = match call.nr {
                         libc::SYS_accept4 => call.args[3],
@@ -105,18 +105,13 @@ impl Worker {
                 Some(entry) => self.close_all(call, vec![entry], Then::Pass),
                 None => self.pass(call),
             },
-            Kind::CloseRange => {
-                let range = call.args[0] as u32..=call.args[1] as u32;
-                let closing = call.args[2] as u32 & libc::CLOSE_RANGE_CLOEXEC == 0;
-                let closed = table.remove_if(|fd, _| closing && range.contains(&(fd as u32)));
-                self.close_all(call, closed, Then::Pass)
-            }
-            Kind::Dup => match first.cloned() {
+            Kind::CloseRange => self.close_range(call),
+            Kind::Dup => match first {
                 Some(entry) => self.dup(call, &entry),
                 None => self.pass(call),
             },
             Kind::Dup2 | Kind::Dup3 => self.dup_to(call),
-            Kind::Fcntl => match (first.cloned(), call.args[1] as i32) {
+            Kind::Fcntl => match (first, call.args[1] as i32) {
                 (Some(entry), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => self.dup_from(call, &entry),
                 (Some(entry), _) if self.own(call, &entry)? => Ok(()),
                 (Some(entry), _) => self.run(call, Stage::Answer, &entry),
@@ -124,7 +119,7 @@ impl Worker {
             },
             Kind::Open => self.open(call),
             Kind::LookUp => self.look_up(call),
-            Kind::Fstat => match first.filter(|entry| entry.file.named).cloned() {
+            Kind::Fstat => match first.filter(|entry| entry.file.named) {
                 Some(entry) => self.run(call, Stage::Answer, &entry),
                 None => self.pass(call),
             },
@@ -163,6 +158,10 @@ impl Worker {
                 if call.args[0] & libc::CLONE_NEWNET as u64 != 0 {
                     self.may_move(call.tid);
                 }
+                let unshares = call.args[0] & libc::CLONE_FILES as u64 != 0;
+                if unshares && !self.unshare_files(call)? {
+                    return Ok(());
+                }
                 self.pass(call)
             }
             Kind::Setns => {
@@ -190,6 +189,11 @@ impl Worker {
         }
     }
 
+    /// The table of a thread's process.
+    pub(crate) fn table_of(&self, tid: i32) -> &Table {
+        &self.processes[&self.threads[&tid].pid].table
+    }
+
     /// The listener that serves a thread; `None` if its tree is gone.
     pub(crate) fn listener(&self, tid: i32) -> Option<Rc<Listener>> {
         let process = &self.processes[&self.threads[&tid].pid];
@@ -209,8 +213,7 @@ impl Worker {
         match call.nr {
             libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send_off(call)?,
             libc::SYS_recvmsg | libc::SYS_recvmmsg => {
-                let pid = self.threads[&call.tid].pid;
-                self.process_mut(pid).receives = true;
+                self.table_of(call.tid).set_receiving();
             }
             _ => {}
         }
@@ -351,7 +354,7 @@ impl Worker {
                     file.rtnetlink.set(is_rtnetlink);
                 }
                 let entry = Entry { file, number };
-                if self.processes[&self.threads[&call.tid].pid].follows {
+                if self.table_of(call.tid).is_followed() {
                     self.follow(call.tid, &entry)?;
                 }
                 match self.install(call, entry, *cloexec)? {
@@ -507,7 +510,7 @@ impl Worker {
         if from == to || flags & !libc::O_CLOEXEC != 0 {
             return self.pass(call);
         }
-        if let Some(entry) = table.get(call.args[0]).cloned() {
+        if let Some(entry) = table.get(call.args[0]) {
             return self.put(call, &entry, to, flags & libc::O_CLOEXEC != 0, EBADF);
         }
         // A host file over a Vink file, unless the host will refuse.
@@ -569,21 +572,26 @@ impl Worker {
         }
     }
 
+    fn close_range(&mut self, call: Notification) -> Result<(), Error> {
+        let [first, last, flags] = [0, 1, 2].map(|n: usize| call.args[n] as u32);
+        if first > last || flags & !(libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE) != 0 {
+            return self.pass(call); // to be refused
+        }
+        if flags & libc::CLOSE_RANGE_UNSHARE != 0 && !self.unshare_files(call)? {
+            return Ok(());
+        }
+        let closing = flags & libc::CLOSE_RANGE_CLOEXEC == 0;
+        let table = self.table_of(call.tid);
+        let closed = table.remove_if(|fd, _| closing && (first..=last).contains(&(fd as u32)));
+        self.close_all(call, closed, Then::Pass)
+    }
+
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)
         } else {
-            let shared = flags & libc::CLONE_FILES as u64 != 0;
-            if shared
-                && !self.processes[&self.threads[&call.tid].pid]
-                    .table
-                    .is_empty()
-            {
-                // The child gets a copy of the table.
-                self.note_unsupported(call.nr);
-            }
-            self.conceive(call.tid, flags & libc::CLONE_NEWNET as u64 != 0)
+            self.conceive(call.tid, flags)
         };
         match done {
             Ok(()) => self.pass(call),

@@ -449,7 +449,7 @@ impl Worker {
         let [to, from, pointer, count, ..] = call.args;
         let process = &self.processes[&self.threads[&call.tid].pid];
         let source = process.table.get(from);
-        let Some(to) = process.table.get(to).cloned() else {
+        let Some(to) = process.table.get(to) else {
             return match source.filter(|s| s.file.copy.is_none() && pointer == 0 && count > 0) {
                 Some(socket) => self.splice_with(call, socket.clone(), to, false),
                 None => self.pass(call),
