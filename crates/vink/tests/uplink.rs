@@ -23,7 +23,7 @@ ip route add default via 198.51.100.1
 ip -6 route add default via 2001:db8::1
 echo '0 65534' > /proc/sys/net/ipv4/ping_group_range
 mount --make-rprivate /
-echo 'nameserver 127.0.0.1' > resolv.conf
+echo 'nameserver 127.0.0.53' > resolv.conf
 mount --bind resolv.conf /etc/resolv.conf
 echo ready
 exec cat
@@ -193,9 +193,9 @@ def tcp(family, address):
                 peer.close()
             threading.Thread(target=echo, daemon=True).start()
     threading.Thread(target=serve, daemon=True).start()
-def udp(port, answer):
+def udp(address, port, answer):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.bind(("0.0.0.0", port))
+    s.bind((address, port))
     def serve():
         while True:
             data, peer = s.recvfrom(65536)
@@ -206,14 +206,14 @@ def name(q):
     if q[end-4:end-2] != b"\0\1": return q[:2] + b"\x81\x80" + q[4:6] + bytes(6) + q[12:end]
     answer = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + bytes([192, 0, 2, 80])
     return q[:2] + b"\x81\x80" + q[4:6] + b"\0\1\0\0\0\0" + q[12:end] + answer
-tcp(socket.AF_INET, "0.0.0.0"); tcp(socket.AF_INET6, "::"); udp(7, lambda data: data); udp(53, name)
+tcp(socket.AF_INET, "0.0.0.0"); tcp(socket.AF_INET6, "::"); udp("0.0.0.0", 7, lambda data: data); udp("127.0.0.53", 53, name)
 print("ready", flush=True)
 sys.stdin.read()
 "#;
 
 impl Host {
-    /// [`SERVERS`], on the host.
-    fn servers(&self) -> Running {
+    /// A Python script of the host's own, such as [`SERVERS`].
+    fn servers(&self, script: &str) -> Running {
         let mut command = Command::new("nsenter");
         let pid = self.holder.child.id().to_string();
         command.args(["--target", &pid, "--net", "--mount"]);
@@ -221,7 +221,7 @@ impl Host {
         if unsafe { libc::geteuid() } != 0 {
             command.args(["--user", "--preserve-credentials"]);
         }
-        command.args(["/usr/bin/python3", "-c", SERVERS]);
+        command.args(["/usr/bin/python3", "-c", script]);
         Running::start(command)
     }
 }
@@ -246,7 +246,7 @@ print("same")
 #[test]
 fn a_machine_reaches_the_outside() {
     for host in Host::all(SETUP) {
-        let _servers = host.servers();
+        let _servers = host.servers(SERVERS);
         let machine = |script: &str| host.vink(&[], &["/usr/bin/python3", "-c", script]);
         // The host's own servers at the gateway's address, and by the host's.
         for address in ["10.0.2.2", "fd76:696e:6b::2", "198.51.100.2"] {
@@ -264,6 +264,21 @@ print(s.recvfrom(65536)[0] == b"question" * 1000)
         assert!(name.starts_with("192.0.2.80 "), "{name}");
         let ping = host.ok(host.vink(&[], &["ping", "-c", "1", "198.51.100.2"]));
         assert!(ping.contains("1 received"), "{ping}");
+    }
+}
+
+#[test]
+fn a_resolver_elsewhere_is_asked_directly() {
+    let elsewhere = |text: &str| text.replace("127.0.0.53", "198.51.100.2");
+    for host in Host::all(&elsewhere(SETUP)) {
+        let _servers = host.servers(&elsewhere(SERVERS));
+        let script = "cat /etc/resolv.conf; getent ahostsv4 anything.example";
+        let out = host.ok(host.vink(&[], &["sh", "-c", script]));
+        assert!(
+            out.starts_with("nameserver 198.51.100.2\n192.0.2.80 "),
+            "{}: {out}",
+            host.place.user()
+        );
     }
 }
 
@@ -295,7 +310,7 @@ fn what_a_machine_is_given() {
 #[test]
 fn a_host_without_a_network() {
     for host in Host::all(OFFLINE) {
-        let _servers = host.servers();
+        let _servers = host.servers(SERVERS);
         let script = echo_by_tcp("10.0.2.2");
         let out = host.ok(host.vink(&[], &["/usr/bin/python3", "-c", &script]));
         assert_eq!(out, "same\n", "{}", host.place.user());
@@ -306,8 +321,8 @@ fn a_host_without_a_network() {
 fn ports_lead_in() {
     for host in Host::all(SETUP) {
         let server = SERVERS.replace(
-            "udp(53, name)",
-            "udp(53, lambda data: b'answer to ' + data)",
+            "udp(\"127.0.0.53\", 53, name)",
+            "udp(\"0.0.0.0\", 53, lambda data: b'answer to ' + data)",
         );
         let forwards = [
             "-p",

@@ -72,6 +72,8 @@ pub struct Passt {
     /// The families that the machine gets: those in which the host has a default route.
     v4: bool,
     v6: bool,
+    /// The host's.
+    resolvers: Resolvers,
 }
 
 /// What a machine has got by its uplink.
@@ -110,7 +112,9 @@ impl Passt {
             f[0].bytes().all(|b| b == b'0') && f[1] == "00" && f[9] != "lo"
         });
         let mut command = Command::new(find()?);
-        command.args(arguments(forwards, v4, v6));
+        let resolvers = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        let resolvers = Resolvers::of(&resolvers);
+        command.args(arguments(forwards, v4, v6, &resolvers));
         command.arg("--fd").arg(its_socket.as_raw_fd().to_string());
         let path = format!("/proc/self/fd/{}", its_ready.as_raw_fd());
         command.arg("--pid").arg(path);
@@ -129,6 +133,7 @@ impl Passt {
             ended: Rc::default(),
             v4: v4 || !v6,
             v6,
+            resolvers,
         })
     }
 
@@ -163,10 +168,9 @@ impl Passt {
         }
         let link = Link::new(socket, tap, self.ended.clone());
         worker.attach_device(Box::new(link))?;
-        let host = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         Ok(Route {
             addresses: families.iter().map(|f| f.machine).collect(),
-            resolver: resolver(&host, self.v4, self.v6),
+            resolver: self.resolvers.text(self.v4, self.v6),
         })
     }
 
@@ -234,7 +238,7 @@ fn find() -> Result<PathBuf, Error> {
 }
 
 /// passt's options, but for the descriptors.
-fn arguments(forwards: &[Forward], v4: bool, v6: bool) -> Vec<String> {
+fn arguments(forwards: &[Forward], v4: bool, v6: bool, resolvers: &Resolvers) -> Vec<String> {
     let mut all: Vec<String> = ["-f", "-q", "-M", PASST_MAC].map(str::to_owned).into();
     // The machine is told its addresses otherwise.
     all.extend(["--no-dhcp", "--no-dhcpv6", "--no-ra"].map(str::to_owned));
@@ -245,10 +249,11 @@ fn arguments(forwards: &[Forward], v4: bool, v6: bool) -> Vec<String> {
         // A host without a network still is one for its own servers.
         (false, false) => all.extend(["-4", "-i", "lo"].map(str::to_owned)),
     }
-    for (there, family) in [(v4 || !v6, V4), (v6, V6)] {
-        if there {
-            all.extend(["-a".into(), family.machine.to_string()]);
-            all.extend(["-g".into(), family.gateway.to_string()]);
+    let families = [(v4 || !v6, V4, &resolvers.v4), (v6, V6, &resolvers.v6)];
+    for (_, family, servers) in families.into_iter().filter(|(there, ..)| *there) {
+        all.extend(["-a".into(), family.machine.to_string()]);
+        all.extend(["-g".into(), family.gateway.to_string()]);
+        if servers.forward {
             all.extend(["--dns-forward".into(), family.resolver.to_string()]);
         }
     }
@@ -280,40 +285,74 @@ fn has_default_route(path: &str, is_default: impl Fn(&[&str]) -> bool) -> bool {
         })
 }
 
-/// The machine's resolv.conf. Where the host asks a resolver of its own, or one that can only be named on
-/// the host, passt is asked, which forwards (UDP only); otherwise the machine asks as the host does.
-fn resolver(host: &str, v4: bool, v6: bool) -> String {
-    let mut text = String::new();
-    let mut forwarded = false;
-    for line in host.lines() {
-        let mut words = line.split_whitespace();
-        match (words.next(), words.next()) {
-            (Some("nameserver"), Some(server)) => {
-                let Ok(server) = server.parse::<IpAddr>() else {
-                    continue;
-                };
-                let local = server.is_loopback() || is_link_local(server);
-                let family = if server.is_ipv4() { V4 } else { V6 };
-                match (server.is_ipv4() && v4) || (server.is_ipv6() && v6) {
-                    true if !local => text += &format!("nameserver {server}\n"),
-                    true if !forwarded => {
-                        text += &format!("nameserver {}\n", family.resolver);
-                        forwarded = true;
-                    }
-                    _ => {}
-                }
-            }
-            (Some("search" | "domain" | "options" | "sortlist"), Some(_)) => {
-                text += line;
-                text.push('\n');
-            }
-            _ => {}
-        }
-    }
-    text
+/// Whom a host asks for names, by its resolv.conf(5).
+#[derive(Debug)]
+struct Resolvers {
+    v4: Servers,
+    v6: Servers,
+    /// Other lines of use elsewhere.
+    rest: String,
 }
 
-/// `%INTERFACE` behind such an address was not parsed anyway.
+/// Those of one family.
+#[derive(Debug, Default)]
+struct Servers {
+    /// The first one is on the host itself, or can only be named there: passt has to forward, which it
+    /// does to the first one only. It must not be told to otherwise, since it then gives answers its own
+    /// address, whoever was asked.
+    forward: bool,
+    /// That can be asked directly.
+    others: Vec<IpAddr>,
+}
+
+impl Resolvers {
+    fn of(host: &str) -> Resolvers {
+        let mut all = Resolvers {
+            v4: Servers::default(),
+            v6: Servers::default(),
+            rest: String::new(),
+        };
+        for line in host.lines() {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next()) {
+                (Some("nameserver"), Some(server)) => {
+                    let plain = server.split('%').next().unwrap_or(server);
+                    let Ok(server) = plain.parse::<IpAddr>() else {
+                        continue;
+                    };
+                    let servers = match server {
+                        IpAddr::V4(_) => &mut all.v4,
+                        IpAddr::V6(_) => &mut all.v6,
+                    };
+                    if !server.is_loopback() && !is_link_local(server) {
+                        servers.others.push(server);
+                    } else if servers.others.is_empty() {
+                        servers.forward = true;
+                    }
+                }
+                (Some("search" | "domain" | "options" | "sortlist"), Some(_)) => {
+                    all.rest += line;
+                    all.rest.push('\n');
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// The machine's resolv.conf.
+    fn text(&self, v4: bool, v6: bool) -> String {
+        let mut text = self.rest.clone();
+        for (there, servers, family) in [(v4, &self.v4, V4), (v6, &self.v6, V6)] {
+            let forward = servers.forward.then_some(&family.resolver);
+            for server in forward.into_iter().chain(&servers.others).filter(|_| there) {
+                text += &format!("nameserver {server}\n");
+            }
+        }
+        text
+    }
+}
+
 fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -391,25 +430,26 @@ mod tests {
 
     #[test]
     fn resolvers() {
-        let host = "# made by hand\nsearch example.org\nnameserver 192.0.2.53\nnameserver 127.0.0.53\n\
-                    nameserver 127.0.0.54\nnameserver 2001:db8::53\nnameserver fe80::1%eth0\noptions edns0\n";
-        let both = "search example.org\nnameserver 192.0.2.53\nnameserver 10.0.2.3\n\
-                    nameserver 2001:db8::53\noptions edns0\n";
-        assert_eq!(resolver(host, true, true), both);
-        let v4 = both.replace("nameserver 2001:db8::53\n", "");
-        assert_eq!(resolver(host, true, false), v4);
-        assert_eq!(
-            resolver("nameserver ::1\n", true, true),
-            "nameserver fd76:696e:6b::3\n"
-        );
-        assert_eq!(resolver("", true, true), "");
+        let text = |host: &str, v4, v6| Resolvers::of(host).text(v4, v6);
+        let away = "search example.org\nnameserver 192.0.2.53\nnameserver 127.0.0.53\n\
+                    nameserver 2001:db8::53\nnameserver fe80::1%eth0\n# a note\noptions edns0\n";
+        let rest = "search example.org\noptions edns0\n";
+        let v4 = format!("{rest}nameserver 192.0.2.53\n");
+        assert_eq!(text(away, true, false), v4);
+        assert_eq!(text(away, true, true), v4 + "nameserver 2001:db8::53\n");
+        let here = "nameserver 127.0.0.53\nnameserver 127.0.0.54\nnameserver 192.0.2.53\nnameserver fe80::1%2\n";
+        let v4 = "nameserver 10.0.2.3\nnameserver 192.0.2.53\n".to_owned();
+        assert_eq!(text(here, true, false), v4);
+        assert_eq!(text(here, true, true), v4 + "nameserver fd76:696e:6b::3\n");
+        assert_eq!(text("", true, true), "");
     }
 
     #[test]
     fn options() {
         let text = |forwards: &[&str], v4, v6| {
             let forwards: Vec<Forward> = forwards.iter().map(|f| f.parse().unwrap()).collect();
-            arguments(&forwards, v4, v6).join(" ")
+            let resolvers = Resolvers::of("nameserver 127.0.0.53\nnameserver 2001:db8::53\n");
+            arguments(&forwards, v4, v6, &resolvers).join(" ")
         };
         let both = text(&["1:2", "127.0.0.1:3:4", "5:6/udp"], true, true);
         assert!(
@@ -417,6 +457,11 @@ mod tests {
             "{both}"
         );
         assert!(!both.contains(" -4") && !both.contains(" -6"), "{both}");
+        let forwarding = both.matches("--dns-forward").count();
+        assert!(
+            forwarding == 1 && both.contains("--dns-forward 10.0.2.3"),
+            "{both}"
+        );
         let v6 = text(&[], false, true);
         assert!(
             v6.contains(" -6 -a fd76") && v6.ends_with("-t none -u none"),
