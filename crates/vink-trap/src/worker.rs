@@ -357,6 +357,14 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether a signal has stopped the program's first process since this was last asked; as
+    /// `WUNTRACED` of wait(2).
+    pub fn has_stopped(&self, program: ProgramId) -> bool {
+        let tree = self.trees.get(program.0);
+        let process = tree.and_then(|tree| self.processes.get(&tree.root));
+        process.is_some_and(|process| waits_as(&process.pidfd, libc::WSTOPPED).is_some())
+    }
+
     /// Kills all processes of the program and waits until they are gone.
     ///
     /// # Errors
@@ -683,6 +691,17 @@ pub(crate) fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
 
 /// Takes the status of a dead child; `None` if it is someone else's child, or not dead.
 fn reap(pidfd: &OwnedFd) -> Option<Status> {
+    let info = waits_as(pidfd, libc::WEXITED)?;
+    // SAFETY: waitid() has filled in the fields of a child's end.
+    let status = unsafe { info.si_status() };
+    Some(match info.si_code {
+        libc::CLD_EXITED => Status::Exited(status),
+        _ => Status::Killed(status),
+    })
+}
+
+/// What waitid(2) has to tell of a child.
+fn waits_as(pidfd: &OwnedFd, what: i32) -> Option<libc::siginfo_t> {
     // SAFETY: all zero is a valid value of this plain structure.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: fills the structure.
@@ -691,18 +710,11 @@ fn reap(pidfd: &OwnedFd) -> Option<Status> {
             libc::P_PIDFD,
             pidfd.as_raw_fd() as libc::id_t,
             &mut info,
-            libc::WEXITED | libc::WNOHANG,
+            what | libc::WNOHANG,
         )
     };
-    // SAFETY: waitid() has filled in the fields of a child's end, or left zeroes.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
-    if done < 0 || pid == 0 {
-        return None;
-    }
-    Some(match info.si_code {
-        libc::CLD_EXITED => Status::Exited(status),
-        _ => Status::Killed(status),
-    })
+    // SAFETY: waitid() has filled in the child's number, or left a zero.
+    (done == 0 && unsafe { info.si_pid() } != 0).then_some(info)
 }
 
 /// Waits a little for the last process under a filter to go.

@@ -12,11 +12,12 @@ use vink_lab::{Forward, Machine, Passt};
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
-use crate::signals::{die_by, Signals};
+use crate::signals::{die_by, stop_by, Signals};
 
-/// What is sent on to the program. The signals that stop and continue a job are left alone: the
-/// terminal sends them to the program as well, and vink has to stop with it for the shell to see it.
-const PASSED_ON: [i32; 7] = [
+/// What is sent on to the program. The terminal sends its signals to the program as well. vink stops
+/// when the program has, for the shell to see it, and not before: a call that waits has to be
+/// interrupted first. `SIGCHLD` tells.
+const CAUGHT: [i32; 11] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -24,6 +25,10 @@ const PASSED_ON: [i32; 7] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
     libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCHLD,
 ];
 
 /// The command line.
@@ -77,7 +82,7 @@ enum Uplink {
 
 /// Runs the program and ends as it ended.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let signals = Signals::catch(&PASSED_ON).map_err(Failure::host("signalfd"))?;
+    let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
     if arguments.uplink == Uplink::None && !arguments.publish.is_empty() {
         let text = "--publish needs an uplink: leave --uplink none away";
         return Err(Failure::Other(text.to_owned()));
@@ -118,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(passt) = &mut passt {
         passt.wait()?;
     }
+    let mut stopping = None;
     let status = loop {
         if let Some(status) = worker.status(program)? {
             break status;
@@ -127,10 +133,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             eprintln!("vink: {reason}; the program goes on without a way out");
         }
         while let Some(signal) = signals.next() {
+            match signal.number {
+                libc::SIGCHLD => continue,
+                libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => stopping = Some(signal.number),
+                _ => {}
+            }
             if signal.from_process {
                 // It may just have ended, which the next round sees.
                 let _ = worker.signal(program, signal.number);
             }
+        }
+        if let Some(number) = stopping.filter(|_| worker.has_stopped(program)) {
+            stop_by(number);
+            stopping = None;
         }
     };
     report(worker.statistics());

@@ -61,6 +61,19 @@ impl AsFd for Signals {
     }
 }
 
+/// Stops this process by a signal that is caught; returns when it is continued.
+pub(crate) fn stop_by(number: i32) {
+    // SAFETY: a set that is filled before it is used; the signal's action is the default one.
+    unsafe {
+        let mut set = zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, number);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        libc::raise(number);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
 /// Ends this process by a signal, so that whoever waits for it sees what the program's death was.
 /// Returns if that signal does not end a process.
 pub(crate) fn die_by(number: i32) {

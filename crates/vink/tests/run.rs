@@ -407,6 +407,70 @@ fn nothing_outlives_a_killed_vink() {
     }
 }
 
+/// A job whose program waits in a call on a socket: Ctrl-Z, fg, and the call goes on.
+#[test]
+fn a_job_stops_and_goes_on() {
+    const WAITS: &str = "
+import signal, socket, threading
+signal.signal(signal.SIGCONT, lambda *_: print(\"go\" + \"ing\", flush=True))
+l = socket.create_server((\"127.0.0.1\", 7))
+a = socket.create_connection(l.getsockname())
+b = l.accept()[0]
+def pass_on():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+    a.sendall(input().encode())
+threading.Thread(target=pass_on, daemon=True).start()
+print(\"rea\" + \"dy\", flush=True)
+print(\"has \" + b.recv(100).decode(), flush=True)
+";
+    for place in Place::all() {
+        let mut command = place.command("script");
+        command
+            .args(["-qefc", "exec bash --norc --noprofile -i", "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "dumb")
+            .env("PS1", "next: ")
+            .env("WAITS", WAITS);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script(1)");
+        let mut input = child.stdin.take().expect("the terminal's keyboard");
+        let mut screen = child.stdout.take().expect("the terminal's screen");
+        let mut shown = String::new();
+        let mut until = |text: &str| {
+            let mut some = [0; 1000];
+            while !shown.contains(text) {
+                let count = screen.read(&mut some).expect("the screen");
+                assert_ne!(count, 0, "{}: {text:?} in {shown:?}", place.user());
+                shown += &String::from_utf8_lossy(&some[..count]);
+            }
+            let end = shown.find(text).expect("just found") + text.len();
+            shown.drain(..end);
+        };
+        let mut enter = |keys: &str| input.write_all(keys.as_bytes()).expect("keys");
+        enter("vink run -- python3 -c \"$WAITS\"\n");
+        until("ready");
+        for _ in 0..3 {
+            enter("\x1a");
+            until("Stopped");
+            until("next: ");
+            enter("fg\n");
+            until("going");
+        }
+        enter("words\n");
+        until("has words");
+        enter("exit 3\n");
+        assert_eq!(
+            child.wait().expect("a status").code(),
+            Some(3),
+            "{}",
+            place.user()
+        );
+    }
+}
+
 #[test]
 fn nothing_is_left_behind() {
     for place in Place::all() {

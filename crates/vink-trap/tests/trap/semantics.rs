@@ -196,6 +196,17 @@ c, d = pair()
 try: os.execv('/no/such/file', ['x'])
 except FileNotFoundError: pass
 c.sendall(b'still here'); assert d.recv(100) == b'still here'
+# Failed ones, while another thread waits.
+go = threading.Semaphore(0)
+def fail():
+    for i in range(20):
+        go.acquire()
+        try: os.execv('/no/such/file', ['x'])
+        except FileNotFoundError: c.sendall(b'failed')
+t = threading.Thread(target=fail); t.start()
+for i in range(20):
+    go.release(); assert d.recv(100) == b'failed'
+t.join()
 # An exec by another thread than the first, which waits.
 if os.fork() == 0:
     c.set_inheritable(True)
