@@ -35,7 +35,8 @@
 //!
 //! The rings of a packet socket are in a file that the program maps (`ring`).
 //!
-//! A machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` are opened in the kernel (`view`).
+//! Paths to a machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` (`place`) are looked up and
+//! opened in the kernel (`view`).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,6 +70,9 @@
 //! # Not supported
 //!
 //! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
+//!
+//! chdir(2) to a directory of the machine's that the host has no counterpart of (`EACCES`), links of
+//! the host's file system into the machine's files.
 //!
 //! 32-bit programs (ended by `SIGSYS`), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
 //! not start (they get a dead placeholder), a thread's own table of descriptors
