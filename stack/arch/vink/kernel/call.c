@@ -224,12 +224,16 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 						  call->args[4], call->args[5]);
 	else
 		result = vink_control_call(slot, call->nr, call->args);
+	slot->cancelled = false;
+	call->signals = exit_work();
+	/*
+	 * Last of all: other tasks run during the exit work, and if the watch had
+	 * something to tell by then, this would tell the host something older.
+	 */
 	if (call->flags & VINK_FLAG_POLL) {
 		mask = vink_poll(call->poll_fd);
 		call->events = mask < 0 ? 0 : mask;
 	}
-	slot->cancelled = false;
-	call->signals = exit_work();
 	current->thread.space = VINK_SPACE_SELF;
 
 	if (restarts(result)) {
