@@ -61,3 +61,16 @@ pub fn stage() -> PathBuf {
         other => panic!("{}: not a folder of mine: {other:?}", path.display()),
     }
 }
+
+/// Links or copies a file to a folder, under its own name: on the stage, every user can read it.
+///
+/// # Panics
+/// It can't be read.
+pub fn place(from: &Path, folder: &Path) -> PathBuf {
+    let to = folder.join(from.file_name().expect("a file"));
+    let _ = fs::remove_file(&to); // of an earlier run
+    if fs::hard_link(from, &to).is_err() {
+        fs::copy(from, &to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+    }
+    to
+}

@@ -4,11 +4,11 @@
 //! it, NAME.expected, and is run on Vink only.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use vink_tests::{image, root, run, stage, vink, Ended, Network, User};
+use vink_tests::{difference, image, place, root, run, stage, vink, Ended, Network, User};
 
 /// One test for each program, as the user who runs the tests, and again as `nobody` for root.
 macro_rules! programs {
@@ -36,7 +36,7 @@ programs! {
     signal_owner signal_stream signal_timeout signals sock_diag socket_options socket_protocols spawn splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
     tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
-    udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_listener unix_sockets
+    udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_ioctls unix_listener unix_sockets
     wait_kinds
 }
 
@@ -86,38 +86,22 @@ fn agree(name: &str, user: User) {
         .arg(&program);
     let found = run(command, user, Network::Same, &record("vink"))
         .unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
-    if let Some(difference) = difference(&expected, &found) {
+    if let Some(difference) = differ(&expected, &found) {
         panic!("{name}, {user:?}: {difference}\n{}", found.errors);
     }
 }
 
-/// The first line that differs, with what leads to it, or the exit status.
-fn difference(expected: &Ended, found: &Ended) -> Option<String> {
-    let mut host = expected.output.lines();
-    let mut vink = found.output.lines();
-    let mut before = Vec::new();
-    loop {
-        match (host.next(), vink.next()) {
-            (None, None) => break,
-            (a, b) if a == b => before.extend(a),
-            (a, b) => {
-                let from = before.len().saturating_sub(5);
-                return Some(format!(
-                    "line {} differs, after\n    {}\n  expected: {}\n  on Vink:  {}",
-                    before.len() + 1,
-                    before[from..].join("\n    "),
-                    a.unwrap_or("(the end)"),
-                    b.unwrap_or("(the end)"),
-                ));
-            }
-        }
-    }
-    (expected.status != found.status).then(|| {
-        format!(
-            "exit status: {} expected, {} on Vink",
-            expected.status, found.status
-        )
-    })
+/// How two runs differ: a line, or the exit status.
+fn differ(expected: &Ended, found: &Ended) -> Option<String> {
+    let statuses = || {
+        (expected.status != found.status).then(|| {
+            format!(
+                "exit status: {} expected, {} on Vink",
+                expected.status, found.status
+            )
+        })
+    };
+    difference(&expected.output, &found.output).or_else(statuses)
 }
 
 fn sources() -> PathBuf {
@@ -158,17 +142,7 @@ struct Staged {
 fn staged() -> &'static Staged {
     static STAGED: OnceLock<Staged> = OnceLock::new();
     STAGED.get_or_init(|| Staged {
-        vink: place(&vink()),
-        image: place(&image()),
+        vink: place(&vink(), &stage()),
+        image: place(&image(), &stage()),
     })
-}
-
-/// Links or copies a file to the stage, under its own name.
-fn place(from: &Path) -> PathBuf {
-    let to = stage().join(from.file_name().expect("a file"));
-    let _ = fs::remove_file(&to); // of an earlier run
-    if fs::hard_link(from, &to).is_err() {
-        fs::copy(from, &to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
-    }
-    to
 }

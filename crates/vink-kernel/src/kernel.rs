@@ -134,7 +134,7 @@ impl Kernel {
             }
         })?;
         let host = new_host(config.console);
-        let boot = Boot {
+        let mut boot = Boot {
             abi_version: VINK_ABI_VERSION,
             size: size_of::<Boot>() as u32,
             ops: host::ops(config.clock),
@@ -143,12 +143,7 @@ impl Kernel {
             arena_size: arena.len(),
             cmdline: cmdline.as_ptr(),
             seed,
-            realtime: match config.clock {
-                Clock::Real => SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0, |since| since.as_nanos() as u64),
-                Clock::Virtual => VIRTUAL_EPOCH,
-            },
+            realtime: VIRTUAL_EPOCH,
         };
         let mut kernel = Kernel {
             tasks: Slots::default(),
@@ -167,6 +162,12 @@ impl Kernel {
             host,
         };
         fault::prepare_thread();
+        // Last of all: what passes until the image notes its clock, it is behind the host's date, and
+        // time stamps of packets are before the moment when they were sent.
+        if config.clock == Clock::Real {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            boot.realtime = since.map_or(0, |since| since.as_nanos() as u64);
+        }
         // SAFETY: the image is freshly loaded and ours; ops, host and arena live as long as it.
         let result = unsafe { (kernel.image.exports.boot)(&boot) };
         match result {
@@ -402,15 +403,20 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::start`] and [`Kernel::run`]; [`Error::Stuck`]: it would wait for ever.
     pub fn call(&mut self, t: TaskId, nr: i64, args: [u64; 6]) -> Result<i64, Error> {
-        self.finish(
-            t,
-            &Call {
-                nr,
-                args,
-                ..Call::default()
-            },
-            Kernel::run,
-        )
+        let call = Call {
+            nr,
+            args,
+            ..Call::default()
+        };
+        self.complete(t, &call)
+    }
+
+    /// The same for a call whose pointers may be into another process's memory.
+    ///
+    /// # Errors
+    /// As [`Kernel::call`].
+    pub fn complete(&mut self, t: TaskId, call: &Call) -> Result<i64, Error> {
+        self.finish(t, call, Kernel::run)
     }
 
     /// The kernel's own numbers, for leak checks and dashboards.

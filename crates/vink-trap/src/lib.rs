@@ -89,6 +89,7 @@ mod filter;
 mod guardian;
 mod handover;
 mod home;
+mod interface;
 mod interrupt;
 mod launch;
 mod mirror;

@@ -80,6 +80,7 @@ impl Worker {
                     Ok(())
                 }
                 Some(entry) => self.run(call, Stage::Answer, &entry),
+                None if self.ask_about_interfaces(call)? => Ok(()),
                 None => self.pass_io(call),
             },
             Kind::Socket => {
