@@ -1,0 +1,15 @@
+# Java: com.sun.net.httpserver and java.net.http, a thread pool and asynchronous requests, from single source files.
+# packages: default-jdk-headless
+# listens: tcp/8080
+
+prepare() {
+	data file 2
+}
+
+server() {
+	exec java Server.java
+}
+
+client() {
+	java Client.java "http://$SERVER:8080" | sort | uniq -c
+}

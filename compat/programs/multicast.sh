@@ -1,0 +1,15 @@
+# Multicast over IPv4 and IPv6: joining by interface, source filters, loopback off and on, hop limits, leaving.
+# packages: python3
+# says: joined
+# quick
+
+server() {
+	exec python3 multicast.py receive
+}
+
+client() {
+	ip route add 239.0.0.0/8 dev eth0
+	python3 multicast.py send
+	eventually grep -q end received
+	cat received
+}

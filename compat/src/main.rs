@@ -1,0 +1,119 @@
+//! `vink-compat`: well-known programs, each run on the host and on Vink; both must agree.
+//!
+//! Theory of operation: a program is a shell file of `compat/programs` with a server and a client (or a client
+//! only). For each user it is run twice: in two network namespaces of the host joined by a veth pair (`host`),
+//! and on two machines of a worker joined by a wire (`vink`). A run is a process of its own (`side`), as
+//! that user, in a folder of its own: it starts the server at one end, waits until it listens (`ready`), runs
+//! the client at the other, and ends the server. What the client printed, and how the server ended, must be
+//! the same on both sides (`compare`); rows of results become a table and a file (`report`).
+
+mod compare;
+mod host;
+mod program;
+mod ready;
+mod report;
+mod side;
+mod stage;
+mod vink;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use side::Side;
+
+/// Anything that ends a run early; its text says what to do.
+type Failure = Box<dyn Error>;
+
+/// Well-known programs on the host and on Vink: do they do the same?
+#[derive(Parser)]
+struct Arguments {
+    /// Only these, by the names of their files in compat/programs
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only those that `make test` runs
+    #[arg(long)]
+    quick: bool,
+    /// Only as this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<compare::User>,
+    /// Where the results go as JSON
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Where the results go as a page of the documentation
+    #[arg(long, value_name = "PATH")]
+    page: Option<PathBuf>,
+    /// Leave the folders of runs that failed
+    #[arg(long)]
+    keep: bool,
+    #[command(subcommand)]
+    inner: Option<Inner>,
+}
+
+/// How this program calls itself.
+#[derive(Subcommand)]
+#[command(hide = true)]
+enum Inner {
+    /// One run of a program, in the current folder
+    Side {
+        side: Side,
+        program: String,
+        ready: Vec<String>,
+    },
+    /// Ends when a server is ready
+    Await { what: String },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.inner {
+        Some(Inner::Side {
+            side,
+            program,
+            ready,
+        }) => side::run(*side, program, ready).map(|()| true),
+        Some(Inner::Await { what }) => ready::wait(what).map(|()| true),
+        None => suite(&arguments),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("vink-compat: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what was asked for and reports it. `false`: not all agree.
+fn suite(arguments: &Arguments) -> Result<bool, Failure> {
+    let mut programs = program::all(&vink_tests::root().join("compat/programs"))?;
+    for name in &arguments.only {
+        if !programs.iter().any(|p| p.name == *name) {
+            let all: Vec<_> = programs.iter().map(|p| &*p.name).collect();
+            return Err(format!("no program {name}; there are {}", all.join(" ")).into());
+        }
+    }
+    programs.retain(|p| arguments.only.is_empty() || arguments.only.contains(&p.name));
+    programs.retain(|p| p.quick || !arguments.quick);
+
+    let stage = stage::Stage::new(arguments.keep)?;
+    let mut rows = Vec::new();
+    for program in &programs {
+        for row in compare::compare(&stage, program, arguments.user)? {
+            row.print();
+            rows.push(row);
+        }
+    }
+    if let Some(path) = &arguments.json {
+        report::write_json(path, &rows)?;
+    }
+    if let Some(path) = &arguments.page {
+        report::write_page(path, &programs, &rows)?;
+    }
+    let failed = rows.iter().filter(|row| !row.ok()).count();
+    println!("{} of {} agree", rows.len() - failed, rows.len());
+    Ok(failed == 0)
+}

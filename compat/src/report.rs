@@ -1,0 +1,90 @@
+//! The page of the documentation, and the file of results.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{json, Value};
+
+use crate::compare::{Row, User};
+use crate::program::Program;
+use crate::Failure;
+
+/// Writes all rows as a JSON list.
+pub(crate) fn write_json(path: &Path, rows: &[Row]) -> Result<(), Failure> {
+    let row = |row: &Row| {
+        json!({
+            "program": row.program,
+            "user": row.user.name(),
+            "host": row.host,
+            "vink": row.vink,
+            "ok": row.ok(),
+            "why": row.why,
+        })
+    };
+    let list = Value::Array(rows.iter().map(row).collect());
+    let text = serde_json::to_string_pretty(&list)? + "\n";
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()).into())
+}
+
+const HEAD: &str = "\
+# Compatibility
+
+Written by `make compat`, which runs each program twice, unmodified: on the host, in two network namespaces joined by a veth
+pair, and on Vink, on two machines joined by a wire. A server at one end, a client at the other do real work; what they
+print (checksums, answers, exit statuses) must be the same. As root, and as the user `nobody`; the same as a list is in
+`bench/compat.json`. The programs' files, 10 to 20 lines each, are in `compat/programs`.
+
+On the host's side, an ordinary user has its namespaces inside a user namespace, with the network capabilities there.
+
+| program | what it does | root | nobody |
+|---|---|---|---|
+";
+
+/// Writes the page.
+pub(crate) fn write_page(path: &Path, programs: &[Program], rows: &[Row]) -> Result<(), Failure> {
+    let mut page = HEAD.to_owned();
+    let mut notes = String::new();
+    for program in programs {
+        let cell = |user| {
+            let row = rows
+                .iter()
+                .find(|row| row.program == program.name && row.user == user);
+            match row {
+                Some(row) if row.ok() => "ok",
+                Some(_) => "**not ok**",
+                None => "–",
+            }
+        };
+        writeln!(
+            page,
+            "| {} | {} | {} | {} |",
+            program.name,
+            program.title,
+            cell(User::Root),
+            cell(User::Nobody)
+        )?;
+        if let Some(why) = &program.root {
+            writeln!(notes, "- {}: needs root: {why}.", program.name)?;
+        }
+        if let Some(why) = &program.expected {
+            let name = &program.name;
+            writeln!(notes, "- {name}: compared with a file: {why}.")?;
+        }
+        for row in rows.iter().filter(|row| row.program == program.name) {
+            if let Some(why) = &row.why {
+                let why = why.replace('\n', " ");
+                writeln!(
+                    notes,
+                    "- {}, {}: not ok: {why}",
+                    row.program,
+                    row.user.name()
+                )?;
+            }
+        }
+    }
+    if !notes.is_empty() {
+        page = format!("{page}\n{notes}");
+    }
+    fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()).into())
+}

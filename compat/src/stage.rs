@@ -1,0 +1,172 @@
+//! Folders: what programs need is made once, and each run has a copy of its own that belongs to its user.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::lchown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::compare::User;
+use crate::program::Program;
+use crate::side::Side;
+use crate::Failure;
+
+/// Where all users find the suite and the image, and where runs have their folders.
+pub(crate) struct Stage {
+    pub suite: PathBuf,
+    pub image: PathBuf,
+    /// `$PATH` of the programs.
+    pub path: String,
+    root: PathBuf,
+    keep: bool,
+}
+
+/// A folder that is gone when it is dropped, unless it shall be kept.
+pub(crate) struct Folder {
+    pub path: PathBuf,
+    keep: Cell<bool>,
+    may_keep: bool,
+}
+
+const NOBODY: u32 = 65534;
+
+impl Stage {
+    /// `keep`: folders of failed runs stay.
+    pub fn new(keep: bool) -> Result<Stage, Failure> {
+        let root = vink_tests::stage().join(format!("compat-{}", std::process::id()));
+        fs::create_dir(&root).map_err(|e| format!("{}: {e}", root.display()))?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        Ok(Stage {
+            suite: vink_tests::place(&std::env::current_exe()?, &root),
+            image: vink_tests::place(&vink_tests::image(), &root),
+            path: format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"),
+            root,
+            keep,
+        })
+    }
+
+    /// Who becomes that user.
+    pub fn become_user(&self, user: User) -> vink_tests::User {
+        // SAFETY: takes no arguments and can't fail.
+        match (user, unsafe { libc::geteuid() }) {
+            (User::Nobody, 0) => vink_tests::User::Nobody,
+            _ => vink_tests::User::Same,
+        }
+    }
+
+    /// Checks that all packages are there, and makes what the program's runs start with.
+    pub fn prepare(&self, program: &Program) -> Result<Folder, Failure> {
+        let missing: Vec<_> = program.packages.iter().filter(|p| !installed(p)).collect();
+        if !missing.is_empty() {
+            let names: Vec<_> = missing.iter().map(|p| p.as_str()).collect();
+            return Err(format!("not installed: apt-get install {}", names.join(" ")).into());
+        }
+        let folder = Folder {
+            path: self.root.join(&program.name),
+            keep: false.into(),
+            may_keep: self.keep,
+        };
+        match program.folder() {
+            Some(files) => copy(&files, &folder.path)?,
+            None => fs::create_dir(&folder.path)?,
+        }
+        let prelude = vink_tests::root().join("compat/prelude.sh");
+        fs::copy(prelude, folder.path.join("prelude.sh"))?;
+        fs::copy(
+            &program.path,
+            folder.path.join(format!("{}.sh", program.name)),
+        )?;
+        let made = Command::new("bash")
+            .args(["-euo", "pipefail", "prelude.sh", &program.name, "prepare"])
+            .current_dir(&folder.path)
+            .env("PATH", &self.path)
+            .stdin(Stdio::null())
+            .output()?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr).into_owned();
+            return Err(format!("preparing it: {}: {said}", made.status).into());
+        }
+        Ok(folder)
+    }
+
+    /// A copy of what was prepared, for one run.
+    pub fn folder(
+        &self,
+        prepared: &Folder,
+        program: &Program,
+        side: Side,
+        user: User,
+    ) -> Result<Folder, Failure> {
+        let name = format!("{}-{}-{side:?}", program.name, user.name());
+        let path = self.root.join(name);
+        copy(&prepared.path, &path)?;
+        if self.become_user(user) == vink_tests::User::Nobody {
+            give_away(&path)?;
+        }
+        Ok(Folder {
+            path,
+            keep: false.into(),
+            may_keep: self.keep,
+        })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nothing is left to be told if this fails.
+            let _ = fs::remove_dir_all(&self.root);
+        }
+    }
+}
+
+impl Folder {
+    /// A file's text.
+    pub fn read(&self, name: &str) -> Result<String, Failure> {
+        let path = self.path.join(name);
+        let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Something went wrong here: leaves it, if that was asked for.
+    pub fn keep(&self) {
+        self.keep.set(self.may_keep);
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep.get() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn installed(package: &str) -> bool {
+    let asked = Command::new("dpkg-query")
+        .args(["-W", "-f", "${db:Status-Status}", package])
+        .stderr(Stdio::null())
+        .output();
+    // Without dpkg, whoever set this up knows better; the program will say what it lacks.
+    asked.map_or(true, |output| output.stdout == b"installed")
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let status = Command::new("cp").arg("-a").args([from, to]).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("cp -a {} {}: {status}", from.display(), to.display()).into()),
+    }
+}
+
+/// Makes a folder and all that is in it nobody's.
+fn give_away(path: &Path) -> Result<(), Failure> {
+    lchown(path, Some(NOBODY), Some(NOBODY))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give_away(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
