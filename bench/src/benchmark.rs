@@ -177,7 +177,7 @@ pub(crate) const GROUPS: &[Group] = &[
             &[
                 figure("machine_kb", "kB", Some(Bar::AtMost(120.0))),
                 figure("machine_us", "us", Some(Bar::AtMost(400.0))),
-                figure("machine_allocated_kb", "kB", None),
+                figure("machine_alloc_kb", "kB", None),
                 figure("machine_kb_1000", "kB", None),
                 figure("machine_us_1000", "us", None),
             ],
