@@ -172,6 +172,23 @@ int main(void)
 	}
 	join(pid);
 
+	title("to and fro in a directory");
+	DIR *dir = opendir("/proc/sys/net/ipv4");
+	int first = 0, second = 0, rest = 0;
+	long half = 0;
+	while (readdir(dir))
+		if (++first == 40)
+			half = telldir(dir);
+	rewinddir(dir);
+	while (readdir(dir))
+		second++;
+	seekdir(dir, half);
+	while (readdir(dir))
+		rest++;
+	VALUE(first > 40 && first == second && first == rest + 40);
+	VALUE(readdir(dir) != NULL);
+	closedir(dir);
+
 	title("errors");
 	TRY(stat("/proc/net/dev", NOWHERE));
 	TRY(access("/proc/net/dev", 99));

@@ -75,6 +75,9 @@ impl Worker {
                     self.run(call, Stage::Answer, &entry)
                 }
                 Some(entry) if entry.file.copy.is_some() => self.use_copy(call, &entry),
+                Some(entry) if entry.file.named && call.nr == libc::SYS_getdents64 => {
+                    self.list(call, &entry)
+                }
                 Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
                 Some(entry) if entry.file.rtnetlink.get() && self.send_changed(call, &entry)? => {
                     Ok(())

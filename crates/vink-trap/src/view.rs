@@ -322,6 +322,35 @@ impl Worker {
         self.answer(call, written)
     }
 
+    /// getdents64(2) of a directory. Where in it the program is, only the placeholder knows: lseek(2) is
+    /// not trapped.
+    pub(crate) fn list(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+        let task = match self.task_of(call.tid) {
+            Ok(task) => task,
+            Err(error) => {
+                let result = soften(error)?;
+                return self.answer(call, result);
+            }
+        };
+        let (end, number) = (entry.file.placeholder.program_end(), entry.number as u64);
+        // SAFETY: takes numbers.
+        let offset = unsafe { libc::lseek(end, 0, libc::SEEK_CUR) };
+        let to = [number, offset as u64, libc::SEEK_SET as u64, 0, 0, 0];
+        self.call(task, libc::SYS_lseek, to)?;
+        let mut list = vec![0; (call.args[2] as u32 as usize).min(CHUNK)];
+        let (into, len) = (list.as_mut_ptr() as u64, list.len() as u64);
+        let result = self.call(task, call.nr, [number, into, len, 0, 0, 0])?;
+        list.truncate(usize::try_from(result).unwrap_or(0));
+        if !target::write(call.tid, call.args[1], &list) {
+            return self.answer(call, EFAULT);
+        }
+        let here = [number, 0, libc::SEEK_CUR as u64, 0, 0, 0];
+        let offset = self.call(task, libc::SYS_lseek, here)?;
+        // SAFETY: takes numbers.
+        unsafe { libc::lseek(end, offset, libc::SEEK_SET) };
+        self.answer(call, result)
+    }
+
     /// Lets the thread's task see its machine's sysfs. A sysfs shows the network namespace that it
     /// was mounted in, and the one that all tasks begin with was mounted at boot.
     fn mount_sysfs(&mut self, tid: i32) -> Result<(), Error> {
