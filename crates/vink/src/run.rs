@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use vink_kernel::{find_image, Config, Image, Kernel};
 use vink_lab::{Forward, Machine, Passt};
@@ -30,6 +31,9 @@ const CAUGHT: [i32; 11] = [
     libc::SIGTTOU,
     libc::SIGCHLD,
 ];
+
+/// How long what a program has sent may take to arrive when it has ended.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// The command line.
 #[derive(clap::Args)]
@@ -150,7 +154,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     report(worker.statistics());
     // Ends what the program left behind, before we end the way it did.
+    if let Some(passt) = &mut passt {
+        worker.kill(program)?;
+        passt.finish(&mut worker, &machine, LINGER)?;
+    }
     drop(worker);
+    drop(passt);
     Ok(match status {
         Status::Exited(code) => ExitCode::from(code as u8),
         Status::Killed(signal) => {

@@ -267,6 +267,40 @@ print(s.recvfrom(65536)[0] == b"question" * 1000)
     }
 }
 
+/// A program that does not wait for what it has sent to arrive.
+#[test]
+fn the_last_word_arrives() {
+    for host in Host::all(SETUP) {
+        // Has room for a little, and does not read before it is told to.
+        let sink = r#"
+import socket, sys
+tcp = socket.socket(); tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+tcp.bind(("0.0.0.0", 9009)); tcp.listen()
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.bind(("0.0.0.0", 9009))
+print("ready", flush=True)
+peer = tcp.accept()[0]
+sys.stdin.readline()
+count = 0
+while piece := peer.recv(1 << 20): count += len(piece)
+print(count, udp.recv(100), flush=True)
+"#;
+        let mut sink = Running::start(host.command(&["/usr/bin/python3", "-c", sink]));
+        let script = r#"
+import os, socket
+s = socket.create_connection(("10.0.2.2", 9009)); s.sendall(bytes(400000))
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"bye", ("10.0.2.2", 9009))
+print("ready", flush=True)
+os._exit(5)
+"#;
+        let mut vink = Running::start(host.vink(&[], &["/usr/bin/python3", "-c", script]));
+        let mut input = sink.input.take().expect("its input");
+        input.write_all(b"\n").expect("a line");
+        assert_eq!(sink.line(), "400000 b'bye'", "{}", host.place.user());
+        let status = vink.child.wait().expect("a status");
+        assert_eq!(status.code(), Some(5), "{}", host.place.user());
+    }
+}
+
 #[test]
 fn a_resolver_elsewhere_is_asked_directly() {
     let elsewhere = |text: &str| text.replace("127.0.0.53", "198.51.100.2");

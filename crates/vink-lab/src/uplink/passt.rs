@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use vink_trap::Worker;
 
@@ -32,6 +33,9 @@ const NOBODY: u32 = 65534;
 
 /// Bytes that may wait in the socket, as far as the host allows.
 const ROOM: libc::c_int = 4 << 20;
+
+/// What can be done whatever is wrong.
+const WITHOUT: &str = "--uplink none runs the program without a way out";
 
 const MACHINE_MAC: [u8; 6] = [0x02, 0x76, 0x69, 0x6e, 0x6b, 0x0f];
 const PASST_MAC: &str = "02:76:69:6e:6b:02";
@@ -96,7 +100,7 @@ impl Passt {
         }
         let host = |what: &str| {
             let what = format!("starting passt: {what}");
-            move |e: io::Error| Error::Uplink(format!("{what}: {e}"))
+            move |e: io::Error| Error::Uplink(format!("{what}: {e}; {WITHOUT}"))
         };
         let (socket, its_socket) = UnixStream::pair().map_err(host("socketpair"))?;
         for socket in [&socket, &its_socket] {
@@ -154,12 +158,14 @@ impl Passt {
         // passt must have seen the machine's Ethernet address before anything comes from outside.
         let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
         admin.sysctl(kernel, &notify, "1")?;
-        admin.up(kernel, INTERFACE)?;
         let families = [(self.v4, V4), (self.v6, V6)];
         let families = families.iter().filter(|(there, _)| *there);
         let families: Vec<_> = families.map(|(_, family)| family).collect();
         for family in &families {
             admin.address(kernel, INTERFACE, family.machine, family.prefix)?;
+        }
+        admin.up(kernel, INTERFACE)?;
+        for family in &families {
             let all = match family.machine {
                 IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                 IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -181,10 +187,39 @@ impl Passt {
     pub fn wait(&mut self) -> Result<(), Error> {
         let mut line = [0; 32];
         match self.ready.read(&mut line) {
-            Ok(0) => Err(self.failure()),
+            Ok(0) => {
+                let failure = self.failure();
+                Err(Error::Uplink(format!("{failure}; {WITHOUT}")))
+            }
             Ok(_) => Ok(()),
             Err(e) => Err(Error::Uplink(format!("waiting for passt: {e}"))),
         }
+    }
+
+    /// Serves the machine until what its programs had sent before they ended has been taken by whom it was
+    /// sent to, or `limit` is over: what kernels do for programs that don't wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`], [`Error::Trap`].
+    pub fn finish(
+        &mut self,
+        worker: &mut Worker,
+        machine: &Machine,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let end = Instant::now() + limit;
+        while !self.ended.get() && Instant::now() < end {
+            let kernel = worker.kernel();
+            let mut unfinished = false;
+            for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+                unfinished |= has_unfinished(&machine.admin.read(kernel, table)?);
+            }
+            if !unfinished {
+                break;
+            }
+            worker.step(Some(end.saturating_duration_since(Instant::now())))?;
+        }
+        Ok(())
     }
 
     /// If passt has ended since the machine was attached: why, once.
@@ -221,7 +256,15 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell about anything else.
+        // With its socket gone it ends by itself, once it has passed on what is there.
+        let mut fd = libc::pollfd {
+            fd: self.errors.as_raw_fd(),
+            events: 0,
+            revents: 0,
+        };
+        // SAFETY: one structure, as said.
+        unsafe { libc::poll(&mut fd, 1, 1000) };
+        // There is nobody to tell about anything else.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -271,6 +314,14 @@ fn arguments(forwards: &[Forward], v4: bool, v6: bool, resolvers: &Resolvers) ->
         }
     }
     all
+}
+
+/// Whether a table of sockets, as in proc_net_tcp.rst, has one that waits for its FIN to be taken:
+/// FIN_WAIT1, LAST_ACK, CLOSING.
+fn has_unfinished(table: &str) -> bool {
+    let states = table.lines().skip(1);
+    let mut states = states.filter_map(|line| line.split_whitespace().nth(3));
+    states.any(|state| ["04", "09", "0B"].contains(&state))
 }
 
 /// Whether a table of routes below /proc/net, in which each line is a route of at least ten fields,
@@ -388,10 +439,30 @@ fn prepare(given: [i32; 2]) -> io::Result<()> {
             done(libc::fchown(given[1], NOBODY, NOBODY))?;
             done(libc::setgroups(0, std::ptr::null()))?;
             done(libc::setgid(NOBODY))?;
+            done(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0))?;
             done(libc::setuid(NOBODY))?;
+            // Not the least of root's reasons to be root. A container's may lack it.
+            keep_low_ports();
         }
     }
     Ok(())
+}
+
+/// Lets what this process executes bind ports below 1024, and nothing else that its user may not. Such a
+/// port is refused later if that fails. Async-signal-safe; see capabilities(7).
+fn keep_low_ports() {
+    const NET_BIND_SERVICE: u32 = 10;
+    // _LINUX_CAPABILITY_VERSION_3
+    let header = [0x2008_0522u32, 0];
+    let only = 1u32 << NET_BIND_SERVICE;
+    // Effective, permitted, inheritable; the second half is of capabilities from 32 on.
+    let sets = [only, only, only, 0, 0, 0];
+    // SAFETY: the header and both halves of the sets, as version 3 wants them; of this thread only.
+    unsafe {
+        libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr());
+        let raise = libc::PR_CAP_AMBIENT_RAISE;
+        libc::prctl(libc::PR_CAP_AMBIENT, raise, NET_BIND_SERVICE, 0, 0);
+    }
 }
 
 /// A pipe, close-on-exec: where to read, where to write.
@@ -442,6 +513,23 @@ mod tests {
         assert_eq!(text(here, true, false), v4);
         assert_eq!(text(here, true, true), v4 + "nameserver fd76:696e:6b::3\n");
         assert_eq!(text("", true, true), "");
+    }
+
+    #[test]
+    fn unfinished() {
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue\n";
+        let line = |state| format!("   0: 0F02000A:A000 0202000A:0007 {state} 00000000:00000000\n");
+        for (state, expected) in [
+            ("01", false),
+            ("04", true),
+            ("06", false),
+            ("0A", false),
+            ("0B", true),
+        ] {
+            let table = format!("{heading}{}{}", line("07"), line(state));
+            assert_eq!(has_unfinished(&table), expected, "{state}");
+        }
+        assert!(!has_unfinished(""));
     }
 
     #[test]
