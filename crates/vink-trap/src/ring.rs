@@ -13,6 +13,7 @@
 //! readable any more. Each poll(2) asks; for an epoll set, which is not trapped when it waits,
 //! rings that were readable are asked every [`REFRESH`].
 
+use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub(crate) struct Mapped {
     program: usize,
     /// Device and inode of the ring's file.
     identity: (u64, u64),
+    /// The process that was last seen to have it: mostly it still has.
+    holder: Cell<i32>,
 }
 
 /// A placeholder's number that stands for its ring's file.
@@ -126,10 +129,12 @@ impl Worker {
         };
         self.stirred = true;
         let memory = self.kernel.ring(ring).expect("made just now").memory();
+        let process = &self.processes[&self.threads[&tid].pid];
         self.rings.push(Mapped {
             ring,
             file: Rc::downgrade(file),
-            program: self.processes[&self.threads[&tid].pid].program,
+            program: process.program,
+            holder: Cell::new(process.pid),
             identity: target::identity(memory.as_raw_fd()),
         });
         Ok(Ok(ring))
@@ -186,16 +191,23 @@ impl Worker {
     }
 
     fn is_mapped(&self, mapped: &Mapped) -> bool {
-        let processes = self.processes.values();
-        let mut all = processes.filter(|process| process.program == mapped.program);
-        all.any(|process| {
-            let lent = process.lent.as_ref();
+        let has = |pid: &i32| {
+            let lent = self.processes.get(pid).and_then(|p| p.lent.as_ref());
             lent.is_some_and(|lent| lent.identity == mapped.identity)
-                || target::maps(process.pid, mapped.identity)
-        }) || self
-            .unknown_children(mapped.program)
-            .into_iter()
-            .any(|pid| target::maps(pid, mapped.identity))
+                || target::maps(*pid, mapped.identity)
+        };
+        if has(&mapped.holder.get()) {
+            return true;
+        }
+        let known = self.processes.values();
+        let mut pids: Vec<i32> = known
+            .filter(|process| process.program == mapped.program)
+            .map(|process| process.pid)
+            .collect();
+        pids.extend(self.unknown_children(mapped.program));
+        let found = pids.into_iter().find(has);
+        mapped.holder.set(found.unwrap_or(0));
+        found.is_some()
     }
 
     /// The sockets of rings that an epoll set may take for readable, and are perhaps not.
