@@ -38,6 +38,7 @@ test: setup ## everything that CI runs
 
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
+	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2" .ci/setup
 	@$(CARGO) build --release --quiet -p vink
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
