@@ -113,19 +113,27 @@ fn may_lead_here(start: &[u8]) -> bool {
 fn translate(path: &[u8], neighbour: impl Fn(i32) -> bool) -> Option<Vec<u8>> {
     let mut parts: Vec<&[u8]> = Vec::new();
     let mut name: Option<Vec<u8>> = None;
+    let mut below = 0;
     let all = path.split(|byte| *byte == b'/');
     for part in all.filter(|part| !part.is_empty() && *part != b".") {
-        match &mut name {
-            Some(name) => {
+        match (&mut name, part) {
+            // Out of the machine's files again.
+            (Some(_), b"..") if below == 0 => {
+                name = None;
+                match parts.pop() {
+                    Some(b"net") if parts == [b"proc"] => parts.push(b"self"),
+                    _ => {}
+                }
+            }
+            (Some(name), part) => {
                 name.push(b'/');
                 name.extend(part);
+                below += 1;
             }
-            None => {
-                // Up to here no link leads sideways, and ".." is what it looks like.
-                match part {
-                    b".." => drop(parts.pop()),
-                    part => parts.push(part),
-                }
+            // Up to here no link leads sideways, and ".." is what it looks like.
+            (None, b"..") => drop(parts.pop()),
+            (None, part) => {
+                parts.push(part);
                 name = place(&parts, &neighbour).map(<[u8]>::to_vec);
             }
         }
@@ -181,6 +189,8 @@ mod tests {
             ("/sys/class/net/lo/../lo", "/sys/class/net/lo/../lo"),
             ("/sys/devices/virtual/net/.", "/sys/devices/virtual/net/"),
             ("/../sys/class//net", "/sys/class/net"),
+            ("/sys/class/net/../net/lo", "/sys/class/net/lo"),
+            ("/proc/net/../net/dev", "/proc/self/net/dev"),
         ] {
             assert_eq!(name(path).as_deref(), Some(kernels), "{path}");
         }
@@ -194,6 +204,9 @@ mod tests {
             "/proc/net77/net",
             "/etc/proc/net",
             "/sys/class",
+            "/sys/class/net/../..",
+            "/proc/net/../status",
+            "/proc/sys/net/../../../etc/passwd",
         ] {
             assert_eq!(name(path), None, "{path}");
         }

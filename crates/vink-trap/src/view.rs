@@ -3,12 +3,13 @@
 //! The kernel in the image has these files. The program gets a copy of the contents as a real host
 //! file for a placeholder, with which reading, seeking and the rest work natively. Such files are
 //! made up when they are read: the copy is made anew whenever it is read from its start, and after
-//! each write, which goes to the kernel. (Not when pread(2) reads it, which is not trapped; and
-//! fstat(2) gives the copy's size, where Linux gives 0.) What is opened for writing alone is a Vink
-//! file like a socket. A directory is a Vink file whose placeholder is a directory of the host.
+//! each write, which goes to the kernel. (Not when pread(2) reads it, which is not trapped.)
+//! What is opened for writing alone is a Vink file like a socket. A directory is a Vink file whose
+//! placeholder is a directory of the host.
 //!
-//! The other calls that look up a path (stat(2), access(2), readlink(2), ...) are the kernel's too if the
-//! path is the machine's (`place`). Of chdir(2) the host needs a directory of the same name.
+//! The other calls that look up a path (stat(2), access(2), readlink(2), ...) are the kernel's too if
+//! the path is the machine's (`place`). So is fstat(2): programs such as cp(1) look whether they have
+//! opened what they had found. For chdir(2) the host needs a directory of the same name.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, FromRawFd};
