@@ -392,6 +392,27 @@ except ConnectionRefusedError: print("refused")
 }
 
 #[test]
+fn a_server_may_speak_first() {
+    let greeter = r#"
+import socket
+server = socket.create_server(("::", 25), family=socket.AF_INET6, dualstack_ipv6=True)
+print("ready", flush=True)
+while True: server.accept()[0].send(b"220 alpha")
+"#;
+    for host in Host::all(SETUP) {
+        let vink = host.vink(&["-p", "8025:25"], &["/usr/bin/python3", "-c", greeter]);
+        let _vink = Running::start(vink);
+        for address in ["127.0.0.1", "198.51.100.2", "::1"] {
+            let script = format!(
+                "import socket; print(socket.create_connection(('{address}', 8025)).recv(100))"
+            );
+            let out = host.ok(host.python(&script));
+            assert_eq!(out, "b'220 alpha'\n", "{address}, {}", host.place.user());
+        }
+    }
+}
+
+#[test]
 fn says_what_is_wrong() {
     for host in Host::all(SETUP) {
         let taken = "import socket, sys; s = socket.create_server(('0.0.0.0', 8080)); \

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use vink_kernel::{Kernel, TaskId};
 use vink_trap::{Device, Wants};
 
+use super::handshake::acknowledgement;
 use super::tap::Tap;
 
 /// A frame with its length in front fits into this.
@@ -132,6 +133,11 @@ impl Link {
                     Ok(got) if got > 0 => {
                         slot[..4].copy_from_slice(&got.to_be_bytes());
                         queue.end += 4 + got as usize;
+                        if let Some(frame) = acknowledgement(&slot[4..][..got as usize]) {
+                            let (from, length) = (frame.as_ptr() as u64, frame.len() as u64);
+                            let args = [self.tap.file as u64, from, length, 0, 0, 0];
+                            kernel.call(self.tap.task, libc::SYS_write, args)?;
+                        }
                     }
                     _ => more = false,
                 }

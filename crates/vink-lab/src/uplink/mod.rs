@@ -1,6 +1,7 @@
 //! Ways from a machine to the outside.
 
 mod forward;
+mod handshake;
 mod link;
 mod passt;
 mod tap;
