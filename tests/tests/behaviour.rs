@@ -82,7 +82,7 @@ fn agree(name: &str, user: User) {
     let mut command = Command::new(&staged().vink);
     command
         .env("VINK_IMAGE", &staged().image)
-        .args(["run", "--"])
+        .args(["run", "--uplink", "none", "--"])
         .arg(&program);
     let found = run(command, user, Network::Same, &record("vink"))
         .unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
