@@ -9,9 +9,11 @@
 //! from then on, with the signal pending for this very thread. So the worker looks at the states, but only
 //! while calls wait: each [`LONGEST`], sooner after something of its own doing that may have raised a
 //! signal. (kill(2) is not trapped for that: as any trapped call it could be interrupted itself before the
-//! worker has received it, and nobody expects `EINTR` there.) The call in the kernel is cancelled. One that has done something by then ends with that; one that has not is
-//! answered with [`ERESTARTSYS`], a number that the host's kernel keeps for itself on the way out: it
-//! runs the handler and restarts the call or makes it `EINTR`, as `SA_RESTART` says, or stops the
+//! worker has received it, and nobody expects `EINTR` there.)
+//!
+//! The call in the kernel is cancelled then. One that has done something by now ends with that; one that
+//! has not is answered with [`ERESTARTSYS`], a number that the host's kernel keeps for itself on the way
+//! out: it runs the handler and restarts the call or makes it `EINTR`, as `SA_RESTART` says, or stops the
 //! process, or does what a debugger wants. Only a thread seen as `D` may be told that.
 //!
 //! An exec ends all other threads of its process, silently, and the one that makes it takes over the number
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use vink_kernel::Outcome;
 
-use crate::process::{Busy, Stage, Thread};
+use crate::process::{Busy, Stage, Then, Thread};
 use crate::worker::Worker;
 use crate::Error;
 
@@ -53,6 +55,14 @@ pub(crate) struct Running {
 impl Running {
     /// Whether a signal has come for the thread, which makes this call.
     fn is_signalled(&mut self, pid: i32) -> bool {
+        if let Stage::Close {
+            then: Then::Answer(_),
+            ..
+        } = self.busy.stage
+        {
+            // It was woken to be given a descriptor.
+            return false;
+        }
         if self.stat.is_none() {
             let tid = self.busy.call.tid;
             self.stat = File::open(format!("/proc/{pid}/task/{tid}/stat")).ok();

@@ -58,7 +58,8 @@
 //! comes while the call waits in the kernel ends it there, and the host's kernel goes on as it would have
 //! by itself: `EINTR`, or the call once more (`interrupt`). The worker learns of it within 8 ms, or later if
 //! many threads wait at once, so that looking for signals takes no more than 2 % of its time: 30 ms with
-//! 200 of them, 0.2 s with 1,000, on a busy machine.
+//! 200 of them, 0.2 s with 1,000, on a busy machine. While the worker itself is stopped, only signals that
+//! kill reach a thread in such a call.
 //!
 //! What is left are the microseconds between a system call and its reception by the worker. A signal that
 //! comes then takes the thread out of a call that has not begun, and unless its handler is `SA_RESTART`
