@@ -3,7 +3,11 @@
 //! A client of the host's connects to a forwarded port; passt sends a SYN to the machine, gets a SYN and ACK,
 //! and (until September 2024) sends nothing before the client does. The machine never learns that there
 //! is a connection, and a server that speaks first, as for SMTP or MySQL, waits for ever. So the link
-//! answers in passt's place. Where passt answers too, an ACK that comes twice does no harm.
+//! answers in passt's place, but only when the machine repeats itself, after a second: what passt reads
+//! together with the first SYN and ACK, such as what the server says, it would lose. Where passt has
+//! answered too, an ACK that comes twice does no harm.
+
+use std::collections::VecDeque;
 
 /// Of Ethernet.
 const HEADER: usize = 14;
@@ -15,8 +19,30 @@ const ACK: u8 = 0x10;
 /// In units of passt's window scale, 256 bytes: until its first segment tells more.
 const WINDOW: u16 = 256;
 
+/// Handshakes under way that are remembered.
+const MOST: usize = 256;
+
+/// The ACKs of SYNs and ACKs that the machine has sent once.
+#[derive(Default)]
+pub(crate) struct Handshakes(VecDeque<Vec<u8>>);
+
+impl Handshakes {
+    /// What the machine is to be answered to this frame of its own, if anything.
+    pub(crate) fn answer(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let answer = acknowledgement(frame)?;
+        if let Some(index) = self.0.iter().position(|known| *known == answer) {
+            return self.0.remove(index);
+        }
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(answer);
+        None
+    }
+}
+
 /// The ACK of a frame that is a SYN and ACK; `None` if it is anything else.
-pub(crate) fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
+fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
     let ip = frame.get(HEADER..)?;
     // Of the IP header; where the addresses are in it, and how long one is.
     let (length, addresses, size) = match (&frame[12..HEADER], ip.first()?) {
@@ -45,11 +71,14 @@ pub(crate) fn acknowledgement(frame: &[u8]) -> Option<Vec<u8>> {
     let sum = checksum(&[&header[addresses..][..2 * size], &pseudo, segment]);
     segment[16..18].copy_from_slice(&sum);
     if size == 4 {
+        // Neither identification nor, below, a flow label: they differ from one time to the next.
+        header[4..6].fill(0);
         header[2..4].copy_from_slice(&((length + TCP) as u16).to_be_bytes());
         header[10..12].fill(0);
         let sum = checksum(&[header]);
         header[10..12].copy_from_slice(&sum);
     } else {
+        header[1..4].fill(0);
         header[4..6].copy_from_slice(&(TCP as u16).to_be_bytes());
     }
     Some(answer)
@@ -112,6 +141,29 @@ mod tests {
         let pseudo = [0, TCP_PROTOCOL, 0, 20];
         let whole: [&[u8]; 3] = [&answer[22..54], &pseudo, &answer[54..]];
         assert_eq!(checksum(&whole), [0, 0]);
+    }
+
+    #[test]
+    fn the_second_time() {
+        let mut handshakes = Handshakes::default();
+        let numbered = |n: u16| {
+            let mut frame = v4();
+            frame[36..38].copy_from_slice(&n.to_be_bytes());
+            frame
+        };
+        assert_eq!(handshakes.answer(&numbered(1)), None);
+        assert_eq!(handshakes.answer(&numbered(2)), None);
+        assert_eq!(
+            handshakes.answer(&numbered(1)),
+            acknowledgement(&numbered(1))
+        );
+        assert_eq!(handshakes.answer(&numbered(1)), None);
+        for n in 10..10 + MOST as u16 {
+            assert_eq!(handshakes.answer(&numbered(n)), None);
+        }
+        // Forgotten.
+        assert_eq!(handshakes.answer(&numbered(2)), None);
+        assert_eq!(handshakes.0.len(), MOST);
     }
 
     #[test]

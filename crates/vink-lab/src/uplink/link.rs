@@ -9,7 +9,7 @@ use std::rc::Rc;
 use vink_kernel::{Kernel, TaskId};
 use vink_trap::{Device, Wants};
 
-use super::handshake::acknowledgement;
+use super::handshake::Handshakes;
 use super::tap::Tap;
 
 /// A frame with its length in front fits into this.
@@ -91,6 +91,7 @@ pub(crate) struct Link {
     tap: Tap,
     to_passt: Queue,
     cut: Cut,
+    handshakes: Handshakes,
     from_passt: Queue,
     ended: Rc<Cell<bool>>,
 }
@@ -103,6 +104,7 @@ impl Link {
             tap,
             to_passt: Queue::default(),
             cut: Cut::default(),
+            handshakes: Handshakes::default(),
             from_passt: Queue::default(),
             ended,
         }
@@ -133,7 +135,7 @@ impl Link {
                     Ok(got) if got > 0 => {
                         slot[..4].copy_from_slice(&got.to_be_bytes());
                         queue.end += 4 + got as usize;
-                        if let Some(frame) = acknowledgement(&slot[4..][..got as usize]) {
+                        if let Some(frame) = self.handshakes.answer(&slot[4..][..got as usize]) {
                             let (from, length) = (frame.as_ptr() as u64, frame.len() as u64);
                             let args = [self.tap.file as u64, from, length, 0, 0, 0];
                             kernel.call(self.tap.task, libc::SYS_write, args)?;
