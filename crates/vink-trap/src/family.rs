@@ -81,7 +81,8 @@ impl Worker {
             let inherited = self.claim(program, parent, pid);
             self.add_process(program, pid, pidfd, inherited)?;
         }
-        if pid != tid {
+        // The first one too is new if it was about to exit, and a signal came first.
+        if !self.threads.contains_key(&tid) {
             let process = self.processes.get_mut(&pid).expect("known by now");
             process.threads.push(tid);
             if process.moved {

@@ -184,6 +184,8 @@ mod tests {
         assert_eq!(on(libc::SYS_socket, [1, 1, 0, 0, 0, 0]), ALLOW);
         assert_eq!(on(libc::SYS_socket, [2, 1, 0, 0, 0, 0]), NOTIFY);
         assert_eq!(on(libc::SYS_socket, [16, 3, 0, 0, 0, 0]), NOTIFY);
+        // What a signal must not be able to interrupt.
+        assert_eq!(on(libc::SYS_exit_group, [0; 6]), ALLOW);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFD as u64)), ALLOW);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_SETFD as u64)), ALLOW);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFL as u64)), NOTIFY);

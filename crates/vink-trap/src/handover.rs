@@ -200,6 +200,8 @@ impl Worker {
         if !std::mem::take(&mut carrier.stirred) {
             return Ok(());
         }
+        // A placeholder that has hung up can't always tell that its other end is gone.
+        let nobody = self.trees.iter().all(|tree| tree.listener.is_none());
         let mut leaving = Vec::new();
         let mut attended = Vec::new();
         carrier.files.retain_mut(|carried| {
@@ -212,7 +214,7 @@ impl Worker {
                 file.placeholder.fly();
                 attended.extend(file.placeholder.worker_end());
             }
-            let gone = file.placeholder.is_gone();
+            let gone = nobody || file.placeholder.is_gone();
             if gone {
                 leaving.push(*number);
                 attended.retain(|end| Some(*end) != file.placeholder.worker_end());
@@ -291,7 +293,7 @@ fn rights(tid: i32, message: u64) -> Vec<i32> {
     let place = message.wrapping_add(CONTROL);
     let (control, len) = (
         target::read_u64(tid, place),
-        target::read_u64(tid, place + 8),
+        target::read_u64(tid, place.wrapping_add(8)),
     );
     let (Some(control), Some(len @ 1..=LONGEST)) = (control, len) else {
         return Vec::new();
@@ -354,5 +356,10 @@ mod tests {
             assert_eq!(descriptors(&message(socket, rights, len, &[3])[..20]), []);
         }
         assert_eq!(descriptors(&[]), []);
+        let me = std::process::id() as i32;
+        // At the end of the address space, and around it.
+        for message in [u64::MAX - CONTROL - 4, u64::MAX - 4, 8] {
+            assert_eq!(super::rights(me, message), []);
+        }
     }
 }

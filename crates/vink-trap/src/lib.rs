@@ -64,7 +64,8 @@
 //! What is left are the microseconds between a system call and its reception by the worker. A signal that
 //! comes then takes the thread out of a call that has not begun, and unless its handler is `SA_RESTART`
 //! the program finds `EINTR`, even from calls that know no such error on the host: getsockopt(2), or a
-//! write(2) to a file.
+//! write(2) to a file; or close(2), which has not closed anything then, though programs take it for done.
+//! (exit_group(2) is not trapped, since a program would not survive it.)
 //!
 //! A host without the fix "seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies too fast"
 //! (it is in Linux 6.18 and 6.12.117) drops an answer sent between a signal and its thread's waking.

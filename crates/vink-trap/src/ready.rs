@@ -16,6 +16,9 @@ const POLLFD: usize = size_of::<libc::pollfd>();
 /// The most descriptors that one call may name here; the host's limit is its descriptor limit.
 const MOST: u64 = 1 << 20;
 
+/// Bytes of memory that are kept from one call to the next.
+const KEPT: usize = 64 << 10;
+
 /// What select(2) takes for readable, writable and exceptional, as in the kernel's fs/select.c.
 const SETS: [u32; 3] = [
     (libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR)
@@ -38,6 +41,8 @@ struct Asked {
 impl Worker {
     /// poll(2) and ppoll(2).
     pub(crate) fn poll(&mut self, call: Notification) -> Result<(), Error> {
+        self.scratch.clear();
+        self.scratch.shrink_to(KEPT);
         let count = call.args[1] & 0xffff_ffff;
         let process = &self.processes[&self.threads[&call.tid].pid];
         if process.table.is_empty() || count == 0 || count > MOST {
@@ -86,6 +91,7 @@ impl Worker {
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         self.scratch.clear();
+        self.scratch.shrink_to(KEPT);
         self.scratch.resize(SETS.len() * set_len, 0);
         let sets = self.scratch.chunks_exact_mut(set_len);
         let mut asked = Vec::new();

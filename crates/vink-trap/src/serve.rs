@@ -180,10 +180,6 @@ impl Worker {
                 }
                 Ok(())
             }
-            Kind::ExitGroup => {
-                self.retire(pid);
-                self.pass(call)
-            }
             Kind::Foreign => {
                 self.note_unsupported(call.nr);
                 self.raise(call.tid, 1 << (libc::SIGSYS - 1));

@@ -79,8 +79,11 @@ pub(crate) struct Tree {
     /// `None` when the last process of the tree is gone.
     pub(crate) listener: Option<Rc<Listener>>,
     pub(crate) root: i32,
-    shared: Shared,
+    /// Until the root has ended.
+    shared: Option<Shared>,
     status: Option<Status>,
+    /// Why the root was never executed: an errno.
+    failure: Option<i32>,
     /// Children of dead processes that have not shown up yet.
     pub(crate) orphans: Vec<Unborn>,
 }
@@ -103,6 +106,8 @@ pub struct Worker {
     /// Watched files by cookie.
     files: HashMap<u64, Weak<File>>,
     last_cookie: u64,
+    /// How many there may be before those that are gone are looked for.
+    most_files: usize,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
     pub(crate) devices: Vec<Attached>,
@@ -192,6 +197,7 @@ impl Worker {
             tasks: HashMap::new(),
             files: HashMap::new(),
             last_cookie: 0,
+            most_files: 64,
             buffers: HashMap::new(),
             carrier: None,
             networks: Networks::default(),
@@ -228,6 +234,12 @@ impl Worker {
         Ok(self.kernel.counters()?)
     }
 
+    /// How many processes and threads of programs it keeps account of, and how many tasks it has for
+    /// them: none when no program is left.
+    pub fn accounts(&self) -> [usize; 3] {
+        [self.processes.len(), self.threads.len(), self.tasks.len()]
+    }
+
     /// What was counted so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
@@ -248,6 +260,17 @@ impl Worker {
     /// [`Error::Folder`].
     pub fn furnish(&mut self, machine: MachineId, home: &Home) -> Result<(), Error> {
         self.homes.insert(machine, (home.plan()?, None));
+        Ok(())
+    }
+
+    /// Gives up a machine, and what its programs saw of it on the host. It ends with its last program
+    /// and socket.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`]: there is no such machine.
+    pub fn destroy_machine(&mut self, machine: MachineId) -> Result<(), Error> {
+        self.kernel().destroy_machine(machine)?;
+        self.homes.remove(&machine);
         Ok(())
     }
 
@@ -285,8 +308,9 @@ impl Worker {
             machine,
             listener: Some(Rc::new(listener)),
             root: pid,
-            shared,
+            shared: Some(shared),
             status: None,
+            failure: None,
             orphans: Vec::new(),
         });
         self.settle_machine(machine, pid);
@@ -300,7 +324,7 @@ impl Worker {
     /// [`Error::CannotRun`] if it was never executed, [`Error::NoSuchProgram`].
     pub fn status(&self, program: ProgramId) -> Result<Option<Status>, Error> {
         let tree = self.trees.get(program.0).ok_or(Error::NoSuchProgram)?;
-        match (tree.status, tree.shared.exec_failure()) {
+        match (tree.status, tree.failure) {
             (Some(_), Some(errno)) => Err(Error::CannotRun {
                 program: tree.name.clone(),
                 errno,
@@ -547,6 +571,7 @@ impl Worker {
         if events & libc::EPOLLHUP as u32 != 0 {
             self.ignore(listener.as_fd());
             self.trees[id].listener = None;
+            self.stir_carried();
             for orphan in std::mem::take(&mut self.trees[id].orphans) {
                 self.drop_unborn(orphan);
             }
@@ -567,8 +592,10 @@ impl Worker {
         // Its parent gets a SIGCHLD.
         self.pulse.hint();
         let status = reap(&pidfd);
-        if self.trees[program].root == pid {
-            self.trees[program].status = status.or(Some(Status::Exited(0)));
+        let tree = &mut self.trees[program];
+        if tree.root == pid {
+            tree.status = status.or(Some(Status::Exited(0)));
+            tree.failure = tree.shared.take().and_then(|s| s.exec_failure());
         } else if status.is_none() {
             self.zombies.push(pidfd);
         }
@@ -625,8 +652,10 @@ impl Worker {
             self.call(task, nr, [number, 0, 0, 0, 0, 0])?
         } else {
             self.last_cookie += 1;
-            if self.last_cookie.is_power_of_two() {
+            // Each time that it has grown to twice what lived last time.
+            if self.files.len() >= self.most_files {
                 self.files.retain(|_, file| file.strong_count() > 0);
+                self.most_files = 2 * self.files.len() + 64;
             }
             cookie.set(self.last_cookie);
             let file = Rc::downgrade(&entry.file);

@@ -126,7 +126,7 @@ pub(super) fn shapes(nr: i64) -> Option<&'static [Shape]> {
         libc::SYS_clone3 => &[CloneArgs, Size],
         libc::SYS_execve => &[Text, Texts, Hex],
         libc::SYS_execveat => &[Fd, Text, Texts, Hex, Hex],
-        libc::SYS_exit | libc::SYS_exit_group => &[Int],
+        libc::SYS_exit => &[Int],
         libc::SYS_uname => &[Hex],
         libc::SYS_stat | libc::SYS_lstat => &[Text, Hex],
         libc::SYS_fstat => &[Fd, Hex],
