@@ -49,6 +49,14 @@ compat: stack ## well-known programs on the host and on Vink: docs/compatibility
 	@$(CARGO) run --release --quiet -p vink-compat -- $(if $(ONLY),--only $(ONLY),--json bench/compat.json \
 		--page docs/compatibility.md)
 
+.PHONY: fuzz
+fuzz: setup ## random system calls against a worker [SECONDS=600] [SEED=1]
+	@$(CARGO) run --quiet -p vink-stress -- fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
+
+.PHONY: soak
+soak: setup ## a mixed load under signals and kills [MINUTES=10] [SEED=1]
+	@$(CARGO) run --quiet -p vink-stress -- soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
+
 .PHONY: lint
 lint: ## formatting, clippy, checkpatch
 	@.ci/lint

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use common::{root, Place};
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 5] = [
+const COVERED_ELSEWHERE: [(&str, &str); 7] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -21,6 +21,14 @@ const COVERED_ELSEWHERE: [(&str, &str); 5] = [
     (
         "make demo",
         "crates/vink/tests/demo.rs runs vink demo; make test runs stack/build",
+    ),
+    (
+        "make fuzz SECONDS=600 SEED=1",
+        "stress/tests/short.rs, some rounds",
+    ),
+    (
+        "make soak MINUTES=10 SEED=1",
+        "stress/tests/short.rs, some rounds",
     ),
     ("make stack", ".ci/test"),
     ("make test", "CI, which runs it"),
