@@ -4,9 +4,10 @@
 //! # Theory of operation
 //!
 //! A program is started in the host's namespaces for its machine, of which the network namespace is
-//! empty, and under a seccomp filter (`home`, `launch`, `filter`). The calls that may concern a socket stop their thread and make a listener
-//! readable (`notify`), one per program, inherited by all that it forks and executes. The [`Worker`]
-//! waits for all listeners, for deaths of processes and for the kernel's next timer (`worker`).
+//! empty, and under a seccomp filter (`home`, `launch`, `filter`). The calls that may concern a socket
+//! stop their thread and make a listener readable (`notify`), one per program, inherited by all that
+//! it forks and executes. The [`Worker`] waits for all listeners, for deaths of processes and for the
+//! kernel's next timer (`worker`).
 //!
 //! For each trapped call there are three ways (`serve`):
 //! - The descriptor is none of Vink's: the host does the call ("pass"). A socket that escaped this
@@ -23,6 +24,8 @@
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
 //! are followed (`family`), so that both sides always agree.
+//!
+//! What else moves data between a file of the kernel and a descriptor of the host is a `device`: an uplink.
 //!
 //! A file sent over a unix socket is handed over in the kernel too (`handover`). Between a socket
 //! and a pipe of the host the worker moves the data (`splice`). Signals for a file's owner are sent by
