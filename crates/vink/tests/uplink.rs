@@ -21,7 +21,9 @@ ip link set out up
 ip link set nowhere up
 ip route add default via 198.51.100.1
 ip -6 route add default via 2001:db8::1
-echo '0 65534' > /proc/sys/net/ipv4/ping_group_range
+group=$(id -g)
+echo "$group $((group ? group : 65534))" > /proc/sys/net/ipv4/ping_group_range
+[ $group = 0 ] || echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
 mount --make-rprivate /
 echo 'nameserver 127.0.0.53' > resolv.conf
 mount --bind resolv.conf /etc/resolv.conf
@@ -30,7 +32,8 @@ exec cat
 "#;
 
 /// A host without a network.
-const OFFLINE: &str = "ip link set lo up; echo ready; exec cat";
+const OFFLINE: &str = "ip link set lo up; [ $(id -g) = 0 ] ||
+    echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start; echo ready; exec cat";
 
 /// A program that has said that it is ready, and ends when its standard input does.
 struct Running {
