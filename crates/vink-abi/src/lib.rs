@@ -223,7 +223,7 @@ pub struct Boot {
     pub cmdline: *const c_char,
     /// Of the kernel's random numbers.
     pub seed: [u8; 32],
-    /// `CLOCK_REALTIME` at boot, ns since 1970.
+    /// `CLOCK_REALTIME` when the clock is at 0, ns since 1970.
     pub realtime: u64,
 }
 

@@ -1,6 +1,7 @@
 //! The host's monotonic clock.
 
 use std::ptr::null_mut;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Which clock a kernel lives by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,20 @@ pub(crate) fn monotonic() -> u64 {
     // SAFETY: `now` is writable; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The date when `CLOCK_MONOTONIC` was at 0, in ns since 1970, by the host's present date.
+pub(crate) fn monotonic_epoch() -> u64 {
+    let date = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_nanos() as u64)
+    };
+    // The shortest of some tries is the most exact one.
+    let tries = (0..5).map(|_| {
+        let (before, date, after) = (monotonic(), date(), monotonic());
+        (after - before, date.saturating_sub(before.midpoint(after)))
+    });
+    tries.min().map_or(0, |(_, epoch)| epoch)
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` is at `deadline` ns (clock_nanosleep(2)); signals don't shorten it.

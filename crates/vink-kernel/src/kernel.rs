@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use libc::{EBUSY, EINVAL, ESRCH};
 use vink_abi::{
@@ -15,7 +14,7 @@ use vink_abi::{
 };
 
 use crate::arena::Arena;
-use crate::clock::{monotonic, sleep_until, Clock};
+use crate::clock::{monotonic, monotonic_epoch, sleep_until, Clock};
 use crate::fault::{self, Registration};
 use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
@@ -134,7 +133,7 @@ impl Kernel {
             }
         })?;
         let host = new_host(config.console);
-        let mut boot = Boot {
+        let boot = Boot {
             abi_version: VINK_ABI_VERSION,
             size: size_of::<Boot>() as u32,
             ops: host::ops(config.clock),
@@ -143,7 +142,10 @@ impl Kernel {
             arena_size: arena.len(),
             cmdline: cmdline.as_ptr(),
             seed,
-            realtime: VIRTUAL_EPOCH,
+            realtime: match config.clock {
+                Clock::Real => monotonic_epoch(),
+                Clock::Virtual => VIRTUAL_EPOCH,
+            },
         };
         let mut kernel = Kernel {
             tasks: Slots::default(),
@@ -162,12 +164,6 @@ impl Kernel {
             host,
         };
         fault::prepare_thread();
-        // Last of all: what passes until the image notes its clock, it is behind the host's date, and
-        // time stamps of packets are before the moment when they were sent.
-        if config.clock == Clock::Real {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            boot.realtime = since.map_or(0, |since| since.as_nanos() as u64);
-        }
         // SAFETY: the image is freshly loaded and ours; ops, host and arena live as long as it.
         let result = unsafe { (kernel.image.exports.boot)(&boot) };
         match result {

@@ -261,7 +261,7 @@ struct vink_boot {
 	uint64_t arena_size;	/* bytes, a multiple of VINK_ARENA_ALIGN */
 	const char *cmdline;	/* kernel parameters added to the image's own */
 	uint8_t seed[32];	/* of the kernel's random numbers */
-	uint64_t realtime;	/* CLOCK_REALTIME at boot, ns since 1970 */
+	uint64_t realtime;	/* CLOCK_REALTIME when the clock is at 0, ns since 1970 */
 };
 
 struct vink_info {

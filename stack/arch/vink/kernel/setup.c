@@ -29,9 +29,7 @@ static u8 seed[sizeof(((struct vink_boot *)NULL)->seed)];
 
 void vink_setup_boot(const struct vink_boot *boot)
 {
-	/* First, since both are about the same moment. */
-	vink_boot_clock = vink_clock();
-	vink_boot_realtime = boot->realtime;
+	vink_epoch = boot->realtime;
 	vink_panic_setup();
 	vink_arena_start = (unsigned long)boot->arena;
 	vink_arena_end = vink_arena_start + boot->arena_size;

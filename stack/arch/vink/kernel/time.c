@@ -17,8 +17,7 @@
 #include <asm/vink.h>
 
 u64 vink_deadline = VINK_NEVER;
-u64 vink_boot_realtime;
-u64 vink_boot_clock;
+u64 vink_epoch;
 unsigned long vink_entropy_count;	/* asm/timex.h */
 
 static u64 read_clock(struct clocksource *cs)
@@ -89,9 +88,26 @@ void __init time_init(void)
 
 void read_persistent_clock64(struct timespec64 *ts)
 {
-	*ts = ns_to_timespec64(vink_boot_realtime +
-			       (vink_clock() - vink_boot_clock));
+	*ts = ns_to_timespec64(vink_epoch + vink_clock());
 }
+
+/*
+ * Between the two readings of the clock that set the date at first lies some
+ * of the boot, and programs would see packets received before they were sent.
+ * Once more, twice: the second time with all of it in the caches.
+ */
+static int __init set_date(void)
+{
+	struct timespec64 ts;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		read_persistent_clock64(&ts);
+		do_settimeofday64(&ts);
+	}
+	return 0;
+}
+late_initcall(set_date);
 
 /* Nothing here spins for hardware: jiffies need no loops. */
 void calibrate_delay(void)

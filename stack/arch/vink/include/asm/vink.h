@@ -72,8 +72,7 @@ void vink_setup_boot(const struct vink_boot *boot);
 
 /* time.c */
 extern u64 vink_deadline;	/* on the host's clock, or VINK_NEVER */
-extern u64 vink_boot_realtime;	/* the date at ... */
-extern u64 vink_boot_clock;	/* ... this time of the clock */
+extern u64 vink_epoch;		/* the date when the clock is at 0, ns */
 void vink_interrupt(void);	/* the timer's */
 
 static inline u64 vink_clock(void)
