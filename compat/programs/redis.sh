@@ -25,7 +25,7 @@ client() {
 	kill $subscriber
 	redis blpop empty 0 >popped &
 	waiting=$!
-	waits() { redis info clients | grep -q blocked_clients:1; }
+	waits() { redis info clients | grep -c blocked_clients:1 >/dev/null; }
 	eventually waits
 	redis rpush empty something
 	wait $waiting

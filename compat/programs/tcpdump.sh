@@ -13,7 +13,7 @@ client() {
 	data file 1
 	curl -sSf "http://$SERVER:8000/file" | sum
 	caught() { tcpdump -n -r capture 2>/dev/null; }
-	finished() { caught | grep -c 'Flags \[F' | grep -qx 2; }
+	finished() { caught | grep -c "IP $CLIENT.*Flags \[F" >/dev/null; }
 	eventually finished
 	caught | grep -o 'ICMP echo [a-z]*'
 	caught | grep -o 'Flags \[S[^,]*'
