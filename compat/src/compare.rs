@@ -64,11 +64,9 @@ pub(crate) fn compare(
 ) -> Result<Vec<Row>, Failure> {
     // SAFETY: takes no arguments and can't fail.
     let is_root = unsafe { libc::geteuid() } == 0;
-    let users = match (is_root, &program.root) {
-        (true, None) => vec![User::Root, User::Nobody],
-        (true, Some(_)) => vec![User::Root],
-        (false, None) => vec![User::Nobody],
-        (false, Some(_)) => vec![],
+    let users = match is_root {
+        true => vec![User::Root, User::Nobody],
+        false => vec![User::Nobody],
     };
     let users = users.into_iter().filter(|u| only.is_none_or(|o| o == *u));
     let prepared = stage.prepare(program);

@@ -16,8 +16,6 @@ pub(crate) struct Program {
     pub packages: Vec<String>,
     /// What the server is waited for: `tcp/8080`, or a text that it writes.
     pub ready: Vec<String>,
-    /// Why an ordinary user can't run it on the host either.
-    pub root: Option<String>,
     /// Why the host can't be asked; what is expected is in a file then.
     pub expected: Option<String>,
     /// Part of `make test`.
@@ -45,7 +43,6 @@ impl Program {
                 ("packages", text) => program.packages = words(text),
                 ("listens", text) => program.ready.extend::<Vec<_>>(words(text)),
                 ("says", text) => program.ready.push(text.to_owned()),
-                ("root", text) => program.root = Some(text.to_owned()),
                 ("expected", text) => program.expected = Some(text.to_owned()),
                 ("quick", "") => program.quick = true,
                 _ => return Err(say(&format!("what is \"# {line}\" in its head?")).into()),
