@@ -1,4 +1,4 @@
-# curl: HTTP files, ranges, uploads and many URLs at once, from Python's http.server, IPv4 and IPv6.
+# curl: HTTP files, headers, several URLs at once and refusals, from Python's http.server, IPv4 and IPv6.
 # packages: curl python3
 # listens: tcp/8000
 # quick

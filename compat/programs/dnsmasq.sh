@@ -1,4 +1,4 @@
-# dnsmasq answers dig: UDP and TCP, A, AAAA, MX, TXT, PTR, a big answer that is truncated, many at once; and getent.
+# dnsmasq answers dig: UDP and TCP, A, AAAA, MX, TXT, PTR, a big answer that is truncated, 100 in a row.
 # packages: dnsmasq-base dnsutils
 # listens: udp/5353 tcp/5353
 

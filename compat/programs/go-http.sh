@@ -1,4 +1,4 @@
-# A static Go binary: HTTP server and client, 20 goroutines, files by sendfile, uploads, a pipe of its resolver.
+# A static Go binary: HTTP server and client, 20 goroutines, files by sendfile, uploads, a deadline that passes.
 # packages: golang-go
 # listens: tcp/8080
 

@@ -1,4 +1,4 @@
-# iperf3: TCP in parallel, backwards, over IPv6; UDP at a rate; bytes counted at both ends.
+# iperf3: TCP over IPv4 and IPv6, backwards, with sendfile; UDP at a rate; bytes counted at both ends.
 # packages: iperf3 python3
 # listens: tcp/5201
 # quick

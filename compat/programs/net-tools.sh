@@ -1,4 +1,4 @@
-# ifconfig, route, arp, netstat and hostname of net-tools, which use ioctls and /proc/net.
+# ifconfig, route, arp and netstat of net-tools, which use ioctls and /proc/net.
 # packages: net-tools iputils-ping socat
 # listens: tcp/7000
 

@@ -1,4 +1,4 @@
-# socat: a program per connection, on a socket and on a terminal; datagrams; a relay between TCP and a unix socket.
+# socat: a program per connection, on a socket and on a terminal; a relay between TCP and a unix socket.
 # packages: socat
 # listens: tcp/7000 tcp/7002 tcp/7003 tcp/7004 tcp/7005
 # quick

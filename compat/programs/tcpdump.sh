@@ -1,4 +1,4 @@
-# tcpdump writes a capture of a ping and of an HTTP transfer, and reads it; filters in the kernel and for one protocol.
+# tcpdump writes a capture of a ping and of an HTTP transfer, and reads it, with filters both times.
 # packages: tcpdump curl python3 iputils-ping
 # listens: tcp/8000
 # says: listening on

@@ -1,4 +1,4 @@
-# wget: a recursive download, a resumed one and a time stamp, from Python's http.server.
+# wget: a recursive download, a resumed one and one that is not there, from Python's http.server.
 # packages: wget python3
 # listens: tcp/8000
 # quick
