@@ -633,9 +633,14 @@ impl Worker {
         };
         let before = file.placeholder.shown();
         file.placeholder.show(events);
-        // What is new has woken whoever waits, and they look at everything.
-        if file.followed.get() && events & !before == 0 {
-            file.placeholder.edge(events);
+        if file.followed.get() {
+            // What is new has woken those who wait for it, and they look at everything. Those who wait for
+            // data alone must see that more has come.
+            file.placeholder.edge(match events & !before {
+                0 => events,
+                new if new & libc::EPOLLIN as u32 == 0 => events & libc::EPOLLIN as u32,
+                _ => 0,
+            });
         }
         if file.owned.get() {
             self.pulse.hint();
