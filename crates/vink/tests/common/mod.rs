@@ -104,6 +104,14 @@ impl Place {
             .env("PATH", path)
             .env("TMPDIR", self.temporary());
         command.env_remove("VINK_IMAGE");
+        // A shell that was told to test in the background has it ignored.
+        // SAFETY: one system call, with no memory involved.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         if self.nobody {
             command
                 .uid(NOBODY)
