@@ -331,21 +331,24 @@ fn signals_are_passed_on() {
     }
 }
 
+/// A shell's line in a terminal of its own, with its keyboard and its screen as pipes (script(1)).
+fn in_a_terminal(place: &Place, line: &str) -> Command {
+    let mut command = place.command("script");
+    command
+        .args(["-qefc", line, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
 /// The terminal sends its signals to both; the program must see one, and vink must not end.
 #[test]
 fn control_c_is_the_programs() {
     for place in Place::all() {
         // Not as a child of the shell that script(1) starts: some shells end by the signal as well.
         let program = "exec vink run --uplink none -- sh -c 'n=0; trap \"n=$((n+1))\" INT; echo ready; read line; echo caught $n; exit 5'";
-        let mut command = place.command("script");
-        command
-            .args(["-qefc", program, "/dev/null"])
-            .env("SHELL", "/bin/sh");
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("script(1)");
+        let mut child = in_a_terminal(&place, program).spawn().expect("script(1)");
         let mut input = child.stdin.take().expect("the terminal's keyboard");
         let mut screen = BufReader::new(child.stdout.take().expect("the terminal's screen"));
         let mut line = String::new();
@@ -424,16 +427,10 @@ print(\"rea\" + \"dy\", flush=True)
 print(\"has \" + b.recv(100).decode(), flush=True)
 ";
     for place in Place::all() {
-        let mut command = place.command("script");
-        command
-            .args(["-qefc", "exec bash --norc --noprofile -i", "/dev/null"])
-            .env("SHELL", "/bin/sh")
+        let mut child = in_a_terminal(&place, "exec bash --norc --noprofile -i")
             .env("TERM", "dumb")
             .env("PS1", "next: ")
-            .env("WAITS", WAITS);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .env("WAITS", WAITS)
             .spawn()
             .expect("script(1)");
         let mut input = child.stdin.take().expect("the terminal's keyboard");

@@ -327,8 +327,8 @@ pub(super) fn tree(seed: u64, depth: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a descriptor with one byte (unix(7)).
-fn pass(over: &UnixStream, fd: RawFd) -> io::Result<()> {
+/// Gives `work` a message of one byte with room for one descriptor (unix(7)).
+fn with_message<T>(work: impl FnOnce(&mut libc::msghdr) -> io::Result<T>) -> io::Result<T> {
     let mut byte = 0u8;
     let mut control = [0u64; 3];
     let mut vector = libc::iovec {
@@ -341,46 +341,39 @@ fn pass(over: &UnixStream, fd: RawFd) -> io::Result<()> {
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
+    work(&mut message)
+}
+
+/// Sends a descriptor.
+fn pass(over: &UnixStream, fd: RawFd) -> io::Result<()> {
     // SAFETY: the control data has room for one header and one descriptor; all outlive the call.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&message);
+    with_message(|message| unsafe {
+        let header = libc::CMSG_FIRSTHDR(message);
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
         (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
-        match libc::sendmsg(over.as_raw_fd(), &message, 0) {
+        match libc::sendmsg(over.as_raw_fd(), message, 0) {
             1 => Ok(()),
             _ => Err(Error::last_os_error()),
         }
-    }
+    })
 }
 
 /// Receives a descriptor.
 fn take(over: &UnixStream) -> io::Result<OwnedFd> {
-    let mut byte = 0u8;
-    let mut control = [0u64; 3];
-    let mut vector = libc::iovec {
-        iov_base: (&raw mut byte).cast(),
-        iov_len: 1,
-    };
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
     // SAFETY: the kernel fills what is here; a descriptor that it gives is new and nobody else's.
-    unsafe {
-        if libc::recvmsg(over.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) < 0 {
+    with_message(|message| unsafe {
+        if libc::recvmsg(over.as_raw_fd(), message, libc::MSG_CMSG_CLOEXEC) < 0 {
             return Err(Error::last_os_error());
         }
-        let header = libc::CMSG_FIRSTHDR(&message);
+        let header = libc::CMSG_FIRSTHDR(message);
         if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
             return Err(wrong("a message without its descriptor".into()));
         }
         let fd = libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned();
         Ok(OwnedFd::from_raw_fd(fd))
-    }
+    })
 }
 
 pub(super) fn passing(seed: u64) -> io::Result<()> {
