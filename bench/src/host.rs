@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::programs::{create, read_figure, Pair};
+use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::side::{die_with_parent, Round};
 use crate::work::{self, Host, Socket};
 use crate::Failure;
@@ -29,9 +29,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             let group = group.to_owned();
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
         }
-        "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx" => {
-            programs(Path::direct()?, group)?
-        }
+        _ if GROUPS.contains(&group) => programs(Path::direct()?, group)?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
     })

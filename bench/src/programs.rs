@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
+/// The benchmarks that are such a pair.
+pub(crate) const GROUPS: [&str; 4] = [
+    "trap_iperf3",
+    "trap_redis_p1",
+    "trap_redis_p16",
+    "trap_nginx",
+];
+
 /// A server and a client of it, for one benchmark.
 pub(crate) struct Pair {
     pub server: Vec<String>,

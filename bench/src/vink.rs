@@ -10,7 +10,7 @@ use vink_kernel::{find_image, Config, Event, Fiber, Image, Kernel, MachineId};
 use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
-use crate::programs::{create, read_figure, Pair};
+use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::side::Round;
 use crate::work::{self, Socket};
 use crate::Failure;
@@ -41,7 +41,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             })
         }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
-        "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx" => programs(group)?,
+        _ if GROUPS.contains(&group) => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
         _ => return Err(format!("Vink has no side of {group}").into()),
