@@ -7,6 +7,7 @@ mod files;
 mod machine;
 mod message;
 mod uplink;
+pub mod worker;
 
 pub use address::Network;
 pub use admin::Admin;

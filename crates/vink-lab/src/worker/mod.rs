@@ -1,0 +1,3 @@
+//! The lab worker: a process with one kernel, which does what the control process asks for.
+
+pub mod protocol;

@@ -1,0 +1,73 @@
+//! A whole lab.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, MachineSpec, Settings, Uplink};
+
+/// A lab: what `vink lab up` makes and `vink lab save` writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Lab {
+    /// The lab's name: letters, digits, `-`, `_` and `.`; at most 63. None: the file's name without its ending.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Which clock its machines have.
+    #[serde(default, skip_serializing_if = "Time::is_real")]
+    pub time: Time,
+    /// Seed of everything random; none: another one each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// The kernel's memory for each image, such as 64M or 4G (default 256M).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// Further images by name: paths relative to the lab file, or absolute.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub images: IndexMap<String, String>,
+    /// Machines by name.
+    #[serde(default)]
+    pub machines: IndexMap<String, MachineSpec>,
+    /// Wires by name. One that only an interface names is ideal.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub wires: IndexMap<String, WireSpec>,
+    /// What happens while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+}
+
+/// A wire: what it does to packets, in both directions unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WireSpec {
+    /// In every direction.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// An Ethernet segment with any number of ends (default: if it has more than two).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<bool>,
+    /// Whether it is plugged in (default: yes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<bool>,
+    /// What is different for packets that one end sends, by `machine:interface` (`outside` for the uplink).
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub from: IndexMap<String, Settings>,
+    /// Joins it to something outside the box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<Uplink>,
+}
+
+/// The clock of a lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Time {
+    /// The host's.
+    #[default]
+    Real,
+}
+
+impl Time {
+    fn is_real(&self) -> bool {
+        *self == Time::Real
+    }
+}

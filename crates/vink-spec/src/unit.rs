@@ -1,0 +1,303 @@
+//! The units of a lab file: rates, times and shares, as `tc` writes them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Text that is no quantity of the kind that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {kind}: write it like {example}")]
+pub struct BadUnit {
+    text: String,
+    kind: &'static str,
+    example: &'static str,
+}
+
+/// Bits per second; 0 is unlimited. `10mbit`, `1.5gbit`, `64kbit`, `9600`, and with `bps` for `bit`
+/// bytes per second, as tc(8); upper and lower case alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub u64);
+
+/// A length of time in nanoseconds: `10ms`, `1.5s`, `20us`, `100ns`, `2min`, `1h`; a bare number is seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub u64);
+
+/// A probability between 0 and 1: `1%`, `0.5%`, or a bare fraction, `0.01`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Share(pub f64);
+
+impl Span {
+    /// As the standard library has it.
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+/// A number of at least 0 and its unit in lower case.
+fn split(text: &str) -> Option<(f64, String)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    Some((number, unit.trim().to_ascii_lowercase()))
+}
+
+/// A whole number of the smallest unit, if it fits.
+fn whole(value: f64) -> Option<u64> {
+    (value < u64::MAX as f64).then_some(value.round() as u64)
+}
+
+/// Writes a number with the largest unit of which it is a whole multiple.
+fn write_largest(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
+    for (size, unit) in units {
+        if value != 0 && value.is_multiple_of(*size) {
+            return write!(f, "{}{unit}", value / size);
+        }
+    }
+    write!(f, "{value}{}", units[units.len() - 1].1)
+}
+
+impl FromStr for Rate {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Rate, BadUnit> {
+        let read = || {
+            let (number, unit) = split(text)?;
+            let unit = unit.strip_suffix("/s").unwrap_or(&unit);
+            let (prefix, bits) = match unit.strip_suffix("bit") {
+                Some(prefix) => (prefix, 1.0),
+                None => match unit.strip_suffix("bps") {
+                    Some(prefix) => (prefix, 8.0),
+                    None => (unit, 1.0),
+                },
+            };
+            let scale = match prefix {
+                "" => 1.0,
+                "k" => 1e3,
+                "m" => 1e6,
+                "g" => 1e9,
+                "t" => 1e12,
+                _ => return None,
+            };
+            whole(number * scale * bits).map(Rate)
+        };
+        read().ok_or_else(|| BadUnit {
+            text: text.to_owned(),
+            kind: "rate",
+            example: "10mbit, 1.5gbit or 64kbit",
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000, "gbit"),
+            (1_000_000, "mbit"),
+            (1_000, "kbit"),
+            (1, "bit"),
+        ];
+        write_largest(f, self.0, &UNITS)
+    }
+}
+
+impl FromStr for Span {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Span, BadUnit> {
+        let read = || {
+            let (number, unit) = split(text)?;
+            let scale = match unit.as_str() {
+                "ns" => 1.0,
+                "us" | "µs" => 1e3,
+                "ms" => 1e6,
+                "s" | "" => 1e9,
+                "m" | "min" => 60e9,
+                "h" => 3600e9,
+                _ => return None,
+            };
+            whole(number * scale).map(Span)
+        };
+        read().ok_or_else(|| BadUnit {
+            text: text.to_owned(),
+            kind: "time",
+            example: "10ms, 1.5s, 20us or 2min",
+        })
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+            (1, "ns"),
+        ];
+        write_largest(f, self.0, &UNITS)
+    }
+}
+
+impl FromStr for Share {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Share, BadUnit> {
+        let read = || {
+            let (number, unit) = split(text)?;
+            let share = match unit.as_str() {
+                "%" => number / 100.0,
+                "" => number,
+                _ => return None,
+            };
+            (share <= 1.0).then_some(Share(share))
+        };
+        read().ok_or_else(|| BadUnit {
+            text: text.to_owned(),
+            kind: "share",
+            example: "1%, 0.5% or 0.01, at most 100%",
+        })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Twelve digits: more than are there make 0.07 * 100 into 7.000000000000001.
+        let percent = (self.0 * 100.0 * 1e10).round() / 1e10;
+        write!(f, "{percent}%")
+    }
+}
+
+/// Text in files and messages; where a bare number is meant, files may also have a number.
+macro_rules! as_text {
+    ($type:ident, $pattern:literal, $description:literal) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+                #[derive(Deserialize)]
+                #[serde(untagged)]
+                enum Written {
+                    Number(f64),
+                    Text(String),
+                }
+                let text = match Written::deserialize(deserializer)? {
+                    Written::Number(number) => number.to_string(),
+                    Written::Text(text) => text,
+                };
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "description": $description,
+                    "anyOf": [
+                        { "type": "string", "pattern": $pattern },
+                        { "type": "number", "minimum": 0 }
+                    ]
+                })
+            }
+        }
+    };
+}
+
+as_text!(
+    Rate,
+    r"^[0-9.]+ *([kKmMgGtT]?([bB][iI][tT]|[bB][pP][sS]))?(/s)?$",
+    "Bits per second: 10mbit, 1.5gbit, 64kbit; with bps for bit: bytes per second; 0 is unlimited"
+);
+as_text!(
+    Span,
+    r"^[0-9.]+ *(ns|us|µs|ms|s|m|min|h)?$",
+    "A length of time: 10ms, 1.5s, 20us, 2min; a bare number is seconds"
+);
+as_text!(
+    Share,
+    r"^[0-9.]+ *%?$",
+    "A probability: 1%, 0.5%, or a fraction such as 0.01"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates() {
+        for (text, bits, written) in [
+            ("10mbit", 10_000_000, "10mbit"),
+            ("1.5Gbit", 1_500_000_000, "1500mbit"),
+            ("64 kbit/s", 64_000, "64kbit"),
+            ("1mbps", 8_000_000, "8mbit"),
+            ("9600", 9600, "9600bit"),
+            ("0", 0, "0bit"),
+        ] {
+            let rate: Rate = text.parse().unwrap();
+            assert_eq!(rate, Rate(bits), "{text}");
+            assert_eq!(rate.to_string(), written);
+            assert_eq!(written.parse(), Ok(rate));
+        }
+        for bad in ["", "fast", "-1mbit", "10mbyte", "1e9", "99999999999tbit"] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn spans() {
+        for (text, nanoseconds, written) in [
+            ("10ms", 10_000_000, "10ms"),
+            ("1.5s", 1_500_000_000, "1500ms"),
+            ("2", 2_000_000_000, "2s"),
+            ("20us", 20_000, "20us"),
+            ("2min", 120_000_000_000, "120s"),
+            ("0", 0, "0ns"),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(span, Span(nanoseconds), "{text}");
+            assert_eq!(span.to_string(), written);
+            assert_eq!(written.parse(), Ok(span));
+        }
+        for bad in ["", "soon", "-1s", "1y", "ms"] {
+            assert!(bad.parse::<Span>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        for (text, share, written) in [
+            ("1%", 0.01, "1%"),
+            ("0.07", 0.07, "7%"),
+            ("100%", 1.0, "100%"),
+            ("0.001%", 0.00001, "0.001%"),
+        ] {
+            let read: Share = text.parse().unwrap();
+            assert!((read.0 - share).abs() < 1e-12, "{text}");
+            assert_eq!(read.to_string(), written);
+        }
+        for bad in ["", "101%", "1.1", "-1%", "often"] {
+            assert!(bad.parse::<Share>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn errors_say_how() {
+        let error = "fast".parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"fast\" is not a rate: write it like 10mbit, 1.5gbit or 64kbit"
+        );
+    }
+}
