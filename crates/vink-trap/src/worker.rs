@@ -530,18 +530,7 @@ impl Worker {
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         while std::mem::take(&mut self.stirred) {
             self.deadline = self.kernel.run()?;
-            while let Some(event) = self.kernel.next_event() {
-                match event {
-                    Event::Done(task) => self.done(task),
-                    Event::Ready { cookie, events } => match device::of_cookie(cookie) {
-                        Some(id) => self.woken.push(id),
-                        None => self.ready(cookie, events),
-                    },
-                    Event::Gone { task, .. } => {
-                        self.buffers.remove(&task);
-                    }
-                }
-            }
+            self.take_events();
             // A program that learns of its call's end may look at once for what the call brought
             // about elsewhere: all readiness is shown before any answer is sent.
             while let Some((running, outcome)) = self.finished.pop_front() {
@@ -552,6 +541,25 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Handles what the kernel has told, oldest first. Whether there was anything.
+    fn take_events(&mut self) -> bool {
+        let mut any = false;
+        while let Some(event) = self.kernel.next_event() {
+            any = true;
+            match event {
+                Event::Done(task) => self.done(task),
+                Event::Ready { cookie, events } => match device::of_cookie(cookie) {
+                    Some(id) => self.woken.push(id),
+                    None => self.ready(cookie, events),
+                },
+                Event::Gone { task, .. } => {
+                    self.buffers.remove(&task);
+                }
+            }
+        }
+        any
     }
 
     /// A listener has something: a trapped call, or the end of its tree. All calls are received before
@@ -648,29 +656,47 @@ impl Worker {
     }
 
     /// What is true of a Vink file now (`EPOLL*`), asked on a task that has it and no call in
-    /// progress. From now on every change is told.
+    /// progress. From now on every change is told. What was told before is shown before: this is newer.
     pub(crate) fn watch(&mut self, task: TaskId, entry: &Entry) -> Result<u32, Error> {
-        let number = entry.number as u64;
-        let cookie = &entry.file.cookie;
-        let result = if cookie.get() != 0 {
-            let nr = i64::from(vink_abi::VINK_CALL_POLL);
-            self.call(task, nr, [number, 0, 0, 0, 0, 0])?
-        } else {
-            self.last_cookie += 1;
-            // Each time that it has grown to twice what lived last time.
-            if self.files.len() >= self.most_files {
-                self.files.retain(|_, file| file.strong_count() > 0);
-                self.most_files = 2 * self.files.len() + 64;
-            }
-            cookie.set(self.last_cookie);
-            let file = Rc::downgrade(&entry.file);
-            self.files.insert(self.last_cookie, file);
-            let nr = i64::from(vink_abi::VINK_CALL_WATCH);
-            let args = [number, self.last_cookie, WATCHED.into(), 0, 0, 0];
-            self.call(task, nr, args)?
+        let mut result = match entry.file.cookie.get() {
+            0 => self.begin_to_watch(task, entry)?,
+            _ => self.poll_kernel(task, entry)?,
         };
+        // The kernel may have told of the same file in that run, before its answer or after it.
+        while result >= 0 && self.take_events() {
+            result = self.poll_kernel(task, entry)?;
+        }
         // A file that can't be watched is as one that is always ready: a call will tell.
         Ok(u32::try_from(result).unwrap_or((libc::EPOLLIN | libc::EPOLLOUT) as u32))
+    }
+
+    fn poll_kernel(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
+        let args = [entry.number as u64, 0, 0, 0, 0, 0];
+        self.call(task, vink_abi::VINK_CALL_POLL.into(), args)
+    }
+
+    fn begin_to_watch(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
+        self.last_cookie += 1;
+        // Each time that it has grown to twice what lived last time.
+        if self.files.len() >= self.most_files {
+            self.files.retain(|_, file| file.strong_count() > 0);
+            self.most_files = 2 * self.files.len() + 64;
+        }
+        let file = Rc::downgrade(&entry.file);
+        self.files.insert(self.last_cookie, file);
+        let args = [
+            entry.number as u64,
+            self.last_cookie,
+            WATCHED.into(),
+            0,
+            0,
+            0,
+        ];
+        let result = self.call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
+        if result >= 0 {
+            entry.file.cookie.set(self.last_cookie);
+        }
+        Ok(result)
     }
 }
 
@@ -771,4 +797,97 @@ fn wait_for_end(pidfd: &OwnedFd) {
     // A killed process that does not go (it may hang in a driver) must not hold us up for ever.
     // SAFETY: one structure, as said.
     unsafe { libc::poll(&mut fd, 1, 1000) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vink_kernel::{find_image, Config, Image};
+
+    const IN: u32 = libc::EPOLLIN as u32;
+
+    /// A worker whose machine has its loopback interface up, and a task.
+    fn worker() -> (Worker, TaskId) {
+        let built = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../build/libvink-linux-6.12.so"
+        );
+        let path = find_image().unwrap_or_else(|_| built.into());
+        let mut kernel = Kernel::boot(Image::open(&path).unwrap(), Config::default()).unwrap();
+        let machine = kernel.machine("m").unwrap();
+        let task = kernel.task(machine).unwrap();
+        (Worker::new(kernel).unwrap(), task)
+    }
+
+    fn call(w: &mut Worker, task: TaskId, nr: i64, args: [u64; 6]) -> i64 {
+        w.kernel().call(task, nr, args).unwrap()
+    }
+
+    #[test]
+    fn an_older_readiness_is_not_shown_after_a_newer_answer() {
+        let (mut w, task) = worker();
+        let mut ends = [-1i32; 2];
+        let kind = libc::SOCK_DGRAM as u64;
+        let args = [
+            libc::AF_UNIX as u64,
+            kind,
+            0,
+            ends.as_mut_ptr() as u64,
+            0,
+            0,
+        ];
+        assert_eq!(call(&mut w, task, libc::SYS_socketpair, args), 0);
+        let file = File::new().unwrap();
+        let number = ends[0];
+        let entry = Entry { file, number };
+        let (full, empty) = ([number as u64, 1], [ends[1] as u64, 1]);
+        let mut byte = [0u8];
+        let at = byte.as_mut_ptr() as u64;
+        let transfer = |w: &mut Worker, nr, [fd, len]: [u64; 2]| {
+            assert_eq!(call(w, task, nr, [fd, at, len, 0, 0, 0]), 1);
+        };
+        let events = w.watch(task, &entry).unwrap();
+        entry.file.placeholder.show(events);
+        w.settle().unwrap();
+        assert_eq!(entry.file.placeholder.shown() & IN, 0);
+
+        // That it is readable has been told, but not been looked at.
+        transfer(&mut w, libc::SYS_write, empty);
+        transfer(&mut w, libc::SYS_read, full);
+        let events = w.watch(task, &entry).unwrap();
+        assert_eq!(events & IN, 0);
+        entry.file.placeholder.show(events);
+        w.settle().unwrap();
+        assert_eq!(entry.file.placeholder.shown() & IN, 0);
+
+        // And the other way round: it is told, and still so.
+        transfer(&mut w, libc::SYS_write, empty);
+        let events = w.watch(task, &entry).unwrap();
+        assert_ne!(events & IN, 0);
+        entry.file.placeholder.show(events);
+        w.settle().unwrap();
+        assert_ne!(entry.file.placeholder.shown() & IN, 0);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_watched_is_watched_later() {
+        let (mut w, task) = worker();
+        let socket = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64, 0, 0, 0, 0];
+        let number = call(&mut w, task, libc::SYS_socket, socket) as i32;
+        let file = File::new().unwrap();
+        let entry = Entry { file, number };
+        let limit = |w: &mut Worker, most: u64| {
+            let limit = [most, 4096];
+            let at = (&raw const limit) as u64;
+            let args = [0, libc::RLIMIT_NOFILE.into(), at, 0, 0, 0];
+            assert_eq!(call(w, task, libc::SYS_prlimit64, args), 0);
+        };
+        // The watch takes a descriptor for a moment.
+        limit(&mut w, number as u64 + 1);
+        assert_ne!(w.watch(task, &entry).unwrap() & IN, 0);
+        assert_eq!(entry.file.cookie.get(), 0);
+        limit(&mut w, 64);
+        assert_eq!(w.watch(task, &entry).unwrap() & IN, 0);
+        assert_ne!(entry.file.cookie.get(), 0);
+    }
 }
