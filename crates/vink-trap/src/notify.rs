@@ -114,7 +114,8 @@ impl Listener {
     /// Whether the call still waits for its answer: its thread is alive.
     pub(crate) fn waits(&self, id: u64) -> bool {
         // SAFETY: reads a number that outlives the call.
-        unsafe { libc::ioctl(self.fd.as_raw_fd(), ID_VALID, &raw const id) == 0 }
+        let ask = || unsafe { libc::ioctl(self.fd.as_raw_fd(), ID_VALID, &raw const id) };
+        uninterrupted(ask) == 0
     }
 
     /// Lets the host do the call.
@@ -148,7 +149,8 @@ impl Listener {
             Some((tracer, tracer.draft(answer.id, end)?))
         });
         // SAFETY: the structure is of the size that the kernel uses.
-        let sent = match unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &mut answer) } {
+        let send = || unsafe { libc::ioctl(self.fd.as_raw_fd(), SEND, &mut answer) };
+        let sent = match uninterrupted(send) {
             0 => Sent::Taken,
             // ENOENT; nothing else is left to be wrong.
             _ => Sent::Gone,
@@ -198,20 +200,26 @@ impl Listener {
             newfd: at.unwrap_or(0) as u32,
             newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
         };
-        loop {
-            // SAFETY: the structure is of the size that the request's number carries.
-            let new = unsafe { libc::ioctl(self.fd.as_raw_fd(), ADDFD, &mut request) };
-            if new >= 0 {
-                return Ok((Sent::Taken, new));
-            }
-            match io::Error::last_os_error().raw_os_error() {
-                // A signal for the worker. The descriptor was not installed.
-                Some(libc::EINTR) => continue,
-                Some(libc::ENOENT | libc::ESRCH | libc::EINPROGRESS) => {
-                    return Ok((Sent::Gone, -1))
-                }
-                errno => return Err(errno.unwrap_or(libc::EIO)),
-            }
+        // SAFETY: the structure is of the size that the request's number carries.
+        let add = || unsafe { libc::ioctl(self.fd.as_raw_fd(), ADDFD, &mut request) };
+        let new = uninterrupted(add);
+        if new >= 0 {
+            return Ok((Sent::Taken, new));
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH | libc::EINPROGRESS) => Ok((Sent::Gone, -1)),
+            errno => Err(errno.unwrap_or(libc::EIO)),
+        }
+    }
+}
+
+/// Makes a request until no signal for the worker, stopped and continued perhaps, is in its way: it
+/// has done nothing then.
+fn uninterrupted(mut request: impl FnMut() -> i32) -> i32 {
+    loop {
+        let done = request();
+        if done >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return done;
         }
     }
 }
