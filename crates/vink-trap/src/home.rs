@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -386,11 +386,11 @@ impl Namespaces {
 
     /// Those by which the programs within can be told from all others: not a user namespace, which is
     /// entered to look at them too.
-    pub(crate) fn of_programs(&self) -> impl Iterator<Item = RawFd> + '_ {
+    pub(crate) fn of_programs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let spaces = self.spaces.iter();
         spaces
             .filter(|(_, kind)| *kind != libc::CLONE_NEWUSER)
-            .map(|(fd, _)| fd.as_raw_fd())
+            .map(|(fd, _)| fd.as_fd())
     }
 
     /// Enters them, in a child between fork and exec. Async-signal-safe; errno tells why not.

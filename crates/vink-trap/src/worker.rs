@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::process::Child;
 use std::ptr::null;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::guardian::Guardian;
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
-use crate::launch::{launch, Launched, Lodging, Program, Shared};
+use crate::launch::{launch, open_pidfd, Launched, Lodging, Program, Shared};
 use crate::mirror::WATCHED;
 use crate::network::Networks;
 use crate::notify::{Listener, Notification};
@@ -96,7 +97,7 @@ pub struct Worker {
     epoll: OwnedFd,
     /// What each machine is on the host, and its namespaces from its first program on.
     homes: HashMap<MachineId, (Furniture, Option<Namespaces>)>,
-    /// There as long as there may be programs.
+    /// There from when there may be programs, or helpers.
     guardian: Option<Guardian>,
     pub(crate) trees: Vec<Tree>,
     pub(crate) processes: HashMap<i32, Process>,
@@ -280,10 +281,7 @@ impl Worker {
     /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Home`]. That the
     /// program's file can't be executed is told by [`Worker::wait`].
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
-        let guardian = match &mut self.guardian {
-            Some(guardian) => guardian,
-            none => none.insert(Guardian::start()?),
-        };
+        let guardian = guardian(&mut self.guardian)?;
         let (furniture, made) = self.homes.entry(machine).or_default();
         let lodging = match made {
             Some(namespaces) => Lodging::Join(namespaces),
@@ -316,6 +314,17 @@ impl Worker {
         self.settle_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
         Ok(ProgramId(id))
+    }
+
+    /// Has a child of this process, which has not been waited for, killed too if this process is killed: one
+    /// that helps the worker, and may not notice.
+    ///
+    /// # Errors
+    /// [`Error::System`] as fork(2), pidfd_open(2).
+    pub fn take_along(&mut self, helper: &Child) -> Result<(), Error> {
+        let pidfd = open_pidfd(helper.id() as i32)?;
+        guardian(&mut self.guardian)?.mind_helper(pidfd.as_fd());
+        Ok(())
     }
 
     /// How the program's first process ended; `None` while it runs. What it started may run on.
@@ -733,6 +742,14 @@ impl Drop for Worker {
             reap(&process.pidfd);
         }
     }
+}
+
+/// The guardian, from when there is something to guard.
+fn guardian(place: &mut Option<Guardian>) -> Result<&Guardian, Error> {
+    Ok(match place {
+        Some(guardian) => guardian,
+        none => none.insert(Guardian::start()?),
+    })
 }
 
 /// pidfd_send_signal(2).

@@ -508,6 +508,9 @@ fn no_passt_is_left_behind() {
             let mut vink = Running::start(host.vink(&[], &["sh", "-c", "echo ready; read line"]));
             let (pid, pidfd) = passt_of(vink.child.id());
             if kill {
+                // Stopped, it can't notice by itself that its socket has come to an end.
+                // SAFETY: a child of a child, held by its descriptor.
+                unsafe { libc::kill(pid, libc::SIGSTOP) };
                 // SAFETY: a child that has not been waited for.
                 unsafe { libc::kill(vink.child.id() as i32, libc::SIGKILL) };
                 let status = vink.child.wait().expect("a status");

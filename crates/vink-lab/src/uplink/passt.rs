@@ -2,8 +2,8 @@
 //!
 //! passt(1) is a process of the host that speaks Ethernet over a Unix stream socket, and turns what
 //! it gets into TCP, UDP and ping sockets of its own. On the machine's side is a TAP interface. It is started before the kernel boots and asked for
-//! only when the program is about to run, since both take some milliseconds. It ends with its socket,
-//! so it can't be left behind whatever happens to this process.
+//! only when the program is about to run, since both take some milliseconds. It ends with its socket, and
+//! should this process be killed it is too, so it can't be left behind.
 
 use std::cell::Cell;
 use std::fs;
@@ -152,6 +152,7 @@ impl Passt {
     /// If it was called before.
     pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
         let socket = self.socket.take().expect("one machine for one passt");
+        worker.take_along(&self.process.child)?;
         let kernel = worker.kernel();
         let tap = Tap::new(kernel, machine, INTERFACE, MACHINE_MAC, MTU)?;
         let admin = &machine.admin;
