@@ -1,0 +1,343 @@
+//! The apps of a worker: started by their words, looked at, stopped.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::rc::Rc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vink_kernel::{Fiber, Kernel, MachineId};
+
+use crate::builtin::{self, BUILTINS};
+use crate::desk::{Desk, End};
+use crate::{App, Calls, Error, Names, Report};
+
+/// Names an app of an [`Apps`]. Never used again for another one.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct AppId(u64);
+
+impl AppId {
+    /// Its number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<u64> for AppId {
+    fn from(number: u64) -> AppId {
+        AppId(number)
+    }
+}
+
+impl fmt::Display for AppId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is known of an app.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// Its number.
+    pub id: AppId,
+    /// The number of its machine ([`MachineId::get`]).
+    pub machine: u64,
+    /// What it was started with.
+    pub words: Vec<String>,
+    /// Whether it runs.
+    pub state: State,
+    /// Whether it does what it is there for: a server listens. Clients are ready when they have begun.
+    pub ready: bool,
+    /// What it has done so far; `None` before it has begun.
+    pub report: Option<Report>,
+}
+
+/// Whether an app runs, or how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "is", rename_all = "lowercase")]
+pub enum State {
+    /// It has not ended.
+    Running,
+    /// It was told to stop, and hasn't yet.
+    Stopping,
+    /// It has ended, by itself or because it was told to.
+    Ended {
+        /// Its exit status: 0 is success; 101: it panicked.
+        status: i32,
+        /// Why it gave up.
+        error: Option<String>,
+    },
+}
+
+/// A piece of an app's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The text.
+    pub text: String,
+    /// How many bytes there were so far: where to go on.
+    pub next: u64,
+}
+
+/// What a built-in app is, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Help {
+    /// Its name.
+    pub name: String,
+    /// One line: how it is called.
+    pub usage: String,
+    /// One line: what it is for.
+    pub purpose: String,
+    /// Several lines: all of it, with the options.
+    pub text: String,
+}
+
+/// All apps of one kernel. Those that run go on when it is dropped, until their kernel is.
+#[derive(Default)]
+pub struct Apps {
+    entries: BTreeMap<AppId, Entry>,
+    last: u64,
+    names: Names,
+}
+
+struct Entry {
+    machine: MachineId,
+    words: Vec<String>,
+    desk: Rc<Desk>,
+}
+
+impl Apps {
+    /// None yet.
+    pub fn new() -> Apps {
+        Apps::default()
+    }
+
+    /// The names that apps know; changes are seen at once by `dnsserver`, and by apps started later.
+    pub fn names(&self) -> Names {
+        self.names.clone()
+    }
+
+    /// The built-in apps.
+    pub fn help() -> Vec<Help> {
+        let help = |syntax: &crate::arguments::Syntax| Help {
+            name: syntax.name.to_owned(),
+            usage: syntax.usage(),
+            purpose: syntax.purpose.to_owned(),
+            text: syntax.help(),
+        };
+        BUILTINS.iter().map(|b| help(b.syntax)).collect()
+    }
+
+    /// Whether these words would start an app, as far as the first one tells: the name of a built-in app,
+    /// or `so:FILE`.
+    pub fn knows(name: &str) -> bool {
+        builtin::find(name).is_some()
+    }
+
+    /// Starts an app on a machine: the name of a built-in one, or `so:FILE`, and its arguments. It begins in
+    /// the next [`Kernel::run`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchName`], [`Error::Usage`], [`Error::Load`], [`Error::Kernel`].
+    pub fn start(
+        &mut self,
+        kernel: &mut Kernel,
+        machine: MachineId,
+        words: &[String],
+    ) -> Result<AppId, Error> {
+        let (name, rest) = match words {
+            [name, rest @ ..] => (name.as_str(), rest),
+            [] => ("", words),
+        };
+        let builtin = builtin::find(name).ok_or_else(|| Error::NoSuchName {
+            name: name.to_owned(),
+            known: BUILTINS.iter().map(|b| b.syntax.name).collect(),
+        })?;
+        let made = match builtin.syntax.parse(rest) {
+            Ok(arguments) => (builtin.make)(&arguments, &self.names),
+            Err(why) => Err(why),
+        };
+        let app = made.map_err(|why| Error::Usage {
+            app: builtin.syntax.name,
+            why,
+            usage: builtin.syntax.usage(),
+        })?;
+        self.start_app(kernel, machine, words, app)
+    }
+
+    /// Starts an app of your own; `words` is what [`Status::words`] says.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`]: no such machine, no memory for a stack.
+    pub fn start_app(
+        &mut self,
+        kernel: &mut Kernel,
+        machine: MachineId,
+        words: &[String],
+        app: Box<dyn App>,
+    ) -> Result<AppId, Error> {
+        let desk = Rc::new(Desk::default());
+        let inside = Rc::clone(&desk);
+        let name = words.first().cloned().unwrap_or_default();
+        kernel.fiber(machine, move |fiber| run(fiber, &inside, &name, app))?;
+        self.last += 1;
+        let id = AppId(self.last);
+        let words = words.to_vec();
+        self.entries.insert(
+            id,
+            Entry {
+                machine,
+                words,
+                desk,
+            },
+        );
+        Ok(id)
+    }
+
+    /// What is known of an app.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchApp`].
+    pub fn status(&self, id: AppId) -> Result<Status, Error> {
+        Ok(self.entry(id)?.status(id))
+    }
+
+    /// What is known of all apps, in the order of their start.
+    pub fn list(&self) -> Vec<Status> {
+        self.entries.iter().map(|(id, e)| e.status(*id)).collect()
+    }
+
+    /// What an app has written behind so many bytes (0: from the start), as far as it is kept.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchApp`].
+    pub fn output(&self, id: AppId, from: u64) -> Result<Output, Error> {
+        let output = self.entry(id)?.desk.output.borrow();
+        let (text, next) = output.since(from);
+        Ok(Output {
+            text: text.to_owned(),
+            next,
+        })
+    }
+
+    /// Tells an app to stop: the call that it waits in ends, and each further one fails. It has ended after
+    /// one of the next [`Kernel::run`]s. Nothing happens to one that has.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchApp`], [`Error::Kernel`].
+    pub fn stop(&mut self, kernel: &mut Kernel, id: AppId) -> Result<(), Error> {
+        let entry = self.entry(id)?;
+        if entry.desk.end.borrow().is_some() || entry.desk.stop.replace(true) {
+            return Ok(());
+        }
+        let pids = entry.desk.pids.borrow().clone();
+        if pids.is_empty() {
+            return Ok(());
+        }
+        let task = kernel.task(entry.machine)?;
+        for pid in pids {
+            let args = [pid as u64, libc::SIGTERM as u64, 0, 0, 0, 0];
+            kernel.call(task, libc::SYS_kill, args)?;
+        }
+        kernel.exit_task(task, 0, true)?;
+        Ok(())
+    }
+
+    /// Tells all apps of a machine to stop.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`].
+    pub fn stop_machine(&mut self, kernel: &mut Kernel, machine: MachineId) -> Result<(), Error> {
+        let of_machine = |(id, entry): (&AppId, &Entry)| (entry.machine == machine).then_some(*id);
+        let ids: Vec<_> = self.entries.iter().filter_map(of_machine).collect();
+        ids.into_iter().try_for_each(|id| self.stop(kernel, id))
+    }
+
+    /// Takes the result of an app that has ended, which is forgotten with it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchApp`], [`Error::Running`].
+    pub fn take(&mut self, id: AppId) -> Result<Status, Error> {
+        let status = self.status(id)?;
+        match status.state {
+            State::Ended { .. } => {
+                self.entries.remove(&id);
+                Ok(status)
+            }
+            _ => Err(Error::Running(id)),
+        }
+    }
+
+    fn entry(&self, id: AppId) -> Result<&Entry, Error> {
+        self.entries.get(&id).ok_or(Error::NoSuchApp(id))
+    }
+}
+
+impl Entry {
+    fn status(&self, id: AppId) -> Status {
+        let state = match &*self.desk.end.borrow() {
+            Some(end) => State::Ended {
+                status: end.status,
+                error: end.error.clone(),
+            },
+            None if self.desk.stop.get() => State::Stopping,
+            None => State::Running,
+        };
+        let reporter = self.desk.reporter.borrow();
+        Status {
+            id,
+            machine: self.machine.get(),
+            words: self.words.clone(),
+            state,
+            ready: self.desk.ready.get(),
+            report: reporter.as_ref().map(|report| report()),
+        }
+    }
+}
+
+/// An app's life, on its fiber.
+fn run(fiber: &Fiber, desk: &Rc<Desk>, name: &str, mut app: Box<dyn App>) -> i32 {
+    let calls = Calls::new(fiber, Rc::clone(desk));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let result = app.run(&calls);
+        drop(app);
+        result
+    }));
+    let end = match ended {
+        Ok(Ok(status)) => End {
+            status,
+            error: None,
+        },
+        Ok(Err(failure)) if desk.stop.get() && failure.is_interruption() => End {
+            status: 0,
+            error: None,
+        },
+        Ok(Err(failure)) => End {
+            status: 1,
+            error: Some(failure.to_string()),
+        },
+        Err(panic) => End {
+            status: 101,
+            error: Some(format!("panicked: {}", words_of(&*panic))),
+        },
+    };
+    let status = end.status;
+    if let Some(report) = &*desk.reporter.borrow() {
+        calls.print(&report().to_string());
+    }
+    if let Some(why) = &end.error {
+        calls.print(&format!("{name}: {why}\n"));
+    }
+    *desk.end.borrow_mut() = Some(end);
+    status
+}
+
+/// What was said with a panic.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it did not say why")
+}

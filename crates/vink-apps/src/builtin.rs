@@ -1,0 +1,35 @@
+//! The apps that are built in, by name.
+
+use crate::arguments::{Arguments, Syntax};
+use crate::{echo, App, Names};
+
+/// What makes an app of its words.
+type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
+
+/// A built-in app: how it is called, and what makes it.
+pub(crate) struct Builtin {
+    pub syntax: &'static Syntax,
+    /// Makes it; what is wrong with the words otherwise.
+    pub make: Make,
+}
+
+/// All of them, in the order of the help.
+pub(crate) static BUILTINS: &[Builtin] = &[
+    Builtin {
+        syntax: &echo::SERVER,
+        make: echo::server,
+    },
+    Builtin {
+        syntax: &echo::CLIENT,
+        make: echo::client,
+    },
+    Builtin {
+        syntax: &echo::DISCARD_SERVER,
+        make: echo::discard_server,
+    },
+];
+
+/// The built-in app of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
+    BUILTINS.iter().find(|b| b.syntax.name == name)
+}

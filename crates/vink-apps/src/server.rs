@@ -1,0 +1,337 @@
+//! The event loop that all servers share: one epoll set for a listener, its connections and a UDP socket.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use crate::arguments::{number, Arguments, Opt};
+use crate::{Calls, Epoll, Failure, ServerReport, Socket};
+
+/// Bytes per read.
+const BLOCK: usize = 64 << 10;
+/// How often one socket is read from before the others have their turn.
+const READS: usize = 16;
+/// Events per wait.
+const EVENTS: usize = 64;
+
+const LISTENER: u64 = 0;
+const DATAGRAMS: u64 = 1;
+/// The token of the first connection.
+const FIRST: u64 = 2;
+
+/// What a server does with what comes.
+pub(crate) trait Service {
+    /// What it remembers of a connection.
+    type Talk: Default;
+
+    /// Data of a connection, and where the answer goes. False: hang up when the answer has been sent.
+    fn received(&mut self, talk: &mut Self::Talk, data: &[u8], answer: &mut Answer) -> bool;
+
+    /// A datagram; true: the answer, empty at first, is to be sent back.
+    fn datagram(&mut self, data: &[u8], from: SocketAddr, answer: &mut Vec<u8>) -> bool;
+}
+
+/// Where a server listens.
+pub(crate) struct Place {
+    pub address: Option<IpAddr>,
+    pub port: u16,
+    pub tcp: bool,
+    pub udp: bool,
+}
+
+/// The options that say where a server listens; a server's table begins with them.
+pub(crate) const PORT: Opt = Opt {
+    letter: 'p',
+    value: "PORT",
+    help: "listens on this port instead of its own",
+};
+pub(crate) const BIND: Opt = Opt {
+    letter: 'b',
+    value: "ADDRESS",
+    help: "listens on this address only (else all, IPv4 and IPv6)",
+};
+pub(crate) const TCP: Opt = Opt {
+    letter: 't',
+    value: "",
+    help: "TCP only",
+};
+pub(crate) const UDP: Opt = Opt {
+    letter: 'u',
+    value: "",
+    help: "UDP only",
+};
+
+impl Place {
+    pub fn parse(arguments: &Arguments<'_>, port: u16) -> Result<Place, String> {
+        let address = |text: &str| text.parse().map_err(|_| "this is no address".to_owned());
+        let (tcp, udp) = (arguments.has('t'), arguments.has('u'));
+        if tcp && udp {
+            return Err("-t and -u exclude each other; both are served without them".into());
+        }
+        Ok(Place {
+            address: arguments.value('b', address)?,
+            port: arguments
+                .value('p', |text| number(text, 1))?
+                .unwrap_or(port),
+            tcp: !udp,
+            udp: !tcp,
+        })
+    }
+
+    fn socket_address(&self) -> SocketAddr {
+        let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+        SocketAddr::new(self.address.unwrap_or(any), self.port)
+    }
+}
+
+/// What is still to be sent on a connection.
+#[derive(Default)]
+pub(crate) struct Answer {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// So many zeroes behind them.
+    filler: u64,
+}
+
+impl Answer {
+    pub fn push(&mut self, bytes: &[u8]) {
+        // What is behind filler would be overtaken by it.
+        self.bytes
+            .resize(self.bytes.len() + self.filler as usize, 0);
+        self.filler = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sent == self.bytes.len() && self.filler == 0
+    }
+
+    /// Sends what the socket takes; how many bytes.
+    fn flush(&mut self, socket: &Socket<'_>) -> io::Result<u64> {
+        static ZEROES: [u8; BLOCK] = [0; BLOCK];
+        let mut total = 0;
+        while !self.is_empty() {
+            let rest = &self.bytes[self.sent..];
+            let of_filler = rest.is_empty();
+            let piece = match of_filler {
+                true => &ZEROES[..self.filler.min(BLOCK as u64) as usize],
+                false => rest,
+            };
+            let sent = match socket.send(piece, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(total),
+                Err(error) => return Err(error),
+            };
+            total += sent as u64;
+            match of_filler {
+                true => self.filler -= sent as u64,
+                false => self.sent += sent,
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        Ok(total)
+    }
+}
+
+struct Connection<'c, T> {
+    socket: Socket<'c>,
+    talk: T,
+    answer: Answer,
+    /// Nothing more is read: hang up when the answer has been sent.
+    ends: bool,
+    /// Waits for room to write, and reads nothing meanwhile.
+    full: bool,
+}
+
+/// A server at work.
+struct Server<'c, S: Service> {
+    calls: &'c Calls<'c>,
+    service: S,
+    statistics: Rc<RefCell<ServerReport>>,
+    epoll: Epoll<'c>,
+    listener: Option<Socket<'c>>,
+    datagrams: Option<Socket<'c>>,
+    connections: Vec<Option<Connection<'c, S::Talk>>>,
+    free: Vec<usize>,
+    buffer: Vec<u8>,
+}
+
+/// Serves until the app is to stop.
+pub(crate) fn serve<S: Service>(
+    calls: &Calls<'_>,
+    place: &Place,
+    service: S,
+    statistics: &Rc<RefCell<ServerReport>>,
+) -> Result<i32, Failure> {
+    let at = place.socket_address();
+    let epoll = calls.epoll()?;
+    let mut listener = None;
+    if place.tcp {
+        let socket = calls.listen(at);
+        let socket = socket.map_err(Failure::during(format_args!("listen on {at} (TCP)")))?;
+        socket.set_blocking(false)?;
+        epoll.add(&socket, libc::EPOLLIN, LISTENER)?;
+        listener = Some(socket);
+    }
+    let mut datagrams = None;
+    if place.udp {
+        let socket = calls.datagrams(at);
+        let socket = socket.map_err(Failure::during(format_args!("bind to {at} (UDP)")))?;
+        socket.set_blocking(false)?;
+        epoll.add(&socket, libc::EPOLLIN, DATAGRAMS)?;
+        datagrams = Some(socket);
+    }
+    calls.ready();
+    let mut server = Server {
+        calls,
+        service,
+        statistics: Rc::clone(statistics),
+        epoll,
+        listener,
+        datagrams,
+        connections: Vec::new(),
+        free: Vec::new(),
+        buffer: Vec::new(),
+    };
+    loop {
+        server.turn()?;
+    }
+}
+
+impl<S: Service> Server<'_, S> {
+    /// Waits for events and handles them.
+    fn turn(&mut self) -> io::Result<()> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let count = self.epoll.wait(&mut events, None)?.len();
+        // Made when it is first needed: an idle server has none.
+        self.buffer.resize(BLOCK, 0);
+        for event in &events[..count] {
+            match event.u64 {
+                LISTENER => self.accept()?,
+                DATAGRAMS => self.datagram()?,
+                token => self.serve((token - FIRST) as usize)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        let Some(listener) = &self.listener else {
+            return Ok(());
+        };
+        loop {
+            let socket = match listener.accept_with(libc::SOCK_NONBLOCK) {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
+            let at = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            self.epoll.add(&socket, libc::EPOLLIN, FIRST + at as u64)?;
+            self.connections[at] = Some(Connection {
+                socket,
+                talk: S::Talk::default(),
+                answer: Answer::default(),
+                ends: false,
+                full: false,
+            });
+            let mut statistics = self.statistics.borrow_mut();
+            statistics.connections += 1;
+            statistics.open += 1;
+        }
+    }
+
+    fn datagram(&mut self) -> io::Result<()> {
+        let Some(socket) = &self.datagrams else {
+            return Ok(());
+        };
+        let mut answer = Vec::new();
+        for _ in 0..READS {
+            let (len, from) = match socket.recv_from(&mut self.buffer, libc::MSG_DONTWAIT) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if self.calls.stopping() => return Err(error),
+                // What became of an earlier answer, such as that its port is closed.
+                Err(_) => continue,
+            };
+            let data = &self.buffer[..len];
+            answer.clear();
+            let answered = self.service.datagram(data, from, &mut answer);
+            // As with any datagram, nobody says whether it arrives.
+            let sent = answered && socket.send_to(&answer, libc::MSG_DONTWAIT, from).is_ok();
+            let mut statistics = self.statistics.borrow_mut();
+            statistics.datagrams += 1;
+            statistics.received += len as u64;
+            statistics.sent += if sent { answer.len() as u64 } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Something happened to a connection.
+    fn serve(&mut self, at: usize) -> io::Result<()> {
+        let Some(mut connection) = self.connections.get_mut(at).and_then(Option::take) else {
+            return Ok(());
+        };
+        let lives = self.talk(&mut connection);
+        if self.calls.stopping() {
+            lives?;
+            return Ok(());
+        }
+        if let Ok(true) = lives {
+            if connection.full == connection.answer.is_empty() {
+                connection.full = !connection.full;
+                let events = match connection.full {
+                    true => libc::EPOLLOUT,
+                    false => libc::EPOLLIN,
+                };
+                let token = FIRST + at as u64;
+                self.epoll.modify(&connection.socket, events, token)?;
+            }
+            self.connections[at] = Some(connection);
+            return Ok(());
+        }
+        let mut statistics = self.statistics.borrow_mut();
+        statistics.open -= 1;
+        statistics.errors += u64::from(lives.is_err());
+        self.free.push(at);
+        Ok(())
+    }
+
+    /// Sends and receives as far as it goes; whether the connection goes on.
+    fn talk(&mut self, connection: &mut Connection<'_, S::Talk>) -> io::Result<bool> {
+        for _ in 0..READS {
+            let sent = connection.answer.flush(&connection.socket)?;
+            self.statistics.borrow_mut().sent += sent;
+            if !connection.answer.is_empty() {
+                return Ok(true);
+            }
+            if connection.ends {
+                return Ok(false);
+            }
+            let got = match connection.socket.recv(&mut self.buffer, libc::MSG_DONTWAIT) {
+                Ok(got) => got,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            };
+            self.statistics.borrow_mut().received += got as u64;
+            connection.ends = match got {
+                0 => true,
+                _ => {
+                    let data = &self.buffer[..got];
+                    let (talk, answer) = (&mut connection.talk, &mut connection.answer);
+                    !self.service.received(talk, data, answer)
+                }
+            };
+        }
+        // The last answer may not have been sent: then the socket is as good as full.
+        let sent = connection.answer.flush(&connection.socket)?;
+        self.statistics.borrow_mut().sent += sent;
+        Ok(!connection.ends || !connection.answer.is_empty())
+    }
+}

@@ -1,0 +1,148 @@
+//! What the tests share: two machines on a wire, and apps on them.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::path::Path;
+
+use vink_apps::{App, AppId, Apps, Report, State, Status};
+use vink_kernel::{find_image, Clock, Config, Counters, Image, Kernel, MachineId};
+use vink_lab::{wire, End, Machine};
+
+/// The server's addresses: IPv4, IPv6.
+pub const SERVER: [&str; 2] = ["10.0.0.2", "fd00::2"];
+
+/// A kernel with the machines `client` and `server` (`10.0.0.1`, `fd00::1` and `10.0.0.2`, `fd00::2`), each
+/// with an interface `eth0`, and the apps on them.
+pub struct Lab {
+    pub kernel: Kernel,
+    pub apps: Apps,
+    pub client: Machine,
+    pub server: Machine,
+}
+
+impl Lab {
+    pub fn new(clock: Clock) -> Lab {
+        Lab::with_arena(clock, 64 << 20)
+    }
+
+    pub fn with_arena(clock: Clock, arena_bytes: u64) -> Lab {
+        let config = Config {
+            clock,
+            arena_bytes,
+            seed: Some([7; 32]),
+            ..Config::default()
+        };
+        let mut kernel = Kernel::boot(image(), config).expect("it boots");
+        let client = Machine::new(&mut kernel, "client").expect("a machine");
+        let server = Machine::new(&mut kernel, "server").expect("a machine");
+        let addresses = |n| {
+            let texts = [format!("10.0.0.{n}/24"), format!("fd00::{n}/64")];
+            texts.map(|text| text.parse().expect("an address"))
+        };
+        let (a, b) = (addresses(1), addresses(2));
+        let end = |machine, addresses| End {
+            machine,
+            interface: "eth0",
+            addresses,
+        };
+        wire(&mut kernel, end(&client, &a), end(&server, &b)).expect("a wire");
+        Lab {
+            kernel,
+            apps: Apps::new(),
+            client,
+            server,
+        }
+    }
+
+    /// Starts words separated by blanks.
+    pub fn start(&mut self, machine: MachineId, line: &str) -> AppId {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        self.apps
+            .start(&mut self.kernel, machine, &words)
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    pub fn start_app(&mut self, machine: MachineId, app: impl App + 'static) -> AppId {
+        let words = ["test".to_owned()];
+        self.apps
+            .start_app(&mut self.kernel, machine, &words, Box::new(app))
+            .expect("it starts")
+    }
+
+    /// Starts a server and runs it until it listens.
+    pub fn serve(&mut self, line: &str) -> AppId {
+        let id = self.start(self.server.id, line);
+        self.run_until(|lab| lab.status(id).ready);
+        id
+    }
+
+    pub fn status(&self, id: AppId) -> Status {
+        self.apps.status(id).expect("it is known")
+    }
+
+    pub fn report(&self, id: AppId) -> Report {
+        self.status(id).report.expect("it has begun")
+    }
+
+    /// All that it has written.
+    pub fn output(&self, id: AppId) -> String {
+        self.apps.output(id, 0).expect("it is known").text
+    }
+
+    /// Runs the kernel, timers included, until this holds.
+    pub fn run_until(&mut self, mut condition: impl FnMut(&mut Lab) -> bool) {
+        loop {
+            let deadline = self.kernel.run().expect("it runs");
+            while self.kernel.next_event().is_some() {}
+            if condition(self) {
+                return;
+            }
+            let list = self.apps.list();
+            self.kernel
+                .wait(deadline.unwrap_or_else(|| panic!("all wait: {list:#?}")));
+        }
+    }
+
+    /// Runs until the app has ended, and insists on success; its last report.
+    pub fn finish(&mut self, id: AppId) -> Report {
+        let status = self.end(id);
+        let state = &status.state;
+        assert!(
+            matches!(state, State::Ended { status: 0, .. }),
+            "{:?}: {state:?}",
+            status.words
+        );
+        status.report.expect("it has begun")
+    }
+
+    /// Runs until the app has ended.
+    pub fn end(&mut self, id: AppId) -> Status {
+        self.run_until(|lab| matches!(lab.status(id).state, State::Ended { .. }));
+        self.apps.take(id).expect("it has ended")
+    }
+
+    /// Stops an app and takes its result.
+    pub fn stop(&mut self, id: AppId) -> Status {
+        self.apps.stop(&mut self.kernel, id).expect("it is told");
+        self.end(id)
+    }
+
+    /// Sockets, files and tasks of the kernel, when nothing moves any more.
+    pub fn used(&mut self) -> (u64, u64, u64) {
+        self.kernel.run().expect("it runs");
+        let Counters {
+            sockets,
+            files,
+            tasks,
+            ..
+        } = self.kernel.counters().expect("counters");
+        (sockets, files, tasks)
+    }
+}
+
+/// A private copy of the image that was built.
+pub fn image() -> Image {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let built = root.join("build/libvink-linux-6.12.so");
+    let path = find_image().unwrap_or(built);
+    Image::open(&path).unwrap_or_else(|error| panic!("these tests need an image: {error}"))
+}
