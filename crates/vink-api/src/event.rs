@@ -1,0 +1,167 @@
+//! What happens, told when it does.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vink_spec::Settings;
+
+use crate::LabState;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Event {
+    /// In which lab.
+    pub lab: String,
+    /// Seconds since 1970.
+    pub time: f64,
+    /// What.
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case"
+)]
+pub enum Happening {
+    /// A lab is made or changed: so much of it is done.
+    Progress {
+        /// What is done now: `machines`, `programs` ...
+        step: String,
+        /// How many are done.
+        done: usize,
+        /// Of how many.
+        total: usize,
+    },
+    /// A lab is in another state.
+    Lab {
+        /// Which.
+        state: LabState,
+    },
+    /// Something of the lab was changed.
+    Changed {
+        /// What.
+        change: crate::Change,
+    },
+    /// A program was started.
+    Started {
+        /// Its number.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// Its name, if it has one.
+        name: Option<String>,
+    },
+    /// A program is ready.
+    Ready {
+        /// Its number.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// Its name, if it has one.
+        name: Option<String>,
+    },
+    /// A program has ended.
+    Ended {
+        /// Its number.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// Its name, if it has one.
+        name: Option<String>,
+        /// 0 to 255, or 128 + a signal.
+        code: i32,
+        /// Why it could not be executed, or how it failed.
+        error: Option<String>,
+    },
+    /// A wire has other settings.
+    Wire {
+        /// Which.
+        wire: String,
+        /// Of this end only.
+        from: Option<String>,
+        /// All of them.
+        settings: Settings,
+        /// Whether it is plugged in.
+        up: bool,
+    },
+    /// A wire's uplink has failed, or works again.
+    Uplink {
+        /// The wire.
+        wire: String,
+        /// What is wrong; none: nothing any more.
+        error: Option<String>,
+    },
+    /// A timed event was carried out, or failed.
+    Timed {
+        /// Its line.
+        line: String,
+        /// How it failed.
+        error: Option<String>,
+    },
+    /// A worker has died, and its machines with it.
+    Dead {
+        /// The machines.
+        machines: Vec<String>,
+        /// Why.
+        message: String,
+        /// Symbols, innermost first.
+        backtrace: Vec<String>,
+        /// The end of the kernel's log.
+        log: String,
+    },
+    /// A line of a kernel's log.
+    Log {
+        /// The image's name.
+        image: Option<String>,
+        /// The line.
+        line: String,
+    },
+    /// A capture has ended by itself.
+    CaptureEnded {
+        /// Its number.
+        capture: u64,
+        /// Why.
+        error: String,
+    },
+    /// A packet of a watched interface.
+    Packet(Packet),
+    /// Events came faster than they were read.
+    Missed {
+        /// How many are not told.
+        events: u64,
+    },
+}
+
+/// What happened to a packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Packet {
+    /// Nanoseconds of the kernel's clock.
+    pub nanoseconds: u64,
+    /// `machine:interface`.
+    pub end: String,
+    /// `departure`, `arrival` or `loss`.
+    pub what: String,
+    /// Why it was lost.
+    pub reason: Option<String>,
+    /// Bytes, with its Ethernet header.
+    pub length: u32,
+    /// A line such as tcpdump's about it.
+    pub summary: String,
+}
+
+/// Which events are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct EventFilter {
+    /// Of this lab only, which may come later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<String>,
+    /// Also packets of these interfaces of it: `machine:interface`, separated by commas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<String>,
+}

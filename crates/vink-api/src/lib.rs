@@ -1,0 +1,43 @@
+//! The control API of Vink: what is asked of the control process and what it answers, as plain data, and a client.
+//!
+//! HTTP/1.1 with JSON below `/v1`, and WebSockets for what goes on. Keys are those of the lab file. The control
+//! process serves a description of all this (OpenAPI 3.1) at `/v1/openapi.json`; docs/api.md is an introduction.
+
+mod capture;
+mod client;
+mod error;
+mod event;
+mod http;
+mod lab;
+mod machine;
+mod place;
+mod program;
+mod socket;
+mod start;
+mod statistics;
+mod terminal;
+mod wire;
+
+pub use capture::{Capture, CaptureQuery, NewCapture};
+pub use client::{Client, Log};
+pub use error::{Error, Problem};
+pub use event::{Event, EventFilter, Happening, Packet};
+pub use http::Bytes;
+pub use lab::{
+    Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, Restarted, Version,
+    WorkerStatus,
+};
+pub use machine::{
+    ChangeInterface, Interface, Machine, MachineState, MachineSummary, NewInterface, NewMachine,
+};
+pub use place::{Address, Place};
+pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
+pub use socket::{Events, Packets, StatisticsStream};
+pub use statistics::{
+    EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,
+};
+pub use terminal::{
+    FromClient, FromServer, Output, Size, Terminal, TerminalInput, TerminalOutput, INPUT, STDERR,
+    STDOUT,
+};
+pub use wire::{ChangeWire, NewWire, Wire, WireEnd};
