@@ -76,6 +76,23 @@ pub struct Route {
     pub metric: Option<u32>,
 }
 
+/// As the arguments of `ip route add`.
+impl std::fmt::Display for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to)?;
+        if let Some(via) = self.via {
+            write!(f, " via {via}")?;
+        }
+        if let Some(dev) = &self.dev {
+            write!(f, " dev {dev}")?;
+        }
+        if let Some(metric) = self.metric {
+            write!(f, " metric {metric}")?;
+        }
+        Ok(())
+    }
+}
+
 /// What is in a file of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

@@ -149,11 +149,13 @@ impl FromStr for Share {
     fn from_str(text: &str) -> Result<Share, BadUnit> {
         let read = || {
             let (number, unit) = split(text)?;
-            let share = match unit.as_str() {
-                "%" => number / 100.0,
-                "" => number,
+            // Twelve digits, so that what is printed is read as the same number.
+            let digits = match unit.as_str() {
+                "%" => number * 1e10,
+                "" => number * 1e12,
                 _ => return None,
             };
+            let share = digits.round() / 1e12;
             (share <= 1.0).then_some(Share(share))
         };
         read().ok_or_else(|| BadUnit {

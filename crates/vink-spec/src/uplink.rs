@@ -34,3 +34,17 @@ pub enum Uplink {
         peer: SocketAddr,
     },
 }
+
+impl Uplink {
+    /// The word that it is written with in a lab file.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Uplink::Passt { .. } => "passt",
+            Uplink::Tap(_) => "tap",
+            Uplink::Interface(_) => "interface",
+            Uplink::Qemu(_) => "qemu",
+            Uplink::QemuDgram(_) => "qemu-dgram",
+            Uplink::Udp { .. } => "udp",
+        }
+    }
+}

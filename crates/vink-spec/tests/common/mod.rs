@@ -1,0 +1,249 @@
+//! Labs at random: the same ones each time, all of them valid.
+
+use vink_spec::{
+    Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Rate, Ready,
+    Restart, Route, Scalar, Settings, Share, Span, Uplink, WireSpec,
+};
+
+/// Numbers that look random (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Random) -> T) -> Option<T> {
+        (self.below(3) == 0).then(|| make(self))
+    }
+
+    fn up_to<T>(&mut self, limit: usize, mut make: impl FnMut(&mut Random) -> T) -> Vec<T> {
+        (0..self.below(limit + 1)).map(|_| make(self)).collect()
+    }
+
+    fn share(&mut self) -> Share {
+        Share(self.below(1001) as f64 / 1000.0)
+    }
+
+    fn span(&mut self) -> Span {
+        Span(self.below(100) as u64 * [1, 1000, 1_000_000, 1_000_000_000][self.below(4)])
+    }
+
+    /// Texts that YAML may take for something else.
+    fn text(&mut self) -> String {
+        const TEXTS: [&str; 20] = [
+            "plain",
+            "no",
+            "12",
+            "0x10",
+            "1e3",
+            "~",
+            "null",
+            " leading",
+            "trailing ",
+            "a: b",
+            "a #b",
+            "- a",
+            "two\nlines\n",
+            "two\n  lines, the second indented",
+            "\ttab\r\n",
+            "\"quoted\" 'twice'",
+            "",
+            "ünïcödé ☃ \u{1F600} \u{feff}",
+            "{a: [b]}",
+            "\u{7}\\n\u{85}\u{2028}",
+        ];
+        TEXTS[self.below(TEXTS.len())].to_owned()
+    }
+
+    fn settings(&mut self) -> Settings {
+        Settings {
+            rate: self.maybe(|r| Rate(r.below(10) as u64 * 100_000)),
+            delay: self.maybe(Random::span),
+            jitter: None,
+            overtake: self.maybe(|r| r.below(2) == 0),
+            loss: self.maybe(Random::share),
+            burst: None,
+            corrupt: self.maybe(Random::share),
+            duplicate: self.maybe(Random::share),
+            reorder: self.maybe(Random::share),
+            limit: self.maybe(|r| 1 + r.below(2000) as u32),
+            mtu: self.maybe(|r| 1280 + r.below(8000) as u32),
+        }
+    }
+
+    fn program(&mut self, after: &[String]) -> ProgramSpec {
+        let command = match self.below(3) {
+            0 => Some(Command::Shell(format!("echo {}", self.text()))),
+            1 => Some(Command::List(vec!["echo".to_owned(), self.text()])),
+            _ => None,
+        };
+        ProgramSpec {
+            app: match command {
+                Some(_) => None,
+                None => Some("echoserver -p 7".to_owned()),
+            },
+            command,
+            env: (0..self.below(3))
+                .map(|i| (format!("NAME{i}"), self.text()))
+                .collect(),
+            dir: self.maybe(|_| ".".to_owned()),
+            after: after
+                .iter()
+                .filter(|_| self.below(4) == 0)
+                .cloned()
+                .collect(),
+            ready: self.maybe(|r| match r.below(5) {
+                0 => Ready::Port(1 + r.below(65535) as u16),
+                1 => Ready::Command("true".to_owned()),
+                2 => Ready::Output(format!("ready{}", r.text())),
+                3 => Ready::Success,
+                _ => Ready::Time(r.span()),
+            }),
+            restart: [Restart::Never, Restart::OnFailure, Restart::Always][self.below(3)],
+        }
+    }
+
+    pub fn lab(&mut self) -> Lab {
+        let mut lab = Lab {
+            name: ["", "lab", "no", "1"][self.below(4)].to_owned(),
+            seed: self.maybe(|r| r.below(100) as u64),
+            memory: self.maybe(|_| "64M".to_owned()),
+            images: (0..self.below(3))
+                .map(|i| (format!("image{i}"), format!("/images/{}.so", self.below(2))))
+                .collect(),
+            ..Lab::default()
+        };
+        let mut programs: Vec<String> = Vec::new();
+        for i in 0..self.below(6) {
+            let name = ["m0", "m1", "no", "y.example", "m4", "5"][i].to_owned();
+            let mut machine = MachineSpec {
+                image: self.maybe(|r| format!("image{}", r.below(2))),
+                forward: self.below(2) == 0,
+                setup: self.up_to(2, |r| format!("echo {}", r.text())),
+                ..MachineSpec::default()
+            };
+            machine.image = machine.image.filter(|image| lab.images.contains_key(image));
+            for j in 0..self.below(4) {
+                let interface = Interface {
+                    wire: (self.below(5) > 0).then(|| format!("w{}", self.below(6))),
+                    addresses: self.up_to(2, |r| {
+                        // Distinct in the whole lab, by machine, interface and chance.
+                        let low = r.below(60000);
+                        match r.below(2) {
+                            0 => format!("10.{}.{}.{}/8", i * 8 + j, low >> 8, low & 0xff),
+                            _ => format!("fd00::{i}:{j}:{low:x}/64"),
+                        }
+                        .parse()
+                        .expect("an address")
+                    }),
+                    mac: self.maybe(|r| format!("02:00:00:0{i}:0{j}:{:02x}", r.below(256))),
+                };
+                machine.interfaces.insert(format!("eth{j}"), interface);
+            }
+            for interface in machine.interfaces.values_mut() {
+                interface.addresses.dedup();
+            }
+            machine.routes = self.up_to(2, |r| Route {
+                to: format!("192.168.{}.0/24", r.below(200)),
+                via: Some("10.0.0.1".parse().expect("an address")),
+                dev: None,
+                metric: r.maybe(|r| r.below(10) as u32),
+            });
+            for name in ["net.ipv4.tcp_sack", "net.ipv4.tcp_congestion_control"] {
+                if self.below(2) == 0 {
+                    let value = match self.below(2) {
+                        0 => Scalar::Number(self.below(2) as i64),
+                        _ => Scalar::Text(self.text()),
+                    };
+                    machine.sysctls.insert(name.to_owned(), value);
+                }
+            }
+            for name in ["/etc/motd", "/etc/a b"] {
+                if self.below(2) == 0 {
+                    let text = FileSpec::Text(self.text());
+                    machine.files.insert(name.to_owned(), text);
+                }
+            }
+            for j in 0..self.below(4) {
+                let program = self.program(&programs);
+                machine.programs.insert(format!("p{j}"), program);
+                programs.push(format!("{name}.p{j}"));
+            }
+            lab.machines.insert(name, machine);
+        }
+        // Every wire that an interface names, so that none looks like a mistake; some of them only there.
+        let ends: Vec<(String, usize, Option<String>)> = lab
+            .ends()
+            .into_iter()
+            .map(|(wire, ends)| {
+                let end = ends.first().map(|(m, i)| format!("{m}:{i}"));
+                (wire.to_owned(), ends.len(), end)
+            })
+            .collect();
+        for (wire, ends, end) in ends {
+            if ends > 1 && self.below(3) == 0 {
+                continue;
+            }
+            let mut spec = WireSpec {
+                settings: self.settings(),
+                bus: if ends > 1 { self.maybe(|_| true) } else { None },
+                up: self.maybe(|r| r.below(2) == 0),
+                ..WireSpec::default()
+            };
+            if self.below(3) == 0 {
+                spec.settings.loss = None;
+                spec.settings.burst = Some(Burst {
+                    start: self.share(),
+                    end: self.share(),
+                    loss: self.share(),
+                    good_loss: self.share(),
+                });
+            }
+            spec.settings.jitter = spec.settings.delay;
+            if let Some(end) = end.filter(|_| self.below(2) == 0) {
+                let mut settings = self.settings();
+                settings.mtu = None;
+                spec.from.insert(end, settings);
+            }
+            spec.uplink = self.maybe(|r| match r.below(4) {
+                0 => Uplink::Tap(format!("tap-{wire}")),
+                1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),
+                2 => Uplink::Udp {
+                    listen: "127.0.0.1:7000".parse().expect("an address"),
+                    peer: "[::1]:7001".parse().expect("an address"),
+                },
+                _ => Uplink::Passt {
+                    publish: r.up_to(1, |_| "8080:80".to_owned()),
+                },
+            });
+            lab.wires.insert(wire, spec);
+        }
+        lab.events = self.up_to(2, |r| Event {
+            at: r.span(),
+            every: r.maybe(|r| Span(1 + r.below(10) as u64)),
+            line: format!("wire set w1 loss {}", r.text()),
+        });
+        lab
+    }
+}
+
+/// Compares a text with tests/golden/NAME.txt; `VINK_GOLDEN=write` writes it.
+pub fn golden(name: &str, text: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let path = folder.join(format!("{name}.txt"));
+    if std::env::var_os("VINK_GOLDEN").is_some_and(|how| how == "write") {
+        std::fs::create_dir_all(&folder).expect("tests/golden");
+        std::fs::write(&path, text).expect("a golden text");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == text,
+        "not as in {}:\n{text}\n(VINK_GOLDEN=write takes it over)",
+        path.display()
+    );
+}

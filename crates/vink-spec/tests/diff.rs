@@ -1,0 +1,230 @@
+//! The steps from one lab to another lead there, in an order in which they can be taken.
+
+mod common;
+
+use common::Random;
+use serde_json::json;
+use vink_spec::{diff, Change, Lab};
+
+/// What carrying out a step needs, and what must be gone before: by the model as it is then.
+fn may_be_taken(change: &Change, lab: &Lab) {
+    let machine = |name: &str| {
+        let found = lab.machines.get(name);
+        found.unwrap_or_else(|| panic!("{change}: no machine {name}"))
+    };
+    let wire = |name: &str| {
+        let found = lab.wires.get(name);
+        found.unwrap_or_else(|| panic!("{change}: no wire {name}"))
+    };
+    let attached = |wire: &str| lab.ends().get(wire).is_some_and(|ends| !ends.is_empty());
+    match change {
+        Change::RemoveProgram {
+            machine: m,
+            program,
+        } => {
+            assert!(machine(m).programs.contains_key(program));
+        }
+        Change::RemoveUplink { wire: w } => assert!(wire(w).uplink.is_some()),
+        Change::RemoveInterface {
+            machine: m,
+            interface,
+        } => {
+            assert!(machine(m).interfaces.contains_key(interface));
+        }
+        Change::RemoveMachine { machine: m, .. } => {
+            machine(m);
+        }
+        Change::RemoveWire { wire: w, .. } => {
+            assert!(wire(w).uplink.is_none() && !attached(w), "{change}");
+        }
+        Change::AddWire { wire, spec } => {
+            assert!(!lab.wires.contains_key(wire) && !attached(wire), "{change}");
+            assert!(spec.uplink.is_none() && spec.bus.is_some());
+        }
+        Change::SetWire { wire: w, .. } | Change::Plug { wire: w, .. } => {
+            wire(w);
+        }
+        Change::AddUplink { wire: w, .. } => assert!(wire(w).uplink.is_none()),
+        Change::AddMachine { machine, spec } => {
+            assert!(!lab.machines.contains_key(machine), "{change}");
+            assert!(spec.programs.is_empty() && spec.setup.is_empty());
+            spec.interfaces
+                .values()
+                .filter_map(|i| i.wire.as_deref())
+                .for_each(|w| {
+                    wire(w);
+                });
+        }
+        Change::AddInterface {
+            machine: m,
+            interface,
+            spec,
+        } => {
+            assert!(!machine(m).interfaces.contains_key(interface), "{change}");
+            spec.wire.as_deref().map(wire);
+        }
+        Change::Addresses {
+            machine: m,
+            interface,
+            old,
+            ..
+        } => {
+            assert_eq!(machine(m).interfaces[interface].addresses, *old);
+        }
+        Change::AddProgram {
+            machine: m,
+            program,
+            spec,
+        } => {
+            assert!(!machine(m).programs.contains_key(program), "{change}");
+            assert!(spec
+                .after
+                .iter()
+                .all(|after| vink_spec::named_by(lab, m, after).is_some()));
+        }
+        Change::RestartProgram {
+            machine: m,
+            program,
+            ..
+        } => {
+            assert!(machine(m).programs.contains_key(program), "{change}");
+        }
+        Change::Forward { machine: m, .. }
+        | Change::Sysctl { machine: m, .. }
+        | Change::File { machine: m, .. }
+        | Change::Routes { machine: m, .. }
+        | Change::Setup { machine: m, .. } => {
+            machine(m);
+        }
+        Change::Options(_) | Change::Events { .. } => {}
+    }
+}
+
+#[test]
+fn they_lead_there() {
+    let mut random = Random(1);
+    let mut taken = 0;
+    for round in 0..2000 {
+        let a = random.lab();
+        // Often one that differs a little only.
+        let b = match round % 3 {
+            0 => random.lab(),
+            1 => {
+                let other = random.lab();
+                let mut b = a.clone();
+                b.machines.extend(other.machines);
+                b.wires.extend(other.wires);
+                b
+            }
+            _ => {
+                let mut b = a.clone();
+                let other = random.lab();
+                for (machine, spec) in &mut b.machines {
+                    if let Some(other) = other.machines.get(machine) {
+                        spec.programs.extend(other.programs.clone());
+                        spec.interfaces.extend(other.interfaces.clone());
+                    }
+                }
+                b
+            }
+        };
+        let b = match vink_spec::cycle(&b) {
+            Some(_) => continue,
+            None => b,
+        };
+        assert_eq!(diff(&a, &a), []);
+        let mut lab = a.normal();
+        for change in diff(&a, &b) {
+            may_be_taken(&change, &lab);
+            change.apply(&mut lab);
+            taken += 1;
+        }
+        assert_eq!(lab, b.normal());
+    }
+    assert!(taken > 10_000, "{taken} steps");
+}
+
+#[test]
+fn they_are_json() {
+    let mut random = Random(2);
+    for _ in 0..100 {
+        let (a, b) = (random.lab(), random.lab());
+        for change in diff(&a, &b) {
+            let text = serde_json::to_string(&change).unwrap();
+            assert_eq!(
+                serde_json::from_str::<Change>(&text).unwrap(),
+                change,
+                "{text}"
+            );
+        }
+    }
+}
+
+fn lab(json: serde_json::Value) -> Lab {
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn each_prints_a_line() {
+    let old = lab(json!({
+        "machines": {
+            "m1": {
+                "interfaces": {
+                    "eth0": { "wire": "w1", "addresses": ["10.0.0.1/24"] },
+                    "eth1": { "wire": "w2" },
+                },
+                "sysctls": { "net.ipv4.tcp_sack": 1 },
+                "files": { "/etc/motd": "hello", "/etc/issue": "x" },
+                "routes": [{ "to": "default", "via": "10.0.0.254" }],
+                "programs": { "web": { "command": "a" }, "old": { "command": "x" } },
+            },
+            "m2": { "interfaces": { "eth0": { "wire": "w1" } }, "root": "a" },
+            "m4": { "interfaces": { "eth0": { "wire": "w2" } } },
+        },
+        "wires": {
+            "w1": {
+                "rate": "10mbit", "bus": true,
+                "from": { "m1:eth0": { "delay": "1ms" }, "m3:eth0": { "delay": "1ms" } },
+            },
+            "w4": { "bus": false },
+            "w2": { "uplink": { "tap": "tap0" }, "bus": true },
+        },
+    }));
+    let new = lab(json!({
+        "machines": {
+            "m1": {
+                "interfaces": {
+                    "eth0": { "wire": "w1", "addresses": ["10.0.0.2/24"] },
+                    "eth2": { "wire": "w3", "addresses": ["10.3.0.1/24", "fd00::1/64"] },
+                },
+                "forward": true,
+                "sysctls": { "net.ipv4.tcp_sack": 0, "net.ipv4.ip_default_ttl": 9 },
+                "files": { "/etc/motd": "bye", "/etc/hosts.allow": "" },
+                "routes": [{ "to": "default", "via": "10.0.0.254" }],
+                "programs": {
+                    "web": { "command": "b", "after": ["m3.db"] },
+                },
+            },
+            "m2": { "interfaces": { "eth0": { "wire": "w1" } }, "root": "b", "setup": ["true"] },
+            "m3": { "interfaces": { "eth0": { "wire": "w3" } }, "programs": { "db": { "command": "d" } } },
+        },
+        "wires": {
+            "w1": {
+                "rate": "10mbit", "loss": "1%", "bus": true,
+                "from": { "m1:eth0": { "delay": "2ms" }, "m2:eth0": { "rate": "1mbit" } },
+                "up": false,
+                "uplink": { "passt": {} },
+            },
+            "w4": { "uplink": { "passt": {} }, "bus": true },
+            "w3": { "burst": { "start": "1%", "end": "10%" } },
+        },
+        "events": [{ "at": "10s", "do": "wire down w3" }],
+    }));
+    let mut lines: String = diff(&old, &new)
+        .iter()
+        .map(|change| format!("{change}\n"))
+        .collect();
+    lines += "and back\n";
+    lines.extend(diff(&new, &old).iter().map(|change| format!("{change}\n")));
+    common::golden("diff", &lines);
+}
