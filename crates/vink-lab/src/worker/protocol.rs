@@ -40,12 +40,20 @@ pub enum Action {
         /// Its name.
         machine: String,
     },
-    /// What programs started from now on find in these files: /etc/hosts, say, when a machine has come.
+    /// What programs started from now on find in these files.
     Files {
         /// Whose.
         machine: String,
         /// Absolute paths, and texts.
         files: Vec<(String, String)>,
+    },
+    /// What programs of every machine find in /etc/hosts after their machine's own names, if they are started from
+    /// now on: the names of the whole lab, in the format of hosts(5). All machines share this text, so that ten
+    /// thousand of them have it once; [`NewMachine::files`] says nothing of /etc/hosts, unless the lab file does, which
+    /// comes first.
+    Hosts {
+        /// The lines.
+        text: String,
     },
     /// Sets a value below /proc/sys of a machine.
     Sysctl {
