@@ -47,8 +47,50 @@ pub const VINK_CALL_RING_MAP: u32 = VINK_CALL_BASE + 9;
 pub const VINK_CALL_RING_UNMAP: u32 = VINK_CALL_BASE + 10;
 /// Any task; cookie. Result: the socket's `EPOLL*` mask.
 pub const VINK_CALL_RING_POLL: u32 = VINK_CALL_BASE + 11;
+/// Control task; [`VINK_WIRE_BUS`] or 0. Result: wire id.
+pub const VINK_CALL_WIRE_CREATE: u32 = VINK_CALL_BASE + 12;
+/// Control task; wire id. Result: 0.
+pub const VINK_CALL_WIRE_DESTROY: u32 = VINK_CALL_BASE + 13;
+/// Control task; wire id, machine id, name, Ethernet address or null, MTU or 0. Result: end id.
+pub const VINK_CALL_WIRE_ATTACH: u32 = VINK_CALL_BASE + 14;
+/// Control task; end id. Result: 0.
+pub const VINK_CALL_WIRE_DETACH: u32 = VINK_CALL_BASE + 15;
+/// Control task; wire id, end id or 0, `*const` [`WireSettings`]. Result: 0.
+pub const VINK_CALL_WIRE_SET: u32 = VINK_CALL_BASE + 16;
+/// Control task; wire id, up. Result: 0.
+pub const VINK_CALL_WIRE_STATE: u32 = VINK_CALL_BASE + 17;
+/// Control task; end id, `*mut` [`WireStats`]. Result: 0.
+pub const VINK_CALL_WIRE_STATS: u32 = VINK_CALL_BASE + 18;
+/// Control task; end id, `VINK_PACKET_*` mask, snapshot length. Result: 0.
+pub const VINK_CALL_WIRE_TRACE: u32 = VINK_CALL_BASE + 19;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 12;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 20;
+
+/// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
+pub const VINK_WIRE_BUS: u64 = 1;
+
+/// [`WireSettings::flags`]: jitter may change the order.
+pub const VINK_WIRE_OVERTAKE: u32 = 1;
+/// [`WireSettings::flags`]: loss is Gilbert's and Elliott's.
+pub const VINK_WIRE_BURSTS: u32 = 2;
+
+/// [`Packet::kind`]: the interface sends it.
+pub const VINK_PACKET_DEPARTURE: u32 = 1;
+/// [`Packet::kind`]: the interface receives it.
+pub const VINK_PACKET_ARRIVAL: u32 = 2;
+/// [`Packet::kind`]: the wire lost it.
+pub const VINK_PACKET_LOSS: u32 = 4;
+/// [`Packet::kind`]: the stack dropped it.
+pub const VINK_PACKET_DROP: u32 = 8;
+
+/// [`Packet::reason`] of a loss: by the loss that was set.
+pub const VINK_LOST_RANDOM: u32 = 1;
+/// [`Packet::reason`] of a loss: too many packets under way, or no memory.
+pub const VINK_LOST_LIMIT: u32 = 2;
+/// [`Packet::reason`] of a loss: larger than the wire's MTU.
+pub const VINK_LOST_MTU: u32 = 3;
+/// [`Packet::reason`] of a loss: the wire or the far interface is down.
+pub const VINK_LOST_DOWN: u32 = 4;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;
@@ -86,6 +128,99 @@ pub struct TaskParams {
     pub arg: *mut c_void,
     /// The highest address of the fiber's stack; null for a remote task.
     pub stack_top: *mut c_void,
+}
+
+/// `struct vink_wire_settings`: what a wire does to the packets that one end sends. A probability is
+/// p / 2^32, where 2^32 - 1 means always.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireSettings {
+    /// Bit/s; 0: no limit.
+    pub rate: u64,
+    /// Ns.
+    pub delay: u64,
+    /// Ns to either side.
+    pub jitter: u64,
+    /// `VINK_WIRE_OVERTAKE`, `VINK_WIRE_BURSTS`.
+    pub flags: u32,
+    /// Probability of a loss; with bursts: in the good state.
+    pub loss: u32,
+    /// With bursts: in the bad state.
+    pub loss_bad: u32,
+    /// With bursts: to go from the good state to the bad one.
+    pub to_bad: u32,
+    /// With bursts: back.
+    pub to_good: u32,
+    /// Probability of a changed bit.
+    pub corrupt: u32,
+    /// Probability of a second copy.
+    pub duplicate: u32,
+    /// Probability of no delay.
+    pub reorder: u32,
+    /// Of every so many packets; 0 and 1: each.
+    pub gap: u32,
+    /// Packets under way at most; 0: while there is memory.
+    pub limit: u32,
+    /// Bytes behind the Ethernet header at most; 0: any.
+    pub mtu: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// `struct vink_wire_stats`: numbers of one end, of packets that it sent unless said otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireStats {
+    /// By the interface.
+    pub sent: u64,
+    /// By the interface, in bytes.
+    pub sent_bytes: u64,
+    /// Packets of the other ends that this one received.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// `VINK_LOST_RANDOM`.
+    pub lost_random: u64,
+    /// `VINK_LOST_LIMIT`.
+    pub lost_limit: u64,
+    /// `VINK_LOST_MTU`.
+    pub lost_mtu: u64,
+    /// `VINK_LOST_DOWN`.
+    pub lost_down: u64,
+    /// With a changed bit.
+    pub corrupted: u64,
+    /// Sent twice.
+    pub duplicated: u64,
+    /// Sent without the delay.
+    pub reordered: u64,
+    /// Being sent or delayed now.
+    pub under_way: u64,
+}
+
+/// `struct vink_packet`: an event of a traced end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// On [`Ops::clock`], ns.
+    pub time: u64,
+    /// The end.
+    pub end: u64,
+    /// One of `VINK_PACKET_*`.
+    pub kind: u32,
+    /// Of a loss, `VINK_LOST_*`; of a drop, the kernel's `enum skb_drop_reason`.
+    pub reason: u32,
+    /// The reason's name, NUL-terminated, or null.
+    pub name: *const c_char,
+    /// The first bytes.
+    pub bytes: *const c_void,
+    /// How many of them.
+    pub captured: u32,
+    /// How many the packet has.
+    pub len: u32,
+    /// 1: dropped before it had an Ethernet header.
+    pub headless: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// `struct vink_block`: a piece of a packet socket's ring.
@@ -201,6 +336,8 @@ pub struct Ops {
         Option<unsafe extern "C" fn(host: *mut c_void, task: u64, cookie: u64, status: c_int)>,
     /// Pages of the arena may go back to the system; may be `None`.
     pub release: Option<unsafe extern "C" fn(host: *mut c_void, start: *mut c_void, len: u64)>,
+    /// Something happened to a packet; may be `None`.
+    pub packet: Option<unsafe extern "C" fn(host: *mut c_void, packet: *const Packet)>,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -47,7 +47,13 @@ fn facts() -> Vec<Fact> {
     layout!(f, Counters, "vink_counters":
         tasks, machines, sockets, files, arena_pages, free_pages, switches, calls);
     layout!(f, Ops, "vink_ops":
-        clock, console, panic, user_read, user_write, done, ready, gone, release);
+        clock, console, panic, user_read, user_write, done, ready, gone, release, packet);
+    layout!(f, WireSettings, "vink_wire_settings": rate, delay, jitter, flags, loss, loss_bad, to_bad,
+        to_good, corrupt, duplicate, reorder, gap, limit, mtu, reserved);
+    layout!(f, WireStats, "vink_wire_stats": sent, sent_bytes, received, received_bytes, lost_random,
+        lost_limit, lost_mtu, lost_down, corrupted, duplicated, reordered, under_way);
+    layout!(f, Packet, "vink_packet": time, end, kind, reason, name, bytes, captured, len, headless,
+        reserved);
     layout!(f, Boot, "vink_boot":
         abi_version, size, ops, host, arena, arena_size, cmdline, seed, realtime);
     layout!(f, Info, "vink_info": abi_version, size, release, version, text_start, text_end);
@@ -57,7 +63,13 @@ fn facts() -> Vec<Fact> {
         VINK_TASK_CONTROL, VINK_SPACE_SELF, VINK_CALL_BASE, VINK_CALL_MACHINE_CREATE,
         VINK_CALL_MACHINE_DESTROY, VINK_CALL_MACHINE_FD, VINK_CALL_TASK_CREATE,
         VINK_CALL_TASK_CLONE, VINK_CALL_TASK_EXIT, VINK_CALL_WATCH, VINK_CALL_POLL,
-        VINK_CALL_TEST, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_RING_POLL, VINK_CALL_END, VINK_CLONE_THREAD, VINK_CLONE_FILES, VINK_TEST_BUG,
+        VINK_CALL_TEST, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_RING_POLL,
+        VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY, VINK_CALL_WIRE_ATTACH,
+        VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
+        VINK_CALL_WIRE_TRACE, VINK_CALL_END, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS,
+        VINK_PACKET_DEPARTURE, VINK_PACKET_ARRIVAL, VINK_PACKET_LOSS, VINK_PACKET_DROP,
+        VINK_LOST_RANDOM, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_LOST_DOWN, VINK_CLONE_THREAD,
+        VINK_CLONE_FILES, VINK_TEST_BUG,
         VINK_TEST_NULL, VINK_TEST_STACK, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_CALL_DONE,
         VINK_FLAG_POLL, VINK_FLAG_RESTART);
     f

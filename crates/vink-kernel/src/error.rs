@@ -73,6 +73,12 @@ pub enum Error {
     /// The machine never existed or was destroyed.
     #[error("there is no such machine (any more)")]
     NoSuchMachine,
+    /// The wire never existed or was destroyed.
+    #[error("there is no such wire (any more)")]
+    NoSuchWire,
+    /// The end never existed, was detached, or has gone with its wire or machine.
+    #[error("there is no such end of a wire (any more)")]
+    NoSuchEnd,
     /// A call waits, no timer is armed and nothing else can end it. It was cancelled.
     #[error(
         "the call would wait for ever (no timer is armed): it was cancelled; start() it instead"

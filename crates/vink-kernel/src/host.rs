@@ -11,6 +11,7 @@ use vink_abi::Ops;
 use crate::clock::{monotonic, Clock};
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
+use crate::wire::PacketQueue;
 
 /// Receives the kernel's log, whole lines at a time; see [`Config::console`](crate::Config::console).
 pub type Console = Box<dyn FnMut(&str) + Send>;
@@ -32,6 +33,8 @@ pub(crate) struct Host {
     pub gone: RefCell<Vec<TaskId>>,
     /// The kernel's last words.
     pub panic: RefCell<Option<LastWords>>,
+    /// What has happened to packets of traced ends.
+    pub packets: RefCell<PacketQueue>,
     pub log: RefCell<String>,
     pub console: RefCell<Option<Console>>,
 }
@@ -54,6 +57,7 @@ pub(crate) fn ops(clock: Clock) -> &'static Ops {
         ready: Some(ready),
         gone: Some(gone),
         release: Some(release),
+        packet: Some(packet),
     };
     static OPS: [Ops; 2] = [
         REAL,
@@ -185,6 +189,11 @@ unsafe extern "C" fn gone(this: *mut c_void, _: u64, cookie: u64, status: c_int)
 unsafe extern "C" fn release(_: *mut c_void, start: *mut c_void, len: u64) {
     // SAFETY: the image owns the arena and wants these bytes no more.
     unsafe { libc::madvise(start, len as usize, libc::MADV_DONTNEED) };
+}
+
+unsafe extern "C" fn packet(this: *mut c_void, packet: *const vink_abi::Packet) {
+    // SAFETY: called by the image, with a valid record.
+    unsafe { host(this).packets.borrow_mut().push(&*packet) };
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! One running instance of an image, and everything that can be asked of it.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -24,6 +25,7 @@ use crate::ring::{Ring, RingId};
 use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
+use crate::wire::PacketQueue;
 use crate::Error;
 
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
@@ -665,11 +667,16 @@ impl Kernel {
         }
     }
 
-    fn know(&self, m: MachineId) -> Result<(), Error> {
+    pub(crate) fn know(&self, m: MachineId) -> Result<(), Error> {
         match self.machines.contains_key(&m) {
             true => Ok(()),
             false => Err(Error::NoSuchMachine),
         }
+    }
+
+    /// Events of traced ends.
+    pub(crate) fn packets(&self) -> &RefCell<PacketQueue> {
+        &self.host.packets
     }
 
     pub(crate) fn new_id(&mut self) -> TaskId {

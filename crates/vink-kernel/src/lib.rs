@@ -33,6 +33,7 @@ mod slot;
 mod symbols;
 mod task;
 mod user;
+mod wire;
 
 pub use clock::Clock;
 pub use error::Error;
@@ -44,3 +45,7 @@ pub use panic::{Frame, Panic};
 pub use ring::{Ring, RingId};
 pub use task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
 pub use vink_abi::Counters;
+pub use wire::{
+    Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,
+    WireSettings, WireStatistics,
+};

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
 use libc::{
-    EALREADY, EBADF, EBUSY, EINTR, EINVAL, ENODEV, ENOENT, ENOMEM, ENOSYS, EPERM, EPROTO, ESRCH,
+    EALREADY, EBADF, EBUSY, EEXIST, EINTR, EINVAL, ENODEV, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP,
+    EPERM, EPROTO, ESRCH,
 };
 use vink_abi::*;
 
@@ -101,6 +102,7 @@ static OPS: Ops = Ops {
     gone: Some(gone),
     // May be null, says abi.h.
     release: None,
+    packet: None,
 };
 
 macro_rules! export {
@@ -461,6 +463,87 @@ fn ring_calls_and_their_errors(raw: &mut Raw, task: u64) {
     assert_eq!(raw.call(task, unmap, &[5]), error(ENOENT));
 }
 
+fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
+    let (vx0, vx1) = (c"vx0".as_ptr() as u64, c"vx1".as_ptr() as u64);
+    let create = VINK_CALL_WIRE_CREATE;
+    assert_eq!(raw.control(create, &[2]), error(EINVAL));
+    let wire = raw.control(create, &[0]) as u64;
+    let other = raw.control(create, &[VINK_WIRE_BUS]) as u64;
+    assert!(wire > 0 && other > 0 && wire != other);
+
+    let attach = VINK_CALL_WIRE_ATTACH;
+    let (group, own) = ([1u8, 0, 0, 0, 0, 0], [2u8, 0, 0, 0, 0, 1]);
+    let long = c"sixteen-letters!".as_ptr() as u64;
+    assert_eq!(raw.control(attach, &[99, machine, vx0]), error(ESRCH));
+    assert_eq!(raw.control(attach, &[wire, 99, vx0]), error(ESRCH));
+    assert_eq!(raw.control(attach, &[wire, machine, long]), error(EINVAL));
+    let args = [wire, machine, vx0, at(&group)];
+    assert_eq!(raw.control(attach, &args), error(EINVAL));
+    for mtu in [67, 65536] {
+        let args = [wire, machine, vx0, at(&own), mtu];
+        assert_eq!(raw.control(attach, &args), error(EINVAL));
+    }
+    let args = [wire, machine, vx0, at(&own), 9000];
+    let end = raw.control(attach, &args) as u64;
+    assert_eq!(raw.control(attach, &[wire, machine, vx0]), error(EEXIST));
+    let far = raw.control(attach, &[wire, machine, vx1]) as u64;
+    let vx2 = c"vx2".as_ptr() as u64;
+    assert_eq!(raw.control(attach, &[wire, machine, vx2]), error(EBUSY));
+
+    let set = VINK_CALL_WIRE_SET;
+    let ideal = WireSettings::default();
+    let rate = u64::MAX;
+    let day = 24 * 3600 * 1_000_000_000;
+    let wrong = [
+        WireSettings { rate, ..ideal },
+        WireSettings {
+            delay: day + 1,
+            ..ideal
+        },
+        WireSettings {
+            jitter: day + 1,
+            ..ideal
+        },
+        WireSettings { flags: 4, ..ideal },
+        WireSettings {
+            reserved: 1,
+            ..ideal
+        },
+    ];
+    for settings in &wrong {
+        let result = raw.control(set, &[wire, 0, at(settings)]);
+        assert_eq!(result, error(EINVAL), "{settings:?}");
+    }
+    assert_eq!(raw.control(set, &[99, 0, at(&ideal)]), error(ESRCH));
+    assert_eq!(raw.control(set, &[other, end, at(&ideal)]), error(ESRCH));
+    for end in [0, end] {
+        assert_eq!(raw.control(set, &[wire, end, at(&ideal)]), 0);
+    }
+
+    assert_eq!(raw.control(VINK_CALL_WIRE_STATE, &[99, 1]), error(ESRCH));
+    assert_eq!(raw.control(VINK_CALL_WIRE_STATE, &[wire, 0]), 0);
+    let mut stats = WireStats::default();
+    let into = (&raw mut stats) as u64;
+    assert_eq!(raw.control(VINK_CALL_WIRE_STATS, &[99, into]), error(ESRCH));
+    assert_eq!(raw.control(VINK_CALL_WIRE_STATS, &[end, into]), 0);
+    assert_eq!(stats, WireStats::default());
+    let trace = VINK_CALL_WIRE_TRACE;
+    assert_eq!(raw.control(trace, &[99, 0, 0]), error(ESRCH));
+    assert_eq!(raw.control(trace, &[end, 16, 0]), error(EINVAL));
+    assert_eq!(raw.control(trace, &[end, 1, 65536]), error(EINVAL));
+    let none = raw.control(trace, &[end, 1, 100]);
+    assert_eq!(none, error(EOPNOTSUPP), "this host has no op for it");
+    assert_eq!(raw.control(trace, &[end, 0, 0]), 0);
+
+    assert_eq!(raw.control(VINK_CALL_WIRE_DETACH, &[far]), 0);
+    assert_eq!(raw.control(VINK_CALL_WIRE_DETACH, &[far]), error(ESRCH));
+    for wire in [wire, other] {
+        assert_eq!(raw.control(VINK_CALL_WIRE_DESTROY, &[wire]), 0);
+        assert_eq!(raw.control(VINK_CALL_WIRE_DESTROY, &[wire]), error(ESRCH));
+    }
+    assert_eq!(raw.control(VINK_CALL_WIRE_DETACH, &[end]), error(ESRCH));
+}
+
 #[test]
 fn control_calls_and_their_errors() {
     let mut raw = Raw::booted();
@@ -492,6 +575,7 @@ fn control_calls_and_their_errors() {
     );
     assert_eq!(raw.call(task, VINK_CALL_TEST.into(), &[99]), error(EINVAL));
     ring_calls_and_their_errors(&mut raw, task);
+    wire_calls_and_their_errors(&mut raw, machine);
     assert_eq!(
         raw.call(task, VINK_CALL_TASK_CLONE.into(), &[1 << 20, 1]),
         error(EINVAL)
@@ -503,6 +587,8 @@ fn control_calls_and_their_errors() {
         VINK_CALL_MACHINE_CREATE,
         VINK_CALL_MACHINE_DESTROY,
         VINK_CALL_TASK_CREATE,
+        VINK_CALL_WIRE_CREATE,
+        VINK_CALL_WIRE_TRACE,
     ] {
         assert_eq!(
             raw.call(task, nr.into(), &[1, 1]),

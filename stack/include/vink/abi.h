@@ -141,7 +141,53 @@
 #define VINK_CALL_RING_UNMAP		(VINK_CALL_BASE + 10)
 /* On any task. args: cookie. As VINK_CALL_POLL of the socket; -ENOENT. */
 #define VINK_CALL_RING_POLL		(VINK_CALL_BASE + 11)
-#define VINK_CALL_END			(VINK_CALL_BASE + 12)
+/*
+ * Wires, all on the control task. args: VINK_WIRE_* flags. Makes a wire, which
+ * is up and ideal. Result: its id (> 0), -EINVAL, -ENOMEM.
+ */
+#define VINK_CALL_WIRE_CREATE		(VINK_CALL_BASE + 12)
+/* args: wire. Its ends go, with their interfaces. Result: 0, -ESRCH. */
+#define VINK_CALL_WIRE_DESTROY		(VINK_CALL_BASE + 13)
+/*
+ * args: wire, machine id, name (char *, NUL-terminated), Ethernet address
+ * (uint8_t[6]; NULL: a random one), MTU (0: 1500). Makes an interface of the
+ * machine, still down, that is an end of the wire. An end goes with its
+ * interface, and that with its machine. Result: the end's id (> 0), -ESRCH,
+ * -EBUSY (a point-to-point wire has two ends already), -EEXIST (the name),
+ * -EINVAL (name, address or MTU), -ENOMEM.
+ */
+#define VINK_CALL_WIRE_ATTACH		(VINK_CALL_BASE + 14)
+/* args: end. Removes the end and its interface. Result: 0, -ESRCH. */
+#define VINK_CALL_WIRE_DETACH		(VINK_CALL_BASE + 15)
+/*
+ * args: wire, end (0: all ends, and those to come), const struct
+ * vink_wire_settings *. Holds for the next packet of each end on.
+ * Result: 0, -ESRCH, -EINVAL (a time beyond a day, an unknown flag), -ENOMEM.
+ */
+#define VINK_CALL_WIRE_SET		(VINK_CALL_BASE + 16)
+/*
+ * args: wire, up (0/1). A wire that is down carries nothing, loses what is on
+ * it, and its ends have no carrier. On a point-to-point wire an end has none
+ * either while there is no other end, or that one's interface is down.
+ * Result: 0, -ESRCH.
+ */
+#define VINK_CALL_WIRE_STATE		(VINK_CALL_BASE + 17)
+/* args: end, struct vink_wire_stats *. Result: 0, -ESRCH. */
+#define VINK_CALL_WIRE_STATS		(VINK_CALL_BASE + 18)
+/*
+ * args: end, VINK_PACKET_* mask, snapshot length in bytes (at most 65535).
+ * From now on ops->packet is called for these events of the end.
+ * Result: 0, -ESRCH, -EINVAL, -ENOMEM, -EOPNOTSUPP (there is no ops->packet).
+ */
+#define VINK_CALL_WIRE_TRACE		(VINK_CALL_BASE + 19)
+#define VINK_CALL_END			(VINK_CALL_BASE + 20)
+
+/* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
+#define VINK_WIRE_BUS		1
+
+/* struct vink_wire_settings, flags: */
+#define VINK_WIRE_OVERTAKE	1	/* jitter may change the order */
+#define VINK_WIRE_BURSTS	2	/* loss is Gilbert's and Elliott's */
 
 #define VINK_CLONE_THREAD	1	/* same thread group and descriptors */
 #define VINK_CLONE_FILES	2	/* shared descriptor table (CLONE_FILES) */
@@ -162,6 +208,81 @@ struct vink_task_params {
 	int (*entry)(void *arg);
 	void *arg;
 	void *stack_top;
+};
+
+/*
+ * What a wire does to the packets that one end sends. All zeroes: an ideal wire,
+ * which hands over packets as they are, unsegmented ones too. Anything else
+ * makes them Ethernet frames of the interface's MTU, sent one at a time.
+ *
+ * A probability is p / 2^32, where 2^32 - 1 means always.
+ */
+struct vink_wire_settings {
+	uint64_t rate;		/* bit/s, counting whole frames; 0: no limit */
+	uint64_t delay;		/* ns, from a frame's last bit on */
+	uint64_t jitter;	/* ns: delay - jitter to delay + jitter, evenly */
+	uint32_t flags;		/* VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS */
+	/*
+	 * Of a packet to be lost. With VINK_WIRE_BURSTS: in the good state, in
+	 * the bad state; to go from good to bad, from bad to good.
+	 */
+	uint32_t loss;
+	uint32_t loss_bad;
+	uint32_t to_bad;
+	uint32_t to_good;
+	uint32_t corrupt;	/* one bit of the frame is another */
+	uint32_t duplicate;	/* it comes twice */
+	uint32_t reorder;	/* every gap-th packet: it has no delay */
+	uint32_t gap;		/* 0, 1: every packet */
+	uint32_t limit;		/* packets under way; 0: while there is memory */
+	uint32_t mtu;		/* bytes behind the Ethernet header; 0: any */
+	uint32_t reserved;
+};
+
+/* Numbers of one end, of packets that it sent unless said otherwise. */
+struct vink_wire_stats {
+	uint64_t sent;		/* by the interface */
+	uint64_t sent_bytes;
+	uint64_t received;	/* of the other ends */
+	uint64_t received_bytes;
+	uint64_t lost_random;	/* VINK_LOST_* */
+	uint64_t lost_limit;
+	uint64_t lost_mtu;
+	uint64_t lost_down;
+	uint64_t corrupted;
+	uint64_t duplicated;
+	uint64_t reordered;
+	uint64_t under_way;	/* now: being sent, or delayed */
+};
+
+/* struct vink_packet, kind, and bits of VINK_CALL_WIRE_TRACE: */
+#define VINK_PACKET_DEPARTURE	1	/* the interface sends it */
+#define VINK_PACKET_ARRIVAL	2	/* the interface receives it */
+#define VINK_PACKET_LOSS	4	/* the wire lost it; reason: VINK_LOST_* */
+/*
+ * The stack dropped it, on its way to the interface or after it came in by it;
+ * reason: enum skb_drop_reason of the image's kernel.
+ */
+#define VINK_PACKET_DROP	8
+
+#define VINK_LOST_RANDOM	1	/* by the loss that was set */
+#define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
+#define VINK_LOST_MTU		3	/* larger than the wire's MTU */
+#define VINK_LOST_DOWN		4	/* the wire or the far interface is down */
+
+/* An event of a traced end. Valid during ops->packet only. */
+struct vink_packet {
+	uint64_t time;		/* on ops->clock, ns */
+	uint64_t end;
+	uint32_t kind;		/* VINK_PACKET_* */
+	uint32_t reason;	/* of a loss or drop; else 0 */
+	const char *name;	/* of the reason, NUL-terminated; else NULL */
+	const void *bytes;	/* the first ones, from the Ethernet header on; */
+	uint32_t captured;	/* so many of them, */
+	uint32_t len;		/* of so many */
+	/* A packet that was dropped before it had an Ethernet header: 1. */
+	uint32_t headless;
+	uint32_t reserved;
 };
 
 /* A piece of a packet socket's ring; see VINK_CALL_RING_MAP. */
@@ -249,6 +370,11 @@ struct vink_ops {
 	 * read as zeroes until written. May be NULL: keep.
 	 */
 	void (*release)(void *host, void *start, uint64_t len);
+	/*
+	 * Something happened to a packet (VINK_CALL_WIRE_TRACE). May be NULL;
+	 * a host that never traces may be older than this member.
+	 */
+	void (*packet)(void *host, const struct vink_packet *packet);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

@@ -137,6 +137,10 @@ long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
 		return vink_ring_unmap(args[0]);
 	case VINK_CALL_RING_POLL:
 		return vink_ring_poll(args[0]);
+	case VINK_CALL_WIRE_CREATE ... VINK_CALL_WIRE_TRACE:
+		if (!control)
+			return -EPERM;
+		return vink_wire_call(nr, args);
 	}
 	return -ENOSYS;
 }

@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/seq_file.h>
+#include <linux/siphash.h>
 
 #include <asm/setup.h>
 #include <asm/vink.h>
@@ -26,16 +27,29 @@ void *vink_zero_page;
 
 static char cmdline[COMMAND_LINE_SIZE];
 static u8 seed[sizeof(((struct vink_boot *)NULL)->seed)];
+static siphash_key_t seed_key;	/* of what is kept of the seed */
 
 void vink_setup_boot(const struct vink_boot *boot)
 {
+	int i;
+
 	vink_epoch = boot->realtime;
 	vink_panic_setup();
 	vink_arena_start = (unsigned long)boot->arena;
 	vink_arena_end = vink_arena_start + boot->arena_size;
 	memcpy(seed, boot->seed, sizeof(seed));
+	for (i = 0; i < ARRAY_SIZE(seed_key.key); i++) {
+		const siphash_key_t key = { { i } };
+
+		seed_key.key[i] = siphash(seed, sizeof(seed), &key);
+	}
 	snprintf(cmdline, sizeof(cmdline), "%s %s", BUILT_IN_CMDLINE,
 		 boot->cmdline ?: "");
+}
+
+u64 vink_seed(u64 a, u64 b)
+{
+	return siphash_2u64(a, b, &seed_key);
 }
 
 void __init setup_arch(char **cmdline_p)

@@ -68,6 +68,7 @@ long vink_ring_unmap(u64 cookie);
 long vink_ring_poll(u64 cookie);
 
 /* setup.c */
+u64 vink_seed(u64 a, u64 b);	/* a seed for what a and b number */
 void vink_setup_boot(const struct vink_boot *boot);
 
 /* time.c */
@@ -79,6 +80,9 @@ static inline u64 vink_clock(void)
 {
 	return vink_ops->clock(vink_host);
 }
+
+/* ../drivers/wire.c */
+long vink_wire_call(u64 nr, const u64 *args);
 
 /* watch.c */
 long vink_watch(int fd, u64 cookie, u32 events);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Trace points: what happens to the packets of an end, told to the host.
+ *
+ * What the wire does is told where it does it. What the stack drops is told by
+ * the kernel's own tracepoint, which is only listened to while an end wants it.
+ */
+
+#include <linux/bitfield.h>
+#include <linux/slab.h>
+#include <net/dropreason.h>
+#include <net/sock.h>
+#include <trace/events/skb.h>
+
+#include "vx.h"
+
+static LIST_HEAD(traced);	/* of ends */
+static bool listening;		/* to the kernel's tracepoint */
+static u8 *snapshot;		/* of a packet whose bytes lie apart */
+
+static const char *const causes[] = {
+	[VINK_LOST_RANDOM]	= "random",
+	[VINK_LOST_LIMIT]	= "limit",
+	[VINK_LOST_MTU]		= "mtu",
+	[VINK_LOST_DOWN]	= "down",
+};
+
+static const char *drop_reason(u32 reason)
+{
+	const struct drop_reason_list *list = NULL;
+	u32 subsys = u32_get_bits(reason, SKB_DROP_REASON_SUBSYS_MASK);
+	const char *name = NULL;
+
+	reason &= ~SKB_DROP_REASON_SUBSYS_MASK;
+	rcu_read_lock();
+	if (subsys < SKB_DROP_REASON_SUBSYS_NUM)
+		list = rcu_dereference(drop_reasons_by_subsys[subsys]);
+	if (list && reason < list->n_reasons)
+		name = list->reasons[reason];
+	rcu_read_unlock();
+	return name;
+}
+
+void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
+{
+	struct vink_packet packet = {
+		.time	= vink_clock(),
+		.end	= end->id,
+		.kind	= kind,
+		.reason	= reason,
+	};
+	int from = 0;
+
+	if (kind == VINK_PACKET_LOSS)
+		packet.name = causes[reason];
+	if (kind == VINK_PACKET_DROP)
+		packet.name = drop_reason(reason);
+	/* On its way down a frame begins where the data does. */
+	if (kind == VINK_PACKET_ARRIVAL || kind == VINK_PACKET_DROP) {
+		if (skb_mac_header_was_set(skb))
+			from = skb_mac_offset(skb);
+		else
+			packet.headless = 1;
+	}
+	packet.len = skb->len - from;
+	packet.captured = min_t(u32, packet.len, end->snaplen);
+	if (from + (int)packet.captured <= (int)skb_headlen(skb))
+		packet.bytes = skb->data + from;
+	else if (!skb_copy_bits(skb, from, snapshot, packet.captured))
+		packet.bytes = snapshot;
+	else
+		packet.captured = 0;
+	vink_ops->packet(vink_host, &packet);
+}
+
+/*
+ * A packet that is in some queue has other things where its device's address
+ * was: what is there may only be compared.
+ */
+static bool concerns(struct vx_end *end, struct sk_buff *skb, struct sock *sk)
+{
+	if (skb->dev == end->dev)
+		return true;
+	return sk && skb->skb_iif == end->dev->ifindex &&
+	       net_eq(sock_net(sk), dev_net(end->dev));
+}
+
+static void dropped(void *unused, struct sk_buff *skb, void *location,
+		    enum skb_drop_reason reason, struct sock *sk)
+{
+	struct vx_end *end;
+
+	list_for_each_entry(end, &traced, traced) {
+		if (end->trace & VINK_PACKET_DROP && concerns(end, skb, sk)) {
+			__vx_trace(end, VINK_PACKET_DROP, reason, skb);
+			return;
+		}
+	}
+}
+
+/* Listens to the kernel's tracepoint for as long as somebody wants it. */
+static int listen(void)
+{
+	struct vx_end *end;
+	bool wanted = false;
+	int err = 0;
+
+	list_for_each_entry(end, &traced, traced)
+		wanted |= end->trace & VINK_PACKET_DROP;
+	if (wanted && !listening)
+		err = register_trace_kfree_skb(dropped, NULL);
+	if (!wanted && listening)
+		unregister_trace_kfree_skb(dropped, NULL);
+	if (!err)
+		listening = wanted;
+	return err;
+}
+
+int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen)
+{
+	if (mask && !vink_ops->packet)
+		return -EOPNOTSUPP;
+	if (mask && !snapshot) {
+		snapshot = kmalloc(U16_MAX, GFP_KERNEL);
+		if (!snapshot)
+			return -ENOMEM;
+	}
+	local_bh_disable();
+	end->trace = mask;
+	end->snaplen = snaplen;
+	list_del_init(&end->traced);
+	if (mask)
+		list_add(&end->traced, &traced);
+	local_bh_enable();
+	return listen();
+}
+
+void vx_trace_end(struct vx_end *end)
+{
+	local_bh_disable();
+	end->trace = 0;
+	list_del_init(&end->traced);
+	local_bh_enable();
+	listen();
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Wires and their ends: what the files of arch/vink/drivers/ know of each other.
+ *
+ * There is one processor, which only takes softirqs when they are enabled: an
+ * end's state is used in softirqs or with them disabled, and that is all the
+ * locking there is. What makes, joins and parts things holds the RTNL, too.
+ */
+#ifndef _VINK_VX_H
+#define _VINK_VX_H
+
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/netdevice.h>
+#include <linux/rbtree.h>
+#include <linux/skbuff.h>
+
+#include <asm/vink.h>
+
+struct vx_wire {
+	u64 id;
+	bool bus;
+	bool up;
+	u32 attached;			/* ends so far, gone ones included */
+	struct list_head ends;
+	struct vink_wire_settings settings;	/* of ends to come */
+};
+
+/* The private part of an interface. */
+struct vx_end {
+	struct net_device *dev;
+	struct vx_wire *wire;		/* NULL: no longer an end */
+	struct vx_end *far;		/* the other one, point to point */
+	bool busy;			/* packets go through line.c */
+	u8 trace;			/* VINK_PACKET_* */
+	u16 snaplen;
+	struct list_head list;		/* in wire->ends */
+	struct list_head traced;	/* in trace.c's list */
+	u64 id;
+	struct vink_wire_settings settings;
+	struct vink_wire_stats stats;
+
+	/* line.c: the transmitter, */
+	struct hrtimer transmitted;
+	struct sk_buff *sending;
+	struct sk_buff *next;
+	u64 free_at;			/* when its last packet is, or was, sent */
+	u64 fraction;			/* of a ns, in 1 / rate */
+	u64 late;			/* how much later it may find out */
+	/* the packets under way by their time of arrival, */
+	struct hrtimer arrival;
+	struct rb_root_cached line;
+	u32 under_way;
+	u64 last;			/* arrival of the last one in order */
+	/* and chance. */
+	u64 random;
+	bool bad;			/* the state, of Gilbert's two */
+	u32 in_order;			/* since one that was not */
+};
+
+static inline bool vx_ideal(const struct vink_wire_settings *s)
+{
+	static const struct vink_wire_settings ideal;
+
+	return !memcmp(s, &ideal, sizeof(ideal));
+}
+
+/* wire.c */
+void vx_detached(struct vx_end *end);	/* its interface is going */
+void vx_update_carriers(struct vx_wire *wire);
+
+/* vx.c */
+extern struct rtnl_link_ops vx_link_ops;
+struct net_device *vx_create(struct net *net, const char *name,
+			     const u8 *address, u32 mtu);
+int vx_switch(struct vx_end *end, const struct vink_wire_settings *settings);
+void vx_carry(struct vx_end *end, struct sk_buff *skb);
+void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause);
+
+/* line.c */
+void vx_line_init(struct vx_end *end);
+netdev_tx_t vx_line_send(struct vx_end *end, struct sk_buff *skb);
+void vx_line_changed(struct vx_end *end);	/* with softirqs disabled */
+void vx_line_purge(struct vx_end *end);		/* all is lost; likewise */
+
+/* trace.c */
+int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen);
+void vx_trace_end(struct vx_end *end);
+void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb);
+
+static inline void vx_trace(struct vx_end *end, u32 kind, u32 reason,
+			    struct sk_buff *skb)
+{
+	if (unlikely(end->trace & kind))
+		__vx_trace(end, kind, reason, skb);
+}
+
+#endif /* _VINK_VX_H */

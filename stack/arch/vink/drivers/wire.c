@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which wires there are, what is attached to them, and the calls of vink/abi.h. */
+
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+#include <linux/idr.h>
+#include <linux/nsproxy.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "vx.h"
+
+/* A day: times add up without an overflow. */
+#define LONGEST	(24ULL * 3600 * NSEC_PER_SEC)
+
+static DEFINE_IDR(wires);
+static DEFINE_IDR(ends);
+
+static struct vx_wire *find_wire(u64 id)
+{
+	return id <= INT_MAX ? idr_find(&wires, id) : NULL;
+}
+
+static struct vx_end *find_end(u64 id)
+{
+	return id <= INT_MAX ? idr_find(&ends, id) : NULL;
+}
+
+/*
+ * As those of a cable are: up with the interfaces at both ends. Told at once, to
+ * whoever listens; by itself the kernel would take up to a second to do so.
+ */
+void vx_update_carriers(struct vx_wire *wire)
+{
+	struct vx_end *end;
+
+	list_for_each_entry(end, &wire->ends, list) {
+		bool on = wire->up && netif_running(end->dev) &&
+			  (wire->bus ||
+			   (end->far && netif_running(end->far->dev)));
+
+		if (on == !!netif_carrier_ok(end->dev))
+			continue;
+		if (on)
+			netif_carrier_on(end->dev);
+		else
+			netif_carrier_off(end->dev);
+		if (netif_running(end->dev))
+			ethtool_op_get_link(end->dev);
+	}
+}
+
+static long wire_create(u64 flags)
+{
+	struct vx_wire *wire;
+	int id;
+
+	if (flags & ~(u64)VINK_WIRE_BUS)
+		return -EINVAL;
+	wire = kzalloc(sizeof(*wire), GFP_KERNEL);
+	if (!wire)
+		return -ENOMEM;
+	id = idr_alloc_cyclic(&wires, wire, 1, 0, GFP_KERNEL);
+	if (id < 0) {
+		kfree(wire);
+		return id;
+	}
+	wire->id = id;
+	wire->bus = flags & VINK_WIRE_BUS;
+	wire->up = true;
+	INIT_LIST_HEAD(&wire->ends);
+	return id;
+}
+
+static long wire_destroy(u64 id)
+{
+	struct vx_wire *wire = find_wire(id);
+	struct vx_end *end;
+	LIST_HEAD(going);
+
+	if (!wire)
+		return -ESRCH;
+	list_for_each_entry(end, &wire->ends, list)
+		unregister_netdevice_queue(end->dev, &going);
+	unregister_netdevice_many(&going);
+	idr_remove(&wires, id);
+	kfree(wire);
+	return 0;
+}
+
+/* Joins a registered interface to the wire. */
+static void join(struct vx_wire *wire, struct vx_end *end)
+{
+	struct vx_end *other;
+
+	local_bh_disable();
+	end->wire = wire;
+	end->random = vink_seed(wire->id, wire->attached++);
+	other = list_first_entry_or_null(&wire->ends, struct vx_end, list);
+	if (other && !wire->bus) {
+		end->far = other;
+		other->far = end;
+	}
+	list_add_tail(&end->list, &wire->ends);
+	local_bh_enable();
+}
+
+void vx_detached(struct vx_end *end)
+{
+	struct vx_wire *wire = end->wire;
+
+	if (!wire)
+		return;		/* it could not be registered */
+	vx_trace_end(end);
+	local_bh_disable();
+	vx_line_purge(end);
+	list_del_init(&end->list);
+	if (end->far)
+		end->far->far = NULL;
+	end->far = NULL;
+	local_bh_enable();
+	idr_remove(&ends, end->id);
+	vx_update_carriers(wire);
+}
+
+static long wire_attach(u64 wire_id, u64 machine, const char *name,
+			const u8 *address, u64 mtu)
+{
+	struct vx_wire *wire = find_wire(wire_id);
+	struct net_device *dev;
+	struct nsproxy *ns;
+	struct vx_end *end;
+	int id, err;
+
+	if (!wire)
+		return -ESRCH;
+	if (!dev_valid_name(name) || strchr(name, '%') ||
+	    (address && !is_valid_ether_addr(address)) ||
+	    (mtu && (mtu < ETH_MIN_MTU || mtu > ETH_MAX_MTU)))
+		return -EINVAL;
+	if (!wire->bus && !list_empty(&wire->ends) &&
+	    !list_is_singular(&wire->ends))
+		return -EBUSY;
+	ns = vink_machine_ns(machine);
+	if (!ns)
+		return -ESRCH;
+	dev = vx_create(ns->net_ns, name, address, mtu);
+	if (IS_ERR(dev)) {
+		err = PTR_ERR(dev);
+		goto put;
+	}
+	end = netdev_priv(dev);
+	id = idr_alloc_cyclic(&ends, end, 1, 0, GFP_KERNEL);
+	if (id < 0) {
+		err = id;
+		free_netdev(dev);
+		goto put;
+	}
+	end->id = id;
+	netif_carrier_off(dev);
+	err = register_netdevice(dev);
+	if (err) {
+		idr_remove(&ends, id);
+		free_netdev(dev);
+		goto put;
+	}
+	join(wire, end);
+	err = vx_switch(end, &wire->settings);
+	if (err) {
+		unregister_netdevice(dev);
+		goto put;
+	}
+	vx_update_carriers(wire);
+	err = id;
+put:
+	put_nsproxy(ns);
+	return err;
+}
+
+static long wire_detach(u64 id)
+{
+	struct vx_end *end = find_end(id);
+
+	if (!end)
+		return -ESRCH;
+	unregister_netdevice(end->dev);
+	return 0;
+}
+
+static bool sensible(const struct vink_wire_settings *s)
+{
+	return !(s->flags & ~(VINK_WIRE_OVERTAKE | VINK_WIRE_BURSTS)) &&
+	       s->delay <= LONGEST && s->jitter <= LONGEST &&
+	       s->rate <= S64_MAX && !s->reserved;
+}
+
+static long wire_set(u64 wire_id, u64 end_id,
+		     const struct vink_wire_settings *settings)
+{
+	struct vx_wire *wire = find_wire(wire_id);
+	struct vx_end *end;
+	int err;
+
+	if (!wire)
+		return -ESRCH;
+	if (!sensible(settings))
+		return -EINVAL;
+	if (end_id) {
+		end = find_end(end_id);
+		if (!end || end->wire != wire)
+			return -ESRCH;
+		return vx_switch(end, settings);
+	}
+	list_for_each_entry(end, &wire->ends, list) {
+		err = vx_switch(end, settings);
+		if (err)
+			return err;
+	}
+	wire->settings = *settings;
+	return 0;
+}
+
+static long wire_state(u64 id, u64 up)
+{
+	struct vx_wire *wire = find_wire(id);
+	struct vx_end *end;
+
+	if (!wire)
+		return -ESRCH;
+	wire->up = up;
+	if (!up) {
+		local_bh_disable();
+		list_for_each_entry(end, &wire->ends, list)
+			vx_line_purge(end);
+		local_bh_enable();
+	}
+	vx_update_carriers(wire);
+	return 0;
+}
+
+static long wire_stats(u64 id, struct vink_wire_stats *stats)
+{
+	struct vx_end *end = find_end(id);
+
+	if (!end)
+		return -ESRCH;
+	*stats = end->stats;
+	stats->under_way = end->under_way + !!end->sending + !!end->next;
+	return 0;
+}
+
+static long wire_trace(u64 id, u64 mask, u64 snaplen)
+{
+	struct vx_end *end = find_end(id);
+
+	if (!end)
+		return -ESRCH;
+	if (mask & ~(u64)(VINK_PACKET_DEPARTURE | VINK_PACKET_ARRIVAL |
+			  VINK_PACKET_LOSS | VINK_PACKET_DROP) ||
+	    snaplen > U16_MAX)
+		return -EINVAL;
+	return vx_trace_set(end, mask, snaplen);
+}
+
+static long serve(u64 nr, const u64 *args)
+{
+	switch (nr) {
+	case VINK_CALL_WIRE_CREATE:
+		return wire_create(args[0]);
+	case VINK_CALL_WIRE_DESTROY:
+		return wire_destroy(args[0]);
+	case VINK_CALL_WIRE_ATTACH:
+		return wire_attach(args[0], args[1], (const char *)args[2],
+				   (const u8 *)args[3], args[4]);
+	case VINK_CALL_WIRE_DETACH:
+		return wire_detach(args[0]);
+	case VINK_CALL_WIRE_SET:
+		return wire_set(args[0], args[1], (const void *)args[2]);
+	case VINK_CALL_WIRE_STATE:
+		return wire_state(args[0], args[1]);
+	case VINK_CALL_WIRE_STATS:
+		return wire_stats(args[0], (void *)args[1]);
+	case VINK_CALL_WIRE_TRACE:
+		return wire_trace(args[0], args[1], args[2]);
+	}
+	return -ENOSYS;
+}
+
+long vink_wire_call(u64 nr, const u64 *args)
+{
+	long result;
+
+	rtnl_lock();
+	result = serve(nr, args);
+	rtnl_unlock();
+	return result;
+}
