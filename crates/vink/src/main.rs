@@ -3,6 +3,7 @@
 mod demo;
 mod doctor;
 mod failure;
+mod plot;
 mod run;
 mod signals;
 mod version;
@@ -32,6 +33,8 @@ enum Command {
     Demo,
     /// Run a program on a machine of its own
     Run(run::Arguments),
+    /// Draw columns of CSV files as an SVG picture
+    Plot(plot::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done: Result<ExitCode, Failure> = match Arguments::parse().command {
         Command::Demo => demo::run(),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Plot(arguments) => plot::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
     };
