@@ -34,6 +34,7 @@ pub struct Program {
     cwd: Option<PathBuf>,
     stdio: [Stdio; 3],
     session: bool,
+    terminal: bool,
 }
 
 impl Program {
@@ -46,6 +47,7 @@ impl Program {
             cwd: None,
             stdio: Default::default(),
             session: false,
+            terminal: false,
         }
     }
 
@@ -106,6 +108,14 @@ impl Program {
         self
     }
 
+    /// Starts in a session of its own whose controlling terminal is its standard input (`TIOCSCTTY` of
+    /// ioctl_tty(2)), which must be a terminal and nobody else's: a shell has job control there.
+    pub fn terminal(mut self) -> Program {
+        self.session = true;
+        self.terminal = true;
+        self
+    }
+
     /// As it was named.
     pub fn name(&self) -> &OsStr {
         &self.argv[0]
@@ -151,7 +161,7 @@ const FAILED: u32 = 3;
 const NOT_EXECUTED: u32 = 4;
 
 /// The child's steps that can fail, for messages.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     "starting a program: setsid() or dup2() of its standard descriptors",
     "changing to the program's directory",
     "unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS): making the machine's namespaces on the host",
@@ -163,6 +173,7 @@ const STEPS: [&str; 9] = [
      a program can't be trapped twice)",
     "setns(): joining the machine's namespaces on the host",
     "prctl(PR_CAP_AMBIENT): keeping the capabilities that a program has on its machine",
+    "ioctl(TIOCSCTTY): making the program's standard input its terminal",
 ];
 
 /// From here on the step is one of the furniture's: the name, the mounts' privacy, each mount.
@@ -267,6 +278,7 @@ struct Plan<'a> {
     cwd: Option<CString>,
     stdio: [Option<RawFd>; 3],
     session: bool,
+    terminal: bool,
     parent: i32,
     user_namespace: bool,
     uid_map: CString,
@@ -336,6 +348,7 @@ pub(crate) fn launch(
             Stdio::Fd(fd) => Some(fd.as_raw_fd()),
         }),
         session: program.session,
+        terminal: program.terminal,
         parent: pid,
         user_namespace: uid != 0,
         uid_map: map(uid),
@@ -481,6 +494,9 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
             if source.is_some_and(|source| libc::dup2(source, target as i32) < 0) {
                 fail(0);
             }
+        }
+        if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+            fail(9);
         }
         libc::syscall(
             libc::SYS_close_range,

@@ -112,6 +112,7 @@ mod shared;
 mod splice;
 mod target;
 mod trace;
+mod tree;
 mod view;
 mod worker;
 
@@ -120,4 +121,5 @@ pub use error::Error;
 pub use home::Home;
 pub use launch::{Program, Stdio};
 pub use trace::call_name;
-pub use worker::{ProgramId, Statistics, Status, Worker};
+pub use tree::ProgramId;
+pub use worker::{Statistics, Status, Worker};

@@ -17,19 +17,16 @@ use crate::guardian::Guardian;
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
-use crate::launch::{launch, open_pidfd, Launched, Lodging, Program, Shared};
+use crate::launch::{launch, open_pidfd, Launched, Lodging, Program};
 use crate::mirror::WATCHED;
 use crate::network::Networks;
 use crate::notify::{Listener, Notification};
-use crate::process::{Entry, File, Process, Thread, Unborn};
+use crate::process::{Entry, File, Process, Thread};
 use crate::ring::Mapped;
 use crate::splice::Basin;
 use crate::trace::Tracer;
+use crate::tree::{ProgramId, Tree, Trees};
 use crate::Error;
-
-/// Names a program that a [`Worker`] started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProgramId(pub(crate) usize);
 
 /// How a program ended; see wait(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +70,6 @@ impl Statistics {
     }
 }
 
-/// A started program: the root of a tree of processes under one filter.
-pub(crate) struct Tree {
-    pub(crate) name: String,
-    pub(crate) machine: MachineId,
-    /// `None` when the last process of the tree is gone.
-    pub(crate) listener: Option<Rc<Listener>>,
-    pub(crate) root: i32,
-    /// Until the root has ended.
-    shared: Option<Shared>,
-    status: Option<Status>,
-    /// Why the root was never executed: an errno.
-    failure: Option<i32>,
-    /// Children of dead processes that have not shown up yet.
-    pub(crate) orphans: Vec<Unborn>,
-}
-
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
 /// it is dropped, all its programs are killed. If it can't be, since its process is killed, a process that
 /// [`Worker::spawn`] has forked off for that purpose kills them.
@@ -99,7 +80,7 @@ pub struct Worker {
     homes: HashMap<MachineId, (Furniture, Option<Namespaces>)>,
     /// There from when there may be programs, or helpers.
     guardian: Option<Guardian>,
-    pub(crate) trees: Vec<Tree>,
+    pub(crate) trees: Trees,
     pub(crate) processes: HashMap<i32, Process>,
     pub(crate) threads: HashMap<i32, Thread>,
     /// Whose task it is.
@@ -134,6 +115,8 @@ pub struct Worker {
     zombies: Vec<OwnedFd>,
     /// The kernel's next timer.
     deadline: Option<u64>,
+    /// A descriptor of the caller's is ready.
+    called: bool,
     /// Something was started in the kernel: it must run before it may wait.
     pub(crate) stirred: bool,
     nofile: libc::rlimit,
@@ -192,7 +175,7 @@ impl Worker {
             guardian: None,
             devices: Vec::new(),
             woken: Vec::new(),
-            trees: Vec::new(),
+            trees: Trees::default(),
             processes: HashMap::new(),
             threads: HashMap::new(),
             tasks: HashMap::new(),
@@ -210,6 +193,7 @@ impl Worker {
             scratch: Vec::new(),
             zombies: Vec::new(),
             deadline: None,
+            called: false,
             stirred: true,
             nofile,
             statistics: Statistics {
@@ -298,10 +282,10 @@ impl Worker {
             guardian.mind(&namespaces);
             *made = Some(namespaces);
         }
-        let id = self.trees.len();
+        let id = self.trees.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
         self.attend(listener.as_fd(), LISTENER | id as u64)?;
-        self.trees.push(Tree {
+        let name = self.trees.add(Tree {
             name: program.name().to_string_lossy().into_owned(),
             machine,
             listener: Some(Rc::new(listener)),
@@ -313,7 +297,7 @@ impl Worker {
         });
         self.settle_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
-        Ok(ProgramId(id))
+        Ok(name)
     }
 
     /// Has a child of this process, which has not been waited for, killed too if this process is killed: one
@@ -332,7 +316,7 @@ impl Worker {
     /// # Errors
     /// [`Error::CannotRun`] if it was never executed, [`Error::NoSuchProgram`].
     pub fn status(&self, program: ProgramId) -> Result<Option<Status>, Error> {
-        let tree = self.trees.get(program.0).ok_or(Error::NoSuchProgram)?;
+        let tree = &self.trees[self.trees.find(program)?];
         match (tree.status, tree.failure) {
             (Some(_), Some(errno)) => Err(Error::CannotRun {
                 program: tree.name.clone(),
@@ -371,8 +355,32 @@ impl Worker {
 
     /// Whether any process of the program, its first one or another, is left.
     pub fn is_alive(&self, program: ProgramId) -> bool {
-        let tree = self.trees.get(program.0);
-        tree.is_some_and(|t| t.listener.is_some() || t.status.is_none())
+        let tree = self.trees.find(program);
+        tree.is_ok_and(|index| self.trees[index].is_alive())
+    }
+
+    /// A program whose first or last process has ended since this was last asked for it; see
+    /// [`Worker::status`] and [`Worker::is_alive`].
+    pub fn next_changed(&mut self) -> Option<ProgramId> {
+        self.trees.next_changed()
+    }
+
+    /// Forgets a program of which no process is left, and its status. Nothing is kept of it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`]: it was forgotten before, or is alive; as [`Worker::step`].
+    pub fn forget(&mut self, program: ProgramId) -> Result<(), Error> {
+        let index = self.trees.find(program)?;
+        if self.trees[index].is_alive() {
+            return Err(Error::NoSuchProgram);
+        }
+        // Whose end was not told yet: the filter's was told first.
+        let left = self.processes.values().filter(|p| p.program == index);
+        for pid in left.map(|p| p.pid).collect::<Vec<_>>() {
+            self.died(pid)?;
+        }
+        self.trees.forget(index);
+        Ok(())
     }
 
     /// Sends a signal to the program's first process (kill(2)).
@@ -380,7 +388,7 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`] if it has ended, [`Error::System`] for a bad signal.
     pub fn signal(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
-        let tree = self.trees.get(program.0).ok_or(Error::NoSuchProgram)?;
+        let tree = &self.trees[self.trees.find(program)?];
         let process = self.processes.get(&tree.root);
         let process = process.ok_or(Error::NoSuchProgram)?;
         if send_signal(&process.pidfd, signal) < 0 {
@@ -390,11 +398,32 @@ impl Worker {
         Ok(())
     }
 
+    /// Sends a signal to the process group that a program in a session of its own has begun with
+    /// ([`Program::new_session`]), also if its first process has ended.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`] if nobody is in that group any more, [`Error::System`] for a bad signal.
+    pub fn signal_group(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
+        let index = self.trees.find(program)?;
+        self.bring_forth_all(index)?;
+        let group = self.trees[index].root;
+        // SAFETY: takes numbers. As long as one of its members is known, the group can't be another's.
+        let is_member = |p: &&Process| unsafe { libc::getpgid(p.pid) } == group;
+        let mut members = self.processes.values().filter(|p| p.program == index);
+        members.find(is_member).ok_or(Error::NoSuchProgram)?;
+        // SAFETY: as above.
+        if unsafe { libc::kill(-group, signal) } < 0 {
+            return Err(Error::last("kill()"));
+        }
+        self.pulse.hint();
+        Ok(())
+    }
+
     /// Whether a signal has stopped the program's first process since this was last asked; as
     /// `WUNTRACED` of wait(2).
     pub fn has_stopped(&self, program: ProgramId) -> bool {
-        let tree = self.trees.get(program.0);
-        let process = tree.and_then(|tree| self.processes.get(&tree.root));
+        let tree = self.trees.find(program).ok();
+        let process = tree.and_then(|index| self.processes.get(&self.trees[index].root));
         process.is_some_and(|process| waits_as(&process.pidfd, libc::WSTOPPED).is_some())
     }
 
@@ -403,18 +432,27 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]; as [`Worker::step`].
     pub fn kill(&mut self, program: ProgramId) -> Result<(), Error> {
-        if program.0 >= self.trees.len() {
-            return Err(Error::NoSuchProgram);
-        }
+        self.trees.find(program)?;
         while self.is_alive(program) {
-            // Forked, but never heard of: it must be known to be killed.
-            self.bring_forth_all(program.0)?;
-            for process in self.processes.values() {
-                if process.program == program.0 {
-                    send_signal(&process.pidfd, libc::SIGKILL);
-                }
-            }
+            self.strike(program)?;
             self.step(Some(Duration::from_millis(10)))?;
+        }
+        Ok(())
+    }
+
+    /// Kills all processes of the program that are known now, and doesn't wait. One that was forking may
+    /// leave a child: to be repeated as long as [`Worker::is_alive`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProgram`]; as [`Worker::step`].
+    pub fn strike(&mut self, program: ProgramId) -> Result<(), Error> {
+        let index = self.trees.find(program)?;
+        // Forked, but never heard of: it must be known to be killed.
+        self.bring_forth_all(index)?;
+        for process in self.processes.values() {
+            if process.program == index {
+                send_signal(&process.pidfd, libc::SIGKILL);
+            }
         }
         Ok(())
     }
@@ -426,6 +464,19 @@ impl Worker {
     /// [`Error::System`] as epoll_ctl(2).
     pub fn attend_to(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
         self.attend(fd, OUTSIDE)
+    }
+
+    /// The same when something can be written to it.
+    ///
+    /// # Errors
+    /// [`Error::System`] as epoll_ctl(2).
+    pub fn attend_to_room(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        self.attend_to_events(fd.as_raw_fd(), libc::EPOLLOUT as u32, OUTSIDE)
+    }
+
+    /// Whether a step since this was last asked has found a descriptor ready that it was to attend to.
+    pub fn was_called(&mut self) -> bool {
+        std::mem::take(&mut self.called)
     }
 
     /// Undoes [`Worker::attend_to`].
@@ -474,6 +525,7 @@ impl Worker {
             self.settle()?;
         }
         for event in &events[..count] {
+            self.called |= event.u64 == OUTSIDE;
             if event.u64 & !0xffff_ffff == PIPE {
                 self.pipe_is_ready(event.u64 as u32 as i32);
             }
@@ -588,6 +640,7 @@ impl Worker {
         if events & libc::EPOLLHUP as u32 != 0 {
             self.ignore(listener.as_fd());
             self.trees[id].listener = None;
+            self.trees.has_changed(id);
             self.stir_carried();
             for orphan in std::mem::take(&mut self.trees[id].orphans) {
                 self.drop_unborn(orphan);
@@ -613,6 +666,7 @@ impl Worker {
         if tree.root == pid {
             tree.status = status.or(Some(Status::Exited(0)));
             tree.failure = tree.shared.take().and_then(|s| s.exec_failure());
+            self.trees.has_changed(program);
         } else if status.is_none() {
             self.zombies.push(pidfd);
         }

@@ -1,5 +1,6 @@
 //! Real programs on a real image, as root and as an ordinary user.
 
+mod control;
 mod home;
 mod lab;
 mod programs;

@@ -1,0 +1,131 @@
+//! What the owner of a worker does to its programs: groups, terminals, forgetting.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::lab::{as_both, Lab};
+use vink_trap::{Error, Program, Status, Stdio};
+
+/// A new pseudo-terminal: what a user has, and what a program gets.
+fn terminal() -> (File, OwnedFd) {
+    let (mut user, mut program) = (0, 0);
+    // SAFETY: fills two integers with new descriptors, which are then owned once each.
+    unsafe {
+        let none = std::ptr::null_mut;
+        let made = libc::openpty(
+            &mut user,
+            &mut program,
+            none(),
+            std::ptr::null(),
+            std::ptr::null(),
+        );
+        assert_eq!(made, 0);
+        libc::fcntl(user, libc::F_SETFL, libc::O_NONBLOCK);
+        (File::from_raw_fd(user), OwnedFd::from_raw_fd(program))
+    }
+}
+
+#[test]
+fn a_signal_for_a_group() {
+    as_both("control::a_signal_for_a_group", || {
+        let mut lab = Lab::new();
+        // The shell is ended by the signal, its child says that it came, and goes on until the next.
+        let script = "(trap 'echo caught; trap - USR1' USR1; echo ready; while :; do sleep 0.01; done) & wait";
+        let program = Program::new("bash").args(["-c", script]).new_session();
+        let mut program = lab.start_program(program);
+        lab.until_written(&mut program, "ready");
+        lab.worker.signal_group(program.id, libc::SIGUSR1).unwrap();
+        let status = lab.worker.wait(program.id).unwrap();
+        assert_eq!(status, Status::Killed(libc::SIGUSR1));
+        while !program.out().contains("caught") {
+            lab.worker.step(Some(Duration::from_millis(10))).unwrap();
+        }
+        lab.worker.signal_group(program.id, libc::SIGUSR1).unwrap();
+        lab.worker.run_until(|w| !w.is_alive(program.id)).unwrap();
+        let again = lab.worker.signal_group(program.id, libc::SIGUSR1);
+        assert!(matches!(again, Err(Error::NoSuchProgram)), "{again:?}");
+    });
+}
+
+#[test]
+fn job_control() {
+    as_both("control::job_control", || {
+        let mut lab = Lab::new();
+        let (mut user, end) = terminal();
+        let give = || Stdio::Fd(end.try_clone().unwrap());
+        let program = Program::new("bash")
+            .args(["--norc", "--noediting", "-i"])
+            .env("PS1", "$ ")
+            .terminal()
+            .stdin(give())
+            .stdout(give())
+            .stderr(give());
+        let id = lab.worker.spawn(lab.machine, program).unwrap();
+        drop(end);
+        let mut seen = String::new();
+        // What is waited for, whether a job is in the foreground then, and what is typed.
+        let dialogue = [
+            ("$ ", false, "nc -n -v -u -l 7\n"),
+            ("ound on", true, "\x1a"),
+            ("Stopped", false, "fg\n"),
+            ("fg\r\n", true, "\x03"),
+            ("$ ", false, "echo $?; exit 7\n"),
+            ("130\r\n", false, ""),
+        ];
+        let mut shell = 0;
+        for (expected, job, keys) in dialogue {
+            loop {
+                let mut piece = [0; 4096];
+                // SAFETY: takes a descriptor.
+                let foreground = unsafe { libc::tcgetpgrp(user.as_raw_fd()) };
+                match user.read(&mut piece) {
+                    Ok(n) => seen += &String::from_utf8_lossy(&piece[..n]),
+                    Err(_)
+                        if seen.contains(expected)
+                            && job == (shell != 0 && foreground != shell) =>
+                    {
+                        break shell = if shell == 0 { foreground } else { shell }
+                    }
+                    Err(_) => lab.worker.step(Some(Duration::from_millis(10))).unwrap(),
+                }
+            }
+            let end = seen.find(expected).unwrap() + expected.len();
+            seen.drain(..end);
+            user.write_all(keys.as_bytes()).unwrap();
+        }
+        assert_eq!(lab.worker.wait(id).unwrap(), Status::Exited(7));
+    });
+}
+
+#[test]
+fn programs_are_forgotten() {
+    as_both("control::programs_are_forgotten", || {
+        let mut lab = Lab::new();
+        let mut names = Vec::new();
+        for round in 0..20 {
+            let running = lab.start("sh -c :");
+            let alive = lab.worker.forget(running.id);
+            assert!(matches!(alive, Err(Error::NoSuchProgram)), "{alive:?}");
+            let mut told = 0;
+            lab.worker
+                .run_until(|w| {
+                    while let Some(changed) = w.next_changed() {
+                        told += u32::from(changed == running.id);
+                    }
+                    !w.is_alive(running.id)
+                })
+                .unwrap();
+            assert!((1..=2).contains(&told), "round {round}: told {told} times");
+            lab.worker.forget(running.id).unwrap();
+            assert!(lab.worker.status(running.id).is_err());
+            assert!(lab.worker.forget(running.id).is_err());
+            assert_eq!(lab.worker.accounts(), [0; 3]);
+            names.push(running.id);
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 20);
+    });
+}
