@@ -8,7 +8,8 @@ use std::slice;
 
 use vink_abi::Ops;
 
-use crate::clock::{monotonic, Clock};
+use crate::clock::Clock;
+use crate::counter::Counter;
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
 use crate::wire::PacketQueue;
@@ -23,6 +24,8 @@ const LOG_BYTES: usize = 256 << 10;
 /// methods, and from the ops while such a method is inside the image.
 #[derive(Default)]
 pub(crate) struct Host {
+    /// The real clock.
+    pub counter: Counter,
     /// The virtual clock, ns.
     pub now: Cell<u64>,
     /// What has happened and was not told yet.
@@ -79,8 +82,9 @@ unsafe fn host<'a>(host: *mut c_void) -> &'a Host {
     unsafe { &*host.cast::<Host>() }
 }
 
-unsafe extern "C" fn clock_real(_: *mut c_void) -> u64 {
-    monotonic()
+unsafe extern "C" fn clock_real(this: *mut c_void) -> u64 {
+    // SAFETY: called by the image.
+    unsafe { host(this) }.counter.now()
 }
 
 unsafe extern "C" fn clock_virtual(this: *mut c_void) -> u64 {

@@ -15,7 +15,7 @@ use vink_abi::{
 };
 
 use crate::arena::Arena;
-use crate::clock::{monotonic, monotonic_epoch, sleep_until, Clock};
+use crate::clock::{monotonic_epoch, sleep_until, Clock};
 use crate::fault::{self, Registration};
 use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
@@ -389,7 +389,7 @@ impl Kernel {
     /// The kernel's clock in ns: `CLOCK_MONOTONIC` of the host, or the virtual one.
     pub fn now(&self) -> u64 {
         match self.clock {
-            Clock::Real => monotonic(),
+            Clock::Real => self.host.counter.now(),
             Clock::Virtual => self.host.now.get(),
         }
     }

@@ -21,6 +21,7 @@
 
 mod arena;
 mod clock;
+mod counter;
 mod error;
 mod fault;
 mod fiber;
