@@ -18,6 +18,9 @@ pub(crate) enum Failure {
     Trap(vink_trap::Error),
     #[error(transparent)]
     Lab(vink_lab::Error),
+    /// The control process, or the way to it.
+    #[error(transparent)]
+    Control(Box<vink_api::Error>),
     #[error("{what}: {source}")]
     Host {
         what: String,
@@ -46,6 +49,12 @@ impl From<vink_lab::Error> for Failure {
             vink_lab::Error::Kernel(error) => Failure::Kernel(error),
             error => Failure::Lab(error),
         }
+    }
+}
+
+impl From<vink_api::Error> for Failure {
+    fn from(error: vink_api::Error) -> Failure {
+        Failure::Control(Box::new(error))
     }
 }
 

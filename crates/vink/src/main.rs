@@ -1,13 +1,17 @@
 //! The command `vink`: reads the command line and says how it ended.
 
+mod capture;
+mod client;
 mod demo;
 mod doctor;
+mod extcap;
 mod failure;
 mod plot;
 mod run;
 mod signals;
 mod version;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +37,10 @@ enum Command {
     Demo,
     /// Run a program on a machine of its own
     Run(run::Arguments),
+    /// Write packets of a lab's interfaces as pcapng, to a file or a pipe
+    Capture(capture::Arguments),
+    /// Wireshark's way into labs: lists interfaces, and captures from them
+    Extcap(extcap::Arguments),
     /// Draw columns of CSV files as an SVG picture
     Plot(plot::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
@@ -42,10 +50,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Wireshark finds vink by this name, and gives no subcommand.
+    let name = std::env::args_os().next().unwrap_or_default();
+    if Path::new(&name).file_name() == Some(extcap::NAME.as_ref()) {
+        return extcap::run(&extcap::Arguments::parse()).unwrap_or_else(Failure::report);
+    }
     let done: Result<ExitCode, Failure> = match Arguments::parse().command {
         Command::Demo => demo::run(),
         Command::Run(arguments) => run::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
     };
