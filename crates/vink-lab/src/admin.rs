@@ -2,17 +2,13 @@
 
 use std::net::IpAddr;
 
-use vink_abi::VINK_CALL_MACHINE_FD;
 use vink_kernel::{Kernel, MachineId, TaskId};
 
 use crate::message::{acknowledged, ifinfomsg, Message};
 use crate::Error;
 
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_DATA: u16 = 2;
-const VETH_INFO_PEER: u16 = 1;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
-/// Bytes of TCP over IPv4 that pass an ideal wire as one packet: the most that Linux has (`GSO_MAX_SIZE`;
+/// Bytes of TCP over IPv4 that pass `lo`, as an ideal wire, as one packet: the most that Linux has (`GSO_MAX_SIZE`;
 /// "BIG TCP"). Not for IPv6, where packets of more than 64 KiB carry a hop-by-hop header, which rules that
 /// look at the next header would see.
 const WHOLE_PACKET: u32 = 8 * 65535;
@@ -67,48 +63,7 @@ impl Admin {
         Ok(admin)
     }
 
-    /// Joins this machine's new interface `name` with a new interface `peer_name` of `peer`: a pair of
-    /// veth(4) interfaces, both still down, that pass unsegmented packets of up to 512 KiB
-    /// (`gso_ipv4_max_size` of ip-link(8)). Names have 15 bytes at most.
-    pub fn veth(
-        &self,
-        kernel: &mut Kernel,
-        name: &str,
-        peer: MachineId,
-        peer_name: &str,
-    ) -> Result<(), Error> {
-        let what = || format!("a wire from {name} to {peer_name}");
-        let namespace = self.sys(
-            kernel,
-            i64::from(VINK_CALL_MACHINE_FD),
-            [peer.get(), 0, 0, 0, 0, 0],
-            what,
-        )?;
-        let none = ifinfomsg(0, 0, 0);
-        let whole = WHOLE_PACKET.to_ne_bytes();
-        let message = Message::new(
-            libc::RTM_NEWLINK,
-            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-            &none,
-        )
-        .text(libc::IFLA_IFNAME, name)
-        .attr(IFLA_GSO_IPV4_MAX_SIZE, &whole)
-        .nest(libc::IFLA_LINKINFO, |m| {
-            m.attr(IFLA_INFO_KIND, b"veth").nest(IFLA_INFO_DATA, |m| {
-                m.nest(VETH_INFO_PEER, |m| {
-                    m.raw(&none)
-                        .text(libc::IFLA_IFNAME, peer_name)
-                        .attr(IFLA_GSO_IPV4_MAX_SIZE, &whole)
-                        .attr(libc::IFLA_NET_NS_FD, &(namespace as u32).to_ne_bytes())
-                })
-            })
-        });
-        let made = self.request(kernel, message, what);
-        self.sys(kernel, libc::SYS_close, [namespace, 0, 0, 0, 0, 0], what)?;
-        made
-    }
-
-    /// Sets the loopback interface up, and has it pass unsegmented packets as large as [`Admin::veth`]'s do.
+    /// Sets the loopback interface up, and has it pass unsegmented packets as large as an ideal wire's do.
     pub fn loopback(&self, kernel: &mut Kernel) -> Result<(), Error> {
         let message = Message::new(
             libc::RTM_NEWLINK,

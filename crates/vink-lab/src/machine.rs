@@ -1,6 +1,6 @@
 //! Machines that are ready for use, and the wires between them.
 
-use vink_kernel::{Kernel, MachineId};
+use vink_kernel::{Attachment, Kernel, MachineId, WireId, WireKind};
 
 use crate::{Admin, Error, Network};
 
@@ -50,11 +50,27 @@ pub struct End<'a> {
     pub addresses: &'a [Network],
 }
 
-/// Joins two machines of one kernel by a wire whose both ends are up and can be used at once.
-pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<(), Error> {
-    a.machine
-        .admin
-        .veth(kernel, a.interface, b.machine.id, b.interface)?;
+/// Joins two machines of one kernel by an ideal wire whose both ends are up and can be used at once.
+pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<WireId, Error> {
+    let wire = kernel.wire(WireKind::PointToPoint)?;
+    let joined = join(kernel, wire, a, b);
+    if joined.is_err() {
+        kernel.destroy_wire(wire)?;
+    }
+    joined.map(|()| wire)
+}
+
+fn join(kernel: &mut Kernel, wire: WireId, a: End<'_>, b: End<'_>) -> Result<(), Error> {
+    for end in [a, b] {
+        let interface = end.interface;
+        let attachment = Attachment {
+            interface,
+            ..Attachment::default()
+        };
+        kernel.attach(wire, end.machine.id, attachment)?;
+    }
+    // The carrier comes with the second interface that is up. With it they get their link-local addresses,
+    // without which no IPv6 would be forwarded.
     for end in [a, b] {
         for network in end.addresses {
             end.machine
@@ -62,11 +78,6 @@ pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<(), Error> {
                 .address(kernel, end.interface, network.address, network.prefix)?;
         }
         end.machine.admin.up(kernel, end.interface)?;
-    }
-    // Both have a carrier since the second one came up; without their link-local addresses, which they
-    // get now, no IPv6 would be forwarded.
-    for end in [a, b] {
-        end.machine.admin.carrier(kernel, end.interface)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ impl Message {
         Message(bytes)
     }
 
-    /// Appends a fixed part in the middle of a message (`VETH_INFO_PEER` starts with one).
+    /// Appends bytes as they are.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Message {
         self.0.extend_from_slice(bytes);
         self
@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn nested_attributes_count_their_own_bytes() {
         let m = Message::new(16, 0, &[])
-            .nest(18, |m| m.text(1, "veth").attr(2, &[7]))
+            .nest(18, |m| m.text(1, "some").attr(2, &[7]))
             .finish();
         // header, then 4 + (4 + 5, padded to 12) + (4 + 1, padded to 8)
         assert_eq!(m.len(), HEADER + 4 + 12 + 8);
         assert_eq!(m[..4], (m.len() as u32).to_ne_bytes());
         assert_eq!(m[16..20], [24, 0, 18, 0]);
-        assert_eq!(m[20..32], *b"\x09\0\x01\0veth\0\0\0\0");
+        assert_eq!(m[20..32], *b"\x09\0\x01\0some\0\0\0\0");
         assert_eq!(m[32..40], [5, 0, 2, 0, 7, 0, 0, 0]);
     }
 

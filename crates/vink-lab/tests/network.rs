@@ -171,7 +171,16 @@ fn a_router_forwards() {
 fn refusals_name_what_was_tried() {
     let mut kernel = boot();
     let [a, b] = pair(&mut kernel);
+    let end = |machine, interface| End {
+        machine,
+        interface,
+        addresses: &[],
+    };
+    let taken = wire(&mut kernel, end(&b, "eth1"), end(&a, "eth0"));
+    assert!(taken.is_err_and(|error| error.to_string().contains("File exists")));
     let k = &mut kernel;
+    let half = b.admin.up(k, "eth1");
+    assert_eq!(errno(half), libc::ENODEV, "the other end went, too");
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
     assert_eq!(
         errno(a.admin.address(k, "eth0", ip("10.0.0.1"), 24)),
@@ -183,7 +192,6 @@ fn refusals_name_what_was_tried() {
     );
     assert_eq!(errno(a.admin.up(k, "eth7")), libc::ENODEV);
     assert_eq!(errno(a.admin.carrier(k, "eth7").map(drop)), libc::ENODEV);
-    assert_eq!(errno(a.admin.veth(k, "eth0", b.id, "eth1")), libc::EEXIST);
     assert_eq!(
         errno(a.admin.sysctl(k, "net/ipv4/no_such_thing", "1")),
         libc::ENOENT
