@@ -1,23 +1,37 @@
-//! What a lab is: machines, wires, programs and events as plain data, in the words of the lab file.
+//! What a lab is: machines, wires, programs and events as plain data, in the words of the lab file, and how such a file
+//! is read, checked, written, drawn and made of others.
 //!
 //! Nothing here runs anything. The names of keys are those of the file and of the control API alike.
 
+mod block;
+mod check;
 mod diff;
 mod event;
+mod folder;
+mod generate;
 mod lab;
 mod look;
 mod machine;
+mod mistake;
+mod node;
 mod program;
+mod read;
+mod source;
 mod unit;
 mod uplink;
 mod wire;
+mod yaml;
 
+pub use check::{mac_bytes, memory_bytes};
 pub use diff::{diff, Change, Options};
 pub use event::Event;
+pub use folder::{inside, BadPath};
 pub use lab::{Lab, Time, WireSpec};
 pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
+pub use mistake::{Mistake, Mistakes, Place};
 pub use program::{Command, ProgramSpec, Ready, Restart};
+pub use source::{check_lab, read, read_json, read_text, Reading};
 pub use unit::{BadUnit, Rate, Share, Span};
 pub use uplink::Uplink;
 pub use wire::{Burst, Settings};

@@ -75,7 +75,7 @@ pub fn order(lab: &Lab) -> Vec<Program<'_>> {
     Walk::all(lab).done
 }
 
-/// Programs of which each waits for the next and the last for the first, if there are such.
+/// Programs of which each waits for the next and the last for the first, if there are such: two at least.
 pub fn cycle(lab: &Lab) -> Option<Vec<Program<'_>>> {
     Walk::all(lab).cycle
 }
@@ -108,6 +108,7 @@ impl<'a> Walk<'a> {
         let after = self.lab.machines[machine].programs[program].after.iter();
         after
             .filter_map(|after| named_by(self.lab, machine, after))
+            .filter(|after| *after != (machine, program))
             .rev()
             .collect()
     }

@@ -1,8 +1,6 @@
 //! The steps from one lab to another lead there, in an order in which they can be taken.
 
-mod common;
-
-use common::Random;
+use crate::random::Random;
 use serde_json::json;
 use vink_spec::{diff, Change, Lab};
 
@@ -226,5 +224,5 @@ fn each_prints_a_line() {
         .collect();
     lines += "and back\n";
     lines.extend(diff(&new, &old).iter().map(|change| format!("{change}\n")));
-    common::golden("diff", &lines);
+    crate::golden::golden("diff", &lines);
 }

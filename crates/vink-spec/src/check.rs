@@ -1,0 +1,855 @@
+//! What a lab must mean: names that can be used, ends that fit together, routes that the kernel takes.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use ipnet::IpNet;
+
+use crate::folder::{inside, looks_inside};
+use crate::mistake::{nearest, Mistake, Place};
+use crate::{
+    cycle, named_by, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar,
+    Settings, Uplink, WireSpec,
+};
+
+/// The kernel's memory that an image needs at least, in bytes.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// Something wrong at a path of a lab.
+pub(crate) struct Finding {
+    pub path: Vec<String>,
+    /// The path's last key is what is wrong, not its value.
+    pub key: bool,
+    /// May only follow from another mistake.
+    pub may_follow: bool,
+    message: String,
+    fix: String,
+    warning: bool,
+}
+
+impl Finding {
+    pub fn mistake(self, place: Place) -> Mistake {
+        Mistake {
+            file: None,
+            place,
+            excerpt: String::new(),
+            path: self.path.join("."),
+            message: self.message,
+            fix: self.fix,
+            warning: self.warning,
+        }
+    }
+}
+
+struct Check<'a> {
+    lab: &'a Lab,
+    folder: Option<&'a Path>,
+    path: Vec<String>,
+    found: Vec<Finding>,
+}
+
+/// All that is wrong or suspicious. Without a folder, what paths lead to is not looked at.
+pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<Finding> {
+    let mut check = Check {
+        lab,
+        folder,
+        path: Vec::new(),
+        found: Vec::new(),
+    };
+    check.lab();
+    check.found
+}
+
+/// How many bytes `64M` or `4G` are.
+pub fn memory_bytes(text: &str) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.trim_start().trim_end_matches(['B', 'b', 'i']) {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Six bytes of an Ethernet address such as `02:00:00:00:00:01`.
+pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(bytes)
+}
+
+impl<'a> Check<'a> {
+    fn add(&mut self, message: impl Into<String>, fix: impl Into<String>) -> &mut Finding {
+        self.found.push(Finding {
+            path: self.path.clone(),
+            key: false,
+            may_follow: false,
+            message: message.into(),
+            fix: fix.into(),
+            warning: false,
+        });
+        self.found.last_mut().expect("it was just added")
+    }
+
+    fn at<T>(&mut self, step: impl ToString, check: impl FnOnce(&mut Check<'a>) -> T) -> T {
+        self.path.push(step.to_string());
+        let value = check(self);
+        self.path.pop();
+        value
+    }
+
+    fn each<V>(
+        &mut self,
+        key: &str,
+        map: impl IntoIterator<Item = (&'a String, &'a V)>,
+        mut check: impl FnMut(&mut Check<'a>, &'a str, &'a V),
+    ) where
+        V: 'a,
+    {
+        self.path.push(key.to_owned());
+        for (name, value) in map {
+            self.at(name, |c| check(c, name, value));
+        }
+        self.path.pop();
+    }
+
+    /// A name of something that has no rules of its own.
+    fn name(&mut self, what: &str, name: &str, empty_is_fine: bool) {
+        let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = name.len() <= 63 && name.chars().all(usable);
+        let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if !(fits && (starts || name.is_empty() && empty_is_fine)) {
+            let message = format!("{name:?} can't be the name of {what}");
+            let fix = "use at most 63 letters, digits, `-`, `_` and `.`, and begin with a letter or digit";
+            self.add(message, fix).key = true;
+        }
+    }
+
+    fn lab(&mut self) {
+        let lab = self.lab;
+        self.at("name", |c| c.name("a lab", &lab.name, true));
+        if let Some(memory) = &lab.memory {
+            self.at("memory", |c| match memory_bytes(memory) {
+                None => {
+                    c.add(
+                        format!("{memory:?} is not a size"),
+                        "write it like 64M or 4G",
+                    );
+                }
+                Some(bytes) if bytes < LEAST_MEMORY => {
+                    c.add(
+                        format!("{memory} is too little for a kernel"),
+                        "write 16M or more",
+                    );
+                }
+                Some(_) => {}
+            });
+        }
+        self.each("images", &lab.images, |c, name, path| {
+            c.name("an image", name, false);
+            if path.is_empty() {
+                c.add(
+                    "an image is a file, and this is no path",
+                    "write its path, such as build/mine.so",
+                );
+            }
+        });
+        self.each("machines", &lab.machines, Check::machine);
+        let ends = lab.ends();
+        self.each("wires", &lab.wires, |c, name, wire| {
+            let ends = ends.get(name).map(Vec::as_slice).unwrap_or_default();
+            c.wire(name, wire, ends);
+        });
+        for (wire, at) in &ends {
+            self.undeclared(wire, at, ends.keys().copied());
+            self.sharing(at);
+        }
+        for (at, event) in lab.events.iter().enumerate() {
+            if event.every.is_some_and(|every| every.0 == 0) {
+                self.path = ["events", &at.to_string(), "every"]
+                    .map(str::to_owned)
+                    .to_vec();
+                self.add(
+                    "every no time at all",
+                    "write a time such as 10s, or leave `every` out",
+                );
+            }
+            if event.line.trim().is_empty() {
+                self.path = ["events", &at.to_string(), "do"]
+                    .map(str::to_owned)
+                    .to_vec();
+                self.add(
+                    "there is nothing to do",
+                    "write a line of the switch box, such as wire down w1",
+                );
+            }
+        }
+        self.path.clear();
+        if let Some(cycle) = cycle(lab) {
+            let (machine, program) = cycle[0];
+            let names: Vec<String> = cycle
+                .iter()
+                .chain(&cycle[..1])
+                .map(|(m, p)| format!("{m}.{p}"))
+                .collect();
+            self.path = ["machines", machine, "programs", program, "after"]
+                .map(str::to_owned)
+                .to_vec();
+            let message = format!("these wait for each other: {}", names.join(" after "));
+            self.add(message, "remove one of these `after`").key = true;
+            self.path.clear();
+        }
+    }
+
+    fn machine(&mut self, name: &'a str, spec: &'a MachineSpec) {
+        let label = |label: &str| {
+            let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            !label.is_empty()
+                && label.chars().all(inner)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if name.len() > 63 || !name.split('.').all(label) {
+            let good: String = name
+                .chars()
+                .map(|c| {
+                    if c.is_ascii_alphanumeric() || c == '.' {
+                        c
+                    } else {
+                        '-'
+                    }
+                })
+                .take(63)
+                .collect();
+            let good = good.trim_matches(['-', '.']);
+            let fix = match good.split('.').all(label) {
+                true => format!("call it {good}: letters, digits and `-`, at most 63"),
+                false => "use letters, digits and `-` within, at most 63".to_owned(),
+            };
+            self.add(
+                format!("{name:?} can't be a machine's name, which is a host name"),
+                fix,
+            )
+            .key = true;
+        }
+        if let Some(image) = spec
+            .image
+            .as_ref()
+            .filter(|image| !self.lab.images.contains_key(*image))
+        {
+            self.at("image", |c| {
+                let known = c.lab.images.keys().map(String::as_str);
+                let fix = match nearest(image, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("say where it is, in the lab's `images`: {{{image}: PATH}}"),
+                };
+                c.add(format!("there is no image `{image}` in this lab"), fix)
+                    .may_follow = true;
+            });
+        }
+        self.each("interfaces", &spec.interfaces, |c, name, interface| {
+            c.interface(name, interface)
+        });
+        self.own_addresses(spec);
+        for (at, route) in spec.routes.iter().enumerate() {
+            self.path.extend(["routes".to_owned(), at.to_string()]);
+            self.route(spec, route, &spec.routes[..at]);
+            self.path.truncate(self.path.len() - 2);
+        }
+        self.each("sysctls", &spec.sysctls, Check::sysctl);
+        self.each("files", &spec.files, Check::file);
+        if let Some(root) = &spec.root {
+            self.at("root", |c| c.inside(root, Some(true)));
+        }
+        for (at, line) in spec.setup.iter().enumerate() {
+            if line.trim().is_empty() {
+                self.path.extend(["setup".to_owned(), at.to_string()]);
+                self.add("there is nothing to do", "write a shell command");
+                self.path.truncate(self.path.len() - 2);
+            }
+        }
+        self.each("programs", &spec.programs, |c, program, spec| {
+            c.name("a program", program, false);
+            c.program(name, program, spec);
+        });
+    }
+
+    fn interface_name(&mut self, name: &str) {
+        let bad = |c: char| c == '/' || c == ':' || c == '%' || c.is_whitespace() || c.is_control();
+        let message = format!("{name:?} can't be an interface's name");
+        let fix = if name.len() > 15 {
+            "the kernel takes at most 15 bytes"
+        } else if name.contains(bad) || name.is_empty() {
+            "use a name such as eth0: without spaces, `/`, `:` and `%`"
+        } else if matches!(name, "." | ".." | "all" | "default") {
+            "the kernel means something else by that: use another one, such as eth0"
+        } else {
+            return;
+        };
+        self.add(message, fix).key = true;
+    }
+
+    fn interface(&mut self, name: &str, spec: &Interface) {
+        self.interface_name(name);
+        if name == "lo" && (spec.wire.is_some() || spec.mac.is_some()) {
+            let fix = "give `lo` addresses only, or call the interface eth0";
+            self.add(
+                "`lo` is the machine's own: it has no wire and no Ethernet address",
+                fix,
+            )
+            .key = true;
+        }
+        if let Some(mac) = &spec.mac {
+            self.at("mac", |c| match mac_bytes(mac) {
+                None => {
+                    c.add(
+                        format!("{mac:?} is not an Ethernet address"),
+                        "write it like 02:00:00:00:00:01",
+                    );
+                }
+                Some(bytes) if bytes[0] & 1 == 1 || bytes == [0; 6] => {
+                    let fix = "use one whose first byte is even, such as 02";
+                    c.add(format!("{mac} is not the address of one interface"), fix);
+                }
+                Some(_) => {}
+            });
+        }
+        for (at, address) in spec.addresses.iter().enumerate() {
+            self.path.extend(["addresses".to_owned(), at.to_string()]);
+            self.address(address);
+            self.path.truncate(self.path.len() - 2);
+        }
+    }
+
+    fn address(&mut self, address: &IpNet) {
+        let addr = address.addr();
+        let small = address.max_prefix_len() - address.prefix_len() <= 1;
+        let what = if addr.is_multicast() {
+            "a group's"
+        } else if addr.is_unspecified() {
+            "no address at all"
+        } else if address.addr().is_ipv4() && !small && addr == address.network() {
+            "that of the network itself"
+        } else if address.addr().is_ipv4() && !small && addr == address.broadcast() {
+            "its network's broadcast address"
+        } else {
+            return;
+        };
+        let message = format!("{address} can't be an interface's address: it is {what}");
+        let first = address.hosts().next().unwrap_or(addr);
+        let fix = match addr.is_multicast() || addr.is_unspecified() {
+            true => "write another one".to_owned(),
+            false => format!(
+                "write an address within, such as {first}/{}",
+                address.prefix_len()
+            ),
+        };
+        self.add(message, fix);
+    }
+
+    /// No two interfaces of a machine have the same address.
+    fn own_addresses(&mut self, spec: &MachineSpec) {
+        let mut seen: HashMap<IpAddr, &str> = HashMap::new();
+        for (name, interface) in &spec.interfaces {
+            for (at, address) in interface.addresses.iter().enumerate() {
+                if let Some(first) = seen.insert(address.addr(), name) {
+                    self.path.extend(
+                        ["interfaces", name, "addresses", &at.to_string()].map(str::to_owned),
+                    );
+                    let message =
+                        format!("{} is here twice: {first} has it already", address.addr());
+                    self.add(message, "give each interface its own address");
+                    self.path.truncate(self.path.len() - 4);
+                }
+            }
+        }
+    }
+
+    /// What interfaces at the same wire must not share.
+    fn sharing(&mut self, ends: &[(&str, &str)]) {
+        let mut addresses: HashMap<IpAddr, (&str, &str)> = HashMap::new();
+        let mut macs: HashMap<String, (&str, &str)> = HashMap::new();
+        for (machine, interface) in ends {
+            let spec = &self.lab.machines[*machine].interfaces[*interface];
+            let path = |rest: &[&str]| {
+                let start = ["machines", machine, "interfaces", interface];
+                start
+                    .iter()
+                    .chain(rest)
+                    .map(|step| (*step).to_owned())
+                    .collect::<Vec<_>>()
+            };
+            for (at, address) in spec.addresses.iter().enumerate() {
+                let first = *addresses
+                    .entry(address.addr())
+                    .or_insert((*machine, *interface));
+                // Those of one machine have been told of.
+                if first.0 != *machine {
+                    self.path = path(&["addresses", &at.to_string()]);
+                    let message = format!(
+                        "{} is at this wire twice: {}:{} has it already",
+                        address.addr(),
+                        first.0,
+                        first.1
+                    );
+                    self.add(message, "give each machine its own address");
+                }
+            }
+            if let Some(mac) = &spec.mac {
+                let first = macs
+                    .entry(mac.to_lowercase())
+                    .or_insert((*machine, *interface));
+                if first != &(*machine, *interface) {
+                    let message = format!(
+                        "{mac} is at this wire twice: {}:{} has it already",
+                        first.0, first.1
+                    );
+                    self.path = path(&["mac"]);
+                    self.add(
+                        message,
+                        "give each interface its own, or none: then one is made",
+                    );
+                }
+            }
+        }
+        self.path.clear();
+    }
+
+    fn route(&mut self, spec: &MachineSpec, route: &Route, before: &[Route]) {
+        let to: Option<IpNet> = match route.to.as_str() {
+            "default" => None,
+            text => {
+                let network = text
+                    .parse::<IpNet>()
+                    .or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+                match network {
+                    Ok(network) if network.addr() != network.network() => {
+                        let fix = format!("write {}", network.trunc());
+                        self.at("to", |c| {
+                            c.add(
+                                format!("{text} is an address within a network, not a network"),
+                                fix,
+                            )
+                            .key = false
+                        });
+                        return;
+                    }
+                    Ok(network) => Some(network),
+                    Err(_) => {
+                        let fix = "write `default`, or a network like 10.0.0.0/8 or fd00::/8";
+                        self.at("to", |c| {
+                            c.add(format!("{text:?} is not where a route can go to"), fix)
+                                .key = false
+                        });
+                        return;
+                    }
+                }
+            }
+        };
+        if route.via.is_none() && route.dev.is_none() {
+            let fix = "add `via:` with the next router's address, or `dev:` with an interface";
+            self.add(format!("nothing says how to get to {}", route.to), fix)
+                .may_follow = true;
+        }
+        if let Some(dev) = &route.dev {
+            if dev != "lo" && !spec.interfaces.contains_key(dev) {
+                let known = spec.interfaces.keys().map(String::as_str);
+                let fix = match nearest(dev, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "name one of the machine's `interfaces`".to_owned(),
+                };
+                self.at("dev", |c| {
+                    c.add(format!("the machine has no interface `{dev}`"), fix)
+                        .may_follow = true;
+                });
+            }
+        }
+        if let Some(via) = route.via {
+            if to.is_some_and(|to| to.addr().is_ipv4() != via.is_ipv4()) {
+                let fix = "both must be IPv4, or both IPv6";
+                self.at("via", |c| {
+                    c.add(format!("{} can't be reached by {via}", route.to), fix)
+                        .key = false
+                });
+            } else {
+                self.via(spec, via, route.dev.as_deref());
+            }
+        }
+        let family = |route: &Route| match route.via {
+            Some(via) => via.is_ipv4(),
+            None => !route.to.contains(':'),
+        };
+        let same = |other: &&Route| {
+            (&other.to, other.metric.unwrap_or(0)) == (&route.to, route.metric.unwrap_or(0))
+                && family(other)
+        };
+        // Of IPv6 several make one route with several ways.
+        if family(route) && before.iter().any(|other| same(&other)) {
+            self.add(
+                format!("there is another route to {} already", route.to),
+                "remove one, or give it a `metric`",
+            );
+        }
+    }
+
+    /// A next router must be at one of the machine's wires.
+    fn via(&mut self, spec: &MachineSpec, via: IpAddr, dev: Option<&str>) {
+        let link_local =
+            matches!(via, IpAddr::V6(address) if (address.segments()[0] & 0xffc0) == 0xfe80);
+        if link_local {
+            if dev.is_none() {
+                let fix = "add `dev:` with the interface";
+                self.at("via", |c| {
+                    c.add(format!("{via} is at each wire: nothing says at which"), fix)
+                        .key = false
+                });
+            }
+            return;
+        }
+        let mut interfaces = spec
+            .interfaces
+            .iter()
+            .filter(|(name, _)| dev.is_none_or(|dev| dev == *name));
+        let mut all = spec
+            .interfaces
+            .values()
+            .flat_map(|interface| &interface.addresses);
+        if all.any(|address| address.addr() == via) {
+            let fix = "write the neighbour's address";
+            self.at("via", |c| {
+                c.add(format!("{via} is the machine's own address"), fix)
+                    .key = false
+            });
+            return;
+        }
+        let outside = |interface: &Interface| {
+            let wire = interface
+                .wire
+                .as_ref()
+                .and_then(|wire| self.lab.wires.get(wire));
+            // What is outside may give addresses.
+            wire.is_some_and(|wire| wire.uplink.is_some())
+        };
+        let reached = interfaces.any(|(_, interface)| {
+            interface
+                .addresses
+                .iter()
+                .any(|address| address.contains(&via))
+                || outside(interface)
+        });
+        if !reached {
+            let fix = "give an interface an address in its network, or write a neighbour's address";
+            self.at("via", |c| {
+                c.add(format!("{via} is at none of the machine's wires"), fix)
+                    .may_follow = true
+            });
+        }
+    }
+
+    fn sysctl(&mut self, name: &'a str, value: &'a Scalar) {
+        let steps: Vec<&str> = match name.contains('/') {
+            true => name.split('/').collect(),
+            false => name.split('.').collect(),
+        };
+        if steps.iter().any(|step| step.is_empty() || *step == "..") || steps.len() < 2 {
+            let fix = "write it as sysctl(8) does: net.ipv4.tcp_congestion_control";
+            self.add(format!("{name:?} is not the name of a sysctl"), fix)
+                .key = true;
+        } else if steps[0] != "net" && !name.starts_with("net.") {
+            let fix = "only net.* is a machine's own; remove it";
+            self.add(
+                format!("{name} is not a machine's, but its kernel's or the host's"),
+                fix,
+            )
+            .key = true;
+        }
+        if matches!(value, Scalar::Text(text) if matches!(text.as_str(), "true" | "false")) {
+            let number = i32::from(value.to_string() == "true");
+            self.add(
+                format!("the kernel takes numbers here, not {value}"),
+                format!("write {number}"),
+            );
+        }
+    }
+
+    fn file(&mut self, path: &'a str, spec: &'a FileSpec) {
+        let below = |folder: &str| path == folder || path.starts_with(&format!("{folder}/"));
+        if !path.starts_with('/') || path.ends_with('/') {
+            let fix = "write it like /etc/motd";
+            self.add(format!("{path:?} is not the absolute path of a file"), fix)
+                .key = true;
+        } else if path.split('/').any(|step| step == ".." || step == ".") || path.contains("//") {
+            let fix = "write it without `.`, `..` and `//`";
+            self.add(format!("{path:?} is not the shortest path of a file"), fix)
+                .key = true;
+        } else if ["/proc", "/sys", "/dev"].into_iter().any(below) {
+            let fix = "for /proc/sys use `sysctls`";
+            self.add(format!("{path} is the kernel's"), fix).key = true;
+        }
+        if let FileSpec::From { from } = spec {
+            self.at("from", |c| c.inside(from, Some(false)));
+        }
+    }
+
+    /// A path in the lab's folder: a folder or a file, if it matters.
+    fn inside(&mut self, path: &str, folder: Option<bool>) {
+        let found = match self.folder {
+            Some(folder) => inside(folder, path),
+            None => looks_inside(path).map(|()| Path::new("").to_owned()),
+        };
+        match found {
+            Err(error) => {
+                let error = error.to_string();
+                let (message, fix) = error.split_once(": ").unwrap_or((&error, ""));
+                self.add(message, fix);
+            }
+            Ok(found) => {
+                let fits = folder.is_none_or(|folder| folder == found.is_dir());
+                if self.folder.is_some() && !fits {
+                    let (is, needed) = match folder {
+                        Some(true) => ("not a folder", "a folder"),
+                        _ => ("a folder", "a file"),
+                    };
+                    self.add(
+                        format!("`{path}` is {is}"),
+                        format!("write the path of {needed}"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn program(&mut self, machine: &'a str, program: &str, spec: &'a ProgramSpec) {
+        let empty = spec.command.as_ref().is_some_and(|command| match command {
+            crate::Command::Shell(line) => line.trim().is_empty(),
+            crate::Command::List(words) => words.first().is_none_or(String::is_empty),
+        });
+        match (&spec.command, &spec.app) {
+            (None, None) => {
+                let fix =
+                    "add `command:` with a shell command, or `app:` with a virtualized process";
+                let finding = self.add("nothing says what is run", fix);
+                (finding.key, finding.may_follow) = (true, true);
+            }
+            (Some(_), Some(_)) => {
+                self.add("`command` and `app` are both there", "remove one of them")
+                    .key = true;
+            }
+            _ if empty => {
+                self.at("command", |c| {
+                    c.add("there is nothing to do", "write a shell command").key = false
+                });
+            }
+            _ => {}
+        }
+        for name in spec.env.keys() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                self.path.extend(["env".to_owned(), name.clone()]);
+                let message = format!("{name:?} can't be the name of an environment variable");
+                self.add(message, "write it without `=`").key = true;
+                self.path.truncate(self.path.len() - 2);
+            }
+        }
+        if let Some(dir) = &spec.dir {
+            self.at("dir", |c| c.inside(dir, Some(true)));
+        }
+        for (at, after) in spec.after.iter().enumerate() {
+            self.path.extend(["after".to_owned(), at.to_string()]);
+            match named_by(self.lab, machine, after) {
+                None => {
+                    let fix = self.program_like(machine, after);
+                    self.add(format!("there is no program `{after}` to wait for"), fix)
+                        .may_follow = true;
+                }
+                // Longer cycles are found for the whole lab.
+                Some(found) if found == (machine, program) => {
+                    self.add("it waits for itself", "remove it");
+                }
+                Some(_) => {}
+            }
+            self.path.truncate(self.path.len() - 2);
+        }
+        if matches!(&spec.ready, Some(Ready::Output(text)) if text.is_empty()) {
+            self.at("ready", |c| {
+                c.add(
+                    "each output has an empty text in it",
+                    "write what it says when it is ready",
+                )
+                .key = false
+            });
+        }
+    }
+
+    fn program_like(&self, machine: &str, after: &str) -> String {
+        let here = self.lab.machines[machine].programs.keys().cloned();
+        let there = self.lab.machines.iter().flat_map(|(machine, spec)| {
+            spec.programs
+                .keys()
+                .map(move |program| format!("{machine}.{program}"))
+        });
+        let known: Vec<String> = here.chain(there).collect();
+        let suffix = format!(".{after}");
+        let elsewhere = known
+            .iter()
+            .find(|name| name.ends_with(&suffix))
+            .map(String::as_str);
+        match nearest(after, known.iter().map(String::as_str)).or(elsewhere) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "name a program of this machine, or `machine.program`".to_owned(),
+        }
+    }
+
+    fn wire(&mut self, name: &'a str, spec: &'a WireSpec, ends: &[(&str, &str)]) {
+        self.name("a wire", name, false);
+        let outside = usize::from(spec.uplink.is_some());
+        let count = ends.len() + outside;
+        if spec.bus == Some(false) && count > 2 {
+            let all: Vec<String> = ends.iter().map(|(m, i)| format!("{m}:{i}")).collect();
+            let uplink = if outside == 1 { " and an uplink" } else { "" };
+            let message = format!(
+                "`{name}` is not to be a bus and has {count} ends: {}{uplink}",
+                all.join(", ")
+            );
+            let fix = "remove `bus: false`, or use a wire for each pair";
+            self.at("bus", |c| c.add(message, fix).key = true);
+        }
+        if count < 2 && spec.bus != Some(true) {
+            let message = match (ends, outside) {
+                ([], 0) => format!("nothing is attached to wire `{name}`"),
+                ([(machine, interface)], _) => {
+                    format!("wire `{name}` has one end only, {machine}:{interface}")
+                }
+                _ => format!("wire `{name}` has an uplink and no machine"),
+            };
+            let finding = self.add(
+                message,
+                format!("name it as the `wire` of another interface: `wire: {name}`"),
+            );
+            finding.warning = true;
+            finding.key = true;
+            finding.may_follow = true;
+        }
+        self.settings(&spec.settings, &spec.settings);
+        for (end, settings) in &spec.from {
+            self.path.extend(["from".to_owned(), end.clone()]);
+            let known: Vec<String> = ends.iter().map(|(m, i)| format!("{m}:{i}")).collect();
+            let there = match end.as_str() {
+                "outside" => outside == 1,
+                end => known.iter().any(|known| known == end),
+            };
+            if !there {
+                let fix = match nearest(end, known.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if known.is_empty() => "attach an interface to it first".to_owned(),
+                    None => format!("its ends are {}", known.join(", ")),
+                };
+                let finding = self.add(format!("`{end}` is not an end of this wire"), fix);
+                (finding.key, finding.may_follow) = (true, true);
+            }
+            self.settings(settings, &spec.settings.with(settings));
+            self.path.truncate(self.path.len() - 2);
+        }
+        if let Some(uplink) = &spec.uplink {
+            self.path.push("uplink".to_owned());
+            self.uplink(uplink);
+            self.path.pop();
+        }
+    }
+
+    /// `all`: with what is said of the wire elsewhere.
+    fn settings(&mut self, own: &Settings, all: &Settings) {
+        let zero = |span: Option<crate::Span>| span.is_none_or(|span| span.0 == 0);
+        if own.loss.is_some() && own.burst.is_some() {
+            let fix = "remove `loss`: `burst` has a `loss` and a `good-loss` of its own";
+            self.at("burst", |c| {
+                c.add("`loss` and `burst` are both there", fix).key = true
+            });
+        }
+        let touched = own.jitter.is_some() || own.delay.is_some();
+        if touched && all.jitter > all.delay && !zero(all.jitter) {
+            let fix = "give it a `delay` of at least that, around which it varies";
+            let step = if own.jitter.is_some() {
+                "jitter"
+            } else {
+                "delay"
+            };
+            self.at(step, |c| {
+                c.add(
+                    "`jitter` is more than `delay`, and no packet arrives before it was sent",
+                    fix,
+                )
+                .key = false
+            });
+        }
+        if own.reorder.is_some_and(|share| share.0 > 0.0) && zero(all.delay) {
+            let fix = "give the wire a `delay`, which some packets then don't have";
+            self.at("reorder", |c| {
+                c.add("without a `delay` there is nothing to overtake", fix)
+                    .warning = true
+            });
+        }
+    }
+
+    fn uplink(&mut self, uplink: &Uplink) {
+        self.path.push(uplink.kind().to_owned());
+        match uplink {
+            Uplink::Tap(name) | Uplink::Interface(name) => self.interface_name(name),
+            // The host's struct sockaddr_un: unix(7).
+            Uplink::Qemu(path) | Uplink::QemuDgram(path) if path.is_empty() || path.len() > 107 => {
+                self.add(
+                    format!("{path:?} can't be the path of a socket"),
+                    "write a path of 1 to 107 bytes",
+                );
+            }
+            Uplink::Udp { listen, peer } if listen.is_ipv4() != peer.is_ipv4() => {
+                self.add(
+                    format!("{listen} can't send to {peer}"),
+                    "both must be IPv4, or both IPv6",
+                );
+            }
+            _ => {}
+        }
+        self.path.pop();
+    }
+
+    /// A wire that only interfaces name is fine; one that only one of them names is likely a slip.
+    fn undeclared<'w>(
+        &mut self,
+        wire: &str,
+        ends: &[(&str, &str)],
+        known: impl Iterator<Item = &'w str>,
+    ) {
+        if self.lab.wires.contains_key(wire) {
+            return;
+        }
+        let [(machine, interface)] = ends else {
+            let (machine, interface) = ends[0];
+            self.path = ["machines", machine, "interfaces", interface, "wire"]
+                .map(str::to_owned)
+                .to_vec();
+            self.name("a wire", wire, false);
+            self.path.clear();
+            return;
+        };
+        self.path = ["machines", machine, "interfaces", interface, "wire"]
+            .map(str::to_owned)
+            .to_vec();
+        let fix = match nearest(wire, known.filter(|other| *other != wire)) {
+            Some(near) => format!("did you mean `{near}`? If not, add `{wire}: {{}}` to `wires`"),
+            None => format!("attach another interface to it, or add `{wire}: {{}}` to `wires`"),
+        };
+        let message = format!("there is no wire `{wire}`: it is not in `wires`, and no other interface is attached to it");
+        self.add(message, fix).may_follow = true;
+        self.path.clear();
+    }
+}

@@ -1,0 +1,46 @@
+//! Files that a lab names are inside its folder: a lab from someone else shows its machines no others.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Why a path of a lab can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPath {
+    /// It begins with `/`, or has `..` in it, so that it leads out by its looks.
+    #[error("`{0}` may lead out of the lab's folder: write a path relative to the lab file, without `..`")]
+    Outside(String),
+    /// A symbolic link on it leads out.
+    #[error("`{0}` leads out of the lab's folder by a symbolic link, to {1}: put what is needed into the folder")]
+    Link(String, String),
+    /// It is not there, or can't be read.
+    #[error("`{0}` in the lab's folder can't be used ({1}): make it, or write another path")]
+    Missing(String, String),
+}
+
+/// Whether a path looks like one inside a folder.
+pub(crate) fn looks_inside(path: &str) -> Result<(), BadPath> {
+    let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    match Path::new(path).components().all(inside) {
+        true => Ok(()),
+        false => Err(BadPath::Outside(path.to_owned())),
+    }
+}
+
+/// What a path of a lab in `folder` stands for, with all symbolic links followed: inside the folder, and there.
+pub fn inside(folder: &Path, path: &str) -> Result<PathBuf, BadPath> {
+    looks_inside(path)?;
+    let real = |of: &Path| {
+        std::fs::canonicalize(of)
+            .map_err(|error| BadPath::Missing(path.to_owned(), error.to_string()))
+    };
+    // Files named without a folder are in "".
+    let folder = real(if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    })?;
+    let found = real(&folder.join(path))?;
+    match found.starts_with(&folder) {
+        true => Ok(found),
+        false => Err(BadPath::Link(path.to_owned(), found.display().to_string())),
+    }
+}

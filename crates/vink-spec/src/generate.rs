@@ -1,0 +1,336 @@
+//! Many machines in a line, ring, star, tree or grid: the lab file's `generate`.
+
+use std::ops::Range;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+
+use crate::block::Plan;
+use crate::{Lab, MachineSpec, WireSpec};
+
+/// Machines that one `generate` makes at most.
+pub(crate) const MOST: usize = 100_000;
+
+/// Makes machines NAME1, NAME2 ... with wires between them (`r1-r2`), addresses and routes. `machines` and `wires` may
+/// name some of them to say more: theirs comes on top.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Generate {
+    /// How they are wired. Interfaces: in a line and a ring `eth0` to the one before and `eth1` to the one after; in a
+    /// tree and a star `eth0` to the one above, `eth1` and so on to those below; in a grid `eth0` west, `eth1` east,
+    /// `eth2` north, `eth3` south.
+    pub kind: Kind,
+    /// How many.
+    #[schemars(range(min = 2, max = 100_000))]
+    pub machines: usize,
+    /// A tree's machines below each machine (default 2).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub fanout: Option<usize>,
+    /// A grid's machines in each row (default: as many as rows).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub columns: Option<usize>,
+    /// What their names begin with (default `r`).
+    #[schemars(default = "default_name")]
+    pub name: String,
+    /// What each machine has besides.
+    #[schemars(default)]
+    pub machine: MachineSpec,
+    /// What each wire is like.
+    #[schemars(default)]
+    pub wire: WireSpec,
+    /// The network whose addresses they get, or a list of such, of both families say; none: no addresses.
+    #[schemars(default)]
+    pub addresses: Addresses,
+    /// How they reach each other (default static).
+    #[schemars(default)]
+    pub routes: Routes,
+}
+
+/// How machines are wired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// Each with the next.
+    Line,
+    /// Each with the next, the last with the first.
+    Ring,
+    /// All with the first.
+    Star,
+    /// The first above some, each of which is above some, level by level.
+    Tree,
+    /// In rows and columns.
+    Grid,
+}
+
+/// Networks whose addresses are given out.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum Addresses {
+    /// One.
+    One(#[schemars(with = "String")] IpNet),
+    /// Several.
+    List(#[schemars(with = "Vec<String>")] Vec<IpNet>),
+}
+
+impl Default for Addresses {
+    fn default() -> Addresses {
+        Addresses::List(Vec::new())
+    }
+}
+
+/// Routes that are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(crate) enum Routes {
+    /// To all, along shortest paths, as few as may be; all machines but leaves forward.
+    #[default]
+    Static,
+    /// None: for routing daemons.
+    None,
+}
+
+impl From<bool> for Routes {
+    fn from(some: bool) -> Routes {
+        if some {
+            Routes::Static
+        } else {
+            Routes::None
+        }
+    }
+}
+
+pub(crate) fn default_name() -> String {
+    "r".to_owned()
+}
+
+/// Where machine `i` is in a tree whose machines have numbers in preorder: so each subtree is a range.
+#[derive(Clone, Debug)]
+struct Above {
+    above: usize,
+    /// It and all below it.
+    subtree: Range<usize>,
+}
+
+impl Generate {
+    fn networks(&self) -> &[IpNet] {
+        match &self.addresses {
+            Addresses::One(network) => std::slice::from_ref(network),
+            Addresses::List(networks) => networks,
+        }
+    }
+
+    /// The machines and wires; or why there are none.
+    pub fn lab(&self) -> Result<Lab, String> {
+        let count = self.machines;
+        if self.kind == Kind::Ring && count < 3 {
+            return Err("a ring has at least 3 machines".to_owned());
+        }
+        let fanout = match self.kind {
+            Kind::Star => count - 1,
+            _ => self.fanout.unwrap_or(2),
+        };
+        let tree = self.tree(fanout);
+        // Names count level by level, addresses by subtrees.
+        let name = |level: usize| format!("{}{}", self.name, level + 1);
+        let mut names = vec![String::new(); count];
+        match self.kind {
+            Kind::Star | Kind::Tree => {
+                for (level, place) in tree.iter().enumerate() {
+                    names[place.subtree.start] = name(level);
+                }
+            }
+            _ => names = (0..count).map(name).collect(),
+        }
+        let mut lab = Lab::default();
+        for level in 0..count {
+            lab.machines.insert(name(level), self.machine.clone());
+        }
+        let wires = if self.kind == Kind::Grid { 2 } else { 1 };
+        let mut plan = Plan::new(names.clone(), self.networks(), wires)?;
+        let mut join = |lab: &mut Lab, a: (usize, &str), b: (usize, &str)| {
+            let wire = format!("{}-{}", names[a.0], names[b.0]);
+            plan.join(lab, a, b, &wire);
+            lab.wires.insert(wire, self.wire.clone());
+        };
+        let columns = self.columns.unwrap_or_else(|| {
+            let root = count.isqrt();
+            if root * root == count {
+                root
+            } else {
+                root + 1
+            }
+        });
+        match self.kind {
+            Kind::Line | Kind::Ring => {
+                for i in 1..count {
+                    join(&mut lab, (i - 1, "eth1"), (i, "eth0"));
+                }
+                if self.kind == Kind::Ring {
+                    join(&mut lab, (count - 1, "eth1"), (0, "eth0"));
+                }
+            }
+            Kind::Star | Kind::Tree => {
+                let mut below = vec![0; count];
+                for Above { above, subtree } in &tree[1..] {
+                    below[*above] += 1;
+                    let down = format!("eth{}", below[*above]);
+                    join(&mut lab, (*above, &down), (subtree.start, "eth0"));
+                }
+            }
+            Kind::Grid => {
+                for i in 0..count {
+                    if i % columns > 0 {
+                        join(&mut lab, (i - 1, "eth1"), (i, "eth0"));
+                    }
+                    if i >= columns {
+                        join(&mut lab, (i - columns, "eth3"), (i, "eth2"));
+                    }
+                }
+            }
+        }
+        // Joined as the wires come; there are at most four.
+        if matches!(self.kind, Kind::Ring | Kind::Grid) {
+            for machine in lab.machines.values_mut() {
+                machine.interfaces.sort_keys();
+            }
+        }
+        if self.routes == Routes::Static {
+            self.routes(&mut lab, &plan, &tree, columns);
+        }
+        Ok(lab)
+    }
+
+    /// Level by level: where each machine is.
+    fn tree(&self, fanout: usize) -> Vec<Above> {
+        let count = self.machines;
+        let mut sizes = vec![1; count];
+        for i in (1..count).rev() {
+            sizes[(i - 1) / fanout] += sizes[i];
+        }
+        let mut starts = vec![0; count];
+        // Where the next machine below each one starts.
+        let mut next = vec![1; count];
+        let mut places = vec![Above {
+            above: 0,
+            subtree: 0..count,
+        }];
+        for i in 1..count {
+            let above = (i - 1) / fanout;
+            starts[i] = next[above];
+            next[above] += sizes[i];
+            next[i] = starts[i] + 1;
+            places.push(Above {
+                above: starts[above],
+                subtree: starts[i]..starts[i] + sizes[i],
+            });
+        }
+        places
+    }
+
+    fn routes(&self, lab: &mut Lab, plan: &Plan, tree: &[Above], columns: usize) {
+        let count = self.machines;
+        // By number, not by level.
+        let mut subtrees = vec![0..0; count];
+        for place in tree {
+            subtrees[place.subtree.start] = place.subtree.clone();
+        }
+        for i in 0..count {
+            let at = |number: usize| plan.neighbours(i).position(|neighbour| neighbour == number);
+            let mut ranges: Vec<(Range<usize>, usize)> = Vec::new();
+            let mut default = None;
+            let mut towards = |range: Range<usize>, neighbour: Option<usize>| {
+                ranges.extend(neighbour.map(|neighbour| (range, neighbour)));
+            };
+            match self.kind {
+                Kind::Line => {
+                    default = at(i + 1);
+                    match default {
+                        Some(_) => towards(0..i, i.checked_sub(1).and_then(at)),
+                        None => default = at(i - 1),
+                    }
+                }
+                Kind::Ring => {
+                    default = at((i + 1) % count);
+                    // The nearer half to the left, round the corner.
+                    let left = at((i + count - 1) % count);
+                    let half = (count - 1) / 2;
+                    towards(i.saturating_sub(half)..i, left);
+                    if i < half {
+                        towards(count - (half - i)..count, left);
+                    }
+                }
+                Kind::Star | Kind::Tree => {
+                    for (place, neighbour) in plan.neighbours(i).enumerate() {
+                        match neighbour > i {
+                            true => towards(subtrees[neighbour].clone(), Some(place)),
+                            false => default = Some(place),
+                        }
+                    }
+                }
+                Kind::Grid => {
+                    // First along the column, then along the row. The last row may be short: what has no machine
+                    // to the south in its own column goes there from its left neighbour.
+                    let row = i / columns * columns;
+                    let end = (row + columns).min(count);
+                    let below = match at(i + columns) {
+                        Some(south) => Some(south),
+                        None if end < count => i.checked_sub(1).and_then(at),
+                        None => None,
+                    };
+                    towards(0..row, i.checked_sub(columns).and_then(at));
+                    towards(row..i, i.checked_sub(1).and_then(at));
+                    if i + 1 < end {
+                        towards(i + 1..end, at(i + 1));
+                    }
+                    default = below;
+                }
+            }
+            let leaf = plan.neighbours(i).count() == 1;
+            if let Some((_, neighbour)) = ranges.first().filter(|_| leaf && default.is_none()) {
+                default = Some(*neighbour);
+            }
+            if leaf {
+                ranges.clear();
+            }
+            plan.route(lab, i, &ranges, default);
+            if !leaf {
+                if let Some(machine) = lab.machines.get_mut(plan.name(i)) {
+                    machine.forward = true;
+                }
+            }
+        }
+    }
+}
+
+impl Lab {
+    /// Adds what was generated; what is here already comes on top of it.
+    pub(crate) fn add(&mut self, generated: Lab) {
+        let mut machines = generated.machines;
+        for (name, mut own) in std::mem::take(&mut self.machines) {
+            if let Some(base) = machines.get_mut(&name) {
+                base.image = own.image.or(base.image.take());
+                base.root = own.root.or(base.root.take());
+                base.forward |= own.forward;
+                base.interfaces.extend(own.interfaces);
+                base.sysctls.extend(own.sysctls);
+                base.files.extend(own.files);
+                base.programs.extend(own.programs);
+                base.routes.append(&mut own.routes);
+                base.setup.append(&mut own.setup);
+            } else {
+                machines.insert(name, own);
+            }
+        }
+        self.machines = machines;
+        let mut wires = generated.wires;
+        for (name, own) in std::mem::take(&mut self.wires) {
+            let wire = wires.entry(name).or_default();
+            wire.settings = wire.settings.with(&own.settings);
+            wire.bus = own.bus.or(wire.bus);
+            wire.up = own.up.or(wire.up);
+            wire.from.extend(own.from);
+            wire.uplink = own.uplink.or(wire.uplink.take());
+        }
+        self.wires = wires;
+    }
+}

@@ -1,0 +1,200 @@
+//! Where labs come from: files, texts, and JSON of the control API.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::mistake::{Mistake, Mistakes, Place};
+use crate::node::Node;
+use crate::read::Reader;
+use crate::{check, yaml, Lab};
+
+/// Bytes that a lab file may have.
+const LARGEST: u64 = 256 << 20;
+
+/// A lab that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The lab, with everything in it that it has generated.
+    pub lab: Lab,
+    /// What looks like a mistake.
+    pub warnings: Vec<Mistake>,
+}
+
+/// Reads a lab file. Its name without `.yaml`, `.yml` or `.vink.yaml` is the lab's, if the file gives none; the paths in it are
+/// inside its folder.
+pub fn read(path: &Path) -> Result<Reading, Mistakes> {
+    let file = path.display().to_string();
+    let failed = |message: String, fix: &str| {
+        Mistakes(vec![Mistake {
+            file: Some(file.clone()),
+            place: Place::default(),
+            excerpt: String::new(),
+            path: String::new(),
+            message,
+            fix: fix.to_owned(),
+            warning: false,
+        }])
+    };
+    let about = std::fs::metadata(path);
+    match &about {
+        Err(error) => {
+            let fix = "give the path of a lab file; `vink lab schema` tells what is in one";
+            return Err(failed(format!("can't be read: {error}"), fix));
+        }
+        Ok(about) if about.is_dir() => {
+            return Err(failed(
+                "is a folder".to_owned(),
+                "give the path of the lab file in it",
+            ));
+        }
+        Ok(about) if about.len() > LARGEST => {
+            let message = format!(
+                "has {} bytes; a lab file has at most {LARGEST}",
+                about.len()
+            );
+            return Err(failed(message, "use `generate` for many machines"));
+        }
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| failed(format!("can't be read: {error}"), "look at its permissions"))?;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let message = format!("line {line} is not UTF-8 text");
+            return Err(failed(message, "save it as UTF-8"));
+        }
+    };
+    let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
+    let mut reading = read_text(&text, &file, Some(&folder))?;
+    if reading.lab.name.is_empty() {
+        reading.lab.name = name_of(path);
+    }
+    Ok(reading)
+}
+
+/// A lab's name, by its file's.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = [".vink.yaml", ".vink.yml", ".yaml", ".yml", ".json"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(&name);
+    let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name
+        .chars()
+        .map(|c| if usable(c) { c } else { '-' })
+        .take(63)
+        .collect();
+    match name.trim_matches(['-', '.']) {
+        "" => "lab".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Reads a lab file's text. `file` is for messages; without a `folder`, what paths lead to is not looked at.
+pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Reading, Mistakes> {
+    let (node, wrong) = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut mistakes: Vec<Mistake> = wrong
+        .into_iter()
+        .map(|wrong| Mistake {
+            file: None,
+            place: wrong.place,
+            excerpt: String::new(),
+            path: String::new(),
+            message: wrong.message,
+            fix: wrong.fix,
+            warning: false,
+        })
+        .collect();
+    let mut lab = None;
+    match node {
+        Some(node) => lab = make(&node, folder, &mut mistakes),
+        None if mistakes.is_empty() => {
+            lab = make(&Node::null(Place::default()), folder, &mut mistakes)
+        }
+        None => {}
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    for mistake in &mut mistakes {
+        mistake.file = Some(file.to_owned());
+        // A mark at the text's end may be behind its last line.
+        let line = mistake.place.line.min(lines.len());
+        if line < mistake.place.line {
+            mistake.place.column = lines.last().map_or(1, |line| line.chars().count() + 1);
+            mistake.place.line = line;
+        }
+        if line > 0 {
+            mistake.excerpt = lines[line - 1].trim_end_matches('\r').to_owned();
+            mistake.place.column = mistake.place.column.max(1);
+        }
+    }
+    finish(lab, mistakes).map(|(lab, warnings)| Reading { lab, warnings })
+}
+
+/// Reads a lab that came as JSON: the same rules, with paths in the place of lines.
+pub fn read_json(lab: &Value, folder: Option<&Path>) -> Result<Reading, Mistakes> {
+    let mut mistakes = Vec::new();
+    let lab = make(&Node::from(lab), folder, &mut mistakes);
+    finish(lab, mistakes).map(|(lab, warnings)| Reading { lab, warnings })
+}
+
+/// Checks a lab that was put together otherwise: a running one with a change, say.
+pub fn check_lab(lab: &Lab, folder: Option<&Path>) -> Result<Vec<Mistake>, Mistakes> {
+    let mut mistakes = Vec::new();
+    for finding in check::check(lab, folder) {
+        mistakes.push(finding.mistake(Place::default()));
+    }
+    finish(Some(()), mistakes).map(|((), warnings)| warnings)
+}
+
+fn make(node: &Node, folder: Option<&Path>, mistakes: &mut Vec<Mistake>) -> Option<Lab> {
+    let mut reader = Reader::default();
+    let read = reader.lab(node);
+    // What follows from something that could not be read is no mistake of its own.
+    let mut incomplete = reader.lost || !mistakes.is_empty();
+    mistakes.append(&mut reader.mistakes);
+    let (mut lab, generate) = read?;
+    for (at, generate) in generate.iter().enumerate() {
+        match generate.lab() {
+            Ok(generated) => lab.add(generated),
+            Err(message) => {
+                incomplete = true;
+                let path = ["generate".to_owned(), at.to_string()];
+                mistakes.push(Mistake {
+                    file: None,
+                    place: node.find(&path, true),
+                    excerpt: String::new(),
+                    path: path[..1].concat(),
+                    message,
+                    fix: "give it other numbers".to_owned(),
+                    warning: false,
+                });
+            }
+        }
+    }
+    for mut finding in check::check(&lab, folder) {
+        if !(incomplete && finding.may_follow) {
+            finding.path = reader.written(&finding.path);
+            let place = node.find(&finding.path, finding.key);
+            mistakes.push(finding.mistake(place));
+        }
+    }
+    Some(lab)
+}
+
+/// What was made, with warnings; or what is wrong.
+fn finish<T>(made: Option<T>, mut mistakes: Vec<Mistake>) -> Result<(T, Vec<Mistake>), Mistakes> {
+    mistakes.sort_by_key(|m| (m.place.line, m.place.column));
+    // An alias repeats what is wrong in what it stands for.
+    let mut seen = HashSet::new();
+    mistakes.retain(|m| m.place.line == 0 || seen.insert((m.place, m.message.clone())));
+    match made {
+        Some(made) if mistakes.iter().all(|m| m.warning) => Ok((made, mistakes)),
+        _ => Err(Mistakes(mistakes)),
+    }
+}

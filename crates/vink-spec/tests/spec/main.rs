@@ -1,0 +1,6 @@
+//! The lab file, from outside.
+
+mod diff;
+mod golden;
+mod mistakes;
+mod random;
