@@ -9,7 +9,7 @@ ONLY ?=
 # Debian packages: the stack's build, the programs that demo and tests run, and debugging.
 export PACKAGES ?= linux-source-6.12 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
-	tcpdump nftables procps passt strace socat traceroute redis-tools
+	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -42,7 +42,7 @@ bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@$(CARGO) build --release --quiet -p vink
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
-# The programs' own packages come on top; Debian starts some of their services.
+# The programs' own packages come on top.
 .PHONY: compat
 compat: stack ## well-known programs on the host and on Vink: docs/compatibility.md [ONLY=name,...]
 	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ')" .ci/setup

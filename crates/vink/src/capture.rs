@@ -79,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         follow(&client, &lab, &query, &mut output).await
     });
     // What came before is there whatever ended it.
-    eprintln!("{} packets captured", output.blocks.packets);
+    if output.blocks.packets > 0 || ended.is_ok() {
+        eprintln!("{} packets captured", output.blocks.packets);
+    }
     match ended {
         Err(Ended::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(Ended::Write(error)) => {
