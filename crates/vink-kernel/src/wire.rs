@@ -483,7 +483,7 @@ impl WireSettings {
 fn fraction(probability: f64) -> Option<u32> {
     match probability {
         0.0 => Some(0),
-        p if p > 0.0 && p <= 1.0 => Some(((p * 2f64.powi(32)).round() as u64).max(2) as u32 - 1),
+        p if p > 0.0 && p <= 1.0 => Some((((p * 2f64.powi(32)).round() as u64).max(2) - 1) as u32),
         _ => None,
     }
 }
