@@ -109,6 +109,8 @@ impl Wrong {
         let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
         let fix = if indent.contains('\t') {
             "indent with spaces: YAML allows no tabs there"
+        } else if error.info().contains("mapping values are not allowed") {
+            "put a text that has `: ` in it in quotes; if none is meant, look at the indentation"
         } else if error.info().contains("unknown anchor") {
             "write `&name` before what `*name` stands for, further up"
         } else if line.trim_start().starts_with(['@', '`', '%']) || line.contains(": @") {

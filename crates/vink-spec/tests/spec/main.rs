@@ -4,3 +4,5 @@ mod diff;
 mod golden;
 mod mistakes;
 mod random;
+mod schema;
+mod write;

@@ -207,7 +207,7 @@ impl Random {
             spec.settings.jitter = spec.settings.delay;
             if let Some(end) = end.filter(|_| self.below(2) == 0) {
                 let mut settings = self.settings();
-                settings.mtu = None;
+                (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
             spec.uplink = self.maybe(|r| match r.below(4) {
@@ -215,7 +215,7 @@ impl Random {
                 1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),
                 2 => Uplink::Udp {
                     listen: "127.0.0.1:7000".parse().expect("an address"),
-                    peer: "[::1]:7001".parse().expect("an address"),
+                    peer: "127.0.0.1:7001".parse().expect("an address"),
                 },
                 _ => Uplink::Passt {
                     publish: r.up_to(1, |_| "8080:80".to_owned()),
