@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use vink_kernel::{Kernel, MachineId, TaskId};
 
 use crate::message::{acknowledged, ifinfomsg, Message};
+use crate::uplink::TUNSETIFF;
 use crate::Error;
 
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -180,16 +181,22 @@ impl Admin {
     }
 
     /// Opens a TAP interface of this name, which is made: frames of this descriptor of the task, without
-    /// a header of their own, are the interface's. See Documentation/networking/tuntap.rst.
-    pub(crate) fn tap(&self, kernel: &mut Kernel, device: &str, name: &str) -> Result<i32, Error> {
-        const TUNSETIFF: u64 = 0x4004_54ca;
+    /// a header unless `header` is `IFF_VNET_HDR`, are the interface's. See
+    /// Documentation/networking/tuntap.rst.
+    pub(crate) fn tap(
+        &self,
+        kernel: &mut Kernel,
+        device: &str,
+        name: &str,
+        header: i32,
+    ) -> Result<i32, Error> {
         let what = || format!("making the TAP interface {name}");
         let flags = (libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC) as u64;
         let path = device.as_ptr() as u64;
         let args = [libc::AT_FDCWD as u64, path, flags, 0, 0, 0];
         let file = self.sys(kernel, libc::SYS_openat, args, what)?;
         let mut request = InterfaceRequest::new(name);
-        request.value[0] = (libc::IFF_TAP | libc::IFF_NO_PI) as u64;
+        request.value[0] = (libc::IFF_TAP | libc::IFF_NO_PI | header) as u64;
         let address = (&raw mut request) as u64;
         let args = [file, TUNSETIFF, address, 0, 0, 0];
         self.sys(kernel, libc::SYS_ioctl, args, what)?;

@@ -13,4 +13,4 @@ pub use address::Network;
 pub use admin::Admin;
 pub use error::Error;
 pub use machine::{wire, End, Machine};
-pub use uplink::{Forward, Passt, Route};
+pub use uplink::{shared, Forward, Half, Line, Outside, Passt, Route, State};

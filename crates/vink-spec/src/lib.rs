@@ -36,5 +36,5 @@ pub use program::{Command, ProgramSpec, Ready, Restart};
 pub use schema::schema;
 pub use source::{check_lab, read, read_json, read_text, Reading};
 pub use unit::{BadUnit, Rate, Share, Span};
-pub use uplink::Uplink;
+pub use uplink::{BadUplink, Uplink};
 pub use wire::{Burst, Settings};

@@ -1,11 +1,13 @@
 //! The outside end of a wire.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a wire is joined to outside the box.
+/// What a wire is joined to outside the box. It has a short form, as in `--uplink`; see [`Uplink::from_str`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Uplink {
@@ -22,6 +24,8 @@ pub enum Uplink {
     Interface(String),
     /// A unix stream socket in QEMU's framing (`-netdev stream`) at this path, which Vink listens on.
     Qemu(String),
+    /// ... which QEMU listens on (`server=on`).
+    QemuConnect(String),
     /// A unix datagram socket (`-netdev dgram`) at this path.
     QemuDgram(String),
     /// Another Vink, by UDP.
@@ -43,8 +47,127 @@ impl Uplink {
             Uplink::Tap(_) => "tap",
             Uplink::Interface(_) => "interface",
             Uplink::Qemu(_) => "qemu",
+            Uplink::QemuConnect(_) => "qemu-connect",
             Uplink::QemuDgram(_) => "qemu-dgram",
             Uplink::Udp { .. } => "udp",
+        }
+    }
+}
+
+/// The short forms of all kinds.
+const FORMS: &str =
+    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or \
+                     udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
+
+/// Not an uplink.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an uplink: {why}{FORMS}")]
+pub struct BadUplink {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it, if it is of one of the kinds; ends with `; `.
+    why: &'static str,
+}
+
+impl FromStr for Uplink {
+    type Err = BadUplink;
+
+    /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
+    /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
+    fn from_str(text: &str) -> Result<Uplink, BadUplink> {
+        let bad = |why| BadUplink {
+            text: text.to_owned(),
+            why,
+        };
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let path = || match rest {
+            "" => Err(bad("a path is missing; ")),
+            path => Ok(path.to_owned()),
+        };
+        let name = || match rest.len() {
+            1..=15 if !rest.contains(['/', ' ']) => Ok(rest.to_owned()),
+            _ => Err(bad("the name of an interface has 1 to 15 bytes; ")),
+        };
+        match kind {
+            "passt" if rest.is_empty() => Ok(Uplink::Passt {
+                publish: Vec::new(),
+            }),
+            "tap" => Ok(Uplink::Tap(name()?)),
+            "interface" => Ok(Uplink::Interface(name()?)),
+            "qemu" => Ok(Uplink::Qemu(path()?)),
+            "qemu-connect" => Ok(Uplink::QemuConnect(path()?)),
+            "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
+            "udp" => {
+                let mut colons = rest.match_indices(':').map(|(at, _)| at);
+                // The only place where both halves are an address and a port.
+                let found = colons.find_map(|at| {
+                    let listen = rest[..at].parse().ok()?;
+                    let peer = rest[at + 1..].parse().ok()?;
+                    Some(Uplink::Udp { listen, peer })
+                });
+                found.ok_or(bad("two addresses with their ports are missing; "))
+            }
+            _ => Err(bad("")),
+        }
+    }
+}
+
+impl fmt::Display for Uplink {
+    /// The short form, without the ports that passt publishes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Uplink::Passt { .. } => f.write_str("passt"),
+            Uplink::Tap(name) => write!(f, "tap:{name}"),
+            Uplink::Interface(name) => write!(f, "interface:{name}"),
+            Uplink::Qemu(path) => write!(f, "qemu:{path}"),
+            Uplink::QemuConnect(path) => write!(f, "qemu-connect:{path}"),
+            Uplink::QemuDgram(path) => write!(f, "qemu-dgram:{path}"),
+            Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes() {
+        for text in [
+            "passt",
+            "tap:vink0",
+            "interface:eth1",
+            "qemu:/tmp/vink.sock",
+            "qemu-connect:/tmp/a:b.sock",
+            "qemu-dgram:vink.sock",
+            "udp:127.0.0.1:4000:127.0.0.1:4001",
+            "udp:[::1]:4000:[fd00::1]:4001",
+        ] {
+            let uplink: Uplink = text.parse().expect(text);
+            assert_eq!(uplink.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refuses() {
+        for text in [
+            "",
+            "none",
+            "passt:1",
+            "tap",
+            "tap:",
+            "tap:a-name-that-is-too-long",
+            "interface:a b",
+            "qemu:",
+            "udp:",
+            "udp:127.0.0.1:4000",
+            "udp:127.0.0.1:4000:4001",
+            "udp:::1:4000:::1:4001",
+            "udp:host:4000:host:4001",
+        ] {
+            let error = text.parse::<Uplink>().expect_err(text).to_string();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+            assert!(error.contains("tap:NAME"), "{error}");
         }
     }
 }

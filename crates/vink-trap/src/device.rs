@@ -19,8 +19,8 @@ pub trait Device {
     /// The kernel's side: a task and its descriptor, opened with `O_NONBLOCK`.
     fn file(&self) -> (TaskId, i32);
 
-    /// Moves what can be moved, without waiting. All that is readable of the file must be read, unless
-    /// [`Wants::Room`] is returned: what is left is not told again.
+    /// Moves what can be moved, without waiting. What is left readable of the file is not told again: the
+    /// device is served next when the host's side is ready, or as [`Wants`] says.
     ///
     /// # Errors
     /// Those that end the kernel, and with it the worker.
@@ -34,6 +34,8 @@ pub enum Wants {
     Input,
     /// ... or that can be written to again.
     Room,
+    /// In the worker's next step, which does not wait: there is more, but it is the others' turn.
+    Again,
     /// Never: it has ended.
     Nothing,
 }
@@ -41,12 +43,16 @@ pub enum Wants {
 impl Wants {
     fn events(self) -> u32 {
         match self {
-            Wants::Input => libc::EPOLLIN as u32,
+            Wants::Input | Wants::Again => libc::EPOLLIN as u32,
             Wants::Room => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
             Wants::Nothing => 0,
         }
     }
 }
+
+/// Names a device that is attached to a [`Worker`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceId(usize);
 
 /// A device and what it wants.
 pub(crate) type Attached = Option<(Box<dyn Device>, Wants)>;
@@ -64,8 +70,9 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2); [`Error::Kernel`], also if the file can't be watched.
-    pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<(), Error> {
-        let id = self.devices.len();
+    pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error> {
+        let free = self.devices.iter().position(Option::is_none);
+        let id = free.unwrap_or(self.devices.len());
         let tag = DEVICE | id as u64;
         self.attend(device.host(), tag)?;
         let (task, file) = device.file();
@@ -86,8 +93,21 @@ impl Worker {
                 errno: -watched as i32,
             }));
         }
-        self.devices.push(Some((device, Wants::Input)));
-        self.serve_device(id)
+        let attached = Some((device, Wants::Input));
+        match free {
+            Some(id) => self.devices[id] = attached,
+            None => self.devices.push(attached),
+        }
+        self.serve_device(id)?;
+        Ok(DeviceId(id))
+    }
+
+    /// Serves it no more and gives it back; `None` if it has ended. Its file is as it was: nobody looks at it
+    /// any more. What is left of its readiness may have another device served once more than needed.
+    pub fn detach_device(&mut self, id: DeviceId) -> Option<Box<dyn Device>> {
+        let (device, _) = self.devices.get_mut(id.0)?.take()?;
+        self.ignore(device.host());
+        Some(device)
     }
 
     /// One of its sides has something.
@@ -98,11 +118,14 @@ impl Worker {
         self.stirred = true;
         let wants = device.serve(&mut self.kernel)?;
         let wanted = std::mem::replace(wanted, wants);
+        if wants == Wants::Again && !self.again.contains(&id) {
+            self.again.push(id);
+        }
         if wants == Wants::Nothing {
             if let Some((device, _)) = self.devices[id].take() {
                 self.ignore(device.host());
             }
-        } else if wants != wanted {
+        } else if wants.events() != wanted.events() {
             let fd = device.host().as_raw_fd();
             self.neglect(fd);
             self.attend_to_events(fd, wants.events(), DEVICE | id as u64)?;

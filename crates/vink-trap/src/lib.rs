@@ -116,7 +116,7 @@ mod tree;
 mod view;
 mod worker;
 
-pub use device::{Device, Wants};
+pub use device::{Device, DeviceId, Wants};
 pub use error::Error;
 pub use home::Home;
 pub use launch::{Program, Stdio};

@@ -95,6 +95,8 @@ pub struct Worker {
     pub(crate) devices: Vec<Attached>,
     /// Devices whose file has become readable.
     woken: Vec<usize>,
+    /// Devices that want to be served in the next step.
+    pub(crate) again: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) carrier: Option<Carrier>,
     /// What programs made and may enter.
@@ -175,6 +177,7 @@ impl Worker {
             guardian: None,
             devices: Vec::new(),
             woken: Vec::new(),
+            again: Vec::new(),
             trees: Trees::default(),
             processes: HashMap::new(),
             threads: HashMap::new(),
@@ -511,6 +514,11 @@ impl Worker {
         }
         self.settle()?;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let again = std::mem::take(&mut self.again);
+        let timeout = match again.is_empty() {
+            true => timeout,
+            false => Some(Duration::ZERO),
+        };
         let count = self.wait_for_events(&mut events, timeout)?;
         // Deaths come first: what a later call of another process sees must be after them.
         for event in &events[..count] {
@@ -533,6 +541,10 @@ impl Worker {
                 self.serve_device(event.u64 as u32 as usize)?;
                 self.settle()?;
             }
+        }
+        for id in again {
+            self.serve_device(id)?;
+            self.settle()?;
         }
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == LISTENER {

@@ -1,10 +1,33 @@
-//! Ways from a machine to the outside.
+//! Ways from a machine or a wire to the outside.
+//!
+//! An uplink is a TAP interface of the image's own driver (`tap`), whose frames a device of the worker moves
+//! (`link`) to and from the host's side (`far`). Each kind of that has a file of its own.
 
+mod batch;
+mod far;
 mod forward;
 mod handshake;
+mod host_tap;
 mod link;
+mod monitor;
+mod outside;
+mod packet;
 mod passt;
+mod passt_far;
+mod poll;
+mod qemu;
+mod qemu_dgram;
+mod ring;
+mod shared;
+mod stream;
 mod tap;
+mod udp;
 
+pub use far::Line;
 pub use forward::Forward;
+pub use link::State;
+pub use outside::Outside;
 pub use passt::{Passt, Route};
+pub use shared::{shared, Half};
+
+pub(crate) use tap::TUNSETIFF;

@@ -5,7 +5,7 @@
 //! only when the program is about to run, since both take some milliseconds. It ends with its socket, and
 //! should this process be killed it is too, so it can't be left behind.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use vink_trap::Worker;
 
-use super::link::Link;
-use super::tap::Tap;
+use super::far::{Far, Line};
+use super::link::State;
+use super::outside::Outside;
+use super::passt_far::PasstFar;
 use super::Forward;
 use crate::{Error, Machine};
 
@@ -71,8 +73,8 @@ pub struct Passt {
     socket: Option<UnixStream>,
     /// passt writes its process id here when it is ready.
     ready: fs::File,
-    /// The link has found it gone.
-    ended: Rc<Cell<bool>>,
+    /// How its uplink is, from when it has one until its end is told.
+    state: Option<Rc<RefCell<State>>>,
     /// The families that the machine gets: those in which the host has a default route.
     v4: bool,
     v6: bool,
@@ -134,7 +136,7 @@ impl Passt {
             process: Process { child, errors },
             socket: Some(socket),
             ready,
-            ended: Rc::default(),
+            state: None,
             v4: v4 || !v6,
             v6,
             resolvers,
@@ -151,11 +153,14 @@ impl Passt {
     /// # Panics
     /// If it was called before.
     pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
-        let socket = self.socket.take().expect("one machine for one passt");
         worker.take_along(&self.process.child)?;
+        let far = self.far()?;
+        let outside = Outside::of_machine(worker, machine, INTERFACE, far)?;
+        self.state = Some(outside.watch());
         let kernel = worker.kernel();
-        let tap = Tap::new(kernel, machine, INTERFACE, MACHINE_MAC, MTU)?;
         let admin = &machine.admin;
+        admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
+        admin.mtu(kernel, INTERFACE, MTU)?;
         // passt must have seen the machine's Ethernet address before anything comes from outside.
         let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
         admin.sysctl(kernel, &notify, "1")?;
@@ -173,8 +178,6 @@ impl Passt {
             };
             admin.route(kernel, all, 0, family.gateway)?;
         }
-        let link = Link::new(socket, tap, self.ended.clone());
-        worker.attach_device(Box::new(link))?;
         Ok(Route {
             addresses: families.iter().map(|f| f.machine).collect(),
             resolver: self.resolvers.text(self.v4, self.v6),
@@ -209,7 +212,7 @@ impl Passt {
         limit: Duration,
     ) -> Result<(), Error> {
         let end = Instant::now() + limit;
-        while !self.ended.get() && Instant::now() < end {
+        while !self.has_ended() && Instant::now() < end {
             let kernel = worker.kernel();
             let mut unfinished = false;
             for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -225,7 +228,24 @@ impl Passt {
 
     /// If passt has ended since the machine was attached: why, once.
     pub fn ended(&mut self) -> Option<Error> {
-        self.ended.take().then(|| self.failure())
+        let ended = self.has_ended();
+        ended.then(|| {
+            self.state = None;
+            self.failure()
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        let state = self.state.as_ref();
+        state.is_some_and(|state| matches!(state.borrow().line, Line::Ended(_)))
+    }
+
+    /// What its frames go through.
+    fn far(&mut self) -> Result<Box<dyn Far>, Error> {
+        let socket = self.socket.take().expect("one machine for one passt");
+        let far = PasstFar::new(socket);
+        far.map(|far| Box::new(far) as Box<dyn Far>)
+            .map_err(|e| Error::Uplink(format!("waiting for passt: epoll: {e}")))
     }
 
     /// What passt said when it ended.

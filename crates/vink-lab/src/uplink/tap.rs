@@ -2,6 +2,7 @@
 
 use vink_kernel::{Kernel, TaskId};
 
+use super::far::Offloads;
 use crate::admin::Admin;
 use crate::{Error, Machine};
 
@@ -11,24 +12,42 @@ const TUN: &str = "/dev/net/tun\0";
 /// Frames that wait to be read; each may have 64 KiB.
 const QUEUE: u32 = 256;
 
+/// Of linux/if_tun.h.
+pub(crate) const TUNSETIFF: u64 = 0x4004_54ca;
+/// ... what the reader of the frames can do.
+pub(crate) const TUNSETOFFLOAD: u64 = 0x4004_54d0;
+const TUNSETCARRIER: u64 = 0x4004_54e2;
+
+/// `TUN_F_CSUM`, `TSO4`, `TSO6`, `TSO_ECN`; and `USO4`, `USO6`, since Linux 6.2.
+pub(crate) const TUN_F_TCP: u64 = 0x0f;
+pub(crate) const TUN_F_UDP: u64 = 0x60;
+
 /// An interface whose frames this process reads and writes. It is gone when its task is.
 #[derive(Debug)]
 pub(crate) struct Tap {
+    admin: Admin,
+    name: String,
     pub(crate) task: TaskId,
     /// Of the task; does not block.
     pub(crate) file: i32,
 }
 
 impl Tap {
-    /// Makes the interface, still down, with this address of its own and this MTU in bytes.
+    /// Makes the interface, still down, whose frames have a header unless there are no offloads.
     pub(crate) fn new(
         kernel: &mut Kernel,
         machine: &Machine,
         name: &str,
-        hardware: [u8; 6],
-        mtu: u32,
+        offloads: Offloads,
     ) -> Result<Tap, Error> {
         let admin = Admin::new(kernel, machine.id)?;
+        Tap::of(kernel, admin, name, offloads).inspect_err(|_| {
+            // What went wrong first is what matters.
+            let _ = admin.close(kernel);
+        })
+    }
+
+    fn of(kernel: &mut Kernel, admin: Admin, name: &str, offloads: Offloads) -> Result<Tap, Error> {
         for folder in ["/dev\0", "/dev/net\0"] {
             let args = [folder.as_ptr() as u64, 0o755, 0, 0, 0, 0];
             admin.make_file(kernel, libc::SYS_mkdir, args, folder)?;
@@ -36,13 +55,69 @@ impl Tap {
         let mode = u64::from(libc::S_IFCHR | 0o666);
         let args = [TUN.as_ptr() as u64, mode, TUN_DEVICE, 0, 0, 0];
         admin.make_file(kernel, libc::SYS_mknod, args, TUN)?;
-        let file = admin.tap(kernel, TUN, name)?;
-        admin.hardware(kernel, name, hardware)?;
-        admin.mtu(kernel, name, mtu)?;
-        admin.queue(kernel, name, QUEUE)?;
-        Ok(Tap {
+        let (header, features) = match offloads {
+            Offloads::None => (0, 0),
+            Offloads::Tcp => (libc::IFF_VNET_HDR, TUN_F_TCP),
+            Offloads::All => (libc::IFF_VNET_HDR, TUN_F_TCP | TUN_F_UDP),
+        };
+        let file = admin.tap(kernel, TUN, name, header)?;
+        let tap = Tap {
+            admin,
+            name: name.to_owned(),
             task: admin.task(),
             file,
-        })
+        };
+        tap.ioctl(kernel, TUNSETOFFLOAD, features)?;
+        admin.queue(kernel, name, QUEUE)?;
+        Ok(tap)
+    }
+
+    /// Reads a frame; `None` if there is none.
+    pub(crate) fn read(
+        &self,
+        kernel: &mut Kernel,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, vink_kernel::Error> {
+        let [address, room] = [into.as_mut_ptr() as u64, into.len() as u64];
+        let args = [self.file as u64, address, room, 0, 0, 0];
+        let got = kernel.call(self.task, libc::SYS_read, args)?;
+        Ok(usize::try_from(got).ok().filter(|got| *got > 0))
+    }
+
+    /// Writes a frame; false if the kernel would not have it.
+    pub(crate) fn write(
+        &self,
+        kernel: &mut Kernel,
+        frame: &[u8],
+    ) -> Result<bool, vink_kernel::Error> {
+        let [address, length] = [frame.as_ptr() as u64, frame.len() as u64];
+        let args = [self.file as u64, address, length, 0, 0, 0];
+        Ok(kernel.call(self.task, libc::SYS_write, args)? >= 0)
+    }
+
+    /// Has the interface show a carrier, or none.
+    pub(crate) fn carrier(&self, kernel: &mut Kernel, on: bool) -> Result<(), vink_kernel::Error> {
+        let value = i32::from(on);
+        let address = (&raw const value) as u64;
+        let args = [self.file as u64, TUNSETCARRIER, address, 0, 0, 0];
+        kernel.call(self.task, libc::SYS_ioctl, args)?;
+        // Asked for, it takes effect at once. A program may have renamed the interface.
+        match self.admin.carrier(kernel, &self.name) {
+            Err(Error::Kernel(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn ioctl(&self, kernel: &mut Kernel, nr: u64, value: u64) -> Result<(), Error> {
+        let args = [self.file as u64, nr, value, 0, 0, 0];
+        let result = kernel.call(self.task, libc::SYS_ioctl, args)?;
+        match result {
+            0.. => Ok(()),
+            _ => Err(Error::Refused {
+                what: format!("ioctl {nr:#x} of a TAP interface"),
+                errno: -result as i32,
+                why: String::new(),
+            }),
+        }
     }
 }

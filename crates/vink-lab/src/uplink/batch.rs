@@ -1,0 +1,186 @@
+//! Many datagrams by one system call: sendmmsg(2) and recvmmsg(2).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::null_mut;
+
+use super::far::LARGEST;
+
+/// Datagrams of one call.
+const COUNT: usize = 16;
+/// Bytes in front of a frame, for what the far side has there.
+pub(crate) const FRONT: usize = 16;
+/// A datagram's place.
+const SLOT: usize = FRONT + LARGEST;
+/// Bytes for a control message, such as packet(7)'s `PACKET_AUXDATA`.
+const CONTROL: usize = 64;
+
+/// Datagrams to be sent. Some are in use: those between `start` and `end`.
+pub(crate) struct Outgoing {
+    bytes: Box<[u8]>,
+    lengths: [usize; COUNT],
+    start: usize,
+    end: usize,
+    front: usize,
+}
+
+impl Outgoing {
+    /// Each with so many bytes, at most [`FRONT`], in front of its frame.
+    pub(crate) fn new(front: usize) -> Outgoing {
+        Outgoing {
+            bytes: vec![0; COUNT * SLOT].into(),
+            lengths: [0; COUNT],
+            start: 0,
+            end: 0,
+            front,
+        }
+    }
+
+    /// Where the next frame is to be put; `None` if there is no place.
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+        let place = (self.end < COUNT).then_some(self.end * SLOT)?;
+        Some(&mut self.bytes[place + FRONT..place + SLOT])
+    }
+
+    /// That many bytes have been put there. What goes in front of them.
+    pub(crate) fn put(&mut self, length: usize) -> &mut [u8] {
+        let place = self.end * SLOT;
+        self.lengths[self.end] = length;
+        self.end += 1;
+        &mut self.bytes[place + FRONT - self.front..place + FRONT]
+    }
+
+    /// Sends what has been put. False if the host has no room for all of it now. What it does not take for
+    /// another reason is gone, and the reason is told.
+    pub(crate) fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
+        let socket = socket.as_fd().as_raw_fd();
+        while self.start < self.end {
+            let mut vectors = [EMPTY; COUNT];
+            let mut messages = [NOTHING; COUNT];
+            for n in self.start..self.end {
+                let bytes = &mut self.bytes[n * SLOT + FRONT - self.front..(n + 1) * SLOT];
+                vectors[n].iov_base = bytes.as_mut_ptr().cast();
+                vectors[n].iov_len = self.front + self.lengths[n];
+                messages[n].msg_hdr.msg_iov = &mut vectors[n];
+                messages[n].msg_hdr.msg_iovlen = 1;
+            }
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            let count = (self.end - self.start) as u32;
+            // SAFETY: that many messages, whose vectors and bytes live here.
+            let sent = unsafe {
+                let first = messages[self.start..].as_mut_ptr();
+                libc::sendmmsg(socket, first, count, flags as _)
+            };
+            match usize::try_from(sent) {
+                Ok(sent) => self.start += sent,
+                Err(_) => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    error => {
+                        self.start += 1;
+                        refused(error);
+                    }
+                },
+            }
+        }
+        (self.start, self.end) = (0, 0);
+        true
+    }
+
+    /// Forgets what has not been sent; how many frames.
+    pub(crate) fn forget(&mut self) -> usize {
+        let count = self.end - self.start;
+        (self.start, self.end) = (0, 0);
+        count
+    }
+}
+
+/// Places for datagrams that come.
+pub(crate) struct Incoming(Box<[u8]>);
+
+/// One of them.
+pub(crate) struct Datagram<'a> {
+    /// What it is, from [`FRONT`] on.
+    pub(crate) bytes: &'a mut [u8],
+    /// Control messages, as cmsg(3) has them.
+    pub(crate) control: &'a [u8],
+    /// It was longer than there was room.
+    pub(crate) cut: bool,
+}
+
+/// Room for control messages, aligned as their headers want it.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; CONTROL]);
+
+impl Incoming {
+    pub(crate) fn new() -> Incoming {
+        Incoming(vec![0; COUNT * SLOT].into())
+    }
+
+    /// Receives some, and hands over each. How many there were: none, if none are there.
+    pub(crate) fn receive(
+        &mut self,
+        socket: impl AsFd,
+        mut each: impl FnMut(Datagram<'_>) -> Result<(), vink_kernel::Error>,
+    ) -> Result<io::Result<usize>, vink_kernel::Error> {
+        let mut vectors = [EMPTY; COUNT];
+        let mut controls = [Control([0; CONTROL]); COUNT];
+        let mut messages = [NOTHING; COUNT];
+        for n in 0..COUNT {
+            let bytes = &mut self.0[n * SLOT + FRONT..(n + 1) * SLOT];
+            vectors[n].iov_base = bytes.as_mut_ptr().cast();
+            vectors[n].iov_len = bytes.len();
+            let header = &mut messages[n].msg_hdr;
+            header.msg_iov = &mut vectors[n];
+            header.msg_iovlen = 1;
+            header.msg_control = controls[n].0.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL as _;
+        }
+        // SAFETY: that many messages, whose vectors, bytes and controls live here.
+        let got = unsafe {
+            let first = messages.as_mut_ptr();
+            let socket = socket.as_fd().as_raw_fd();
+            libc::recvmmsg(
+                socket,
+                first,
+                COUNT as u32,
+                libc::MSG_DONTWAIT as _,
+                null_mut(),
+            )
+        };
+        let Ok(got) = usize::try_from(got) else {
+            return Ok(match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                error => Err(error),
+            });
+        };
+        for n in 0..got {
+            let header = &messages[n].msg_hdr;
+            let length = FRONT + messages[n].msg_len as usize;
+            each(Datagram {
+                bytes: &mut self.0[n * SLOT..][..length],
+                control: &controls[n].0[..(header.msg_controllen as usize).min(CONTROL)],
+                cut: header.msg_flags & libc::MSG_TRUNC != 0,
+            })?;
+        }
+        Ok(Ok(got))
+    }
+}
+
+const EMPTY: libc::iovec = libc::iovec {
+    iov_base: null_mut(),
+    iov_len: 0,
+};
+
+const NOTHING: libc::mmsghdr = libc::mmsghdr {
+    msg_hdr: libc::msghdr {
+        msg_name: null_mut(),
+        msg_namelen: 0,
+        msg_iov: null_mut(),
+        msg_iovlen: 0,
+        msg_control: null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    },
+    msg_len: 0,
+};

@@ -1,0 +1,121 @@
+//! Attaching a machine's interface to the outside, and detaching it.
+
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+
+use vink_kernel::TaskId;
+use vink_spec::Uplink;
+use vink_trap::{DeviceId, Worker};
+
+use super::far::Far;
+use super::host_tap::HostTap;
+use super::link::{Link, State};
+use super::packet::PacketFar;
+use super::qemu::QemuFar;
+use super::qemu_dgram::DgramFar;
+use super::shared::{Half, SharedFar};
+use super::tap::Tap;
+use super::udp::UdpFar;
+use crate::{Error, Machine};
+
+/// Something outside that an interface is attached to. It stays so when this is dropped, as long as the worker.
+#[derive(Debug)]
+pub struct Outside {
+    task: TaskId,
+    device: DeviceId,
+    state: Rc<RefCell<State>>,
+}
+
+impl Outside {
+    /// Makes an interface of a machine, still down, that is attached to what `uplink` names. Of its MTU is what
+    /// the far side's is, if it has one.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`]: what was tried, what was found, what to do; that passt is no uplink of this kind
+    /// ([`Passt::attach`](super::Passt::attach)). [`Error::Refused`], [`Error::Kernel`], [`Error::Trap`].
+    pub fn attach(
+        worker: &mut Worker,
+        machine: &Machine,
+        interface: &str,
+        uplink: &Uplink,
+    ) -> Result<Outside, Error> {
+        Outside::of_machine(worker, machine, interface, far(uplink)?)
+    }
+
+    /// Makes an interface of a machine, still down, that is attached to one of another worker's.
+    ///
+    /// # Errors
+    /// As [`Outside::attach`].
+    pub fn attach_half(
+        worker: &mut Worker,
+        machine: &Machine,
+        interface: &str,
+        half: Half,
+    ) -> Result<Outside, Error> {
+        let far = Box::new(SharedFar::new(half)?);
+        Outside::of_machine(worker, machine, interface, far)
+    }
+
+    /// Makes the interface, still down.
+    pub(crate) fn of_machine(
+        worker: &mut Worker,
+        machine: &Machine,
+        interface: &str,
+        far: Box<dyn Far>,
+    ) -> Result<Outside, Error> {
+        let kernel = worker.kernel();
+        let tap = Tap::new(kernel, machine, interface, far.offloads())?;
+        let task = tap.task;
+        machine.admin.mtu(kernel, interface, far.mtu())?;
+        let (link, state) = Link::new(tap, far);
+        match worker.attach_device(Box::new(link)) {
+            Ok(device) => Ok(Outside {
+                task,
+                device,
+                state,
+            }),
+            Err(error) => {
+                // What went wrong first is what matters.
+                let _ = worker.kernel().exit_task(task, 0, true);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// How it is now.
+    pub fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    pub(crate) fn watch(&self) -> Rc<RefCell<State>> {
+        self.state.clone()
+    }
+
+    /// Removes the interface, and closes what the host's side has open.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] after a panic.
+    pub fn detach(self, worker: &mut Worker) -> Result<(), Error> {
+        // None if it has ended by itself; so has the interface's task.
+        if worker.detach_device(self.device).is_some() {
+            worker.kernel().exit_task(self.task, 0, true)?;
+        }
+        Ok(())
+    }
+}
+
+/// The host's side of an uplink.
+fn far(uplink: &Uplink) -> Result<Box<dyn Far>, Error> {
+    Ok(match uplink {
+        Uplink::Passt { .. } => {
+            let why = "passt leads to one machine, and is attached otherwise";
+            return Err(Error::Uplink(why.to_owned()));
+        }
+        Uplink::Tap(name) => Box::new(HostTap::open(name)?),
+        Uplink::Interface(name) => Box::new(PacketFar::open(name)?),
+        Uplink::Qemu(path) => Box::new(QemuFar::listen(path.as_ref())?),
+        Uplink::QemuConnect(path) => Box::new(QemuFar::connect(path.as_ref())?),
+        Uplink::QemuDgram(path) => Box::new(DgramFar::open(path.as_ref())?),
+        Uplink::Udp { listen, peer } => Box::new(UdpFar::open(*listen, *peer)?),
+    })
+}

@@ -1,0 +1,246 @@
+//! QEMU's `-netdev stream` as the host's side of an uplink: a unix stream socket, and frames behind their lengths.
+//!
+//! Either side may be the one that listens. There is one connection at a time; when it ends, the next one may
+//! come. What a peer sends is not trusted: a length that can't be ends its connection.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::far::{Deliver, Far, Line, Offloads};
+use super::poll::{Poll, Timer, INPUT, ROOM};
+use super::stream::{Gone, Stream};
+use crate::Error;
+
+/// How often a peer that does not listen is tried again.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// How connections are made.
+enum Origin {
+    Listener(UnixListener),
+    Client(Timer),
+}
+
+/// A socket in the file system.
+pub(crate) struct QemuFar {
+    origin: Origin,
+    path: PathBuf,
+    stream: Option<Stream>,
+    /// Why there is none.
+    why: String,
+    poll: Poll,
+    full: bool,
+}
+
+impl QemuFar {
+    /// Listens at this path, where nobody else does. The socket is for this user only.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`].
+    pub(crate) fn listen(path: &Path) -> Result<QemuFar, Error> {
+        let listener = take(path, || UnixListener::bind(path));
+        let listener = listener.map_err(|error| failure(path, error))?;
+        let made = listener.set_nonblocking(true).and_then(|()| {
+            let poll = Poll::new()?;
+            poll.add(&listener, INPUT)?;
+            Ok(poll)
+        });
+        let poll = made.map_err(|error| failure(path, error))?;
+        Ok(QemuFar {
+            origin: Origin::Listener(listener),
+            path: path.to_owned(),
+            stream: None,
+            why: "nobody has connected yet".to_owned(),
+            poll,
+            full: false,
+        })
+    }
+
+    /// Connects to who listens at this path, now or when there is someone.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`].
+    pub(crate) fn connect(path: &Path) -> Result<QemuFar, Error> {
+        let made = Timer::new().and_then(|timer| {
+            timer.every(PERIOD)?;
+            let poll = Poll::new()?;
+            poll.add(&timer, INPUT)?;
+            Ok((timer, poll))
+        });
+        let (timer, poll) = made.map_err(|error| failure(path, error))?;
+        let mut far = QemuFar {
+            origin: Origin::Client(timer),
+            path: path.to_owned(),
+            stream: None,
+            why: String::new(),
+            poll,
+            full: false,
+        };
+        far.try_to_connect();
+        Ok(far)
+    }
+
+    fn try_to_connect(&mut self) {
+        match UnixStream::connect(&self.path) {
+            Ok(socket) => self.begin(socket),
+            Err(error) => self.why = format!("nobody listens yet: {error}"),
+        }
+    }
+
+    fn begin(&mut self, socket: UnixStream) {
+        self.full = false;
+        match self.poll.add(&socket, INPUT) {
+            Ok(()) => self.stream = Some(Stream::new(socket)),
+            Err(error) => self.why = error.to_string(),
+        }
+        self.keep_trying();
+    }
+
+    fn end(&mut self, gone: Gone) {
+        self.stream = None;
+        self.why = gone.to_string();
+        self.keep_trying();
+    }
+
+    /// As long as there is no connection.
+    fn keep_trying(&mut self) {
+        if let Origin::Client(timer) = &self.origin {
+            let period = match self.stream {
+                Some(_) => Duration::ZERO,
+                None => PERIOD,
+            };
+            if let Err(error) = timer.every(period) {
+                self.why = error.to_string();
+            }
+        }
+    }
+
+    /// A connection that waits, if any.
+    fn accept(&mut self) -> Option<UnixStream> {
+        let Origin::Listener(listener) = &self.origin else {
+            return None;
+        };
+        match listener.accept() {
+            Ok((socket, _)) => Some(socket),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => {
+                self.why = error.to_string();
+                None
+            }
+        }
+    }
+}
+
+impl Far for QemuFar {
+    fn offloads(&self) -> Offloads {
+        Offloads::None
+    }
+
+    fn host(&self) -> BorrowedFd<'_> {
+        self.poll.as_fd()
+    }
+
+    fn line(&mut self) -> Line {
+        while let Some(socket) = self.accept() {
+            // One that comes while another one is there finds its connection closed.
+            if self.stream.is_none() {
+                self.begin(socket);
+            }
+        }
+        if let Origin::Client(timer) = &self.origin {
+            if timer.went_off() && self.stream.is_none() {
+                self.try_to_connect();
+            }
+        }
+        match self.stream {
+            Some(_) => Line::Up,
+            None => Line::Down(format!("{}: {}", self.path.display(), self.why)),
+        }
+    }
+
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+        if let Some(stream) = &mut self.stream {
+            if let Err(gone) = stream.receive(deliver)? {
+                self.end(gone);
+            }
+        }
+        Ok(false)
+    }
+
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.stream.as_mut()?.room()
+    }
+
+    fn put(&mut self, length: usize) {
+        if let Some(stream) = &mut self.stream {
+            stream.put(length);
+        }
+    }
+
+    fn flush(&mut self) -> bool {
+        let Some(stream) = &mut self.stream else {
+            return false;
+        };
+        let mut sent = stream.flush();
+        if stream.is_full() != self.full {
+            self.full = stream.is_full();
+            let events = if self.full { ROOM } else { INPUT };
+            let changed = self.poll.change(stream.socket(), events);
+            sent = sent.and(changed.map_err(Gone::Failed));
+        }
+        if let Err(gone) = sent {
+            self.end(gone);
+        }
+        false
+    }
+
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+impl Drop for QemuFar {
+    fn drop(&mut self) {
+        if let Origin::Listener(_) = self.origin {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes a socket at this path by `bind`, which nobody but this user can connect to; also in the place of one that
+/// nobody has any more.
+pub(crate) fn take<T>(path: &Path, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let bound = match bind() {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {
+            std::fs::remove_file(path)?;
+            bind()?
+        }
+        other => other?,
+    };
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+    Ok(bound)
+}
+
+/// Whether this is a socket whose owner is gone.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    // One of datagrams refuses a stream by another error if it is there.
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
+}
+
+pub(crate) fn failure(path: &Path, error: io::Error) -> Error {
+    let why = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program has it, or it is no socket: take another path"
+        }
+        io::ErrorKind::NotFound => "; is its folder there?",
+        io::ErrorKind::InvalidInput => "; the path of a socket has at most 107 bytes",
+        _ => "",
+    };
+    Error::Uplink(format!("the uplink at {}: {error}{why}", path.display()))
+}

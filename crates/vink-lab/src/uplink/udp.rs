@@ -1,0 +1,284 @@
+//! Another Vink as the host's side of an uplink: each frame is a UDP datagram behind a header of 8 bytes.
+//!
+//! The header is [`MAGIC`] and a number that counts datagrams, big endian. A datagram without a frame says that
+//! its sender is there: it is sent every [`PERIOD`], and at once in answer to the first one. A peer that has not
+//! been heard of for three periods is gone, and so is one whose host says that nobody listens. There is no
+//! secret in it: whoever can send datagrams with the peer's address is the peer.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use super::batch::{Incoming, Outgoing, FRONT};
+use super::far::{Deliver, Far, Line, Offloads};
+use super::poll::{Poll, Timer, INPUT, ROOM};
+use crate::Error;
+
+/// "VNK" and the version of this protocol.
+const MAGIC: [u8; 4] = *b"VNK\x01";
+/// Bytes in front of a frame: the magic, and a number.
+const LEAD: usize = 8;
+const PERIOD: Duration = Duration::from_secs(1);
+/// Periods without a word from a peer that is there.
+const PATIENCE: u32 = 3;
+/// Bytes that may wait in the socket, either way, as far as the host allows.
+const WAITING: libc::c_int = 4 << 20;
+
+/// A socket, connected with the peer's address.
+pub(crate) struct UdpFar {
+    socket: UdpSocket,
+    peer: SocketAddr,
+    timer: Timer,
+    poll: Poll,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Of the next datagram that is sent.
+    number: u32,
+    /// Of the next one that is received, if all are.
+    expected: Option<u32>,
+    /// Periods since the peer was last heard of.
+    silence: u32,
+    /// What the host said of the peer since then.
+    refused: Option<io::Error>,
+    full: bool,
+    lost: u64,
+}
+
+impl UdpFar {
+    /// Binds and connects the socket.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`].
+    pub(crate) fn open(listen: SocketAddr, peer: SocketAddr) -> Result<UdpFar, Error> {
+        let fail = |what: &str| {
+            let what = format!("the uplink udp:{listen}:{peer}: {what}");
+            move |error: io::Error| {
+                let why = match error.raw_os_error() {
+                    Some(libc::EADDRINUSE) => "; another program has that port: take another one",
+                    Some(libc::EADDRNOTAVAIL) => "; the first address must be one of this host's",
+                    _ => "",
+                };
+                Error::Uplink(format!("{what}: {error}{why}"))
+            }
+        };
+        if listen.is_ipv4() != peer.is_ipv4() {
+            return Err(Error::Uplink(format!(
+                "the uplink udp:{listen}:{peer}: both addresses must be of one family"
+            )));
+        }
+        let socket = UdpSocket::bind(listen).map_err(fail("listening"))?;
+        socket.connect(peer).map_err(fail("naming the peer"))?;
+        socket.set_nonblocking(true).map_err(fail("setting up"))?;
+        let whole = match listen {
+            SocketAddr::V4(_) => (
+                libc::IPPROTO_IP,
+                libc::IP_MTU_DISCOVER,
+                libc::IP_PMTUDISC_DONT,
+            ),
+            SocketAddr::V6(_) => (
+                libc::IPPROTO_IPV6,
+                libc::IPV6_MTU_DISCOVER,
+                libc::IPV6_PMTUDISC_DONT,
+            ),
+        };
+        // Frames of the usual length are longer than a packet with their header: the host may cut them.
+        for (level, option, value) in [
+            whole,
+            (libc::SOL_SOCKET, libc::SO_SNDBUF, WAITING),
+            (libc::SOL_SOCKET, libc::SO_RCVBUF, WAITING),
+        ] {
+            let address = (&raw const value).cast();
+            let length = size_of_val(&value) as u32;
+            // SAFETY: a value of this length, which outlives the call.
+            if unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, address, length) } < 0 {
+                return Err(fail("setting up")(io::Error::last_os_error()));
+            }
+        }
+        let (timer, poll) = Timer::new()
+            .and_then(|timer| Ok((timer, Poll::new()?)))
+            .map_err(fail("setting up"))?;
+        timer.every(PERIOD).map_err(fail("setting up"))?;
+        poll.add(&timer, INPUT).map_err(fail("setting up"))?;
+        poll.add(&socket, INPUT).map_err(fail("setting up"))?;
+        let mut far = UdpFar {
+            socket,
+            peer,
+            timer,
+            poll,
+            incoming: Incoming::new(),
+            outgoing: Outgoing::new(LEAD),
+            number: 0,
+            expected: None,
+            silence: PATIENCE,
+            refused: None,
+            full: false,
+            lost: 0,
+        };
+        far.hello();
+        Ok(far)
+    }
+
+    fn is_there(&self) -> bool {
+        self.silence < PATIENCE && self.refused.is_none()
+    }
+
+    /// Says that we are there.
+    fn hello(&mut self) {
+        // What is wrong with the peer is told by what is received, or not.
+        let word = lead(self.next_number());
+        if let Err(error) = self.socket.send(&word) {
+            self.failed(error);
+        }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        let number = self.number;
+        self.number = number.wrapping_add(1);
+        number
+    }
+
+    fn failed(&mut self, error: io::Error) {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            self.refused = Some(error);
+        }
+    }
+}
+
+fn lead(number: u32) -> [u8; LEAD] {
+    let mut lead = [0; LEAD];
+    lead[..4].copy_from_slice(&MAGIC);
+    lead[4..].copy_from_slice(&number.to_be_bytes());
+    lead
+}
+
+/// Number and frame of what has come; `None` if it is not of this protocol.
+fn read(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let rest = bytes.strip_prefix(&MAGIC)?;
+    let (number, frame) = rest.split_first_chunk()?;
+    Some((u32::from_be_bytes(*number), frame))
+}
+
+impl Far for UdpFar {
+    fn offloads(&self) -> Offloads {
+        Offloads::None
+    }
+
+    fn host(&self) -> BorrowedFd<'_> {
+        self.poll.as_fd()
+    }
+
+    fn line(&mut self) -> Line {
+        if self.timer.went_off() {
+            self.silence = (self.silence + 1).min(PATIENCE);
+            self.hello();
+        }
+        let peer = self.peer;
+        match &self.refused {
+            Some(error) => Line::Down(format!("nobody answers at {peer}: {error}")),
+            None if self.silence < PATIENCE => Line::Up,
+            None => Line::Down(format!("nobody answers at {peer}")),
+        }
+    }
+
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+        let was_there = self.is_there();
+        let UdpFar {
+            socket,
+            incoming,
+            expected,
+            silence,
+            refused,
+            lost,
+            ..
+        } = self;
+        let mut heard = false;
+        let received = incoming.receive(&*socket, |datagram| {
+            match read(&datagram.bytes[FRONT..]) {
+                Some((number, frame)) if !datagram.cut => {
+                    let missed = expected.map_or(0, |expected| number.wrapping_sub(expected));
+                    // More than that is one that was overtaken, or another peer that has begun.
+                    if missed < 1 << 16 {
+                        *lost += u64::from(missed);
+                    }
+                    *expected = Some(number.wrapping_add(1));
+                    heard = true;
+                    if frame.is_empty() {
+                        return Ok(());
+                    }
+                    deliver(frame)
+                }
+                _ => {
+                    *lost += 1;
+                    Ok(())
+                }
+            }
+        })?;
+        if heard {
+            (*silence, *refused) = (0, None);
+            if !was_there {
+                self.hello();
+            }
+        }
+        if let Err(error) = received {
+            self.failed(error);
+        }
+        Ok(false)
+    }
+
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.outgoing.room()
+    }
+
+    fn put(&mut self, length: usize) {
+        let number = self.next_number();
+        self.outgoing.put(length).copy_from_slice(&lead(number));
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut failure = None;
+        let full = !self.outgoing.send(&self.socket, |error| {
+            self.lost += 1;
+            // What is too long is lost alone.
+            if error.raw_os_error() != Some(libc::EMSGSIZE) {
+                failure = Some(error);
+            }
+        });
+        if let Some(error) = failure {
+            self.failed(error);
+        }
+        if full != self.full {
+            self.full = full;
+            let events = if full { ROOM } else { INPUT };
+            if let Err(error) = self.poll.change(&self.socket, events) {
+                self.failed(error);
+            }
+        }
+        false
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ours_is_not_read() {
+        let mut datagram = lead(7).to_vec();
+        assert_eq!(read(&datagram), Some((7, &[][..])));
+        datagram.extend([1, 2, 3]);
+        assert_eq!(read(&datagram), Some((7, &[1, 2, 3][..])));
+        for end in 0..LEAD {
+            assert_eq!(read(&datagram[..end]), None);
+        }
+        for at in 0..4 {
+            let mut other = datagram.clone();
+            other[at] ^= 1;
+            assert_eq!(read(&other), None);
+        }
+    }
+}
