@@ -134,7 +134,7 @@ impl Incoming {
             header.msg_iov = &mut vectors[n];
             header.msg_iovlen = 1;
             header.msg_control = controls[n].0.as_mut_ptr().cast();
-            header.msg_controllen = CONTROL as _;
+            header.msg_controllen = CONTROL;
         }
         // SAFETY: that many messages, whose vectors, bytes and controls live here.
         let got = unsafe {
@@ -159,7 +159,7 @@ impl Incoming {
             let length = FRONT + messages[n].msg_len as usize;
             each(Datagram {
                 bytes: &mut self.0[n * SLOT..][..length],
-                control: &controls[n].0[..(header.msg_controllen as usize).min(CONTROL)],
+                control: &controls[n].0[..header.msg_controllen.min(CONTROL)],
                 cut: header.msg_flags & libc::MSG_TRUNC != 0,
             })?;
         }

@@ -3,7 +3,7 @@
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
-use vink_kernel::TaskId;
+use vink_kernel::{Kernel, TaskId};
 use vink_spec::Uplink;
 use vink_trap::{DeviceId, Worker};
 
@@ -39,7 +39,7 @@ impl Outside {
         interface: &str,
         uplink: &Uplink,
     ) -> Result<Outside, Error> {
-        Outside::of_machine(worker, machine, interface, far(uplink)?)
+        Outside::with_mtu(worker, machine, interface, far(uplink)?)
     }
 
     /// Makes an interface of a machine, still down, that is attached to one of another worker's.
@@ -53,31 +53,49 @@ impl Outside {
         half: Half,
     ) -> Result<Outside, Error> {
         let far = Box::new(SharedFar::new(half)?);
-        Outside::of_machine(worker, machine, interface, far)
+        Outside::with_mtu(worker, machine, interface, far)
     }
 
-    /// Makes the interface, still down.
-    pub(crate) fn of_machine(
+    fn with_mtu(
         worker: &mut Worker,
         machine: &Machine,
         interface: &str,
         far: Box<dyn Far>,
     ) -> Result<Outside, Error> {
-        let kernel = worker.kernel();
-        let tap = Tap::new(kernel, machine, interface, far.offloads())?;
+        let (admin, mtu) = (machine.admin, far.mtu());
+        let configure = |kernel: &mut Kernel| admin.mtu(kernel, interface, mtu);
+        let made = Outside::of_machine(worker, machine, interface, far, configure);
+        made.map(|(outside, ())| outside)
+    }
+
+    /// Makes the interface, still down, and has it configured; then the first frames may pass.
+    pub(crate) fn of_machine<T>(
+        worker: &mut Worker,
+        machine: &Machine,
+        interface: &str,
+        far: Box<dyn Far>,
+        configure: impl FnOnce(&mut Kernel) -> Result<T, Error>,
+    ) -> Result<(Outside, T), Error> {
+        let tap = Tap::new(worker.kernel(), machine, interface, far.offloads())?;
         let task = tap.task;
-        machine.admin.mtu(kernel, interface, far.mtu())?;
         let (link, state) = Link::new(tap, far);
-        match worker.attach_device(Box::new(link)) {
-            Ok(device) => Ok(Outside {
-                task,
-                device,
-                state,
-            }),
+        let attached = configure(worker.kernel()).and_then(|configured| {
+            let device = worker.attach_device(Box::new(link))?;
+            Ok((device, configured))
+        });
+        match attached {
+            Ok((device, configured)) => {
+                let outside = Outside {
+                    task,
+                    device,
+                    state,
+                };
+                Ok((outside, configured))
+            }
             Err(error) => {
                 // What went wrong first is what matters.
                 let _ = worker.kernel().exit_task(task, 0, true);
-                Err(error.into())
+                Err(error)
             }
         }
     }

@@ -45,6 +45,7 @@ impl PacketFar {
                     "; packets of the host's interfaces take CAP_NET_RAW: run it as root, or make a TAP device \
                      (tap:NAME) that belongs to you"
                 }
+                Some(libc::ENODEV) => "; ip link shows those that there are",
                 _ => "",
             };
             Error::Uplink(format!("the uplink interface:{name}: {error}{why}"))
@@ -64,11 +65,6 @@ impl PacketFar {
         };
         far.poll.add(&far.monitor, INPUT).map_err(fail)?;
         far.follow(far.monitor.now());
-        if far.link == Link::Missing {
-            return Err(Error::Uplink(format!(
-                "the uplink interface:{name}: the host has no such interface: ip link shows those that there are"
-            )));
-        }
         match far.error.take() {
             Some(error) => Err(fail(error)),
             None => Ok(far),
@@ -348,11 +344,13 @@ mod tests {
         bytes.extend(16u16.to_ne_bytes());
         bytes.extend(1..=12);
         bytes.extend([8, 0, 0x45]);
-        let datagram = |bytes, control| Datagram {
-            bytes,
-            control,
-            cut: false,
-        };
+        fn datagram<'a>(bytes: &'a mut [u8], control: &'a [u8]) -> Datagram<'a> {
+            Datagram {
+                bytes,
+                control,
+                cut: false,
+            }
+        }
         let plain = bytes.clone();
         let untagged = frame(datagram(&mut bytes, &[])).expect("a frame").to_vec();
         assert_eq!(untagged, plain[FRONT..]);

@@ -17,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use vink_kernel::Kernel;
 use vink_trap::Worker;
 
 use super::far::{Far, Line};
@@ -154,30 +155,32 @@ impl Passt {
     /// If it was called before.
     pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
         worker.take_along(&self.process.child)?;
-        let far = self.far()?;
-        let outside = Outside::of_machine(worker, machine, INTERFACE, far)?;
-        self.state = Some(outside.watch());
-        let kernel = worker.kernel();
-        let admin = &machine.admin;
-        admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
-        admin.mtu(kernel, INTERFACE, MTU)?;
-        // passt must have seen the machine's Ethernet address before anything comes from outside.
-        let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
-        admin.sysctl(kernel, &notify, "1")?;
         let families = [(self.v4, V4), (self.v6, V6)];
-        let families = families.iter().filter(|(there, _)| *there);
+        let families = families.into_iter().filter(|(there, _)| *there);
         let families: Vec<_> = families.map(|(_, family)| family).collect();
-        for family in &families {
-            admin.address(kernel, INTERFACE, family.machine, family.prefix)?;
-        }
-        admin.up(kernel, INTERFACE)?;
-        for family in &families {
-            let all = match family.machine {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            };
-            admin.route(kernel, all, 0, family.gateway)?;
-        }
+        let admin = &machine.admin;
+        let configure = |kernel: &mut Kernel| {
+            admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
+            admin.mtu(kernel, INTERFACE, MTU)?;
+            // passt must have seen the machine's Ethernet address before anything comes from outside.
+            let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
+            admin.sysctl(kernel, &notify, "1")?;
+            for family in &families {
+                admin.address(kernel, INTERFACE, family.machine, family.prefix)?;
+            }
+            admin.up(kernel, INTERFACE)?;
+            for family in &families {
+                let all = match family.machine {
+                    IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                    IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+                };
+                admin.route(kernel, all, 0, family.gateway)?;
+            }
+            Ok(())
+        };
+        let far = self.far()?;
+        let made = Outside::of_machine(worker, machine, INTERFACE, far, configure);
+        self.state = Some(made?.0.watch());
         Ok(Route {
             addresses: families.iter().map(|f| f.machine).collect(),
             resolver: self.resolvers.text(self.v4, self.v6),

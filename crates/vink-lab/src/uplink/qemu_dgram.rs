@@ -25,6 +25,8 @@ pub(crate) struct DgramFar {
     why: String,
     poll: Poll,
     buffer: Box<[u8]>,
+    /// A new peer's first frame is in `buffer`, and may be answered only when the line is up.
+    first: Option<usize>,
     /// A frame that there was no room for: so many bytes.
     waits: usize,
     kept: Box<[u8]>,
@@ -51,6 +53,7 @@ impl DgramFar {
             peer: None,
             why: "nobody has sent anything yet".to_owned(),
             buffer: vec![0; LARGEST].into(),
+            first: None,
             waits: 0,
             kept: vec![0; LARGEST].into(),
             lost: 0,
@@ -144,14 +147,22 @@ impl Far for DgramFar {
 
     fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
         for _ in 0..TURN {
+            if let Some(length) = self.first.take() {
+                deliver(&self.buffer[..length])?;
+            }
             let Ok((got, from)) = self.socket.recv_from(&mut self.buffer) else {
                 break;
             };
-            deliver(&self.buffer[..got])?;
+            let was_there = self.peer.is_some();
             // Others can't be answered.
             if let Some(path) = from.as_pathname() {
                 self.meet(path);
             }
+            if !was_there {
+                self.first = Some(got);
+                break;
+            }
+            deliver(&self.buffer[..got])?;
         }
         Ok(false)
     }

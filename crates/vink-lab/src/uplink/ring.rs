@@ -247,7 +247,7 @@ impl Consumer {
             }
         }
         let there = self.head.wrapping_sub(self.tail);
-        if there > SIZE as u64 || self.head % 8 != 0 {
+        if there > SIZE as u64 || self.head & 7 != 0 {
             return Err(Corrupt);
         }
         let length = self.mapping.length(self.tail).load(Ordering::Relaxed) as usize;
@@ -343,9 +343,11 @@ mod tests {
 
     #[test]
     fn threads() {
-        let (_memory, mut producer, mut consumer) = ring();
+        let memory = memory().expect("memory");
+        let mut consumer = Consumer::new(&memory).expect("a consumer");
         const COUNT: u32 = 200_000;
         let sender = std::thread::spawn(move || {
+            let mut producer = Producer::new(&memory).expect("a producer");
             for n in 0..COUNT {
                 loop {
                     if let Some(room) = producer.room().expect("sound") {

@@ -1,0 +1,7 @@
+//! Uplinks, each in a host's network that the test makes itself.
+
+mod bulk;
+mod common;
+mod host;
+mod qemu;
+mod workers;
