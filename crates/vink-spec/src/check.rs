@@ -805,7 +805,9 @@ impl<'a> Check<'a> {
         match uplink {
             Uplink::Tap(name) | Uplink::Interface(name) => self.interface_name(name),
             // The host's struct sockaddr_un: unix(7).
-            Uplink::Qemu(path) | Uplink::QemuDgram(path) if path.is_empty() || path.len() > 107 => {
+            Uplink::Qemu(path) | Uplink::QemuConnect(path) | Uplink::QemuDgram(path)
+                if path.is_empty() || path.len() > 107 =>
+            {
                 self.add(
                     format!("{path:?} can't be the path of a socket"),
                     "write a path of 1 to 107 bytes",

@@ -589,6 +589,9 @@ impl Reader {
             let tap = r.field(f, "tap", Reader::text).map(Uplink::Tap);
             let interface = r.field(f, "interface", Reader::text).map(Uplink::Interface);
             let qemu = r.field(f, "qemu", Reader::text).map(Uplink::Qemu);
+            let connect = r
+                .field(f, "qemu-connect", Reader::text)
+                .map(Uplink::QemuConnect);
             let dgram = r
                 .field(f, "qemu-dgram", Reader::text)
                 .map(Uplink::QemuDgram);
@@ -603,7 +606,13 @@ impl Reader {
                 });
                 udp.flatten()
             });
-            passt.or(tap).or(interface).or(qemu).or(dgram).or(udp)
+            passt
+                .or(tap)
+                .or(interface)
+                .or(qemu)
+                .or(connect)
+                .or(dgram)
+                .or(udp)
         })
     }
 
