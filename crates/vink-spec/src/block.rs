@@ -3,7 +3,7 @@
 //!
 //! A wire between two machines is a network of two addresses (/31, /127) in the block of the one with the higher
 //! number. What is sent to either address goes towards that machine, and meets the other end on its way or is handed
-//! to it over the wire.
+//! to it over the wire. So the machine with the lowest number, 0, needs no block.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -40,7 +40,8 @@ impl Blocks {
         match needed <= blocks.room {
             true => Ok(blocks),
             false => Err(format!(
-                "{network} has no room for {count} machines with {} addresses each: a /{} is needed",
+                "{network} has no room for {} machines with {} addresses each: a /{} is needed",
+                count + 1,
                 1u64 << blocks.block,
                 bits.saturating_sub(needed)
             )),
@@ -64,9 +65,9 @@ impl Blocks {
             .expect("at most as many bits as an address has")
     }
 
-    /// The two ends of wire number `wire` of machine number `machine`: the neighbour's, and its own.
-    pub fn ends(&self, machine: usize, wire: usize) -> (IpNet, IpNet) {
-        let first = self.first + ((machine as u128) << self.block) + 2 * wire as u128;
+    /// The two ends of wire number `wire` of a block: the neighbour's, and its own.
+    pub fn ends(&self, block: usize, wire: usize) -> (IpNet, IpNet) {
+        let first = self.first + ((block as u128) << self.block) + 2 * wire as u128;
         let end = |address: u128| {
             let network = self.network(address, 0);
             IpNet::new(network.addr(), (self.bits() - 1) as u8).expect("a prefix length")
@@ -74,10 +75,10 @@ impl Blocks {
         (end(first), end(first + 1))
     }
 
-    /// The fewest networks that are together the blocks of a range of machines.
-    pub fn cover(&self, machines: Range<usize>) -> Vec<IpNet> {
+    /// The fewest networks that are together a range of blocks.
+    pub fn cover(&self, blocks: Range<usize>) -> Vec<IpNet> {
         let mut networks = Vec::new();
-        let Range { mut start, end } = machines;
+        let Range { mut start, end } = blocks;
         while start < end {
             let aligned = match start {
                 0 => u32::BITS,
@@ -106,11 +107,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `wires`: how many a block must have room for.
+    /// Of one machine at least. `wires`: how many a block must have room for.
     pub fn new(names: Vec<String>, networks: &[IpNet], wires: usize) -> Result<Plan, String> {
         let blocks: Result<Vec<Blocks>, String> = networks
             .iter()
-            .map(|network| Blocks::new(*network, names.len(), wires))
+            .map(|network| Blocks::new(*network, names.len() - 1, wires))
             .collect();
         Ok(Plan {
             neighbours: vec![Vec::new(); names.len()],
@@ -128,7 +129,7 @@ impl Plan {
         let ends: Vec<(IpNet, IpNet)> = self
             .blocks
             .iter()
-            .map(|blocks| blocks.ends(high.0, number))
+            .map(|blocks| blocks.ends(high.0 - 1, number))
             .collect();
         let (lows, highs): (Vec<IpNet>, Vec<IpNet>) = ends.into_iter().unzip();
         for ((machine, interface), addresses) in [(low, &lows), (high, &highs)] {
@@ -182,7 +183,8 @@ impl Plan {
                     network.prefix_len() as u32 == blocks.bits() - 1
                         && network.contains(&via(*neighbour))
                 };
-                for network in blocks.cover(range.clone()) {
+                let numbers = range.start.max(1) - 1..range.end.max(1) - 1;
+                for network in blocks.cover(numbers) {
                     if !direct(&network) {
                         add(network.to_string(), *neighbour);
                     }

@@ -1,8 +1,10 @@
 //! The lab file, from outside.
 
 mod diff;
+mod generate;
 mod golden;
 mod mistakes;
 mod random;
+mod reach;
 mod schema;
 mod write;
