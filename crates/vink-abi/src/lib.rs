@@ -63,8 +63,10 @@ pub const VINK_CALL_WIRE_STATE: u32 = VINK_CALL_BASE + 17;
 pub const VINK_CALL_WIRE_STATS: u32 = VINK_CALL_BASE + 18;
 /// Control task; end id, `VINK_PACKET_*` mask, snapshot length. Result: 0.
 pub const VINK_CALL_WIRE_TRACE: u32 = VINK_CALL_BASE + 19;
+/// Fiber task. The host has its turn although there is work. Result: 0.
+pub const VINK_CALL_YIELD: u32 = VINK_CALL_BASE + 20;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 20;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 21;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;

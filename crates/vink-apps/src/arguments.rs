@@ -222,6 +222,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     Ok(scaled(text, &units)? as u64)
 }
 
+/// A rate in bits per second, as tc(8) has it: `10mbit`, `10m`, `1gbit`, `500kbit`.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let units = [
+        ("bit", 1.0),
+        ("k", 1e3),
+        ("kbit", 1e3),
+        ("m", 1e6),
+        ("mbit", 1e6),
+        ("g", 1e9),
+        ("gbit", 1e9),
+    ];
+    match scaled(text, &units)? {
+        rate if rate > 0.0 => Ok(rate),
+        _ => Err("a rate is more than nothing".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,5 +308,8 @@ mod tests {
         assert_eq!(size("64Ki"), Ok(65536));
         assert_eq!(size("10M"), Ok(10_000_000));
         assert!(time("5 parsecs").is_err());
+        assert_eq!(rate("10mbit"), Ok(10e6));
+        assert_eq!(rate("8"), Ok(8.0));
+        assert!(rate("0").is_err() && rate("mbit").is_err());
     }
 }

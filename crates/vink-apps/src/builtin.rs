@@ -1,7 +1,7 @@
 //! The apps that are built in, by name.
 
 use crate::arguments::{Arguments, Syntax};
-use crate::{echo, App, Names};
+use crate::{echo, http_client, http_server, sink, source, App, Names};
 
 /// What makes an app of its words.
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
@@ -26,6 +26,22 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     Builtin {
         syntax: &echo::DISCARD_SERVER,
         make: echo::discard_server,
+    },
+    Builtin {
+        syntax: &source::SYNTAX,
+        make: source::make,
+    },
+    Builtin {
+        syntax: &sink::SYNTAX,
+        make: sink::make,
+    },
+    Builtin {
+        syntax: &http_server::SYNTAX,
+        make: http_server::make,
+    },
+    Builtin {
+        syntax: &http_client::SYNTAX,
+        make: http_client::make,
     },
 ];
 

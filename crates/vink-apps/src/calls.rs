@@ -15,9 +15,6 @@ use crate::{Epoll, Report, Socket};
 const TURN: Duration = Duration::from_millis(4);
 /// After so many calls the time is looked at.
 const CALLS_UNCHECKED: u32 = 16;
-/// How long a turn is given up for: so short that nobody misses it, but the kernel has nothing to do
-/// meanwhile and returns to its host.
-const PAUSE: Duration = Duration::from_micros(20);
 
 /// An app's way into its kernel. Its errors are those of the calls' man pages, and one more:
 /// `EINTR` ([`io::ErrorKind::Interrupted`]) from every call once the app is to stop.
@@ -207,6 +204,18 @@ impl<'f> Calls<'f> {
         Ok(u32::from_ne_bytes(index.try_into().expect("four bytes")))
     }
 
+    /// The machine's name, as gethostname(2).
+    ///
+    /// # Errors
+    /// `EINTR` only.
+    pub fn host_name(&self) -> io::Result<String> {
+        let mut names = [0u8; size_of::<libc::utsname>()];
+        self.call(libc::SYS_uname, [names.as_mut_ptr() as u64, 0, 0, 0, 0, 0])?;
+        let from = std::mem::offset_of!(libc::utsname, nodename);
+        let name = names[from..].split(|byte| *byte == 0).next();
+        Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+    }
+
     /// Lets the worker's other clients have their turn if this app's has been long.
     fn take_turns(&self) {
         let unchecked = self.unchecked.get() + 1;
@@ -220,9 +229,8 @@ impl<'f> Calls<'f> {
             TURN_BEGAN.set(Some(began));
             return;
         }
-        let pause = timespec(PAUSE);
-        let args = [(&raw const pause) as u64, 0, 0, 0, 0, 0];
-        self.fiber.call(libc::SYS_nanosleep, args);
+        self.fiber
+            .call(i64::from(vink_abi::VINK_CALL_YIELD), [0; 6]);
         TURN_BEGAN.set(Some(Instant::now()));
     }
 }

@@ -82,14 +82,26 @@ struct Echo;
 impl Service for Echo {
     type Talk = ();
 
-    fn received(&mut self, (): &mut (), data: &[u8], answer: &mut Answer) -> bool {
+    fn received(
+        &mut self,
+        _: &Calls<'_>,
+        (): &mut (),
+        data: &[u8],
+        answer: &mut Answer,
+    ) -> io::Result<bool> {
         answer.push(data);
-        true
+        Ok(true)
     }
 
-    fn datagram(&mut self, data: &[u8], _: SocketAddr, answer: &mut Vec<u8>) -> bool {
+    fn datagram(
+        &mut self,
+        _: &Calls<'_>,
+        data: &[u8],
+        _: SocketAddr,
+        answer: &mut Vec<u8>,
+    ) -> io::Result<bool> {
         answer.extend_from_slice(data);
-        true
+        Ok(true)
     }
 }
 
@@ -98,12 +110,24 @@ struct Discard;
 impl Service for Discard {
     type Talk = ();
 
-    fn received(&mut self, (): &mut (), _: &[u8], _: &mut Answer) -> bool {
-        true
+    fn received(
+        &mut self,
+        _: &Calls<'_>,
+        (): &mut (),
+        _: &[u8],
+        _: &mut Answer,
+    ) -> io::Result<bool> {
+        Ok(true)
     }
 
-    fn datagram(&mut self, _: &[u8], _: SocketAddr, _: &mut Vec<u8>) -> bool {
-        false
+    fn datagram(
+        &mut self,
+        _: &Calls<'_>,
+        _: &[u8],
+        _: SocketAddr,
+        _: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        Ok(false)
     }
 }
 

@@ -60,16 +60,25 @@ mod address;
 mod app;
 mod apps;
 mod arguments;
+mod arrivals;
 mod builtin;
 mod calls;
 mod desk;
 mod echo;
 mod error;
+mod histogram;
+mod http_client;
+mod http_server;
 mod names;
+mod random;
 mod report;
 mod round_trips;
+mod series;
 mod server;
+mod sink;
 mod socket;
+mod source;
+mod stamp;
 
 pub use address::Target;
 pub use app::{App, Failure};
@@ -77,5 +86,9 @@ pub use apps::{AppId, Apps, Help, Output, State, Status};
 pub use calls::Calls;
 pub use error::Error;
 pub use names::Names;
-pub use report::{EchoReport, Report, ServerReport};
+pub use report::{
+    Arrived, Delay, EchoReport, FlowReport, HttpReport, Latency, Protocol, Report, ServerReport,
+    SinkReport, SourceReport,
+};
+pub use series::Interval;
 pub use socket::{Epoll, Socket};

@@ -1,6 +1,7 @@
 //! The event loop that all servers share: one epoll set for a listener, its connections and a UDP socket.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
@@ -25,11 +26,38 @@ pub(crate) trait Service {
     /// What it remembers of a connection.
     type Talk: Default;
 
+    /// Somebody has connected.
+    fn opened(&mut self, _calls: &Calls<'_>, _from: SocketAddr) -> io::Result<Self::Talk> {
+        Ok(Self::Talk::default())
+    }
+
     /// Data of a connection, and where the answer goes. False: hang up when the answer has been sent.
-    fn received(&mut self, talk: &mut Self::Talk, data: &[u8], answer: &mut Answer) -> bool;
+    fn received(
+        &mut self,
+        calls: &Calls<'_>,
+        talk: &mut Self::Talk,
+        data: &[u8],
+        answer: &mut Answer,
+    ) -> io::Result<bool>;
+
+    /// The connection has ended.
+    fn closed(&mut self, _calls: &Calls<'_>, _talk: &mut Self::Talk) -> io::Result<()> {
+        Ok(())
+    }
 
     /// A datagram; true: the answer, empty at first, is to be sent back.
-    fn datagram(&mut self, data: &[u8], from: SocketAddr, answer: &mut Vec<u8>) -> bool;
+    fn datagram(
+        &mut self,
+        calls: &Calls<'_>,
+        data: &[u8],
+        from: SocketAddr,
+        answer: &mut Vec<u8>,
+    ) -> io::Result<bool>;
+
+    /// Whether all that it was to do is done.
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// Where a server listens.
@@ -88,49 +116,65 @@ impl Place {
 /// What is still to be sent on a connection.
 #[derive(Default)]
 pub(crate) struct Answer {
-    bytes: Vec<u8>,
-    sent: usize,
-    /// So many zeroes behind them.
-    filler: u64,
+    pieces: VecDeque<Piece>,
+    /// Of the first piece.
+    sent: u64,
+}
+
+enum Piece {
+    Bytes(Vec<u8>),
+    Zeroes(u64),
 }
 
 impl Answer {
     pub fn push(&mut self, bytes: &[u8]) {
-        // What is behind filler would be overtaken by it.
-        self.bytes
-            .resize(self.bytes.len() + self.filler as usize, 0);
-        self.filler = 0;
-        self.bytes.extend_from_slice(bytes);
+        match self.pieces.back_mut() {
+            Some(Piece::Bytes(last)) => last.extend_from_slice(bytes),
+            _ if bytes.is_empty() => {}
+            _ => self.pieces.push_back(Piece::Bytes(bytes.to_vec())),
+        }
+    }
+
+    /// So many zeroes, which take no memory.
+    pub fn push_zeroes(&mut self, count: u64) {
+        if count > 0 {
+            self.pieces.push_back(Piece::Zeroes(count));
+        }
+    }
+
+    /// All of another one, which is empty then and has not begun to be sent.
+    pub fn append(&mut self, other: &mut Answer) {
+        self.pieces.append(&mut other.pieces);
     }
 
     fn is_empty(&self) -> bool {
-        self.sent == self.bytes.len() && self.filler == 0
+        self.pieces.is_empty()
     }
 
     /// Sends what the socket takes; how many bytes.
     fn flush(&mut self, socket: &Socket<'_>) -> io::Result<u64> {
         static ZEROES: [u8; BLOCK] = [0; BLOCK];
         let mut total = 0;
-        while !self.is_empty() {
-            let rest = &self.bytes[self.sent..];
-            let of_filler = rest.is_empty();
-            let piece = match of_filler {
-                true => &ZEROES[..self.filler.min(BLOCK as u64) as usize],
-                false => rest,
+        while let Some(first) = self.pieces.front() {
+            let (bytes, all) = match first {
+                Piece::Bytes(bytes) => (&bytes[self.sent as usize..], bytes.len() as u64),
+                Piece::Zeroes(count) => {
+                    let now = (count - self.sent).min(BLOCK as u64);
+                    (&ZEROES[..now as usize], *count)
+                }
             };
-            let sent = match socket.send(piece, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
-                Ok(sent) => sent,
+            let sent = match socket.send(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
+                Ok(sent) => sent as u64,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(total),
                 Err(error) => return Err(error),
             };
-            total += sent as u64;
-            match of_filler {
-                true => self.filler -= sent as u64,
-                false => self.sent += sent,
+            total += sent;
+            self.sent += sent;
+            if self.sent == all {
+                self.pieces.pop_front();
+                self.sent = 0;
             }
         }
-        self.bytes.clear();
-        self.sent = 0;
         Ok(total)
     }
 }
@@ -195,9 +239,10 @@ pub(crate) fn serve<S: Service>(
         free: Vec::new(),
         buffer: Vec::new(),
     };
-    loop {
+    while !server.service.is_done() {
         server.turn()?;
     }
+    Ok(0)
 }
 
 impl<S: Service> Server<'_, S> {
@@ -222,13 +267,14 @@ impl<S: Service> Server<'_, S> {
             return Ok(());
         };
         loop {
-            let socket = match listener.accept_with(libc::SOCK_NONBLOCK) {
-                Ok((socket, _)) => socket,
+            let (socket, from) = match listener.accept_with(libc::SOCK_NONBLOCK) {
+                Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
             socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
+            let talk = self.service.opened(self.calls, from)?;
             let at = self.free.pop().unwrap_or_else(|| {
                 self.connections.push(None);
                 self.connections.len() - 1
@@ -236,7 +282,7 @@ impl<S: Service> Server<'_, S> {
             self.epoll.add(&socket, libc::EPOLLIN, FIRST + at as u64)?;
             self.connections[at] = Some(Connection {
                 socket,
-                talk: S::Talk::default(),
+                talk,
                 answer: Answer::default(),
                 ends: false,
                 full: false,
@@ -262,7 +308,7 @@ impl<S: Service> Server<'_, S> {
             };
             let data = &self.buffer[..len];
             answer.clear();
-            let answered = self.service.datagram(data, from, &mut answer);
+            let answered = self.service.datagram(self.calls, data, from, &mut answer)?;
             // As with any datagram, nobody says whether it arrives.
             let sent = answered && socket.send_to(&answer, libc::MSG_DONTWAIT, from).is_ok();
             let mut statistics = self.statistics.borrow_mut();
@@ -296,6 +342,7 @@ impl<S: Service> Server<'_, S> {
             self.connections[at] = Some(connection);
             return Ok(());
         }
+        self.service.closed(self.calls, &mut connection.talk)?;
         let mut statistics = self.statistics.borrow_mut();
         statistics.open -= 1;
         statistics.errors += u64::from(lives.is_err());
@@ -325,7 +372,7 @@ impl<S: Service> Server<'_, S> {
                 _ => {
                     let data = &self.buffer[..got];
                     let (talk, answer) = (&mut connection.talk, &mut connection.answer);
-                    !self.service.received(talk, data, answer)
+                    !self.service.received(self.calls, talk, data, answer)?
                 }
             };
         }

@@ -5,9 +5,11 @@ mod common;
 use std::mem::zeroed;
 
 use common::{at, at_mut, boot, finish, finish_task, one_machine, Caller, Task};
-use libc::{EAGAIN, EBADF, EINTR, EINVAL, ENOENT, EPIPE, SOCK_NONBLOCK, SOCK_STREAM};
-use vink_abi::{VINK_CALL_MACHINE_FD, VINK_CALL_POLL, VINK_CALL_TASK_EXIT, VINK_CALL_WATCH};
-use vink_kernel::{Call, CloneKind, Config, Error, Event, Fiber, Kernel, TaskId};
+use libc::{EAGAIN, EBADF, EINTR, EINVAL, ENOENT, EPERM, EPIPE, SOCK_NONBLOCK, SOCK_STREAM};
+use vink_abi::{
+    VINK_CALL_MACHINE_FD, VINK_CALL_POLL, VINK_CALL_TASK_EXIT, VINK_CALL_WATCH, VINK_CALL_YIELD,
+};
+use vink_kernel::{Call, Clock, CloneKind, Config, Error, Event, Fiber, Kernel, TaskId};
 
 const EPOLLIN: u32 = libc::EPOLLIN as u32;
 const EPOLLOUT: u32 = libc::EPOLLOUT as u32;
@@ -453,4 +455,52 @@ fn a_kernel_moves_between_threads_unless_it_has_fibers() {
     })
     .join()
     .expect("the thread");
+}
+
+#[test]
+fn a_busy_fiber_gives_others_their_turn() {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    for clock in [Clock::Real, Clock::Virtual] {
+        let (mut kernel, machine) = one_machine(Config {
+            clock,
+            ..Config::default()
+        });
+        let task = kernel.task(machine).expect("a task");
+        let stop = Rc::new(Cell::new(false));
+        let mut busy = Vec::new();
+        for _ in 0..3 {
+            let stop = Rc::clone(&stop);
+            let fiber = kernel.fiber(machine, move |mut fiber: &Fiber| {
+                while !stop.get() {
+                    fiber.ok(libc::SYS_getppid, &[]);
+                    fiber.ok(VINK_CALL_YIELD.into(), &[]);
+                }
+                0
+            });
+            busy.push(fiber.expect("a fiber"));
+        }
+        // The host is heard while they work, and timers fire.
+        let deadline = kernel.run().expect("it runs");
+        assert!(deadline.is_some_and(|time| time <= kernel.now()));
+        Task(&mut kernel, task).ok(libc::SYS_getppid, &[]);
+        if clock == Clock::Real {
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            };
+            Task(&mut kernel, task).ok(libc::SYS_nanosleep, &[at(&time), 0]);
+        }
+        Task(&mut kernel, task).fails(EPERM, VINK_CALL_YIELD.into(), &[]);
+        stop.set(true);
+        while kernel.counters().expect("counters").tasks > 1 {
+            kernel.run().expect("it runs");
+        }
+        while let Some(event) = kernel.next_event() {
+            let Event::Gone { task, status: 0 } = event else {
+                panic!("{event:?}")
+            };
+            assert!(busy.contains(&task));
+        }
+    }
 }

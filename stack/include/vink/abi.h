@@ -180,7 +180,13 @@
  * Result: 0, -ESRCH, -EINVAL, -ENOMEM, -EOPNOTSUPP (there is no ops->packet).
  */
 #define VINK_CALL_WIRE_TRACE		(VINK_CALL_BASE + 19)
-#define VINK_CALL_END			(VINK_CALL_BASE + 20)
+/*
+ * On a fiber task. Gives the host its turn although there is work: vink_run()
+ * returns, with the present time as the deadline, and goes on from here when it
+ * is called next. For fibers that may be busy for long. Result: 0, -EPERM.
+ */
+#define VINK_CALL_YIELD			(VINK_CALL_BASE + 20)
+#define VINK_CALL_END			(VINK_CALL_BASE + 21)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1

@@ -30,6 +30,7 @@ bool vink_dead;
 bool vink_inside;
 
 static bool boot_begun;
+static bool yielded;		/* outside, with work left to do */
 static unsigned long host_sp;	/* while inside */
 static unsigned long kernel_sp;	/* while outside */
 
@@ -74,6 +75,15 @@ static int enter(void)
 void vink_leave(void)
 {
 	vink_switch_stack(NULL, &kernel_sp, host_sp);
+}
+
+void vink_yield(void)
+{
+	yielded = true;
+	vink_leave();
+	yielded = false;
+	vink_take_notes();
+	vink_poll_interrupts();
 }
 
 int vink_boot(const struct vink_boot *boot)
@@ -121,7 +131,7 @@ int vink_run(uint64_t *deadline)
 	if (vink_inside)
 		return -EBUSY;
 	err = enter();
-	*deadline = vink_deadline;
+	*deadline = yielded ? vink_clock() : vink_deadline;
 	return err;
 }
 

@@ -141,6 +141,11 @@ long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
 		if (!control)
 			return -EPERM;
 		return vink_wire_call(nr, args);
+	case VINK_CALL_YIELD:
+		if (!slot->params.entry)
+			return -EPERM;
+		vink_yield();
+		return 0;
 	}
 	return -ENOSYS;
 }

@@ -31,6 +31,7 @@ extern bool vink_booted;
 extern bool vink_dead;
 extern bool vink_inside;	/* the kernel runs, not the host */
 void vink_leave(void);		/* to the host, until it comes back */
+void vink_yield(void);		/* the same in the middle of work */
 
 /* call.c */
 struct vink_slot *vink_slot_alloc(void);

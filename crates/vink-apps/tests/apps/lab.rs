@@ -1,11 +1,12 @@
 //! What the tests share: two machines on a wire, and apps on them.
-#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use vink_apps::{App, AppId, Apps, Report, State, Status};
 use vink_kernel::{find_image, Clock, Config, Counters, Image, Kernel, MachineId};
 use vink_lab::{wire, End, Machine};
+use vink_trap::{Program, Status as Ended, Stdio, Worker};
 
 /// The server's addresses: IPv4, IPv6.
 pub const SERVER: [&str; 2] = ["10.0.0.2", "fd00::2"];
@@ -13,7 +14,7 @@ pub const SERVER: [&str; 2] = ["10.0.0.2", "fd00::2"];
 /// A kernel with the machines `client` and `server` (`10.0.0.1`, `fd00::1` and `10.0.0.2`, `fd00::2`), each
 /// with an interface `eth0`, and the apps on them.
 pub struct Lab {
-    pub kernel: Kernel,
+    pub worker: Worker,
     pub apps: Apps,
     pub client: Machine,
     pub server: Machine,
@@ -46,10 +47,33 @@ impl Lab {
         };
         wire(&mut kernel, end(&client, &a), end(&server, &b)).expect("a wire");
         Lab {
-            kernel,
+            worker: Worker::new(kernel).expect("a worker"),
             apps: Apps::new(),
             client,
             server,
+        }
+    }
+
+    pub fn kernel(&mut self) -> &mut Kernel {
+        self.worker.kernel()
+    }
+
+    /// Runs a program on a machine and insists on success.
+    pub fn program(&mut self, machine: MachineId, line: &str) {
+        let mut words = line.split_whitespace();
+        let program = Program::new(words.next().expect("a name"))
+            .args(words)
+            .stdin(Stdio::Null);
+        let program = self.worker.spawn(machine, program).expect("it starts");
+        let ended = self.worker.wait(program).expect("it runs");
+        assert_eq!(ended, Ended::Exited(0), "{line}");
+    }
+
+    /// Gives the wire's both directions this netem (tc-netem(8)).
+    pub fn netem(&mut self, what: &str) {
+        for machine in [self.client.id, self.server.id] {
+            let line = format!("tc qdisc replace dev eth0 root netem {what}");
+            self.program(machine, &line);
         }
     }
 
@@ -57,14 +81,14 @@ impl Lab {
     pub fn start(&mut self, machine: MachineId, line: &str) -> AppId {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
         self.apps
-            .start(&mut self.kernel, machine, &words)
+            .start(self.worker.kernel(), machine, &words)
             .unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     pub fn start_app(&mut self, machine: MachineId, app: impl App + 'static) -> AppId {
         let words = ["test".to_owned()];
         self.apps
-            .start_app(&mut self.kernel, machine, &words, Box::new(app))
+            .start_app(self.worker.kernel(), machine, &words, Box::new(app))
             .expect("it starts")
     }
 
@@ -91,14 +115,29 @@ impl Lab {
     /// Runs the kernel, timers included, until this holds.
     pub fn run_until(&mut self, mut condition: impl FnMut(&mut Lab) -> bool) {
         loop {
-            let deadline = self.kernel.run().expect("it runs");
-            while self.kernel.next_event().is_some() {}
+            let kernel = self.kernel();
+            let deadline = kernel.run().expect("it runs");
+            while kernel.next_event().is_some() {}
             if condition(self) {
                 return;
             }
             let list = self.apps.list();
-            self.kernel
+            self.kernel()
                 .wait(deadline.unwrap_or_else(|| panic!("all wait: {list:#?}")));
+        }
+    }
+
+    /// Runs the kernel for so long.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.kernel().now() + time.as_nanos() as u64;
+        loop {
+            let kernel = self.kernel();
+            let deadline = kernel.run().expect("it runs");
+            while kernel.next_event().is_some() {}
+            match deadline {
+                Some(deadline) if deadline <= end => kernel.wait(deadline),
+                _ => return kernel.wait(end),
+            }
         }
     }
 
@@ -122,19 +161,21 @@ impl Lab {
 
     /// Stops an app and takes its result.
     pub fn stop(&mut self, id: AppId) -> Status {
-        self.apps.stop(&mut self.kernel, id).expect("it is told");
+        self.apps
+            .stop(self.worker.kernel(), id)
+            .expect("it is told");
         self.end(id)
     }
 
     /// Sockets, files and tasks of the kernel, when nothing moves any more.
     pub fn used(&mut self) -> (u64, u64, u64) {
-        self.kernel.run().expect("it runs");
+        self.kernel().run().expect("it runs");
         let Counters {
             sockets,
             files,
             tasks,
             ..
-        } = self.kernel.counters().expect("counters");
+        } = self.kernel().counters().expect("counters");
         (sockets, files, tasks)
     }
 }

@@ -1,8 +1,6 @@
 //! Echo and discard, each against its partner.
 
-mod common;
-
-use common::{Lab, SERVER};
+use crate::lab::{Lab, SERVER};
 use vink_apps::{Report, State};
 use vink_kernel::Clock;
 

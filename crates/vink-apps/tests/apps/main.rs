@@ -1,0 +1,7 @@
+//! Apps on a real image, each against its partner.
+
+mod bulk;
+mod echo;
+mod http;
+mod lab;
+mod life;
