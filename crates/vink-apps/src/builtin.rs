@@ -1,7 +1,7 @@
 //! The apps that are built in, by name.
 
 use crate::arguments::{Arguments, Syntax};
-use crate::{echo, http_client, http_server, sink, source, App, Names};
+use crate::{echo, http_client, http_server, ping, sink, source, App, Names};
 
 /// What makes an app of its words.
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
@@ -42,6 +42,10 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     Builtin {
         syntax: &http_client::SYNTAX,
         make: http_client::make,
+    },
+    Builtin {
+        syntax: &ping::SYNTAX,
+        make: ping::make,
     },
 ];
 

@@ -70,6 +70,7 @@ mod histogram;
 mod http_client;
 mod http_server;
 mod names;
+mod ping;
 mod random;
 mod report;
 mod round_trips;
@@ -87,8 +88,8 @@ pub use calls::Calls;
 pub use error::Error;
 pub use names::Names;
 pub use report::{
-    Arrived, Delay, EchoReport, FlowReport, HttpReport, Latency, Protocol, Report, ServerReport,
-    SinkReport, SourceReport,
+    Arrived, Delay, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol, Report,
+    ServerReport, SinkReport, SourceReport,
 };
 pub use series::Interval;
-pub use socket::{Epoll, Socket};
+pub use socket::{Control, Epoll, Socket};

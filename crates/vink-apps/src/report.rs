@@ -22,6 +22,8 @@ pub enum Report {
     Sink(SinkReport),
     /// Of `http`.
     Http(HttpReport),
+    /// Of `ping`.
+    Ping(PingReport),
     /// Of an app that isn't built in: whatever it likes.
     Other {
         /// Its own words.
@@ -37,6 +39,7 @@ impl fmt::Display for Report {
             Report::Source(report) => report.fmt(f),
             Report::Sink(report) => report.fmt(f),
             Report::Http(report) => report.fmt(f),
+            Report::Ping(report) => report.fmt(f),
             Report::Other { value } => writeln!(f, "{value}"),
         }
     }
@@ -346,6 +349,48 @@ impl fmt::Display for HttpReport {
             f,
             "latency min/avg/p50/p90/p99/p99.9/max = \
              {min:.3}/{avg:.3}/{p50:.3}/{p90:.3}/{p99:.3}/{p999:.3}/{max:.3} ms"
+        )
+    }
+}
+
+/// ICMP echoes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PingReport {
+    /// As it was given.
+    pub host: String,
+    /// Requests sent.
+    pub sent: u64,
+    /// Answers, each counted once.
+    pub received: u64,
+    /// Answers that came once more.
+    pub duplicates: u64,
+    /// Errors in the place of an answer, such as that a host is unreachable.
+    pub errors: u64,
+    /// The shortest round trip.
+    pub min: f64,
+    /// Their mean.
+    pub avg: f64,
+    /// The longest.
+    pub max: f64,
+    /// Their standard deviation.
+    pub mdev: f64,
+}
+
+impl fmt::Display for PingReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = self.sent - self.received;
+        let percent = lost as f64 * 100.0 / self.sent.max(1) as f64;
+        writeln!(f, "--- {} ping statistics ---", self.host)?;
+        writeln!(
+            f,
+            "{} packets transmitted, {} received, {} duplicates, {} errors, {percent:.3}% packet loss",
+            self.sent, self.received, self.duplicates, self.errors
+        )?;
+        let ms = [self.min, self.avg, self.max, self.mdev].map(|s| s * 1e3);
+        let [min, avg, max, mdev] = ms;
+        writeln!(
+            f,
+            "rtt min/avg/max/mdev = {min:.3}/{avg:.3}/{max:.3}/{mdev:.3} ms"
         )
     }
 }

@@ -141,6 +141,49 @@ impl<'c> Socket<'c> {
         Ok((got as usize, raw.address()?))
     }
 
+    /// recvmsg(2): how many bytes came, from whom, and the first control message if there is one that has an
+    /// `int`, such as of `IPV6_RECVHOPLIMIT`.
+    ///
+    /// # Errors
+    /// As recvmsg(2).
+    pub fn recv_message(
+        &self,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<(usize, SocketAddr, Option<Control>)> {
+        #[repr(C)]
+        struct Room {
+            head: libc::cmsghdr,
+            value: i32,
+            more: [u64; 8],
+        }
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut room: Room = unsafe { std::mem::zeroed() };
+        let mut raw = Raw::empty();
+        let mut data = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        // SAFETY: numbers, and pointers that may be null.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = (&raw mut raw).cast();
+        message.msg_namelen = size_of::<Raw>() as u32;
+        message.msg_iov = &raw mut data;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut room).cast();
+        message.msg_controllen = size_of::<Room>();
+        let args = [(&raw mut message) as u64, flags as u64, 0, 0, 0];
+        let got = self.call(libc::SYS_recvmsg, args)? as usize;
+        let whole = size_of::<libc::cmsghdr>() + size_of::<i32>();
+        let control = message.msg_controllen >= whole && room.head.cmsg_len >= whole;
+        let control = control.then_some(Control {
+            level: room.head.cmsg_level,
+            kind: room.head.cmsg_type,
+            value: room.value,
+        });
+        Ok((got, raw.address()?, control))
+    }
+
     /// shutdown(2).
     ///
     /// # Errors
@@ -243,6 +286,17 @@ impl Drop for Socket<'_> {
     fn drop(&mut self) {
         self.calls.close(self.fd);
     }
+}
+
+/// A control message of cmsg(3) with an `int`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// `cmsg_level`.
+    pub level: i32,
+    /// `cmsg_type`.
+    pub kind: i32,
+    /// Its data's first four bytes.
+    pub value: i32,
 }
 
 /// An epoll(7) set of an app.

@@ -66,9 +66,7 @@ fn loss_delay_order_and_copies_are_counted() {
     let mut lab = Lab::new(Clock::Virtual);
     let server = lab.serve("sink -u");
     let id = lab.client.id;
-    // Neighbours know each other.
-    let first = lab.start(id, "echo 10.0.0.2 -p 5001 -u -w 1ms");
-    lab.end(first);
+    lab.meet();
     lab.program(id, "tc qdisc add dev eth0 root netem delay 20ms");
     let sent = source(&mut lab, "source -u -n 1200000 -r 10mbit 10.0.0.2");
     assert_eq!(sent.arrived.expect("an answer").packets, 1000);
@@ -127,7 +125,7 @@ fn who_sends_to_nobody_is_told() {
         ),
     ] {
         let id = lab.start(lab.client.id, line);
-        lab.run_until(|lab| !matches!(lab.status(id).state, vink_apps::State::Running));
+        lab.run_until(|lab| lab.has_ended(id));
         let output = lab.output(id);
         assert!(output.contains(why), "{line}: {output}");
     }

@@ -17,10 +17,9 @@ fn http(lab: &mut Lab, line: &str) -> HttpReport {
 fn requests_take_as_long_as_the_wire() {
     for host in SERVER {
         let mut lab = Lab::new(Clock::Virtual);
+        lab.meet();
         lab.netem("delay 10ms");
         lab.serve("httpserver");
-        // Neighbours know each other.
-        http(&mut lab, &format!("http {host}"));
         let report = http(&mut lab, &format!("http -n 100 {host}"));
         assert_eq!(
             (report.requests, report.errors, report.connections),

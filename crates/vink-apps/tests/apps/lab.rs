@@ -58,6 +58,14 @@ impl Lab {
         self.worker.kernel()
     }
 
+    /// Lets the machines find each other, which a wire that loses packets makes them wait for.
+    pub fn meet(&mut self) {
+        for host in SERVER {
+            let ping = self.start(self.client.id, &format!("ping -c 1 {host}"));
+            self.finish(ping);
+        }
+    }
+
     /// Runs a program on a machine and insists on success.
     pub fn program(&mut self, machine: MachineId, line: &str) {
         let mut words = line.split_whitespace();
@@ -105,6 +113,10 @@ impl Lab {
 
     pub fn report(&self, id: AppId) -> Report {
         self.status(id).report.expect("it has begun")
+    }
+
+    pub fn has_ended(&self, id: AppId) -> bool {
+        matches!(self.status(id).state, State::Ended { .. })
     }
 
     /// All that it has written.
@@ -155,7 +167,7 @@ impl Lab {
 
     /// Runs until the app has ended.
     pub fn end(&mut self, id: AppId) -> Status {
-        self.run_until(|lab| matches!(lab.status(id).state, State::Ended { .. }));
+        self.run_until(|lab| lab.has_ended(id));
         self.apps.take(id).expect("it has ended")
     }
 

@@ -95,15 +95,16 @@ fn busy_apps_leave_their_turn_to_the_worker() {
     lab.run_until(|lab| sources.iter().all(|id| bytes(lab, *id) > 10_000_000));
     let machine = lab.client.id;
     lab.program(machine, "true");
-    lab.apps
-        .stop_machine(lab.worker.kernel(), lab.client.id)
-        .expect("told");
-    lab.apps
-        .stop_machine(lab.worker.kernel(), lab.server.id)
-        .expect("told");
-    for id in all {
-        let status = lab.end(id);
+    for id in sources {
+        let status = lab.stop(id);
         assert!(matches!(status.state, State::Ended { status: 0, .. }));
+    }
+    for machine in machines {
+        let stopped = lab.apps.stop_machine(lab.worker.kernel(), machine);
+        stopped.expect("they are told");
+    }
+    for id in &all[..2] {
+        lab.end(*id);
     }
 }
 
@@ -166,7 +167,7 @@ fn an_app_of_ones_own_says_what_it_likes() {
     lab.run_until(|lab| lab.status(id).ready);
     let client = lab.start(lab.client.id, "source -p 99 -n 5000 fd00::2");
     lab.finish(client);
-    lab.run_until(|lab| matches!(lab.status(id).state, State::Ended { .. }));
+    lab.run_until(|lab| lab.has_ended(id));
     let output = lab.output(id);
     assert!(output.ends_with("bytes an mss\n5000\n"), "{output}");
     let status = lab.end(id);
@@ -210,7 +211,7 @@ fn names_of_the_lab_are_known() {
         let id = lab.start(lab.client.id, line);
         lab.finish(id);
         let id = lab.start(lab.client.id, &format!("{line} -p 9"));
-        lab.run_until(|lab| matches!(lab.status(id).state, State::Ended { .. }));
+        lab.run_until(|lab| lab.has_ended(id));
         let output = lab.output(id);
         assert!(output.contains(&format!("connect to {}", address.replace(":7", ":9"))));
     }

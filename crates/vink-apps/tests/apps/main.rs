@@ -5,3 +5,4 @@ mod echo;
 mod http;
 mod lab;
 mod life;
+mod ping;
