@@ -8,6 +8,7 @@ mod extcap;
 mod failure;
 mod plot;
 mod run;
+mod shell;
 mod signals;
 mod version;
 
@@ -41,6 +42,8 @@ enum Command {
     Capture(capture::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
     Extcap(extcap::Arguments),
+    /// Command a lab: at this terminal, by a line, or by a script
+    Shell(shell::Arguments),
     /// Draw columns of CSV files as an SVG picture
     Plot(plot::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let done: Result<ExitCode, Failure> = match Arguments::parse().command {
         Command::Demo => demo::run(),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),

@@ -1,0 +1,164 @@
+//! What a line of the switch box asks for.
+
+use vink_spec::{Settings, Span};
+
+use crate::nettools::NetTool;
+use crate::Definition;
+
+/// A line, understood. Names are as they were written: whether they exist is for the lab to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Makes a machine.
+    NewMachine {
+        /// Its name.
+        machine: String,
+        /// The image that it runs; none: the lab's default.
+        image: Option<String>,
+        /// Whether it forwards packets.
+        forward: bool,
+    },
+    /// Makes a wire.
+    NewWire {
+        /// Its name.
+        wire: String,
+        /// With any number of ends; none: if it gets more than two.
+        bus: Option<bool>,
+        /// What it does to packets.
+        settings: Settings,
+    },
+    /// Removes a machine with all that is on it.
+    DeleteMachine(String),
+    /// Removes a wire; interfaces at it stay, without a carrier.
+    DeleteWire(String),
+    /// Removes an interface.
+    DeleteInterface(End),
+    /// Further lines are for this machine.
+    Connect(String),
+    /// Back out of the machine, or the end of the session.
+    Exit,
+    /// Makes an interface without a wire.
+    AddInterface(End),
+    /// Attaches an interface to a wire.
+    WireUp {
+        /// The interface.
+        end: End,
+        /// The wire.
+        wire: String,
+    },
+    /// Takes an interface off its wire.
+    WireDown(End),
+    /// Changes what a wire does to packets.
+    WireSet {
+        /// The wire.
+        wire: String,
+        /// What changes.
+        settings: Settings,
+        /// Only for packets sent by this end: `machine:interface`, or `outside`.
+        from: Option<String>,
+    },
+    /// Plugs a wire in or out.
+    WirePlug {
+        /// The wire.
+        wire: String,
+        /// In.
+        up: bool,
+    },
+    /// Tells how something is.
+    Show(Show),
+    /// Sends a signal to a program.
+    Kill {
+        /// Its number or its name, or `%N` for a job of this session.
+        program: String,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Waits for the end of a program.
+    Wait(String),
+    /// Writes an interface's packets to a file.
+    Capture {
+        /// The interface.
+        end: End,
+        /// A pcapng file, made anew.
+        file: String,
+        /// As in pcap-filter(7).
+        filter: Option<String>,
+    },
+    /// Ends a capture.
+    CaptureStop(u64),
+    /// Writes the lab as it is to a file.
+    Save(String),
+    /// Makes the lab what a file says.
+    Load(String),
+    /// Does nothing for some time.
+    Sleep(Span),
+    /// Carries out the lines of a file.
+    Source(String),
+    /// Explains.
+    Help(Option<&'static Definition>),
+    /// Lists the jobs of this session.
+    Jobs,
+    /// Goes on with a job in the foreground; none: the last one.
+    Foreground(Option<usize>),
+    /// Lets a stopped job go on in the background; none: the last one.
+    Background(Option<usize>),
+    /// Whether the session ends at the first line that fails.
+    Errors {
+        /// It does.
+        stop: bool,
+    },
+    /// `ifconfig` or `route` on a machine. It is translated only if the host has no such program.
+    NetTool {
+        /// The machine.
+        machine: String,
+        /// What to run on a host that has it.
+        line: String,
+        /// What it means, or why that can't be told here.
+        meaning: Result<NetTool, crate::Mistake>,
+    },
+    /// Starts a virtualized process.
+    App {
+        /// On which machine.
+        machine: String,
+        /// Its name and arguments.
+        words: Vec<String>,
+        /// Without waiting for it.
+        background: bool,
+    },
+    /// Runs a program of the host on a machine, or a virtualized process if only that has this name.
+    Run {
+        /// On which machine.
+        machine: String,
+        /// For `sh -c`.
+        line: String,
+        /// Without waiting for it.
+        background: bool,
+    },
+}
+
+/// An interface of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The machine's name.
+    pub machine: String,
+    /// The interface's.
+    pub interface: String,
+}
+
+/// What can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// All machines.
+    Machines,
+    /// All wires.
+    Wires,
+    /// Programs, of one machine or of all.
+    Programs(Option<String>),
+    /// A machine.
+    Machine(String),
+    /// A wire.
+    Wire(String),
+    /// A program and its output.
+    Program(String),
+    /// Whichever has this name.
+    Named(String),
+}

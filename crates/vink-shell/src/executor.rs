@@ -1,0 +1,365 @@
+//! Commands that the control process carries out: from a [`Command`] to requests, and from answers to a reply.
+
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use serde_json::json;
+use vink_api::{
+    ChangeInterface, ChangeWire, Client, EventFilter, Happening, NewCapture, NewInterface,
+    NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
+};
+use vink_spec::{MachineSpec, Settings, WireSpec};
+
+use crate::complete::Names;
+use crate::nettools::NetTool;
+use crate::{host, reply, Command, End, Failure, Reply, Show};
+
+/// Of a program's output, `show program` has this many bytes from its end.
+const SHOWN: u64 = 64 << 10;
+
+/// Carries out commands in a lab.
+#[derive(Clone, Debug)]
+pub(crate) struct Executor {
+    pub(crate) client: Client,
+    pub(crate) lab: String,
+    /// What the names of files are relative to.
+    pub(crate) folder: PathBuf,
+}
+
+impl Executor {
+    /// Carries out a command that needs nobody to wait for it and no session.
+    pub(crate) async fn ask(&self, command: &Command) -> Result<Reply, Failure> {
+        let Executor { client, lab, .. } = self;
+        match command {
+            Command::NewMachine {
+                machine,
+                image,
+                forward,
+            } => {
+                let machine = NewMachine {
+                    name: machine.clone(),
+                    spec: MachineSpec {
+                        image: image.clone(),
+                        forward: *forward,
+                        ..MachineSpec::default()
+                    },
+                };
+                silent(&client.add_machine(lab, &machine).await?)
+            }
+            Command::NewWire {
+                wire,
+                bus,
+                settings,
+            } => {
+                let wire = NewWire {
+                    name: wire.clone(),
+                    spec: WireSpec {
+                        settings: settings.clone(),
+                        bus: *bus,
+                        ..WireSpec::default()
+                    },
+                };
+                silent(&client.add_wire(lab, &wire).await?)
+            }
+            Command::DeleteMachine(machine) => {
+                client.remove_machine(lab, machine).await?;
+                Ok(Reply::nothing())
+            }
+            Command::DeleteWire(wire) => {
+                client.remove_wire(lab, wire).await?;
+                Ok(Reply::nothing())
+            }
+            Command::DeleteInterface(End { machine, interface }) => {
+                client.remove_interface(lab, machine, interface).await?;
+                Ok(Reply::nothing())
+            }
+            Command::AddInterface(End { machine, interface }) => {
+                let interface = NewInterface {
+                    name: interface.clone(),
+                    ..NewInterface::default()
+                };
+                silent(&client.add_interface(lab, machine, &interface).await?)
+            }
+            Command::WireUp { end, wire } => {
+                let change = ChangeInterface {
+                    wire: Some(wire.clone()),
+                    ..ChangeInterface::default()
+                };
+                self.change(end, &change).await
+            }
+            Command::WireDown(end) => {
+                let change = ChangeInterface {
+                    detach: true,
+                    ..ChangeInterface::default()
+                };
+                self.change(end, &change).await
+            }
+            Command::WireSet {
+                wire,
+                settings,
+                from,
+            } => {
+                self.change_wire(wire, settings, from.as_deref(), None)
+                    .await
+            }
+            Command::WirePlug { wire, up } => {
+                self.change_wire(wire, &Settings::default(), None, Some(*up))
+                    .await
+            }
+            Command::Show(what) => self.show(what).await,
+            Command::Kill { program, signal } => self.kill(program, *signal).await,
+            Command::Capture { end, file, filter } => {
+                let capture = NewCapture {
+                    interfaces: vec![format!("{}:{}", end.machine, end.interface)],
+                    filter: filter.clone(),
+                    snap: 0,
+                    path: self.path(file).display().to_string(),
+                };
+                let capture = client.start_capture(lab, &capture).await?;
+                let text = format!(
+                    "capture {} goes to {file} until `capture stop {}`\n",
+                    capture.id, capture.id
+                );
+                Ok(Reply::new(text, &capture))
+            }
+            Command::CaptureStop(number) => {
+                Ok(reply::captured(&client.stop_capture(lab, *number).await?))
+            }
+            Command::Save(file) => {
+                let spec = client.spec(lab).await?;
+                let path = self.path(file);
+                let text = serde_json::to_string_pretty(&spec).expect("plain data");
+                std::fs::write(&path, text).map_err(Failure::file(&path))?;
+                Ok(Reply::new(String::new(), &spec))
+            }
+            Command::Load(file) => self.load(&self.path(file)).await,
+            Command::NetTool {
+                machine, meaning, ..
+            } => {
+                self.nettool(machine, meaning.as_ref().map_err(Clone::clone)?)
+                    .await
+            }
+            other => unreachable!("a session's own: {other:?}"),
+        }
+    }
+
+    /// A file, as it was named in a line.
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    async fn change(&self, end: &End, change: &ChangeInterface) -> Result<Reply, Failure> {
+        let End { machine, interface } = end;
+        let changed = self
+            .client
+            .change_interface(&self.lab, machine, interface, change);
+        silent(&changed.await?)
+    }
+
+    async fn change_wire(
+        &self,
+        wire: &str,
+        settings: &Settings,
+        from: Option<&str>,
+        up: Option<bool>,
+    ) -> Result<Reply, Failure> {
+        let change = ChangeWire {
+            settings: settings.clone(),
+            from: from.map(str::to_owned),
+            replace: false,
+            up,
+        };
+        silent(&self.client.change_wire(&self.lab, wire, &change).await?)
+    }
+
+    async fn show(&self, what: &Show) -> Result<Reply, Failure> {
+        let Executor { client, lab, .. } = self;
+        Ok(match what {
+            Show::Machines => reply::machines(&client.machines(lab).await?),
+            Show::Wires => reply::wires(&client.wires(lab).await?),
+            Show::Programs(machine) => {
+                let mut programs = client.programs(lab).await?;
+                if let Some(machine) = machine {
+                    programs.retain(|program| program.machine == *machine);
+                    if programs.is_empty() {
+                        // That there is none is one thing, that there is no such machine another.
+                        client.machine(lab, machine).await?;
+                    }
+                }
+                reply::programs(&programs)
+            }
+            Show::Machine(machine) => reply::machine(&client.machine(lab, machine).await?),
+            Show::Wire(wire) => reply::wire(&client.wire(lab, wire).await?),
+            Show::Program(program) => {
+                let found = client.program(lab, program).await?;
+                let query = OutputQuery {
+                    follow: false,
+                    tail: Some(SHOWN),
+                };
+                let mut output = Vec::new();
+                // One in the foreground of somebody has none that is kept.
+                if let Ok(mut log) = client.output(lab, program, &query).await {
+                    while let Some(bytes) = log.next().await? {
+                        output.extend(bytes);
+                    }
+                }
+                reply::program(&found, &output)
+            }
+            Show::Named(name) => {
+                let machine = client.machine(lab, name).await;
+                let wire = client.wire(lab, name).await;
+                match (machine, wire) {
+                    (Ok(machine), Err(_)) => reply::machine(&machine),
+                    (Err(_), Ok(wire)) => reply::wire(&wire),
+                    (Ok(machine), Ok(wire)) => {
+                        let [a, b] = [reply::machine(&machine), reply::wire(&wire)];
+                        Reply::new(a.text + &b.text, &json!([a.value, b.value]))
+                    }
+                    (Err(error), Err(_)) if error.status() == Some(404) => {
+                        return Err(Failure::Other(format!(
+                            "lab {lab} has no machine and no wire '{name}': `show machines` and `show wires` list them"
+                        )))
+                    }
+                    (Err(error), Err(_)) => return Err(error.into()),
+                }
+            }
+        })
+    }
+
+    async fn kill(&self, program: &str, signal: i32) -> Result<Reply, Failure> {
+        let Executor { client, lab, .. } = self;
+        let found = client.program(lab, program).await?;
+        let told = match (found.app, signal) {
+            (true, _) | (_, libc::SIGKILL) => client.end_program(lab, program).await?,
+            (false, signal) => client.signal_program(lab, program, signal).await?,
+        };
+        silent(&told)
+    }
+
+    /// Waits for the end of a program.
+    pub(crate) async fn wait(&self, program: &str) -> Result<Program, Failure> {
+        let Executor { client, lab, .. } = self;
+        let filter = EventFilter {
+            lab: Some(lab.clone()),
+            watch: None,
+        };
+        // First, so that its end can't be missed.
+        let mut events = client.events(&filter).await?;
+        loop {
+            let found = client.program(lab, program).await?;
+            if found.state == ProgramState::Ended {
+                return Ok(found);
+            }
+            loop {
+                match events.next().await?.map(|event| event.what) {
+                    Some(Happening::Ended { program, .. }) if program != found.id => {}
+                    Some(
+                        Happening::Ended { .. } | Happening::Missed { .. } | Happening::Dead { .. },
+                    ) => break,
+                    Some(_) => {}
+                    None => return Err(Failure::Other("the control process has ended".to_owned())),
+                }
+            }
+        }
+    }
+
+    async fn load(&self, path: &Path) -> Result<Reply, Failure> {
+        let file = vink_spec::read(path).map_err(|error| Failure::Other(error.to_string()))?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let folder = folder.canonicalize().map_err(Failure::file(folder))?;
+        let wanted = PutLab {
+            spec: file.lab,
+            folder: folder.display().to_string(),
+            running: true,
+            ..PutLab::default()
+        };
+        let applied = self.client.put_lab(&self.lab, &wanted).await?;
+        Ok(Reply::new(reply::changes(&applied.changes), &applied))
+    }
+
+    async fn nettool(&self, machine: &str, meaning: &NetTool) -> Result<Reply, Failure> {
+        match meaning {
+            NetTool::ShowInterfaces(name) => {
+                let found = self.client.machine(&self.lab, machine).await?;
+                let mut interfaces = found.interfaces;
+                if let Some(name) = name {
+                    interfaces.retain(|interface| interface.name == *name);
+                    if interfaces.is_empty() {
+                        return Err(Failure::Other(format!(
+                            "machine {machine} has no interface '{name}': `addif {name}` makes one"
+                        )));
+                    }
+                }
+                Ok(reply::interfaces(&interfaces))
+            }
+            NetTool::Address {
+                interface,
+                address,
+                remove,
+            } => {
+                let end = End {
+                    machine: machine.to_owned(),
+                    interface: interface.clone(),
+                };
+                let (mut add, mut remove_) = (Vec::new(), Vec::new());
+                if *remove { &mut remove_ } else { &mut add }.push(*address);
+                let change = ChangeInterface {
+                    add,
+                    remove: remove_,
+                    ..ChangeInterface::default()
+                };
+                self.change(&end, &change).await
+            }
+            NetTool::Nothing => Ok(Reply::nothing()),
+            NetTool::Ip(_) => unreachable!("a program"),
+        }
+    }
+
+    /// A program that is to be started on a machine.
+    pub(crate) fn program(&self, machine: &str, words: Vec<String>, app: bool) -> NewProgram {
+        let env = match app {
+            true => IndexMap::new(),
+            false => IndexMap::from([("PATH".to_owned(), host::path())]),
+        };
+        NewProgram {
+            machine: machine.to_owned(),
+            words,
+            app,
+            env,
+            ..NewProgram::default()
+        }
+    }
+
+    /// What there is to be completed.
+    pub(crate) async fn names(&self) -> Names {
+        let Executor { client, lab, .. } = self;
+        // Whatever of it can't be had is not offered.
+        let machines = client.machines(lab).await.unwrap_or_default();
+        let wires = client.wires(lab).await.unwrap_or_default();
+        let programs = client.programs(lab).await.unwrap_or_default();
+        Names {
+            machines: machines
+                .into_iter()
+                .map(|machine| (machine.name, machine.interfaces.into_keys().collect()))
+                .collect(),
+            wires: wires.into_iter().map(|wire| wire.name).collect(),
+            programs: programs
+                .into_iter()
+                .filter(|program| program.state != ProgramState::Ended)
+                .map(|program| program.id.to_string())
+                .collect(),
+            folder: self.folder.clone(),
+        }
+    }
+}
+
+/// Done: that is all there is to say to people.
+fn silent(answer: &impl serde::Serialize) -> Result<Reply, Failure> {
+    Ok(Reply::new(String::new(), answer))
+}
+
+/// A terminal's size where it is not known.
+pub(crate) const USUAL: Size = Size {
+    rows: 24,
+    columns: 80,
+};

@@ -1,0 +1,45 @@
+//! What the host has: which programs, and where they are found.
+
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The virtualized processes that are built in; more come as `so:FILE`.
+pub(crate) const APPS: [&str; 3] = ["echoserver", "echoclient", "discardserver"];
+
+/// Folders of programs for administrators, as which one is on a machine.
+const ADMIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Where programs of a machine are looked for: as here, and where those for administrators are.
+pub(crate) fn path() -> String {
+    let mut path = match env::var("PATH") {
+        Ok(path) if !path.is_empty() => path,
+        _ => "/usr/local/bin:/usr/bin:/bin".to_owned(),
+    };
+    for folder in ADMIN {
+        if !path.split(':').any(|known| known == folder) {
+            path = format!("{path}:{folder}");
+        }
+    }
+    path
+}
+
+/// Whether the host has a program of this name.
+pub(crate) fn has(program: &str) -> bool {
+    let executable = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    path()
+        .split(':')
+        .any(|folder| executable(&Path::new(folder).join(program)))
+}
+
+/// The words of a line that starts a virtualized process without saying `app`: only if that is the one thing of this
+/// name here.
+pub(crate) fn app(line: &str) -> Option<Vec<String>> {
+    let words = crate::words::split(line).ok()?;
+    let name = words.first()?;
+    let known = APPS.contains(&name.as_str()) || name.starts_with("so:");
+    (known && !has(name)).then_some(words)
+}
