@@ -1,6 +1,8 @@
 //! Who runs vink in a test, and from where.
 #![allow(dead_code)] // Each test file uses a part.
 
+pub mod lab;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

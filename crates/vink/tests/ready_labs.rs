@@ -1,0 +1,190 @@
+//! The ready labs under labs/ do what their pages say: delays, rates, losses, ways around.
+
+mod common;
+
+use std::fs;
+
+use common::lab::{labs, median, shortest, slope, within, Up};
+use common::Place;
+
+#[test]
+fn hello() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "hello");
+        let ping = lab.on("alice", "ping -n -c 20 -i 0.05 10.0.0.2");
+        assert!(within(2.0, shortest(&ping), 10.0), "{ping}");
+        let ping = lab.on("alice", "ping -n -c 20 -i 0.05 fd00::2");
+        assert!(within(2.0, shortest(&ping), 10.0), "{ping}");
+        // By its name, too.
+        let page = lab.on("alice", "curl -sS http://bob/lab.yaml");
+        let file = fs::read_to_string(labs(&place).join("hello/lab.yaml")).expect("the file");
+        assert_eq!(page, file, "{}", place.user());
+    }
+}
+
+#[test]
+fn bufferbloat() {
+    let place = &Place::all()[0];
+    let lab = Up::new(place, "bufferbloat");
+    let said = lab.measure(8);
+    let [pfifo, codel] = ["pfifo.csv", "codel.csv"].map(|file| lab.column(file, "ping_ms"));
+    // Filled to its end, a queue of 1000 packets of 1514 bytes takes 1.2 s.
+    assert!(median(&pfifo) > 200.0, "{said}");
+    assert!(median(&codel) < 60.0, "{said}");
+    for file in ["pfifo.csv", "codel.csv"] {
+        // Of each frame of 1514 bytes, 1448 are the program's.
+        let rate = slope(&lab.column(file, "acked")) * 8.0 * 1514.0 / 1448.0;
+        assert!(within(2.0, rate, 10e6), "{file}: {rate} bit/s\n{said}");
+    }
+    for picture in ["ping.svg", "cwnd.svg"] {
+        let picture = fs::read_to_string(place.temporary().join(picture)).expect(picture);
+        assert!(picture.contains("<polyline"), "{picture}");
+    }
+}
+
+#[test]
+fn lossy_wan() {
+    let place = &Place::all()[0];
+    let lab = Up::new(place, "lossy-wan");
+    let said = lab.measure(8);
+    let [cubic, bbr] = ["cubic.csv", "bbr.csv"].map(|f| slope(&lab.column(f, "acked")) * 8.0);
+    // Mathis, Semke, Mahdavi and Ott (1997) give 1448 * 8 * 1.22 / (0.04 s * sqrt(0.01)) = 3.5 Mbit/s.
+    assert!(
+        (1.5e6..9e6).contains(&cubic),
+        "CUBIC: {cubic} bit/s\n{said}"
+    );
+    assert!(bbr > 30e6, "BBR: {bbr} bit/s\n{said}");
+    for (wire, end) in [("cubic", "east:eth0"), ("bbr", "east:eth1")] {
+        let (sent, lost) = lab.sent_and_lost(wire, end);
+        let expected = sent * 0.01;
+        // Five standard deviations: one run in a million fails by chance.
+        let bound = 5.0 * (sent * 0.01 * 0.99).sqrt();
+        assert!(
+            sent > 1000.0 && (lost - expected).abs() < bound,
+            "{wire}: {lost} of {sent} lost"
+        );
+    }
+}
+
+#[test]
+fn ospf_ring() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "ospf-ring");
+        for i in 2..=5 {
+            lab.until("r1", &format!("ping -c 1 -W 1 10.255.0.{i}"));
+        }
+        lab.until("r1", "ip route get 10.255.0.2 | grep -q 'dev to-r2'");
+        lab.vink(&["wire", "down", "w12", "--lab", lab.name]);
+        assert!(lab.succeeds("r1", "ip link show to-r2 | grep -q NO-CARRIER"));
+        let took = lab.until("r1", "ip route get 10.255.0.2 | grep -q 'dev to-r5'");
+        lab.until("r1", "ping -c 1 -W 1 10.255.0.2");
+        println!("OSPF went around the cut after {took:?} ({})", place.user());
+        lab.vink(&["wire", "up", "w12", "--lab", lab.name]);
+        lab.until("r1", "ip route get 10.255.0.2 | grep -q 'dev to-r2'");
+        let said = lab.on(
+            "r1",
+            "vtysh --vty_socket \"$VINK_RUN\" -c 'show ip ospf neighbor'",
+        );
+        assert_eq!(said.matches("Full/").count(), 2, "{said}");
+    }
+}
+
+#[test]
+fn bgp_triangle() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "bgp-triangle");
+        for (from, to) in [("h1", 2), ("h1", 3), ("h2", 3)] {
+            lab.until(from, &format!("ping -c 1 -W 1 192.168.{to}.2"));
+        }
+        lab.until("r1", "ip route get 192.168.2.2 | grep -q 'dev to-r2'");
+        lab.vink(&["wire", "down", "w12", "--lab", lab.name]);
+        let took = lab.until("r1", "ip route get 192.168.2.2 | grep -q 'dev to-r3'");
+        lab.until("h1", "ping -c 1 -W 1 192.168.2.2");
+        println!("BGP went around the cut after {took:?} ({})", place.user());
+    }
+}
+
+#[test]
+fn firewall() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "firewall");
+        // The DMZ's server, by the gateway's address.
+        let page = lab.on(
+            "visitor",
+            "curl -sS -o /dev/null -w '%{http_code}' http://198.51.100.1/",
+        );
+        assert_eq!(page, "200");
+        // Out of the site, by one address.
+        lab.on("desk", "curl -sS -o /dev/null http://198.51.100.7/");
+        let log = lab.vink(&["lab", "logs", "--lab", lab.name, "visitor.web"]);
+        assert!(log.contains("198.51.100.1"), "{log}");
+        // Within the site, and from it into the DMZ.
+        assert_eq!(
+            lab.on("printer", "echo hello | nc -q 1 -w 5 10.0.2.5 22"),
+            "hello\n"
+        );
+        lab.on("desk", "curl -sS -o /dev/null http://10.0.1.80/");
+        // And nothing else.
+        lab.on("visitor", "ip route add 10.0.0.0/8 via 198.51.100.1");
+        assert!(!lab.succeeds("visitor", "nc -z -w 1 10.0.2.5 22"));
+        assert!(!lab.succeeds("visitor", "nc -z -w 1 10.0.2.9 9100"));
+        assert!(!lab.succeeds("www", "nc -z -w 1 10.0.2.5 22"));
+        let refused = lab.on("gateway", "nft list chain inet filter forward");
+        assert!(!refused.contains("counter packets 0 "), "{refused}");
+    }
+}
+
+#[test]
+fn ipv6_site() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "ipv6-site");
+        for host in ["laptop", "phone"] {
+            lab.until(
+                host,
+                "ip -6 -o addr show dev eth0 scope global | grep -q 2001:db8:1:1:",
+            );
+            lab.until(host, "ip -6 route show default | grep -q 'dev eth0'");
+            let page = lab.on(
+                host,
+                "curl -sS -o /dev/null -w '%{http_code}' http://server.example/",
+            );
+            assert_eq!(page, "200", "{host}");
+        }
+        assert_eq!(lab.on("laptop", "ip -4 route show"), "");
+        // From outside comes an answer to ping, and no connection.
+        let address = "ip -6 -o addr show dev eth0 scope global | sed 's/.*inet6 //; s/[/].*//'";
+        let address = lab.on("laptop", address);
+        let address = address.lines().next().expect("an address");
+        lab.on("server", &format!("ping -c 1 -W 5 {address}"));
+        let listening = lab.on(
+            "laptop",
+            "nc -6 -l 8080 </dev/null >/dev/null 2>&1 & echo $!",
+        );
+        assert!(
+            !lab.succeeds("server", &format!("nc -6 -z -w 1 {address} 8080")),
+            "{listening}"
+        );
+    }
+}
+
+#[test]
+fn a_tree_of_1000_machines() {
+    let place = &Place::all()[0];
+    let lab = Up::new(place, "tree-1000");
+    let said = lab.vink(&["machine", "ls", "--lab", lab.name, "--json"]);
+    let machines: serde_json::Value = serde_json::from_str(&said).expect(&said);
+    assert_eq!(machines.as_array().expect("a list").len(), 1000);
+    // From one leaf to another, through the root and seven routers.
+    let ping = lab.on("n1000", "ping -n -c 3 n500");
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
+}
+
+#[test]
+fn abilene() {
+    let place = &Place::all()[0];
+    let lab = Up::new(place, "abilene");
+    // The way that is shortest in light: Denver, Kansas City, Indianapolis, Chicago: 20.6 ms to and fro
+    // at two thirds of its speed.
+    let ping = lab.on("Seattle", "ping -n -c 5 -i 0.1 New-York");
+    assert!(within(5.0, shortest(&ping), 46.0), "{ping}");
+}
