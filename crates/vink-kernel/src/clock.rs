@@ -1,12 +1,24 @@
 //! The host's monotonic clock.
 
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// For how many ns a debugger has stopped this process: the kernels' real clock stood still meanwhile. The
+/// debugger adds to it, while the process is stopped (crates/vink/gdb/vink.py).
+#[no_mangle]
+pub(crate) static VINK_STOPPED: AtomicU64 = AtomicU64::new(0);
+
+/// See [`VINK_STOPPED`].
+#[inline]
+pub(crate) fn stopped() -> u64 {
+    VINK_STOPPED.load(Ordering::Relaxed)
+}
 
 /// Which clock a kernel lives by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The host's `CLOCK_MONOTONIC`.
+    /// The host's `CLOCK_MONOTONIC`, less the time for which a debugger has stopped the process.
     #[default]
     Real,
     /// Starts at 0 and stands still while anything can be done, then jumps to the next deadline.

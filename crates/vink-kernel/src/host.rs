@@ -8,7 +8,7 @@ use std::slice;
 
 use vink_abi::Ops;
 
-use crate::clock::Clock;
+use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
@@ -40,6 +40,14 @@ pub(crate) struct Host {
     pub packets: RefCell<PacketQueue>,
     pub log: RefCell<String>,
     pub console: RefCell<Option<Console>>,
+}
+
+impl Host {
+    /// The real clock, ns.
+    #[inline]
+    pub fn real_time(&self) -> u64 {
+        self.counter.now() - stopped()
+    }
 }
 
 /// A panic as the image reports it.
@@ -84,7 +92,7 @@ unsafe fn host<'a>(host: *mut c_void) -> &'a Host {
 
 unsafe extern "C" fn clock_real(this: *mut c_void) -> u64 {
     // SAFETY: called by the image.
-    unsafe { host(this) }.counter.now()
+    unsafe { host(this) }.real_time()
 }
 
 unsafe extern "C" fn clock_virtual(this: *mut c_void) -> u64 {

@@ -15,7 +15,7 @@ use vink_abi::{
 };
 
 use crate::arena::Arena;
-use crate::clock::{monotonic_epoch, sleep_until, Clock};
+use crate::clock::{monotonic_epoch, sleep_until, stopped, Clock};
 use crate::fault::{self, Registration};
 use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
@@ -145,7 +145,7 @@ impl Kernel {
             cmdline: cmdline.as_ptr(),
             seed,
             realtime: match config.clock {
-                Clock::Real => monotonic_epoch(),
+                Clock::Real => monotonic_epoch() + stopped(),
                 Clock::Virtual => VIRTUAL_EPOCH,
             },
         };
@@ -376,7 +376,7 @@ impl Kernel {
     /// virtual one jumps.
     pub fn wait(&mut self, deadline: u64) {
         match self.clock {
-            Clock::Real => sleep_until(deadline),
+            Clock::Real => sleep_until(deadline + stopped()),
             Clock::Virtual => self.host.now.set(self.host.now.get().max(deadline)),
         }
     }
@@ -389,7 +389,7 @@ impl Kernel {
     /// The kernel's clock in ns: `CLOCK_MONOTONIC` of the host, or the virtual one.
     pub fn now(&self) -> u64 {
         match self.clock {
-            Clock::Real => self.host.counter.now(),
+            Clock::Real => self.host.real_time(),
             Clock::Virtual => self.host.now.get(),
         }
     }

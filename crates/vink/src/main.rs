@@ -2,6 +2,7 @@
 
 mod capture;
 mod client;
+mod debug;
 mod demo;
 mod doctor;
 mod extcap;
@@ -46,6 +47,8 @@ enum Command {
     Shell(shell::Arguments),
     /// Draw columns of CSV files as an SVG picture
     Plot(plot::Arguments),
+    /// Run a program under gdb, which stops in the stack
+    Debug(debug::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
+        Command::Debug(arguments) => debug::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
     };

@@ -38,6 +38,8 @@ SYM_FUNC_END(vink_switch_stack)
  * task by kernel_execve(): pid 1, or a modprobe.
  */
 SYM_FUNC_START(vink_fiber_start)
+	.cfi_startproc
+	.cfi_undefined rip	/* a backtrace ends here */
 	subq	$8, %rsp
 	movq	%rax, %rdi
 	call	schedule_tail
@@ -45,6 +47,7 @@ SYM_FUNC_START(vink_fiber_start)
 	call	*%rbx
 	call	vink_program_main
 	ud2
+	.cfi_endproc
 SYM_FUNC_END(vink_fiber_start)
 
 /* int vink_call_on_stack(int (*fn)(void *arg), void *arg, void *top) */

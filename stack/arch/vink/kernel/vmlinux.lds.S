@@ -80,6 +80,8 @@ SECTIONS
 		*(.modinfo)
 		__vink_modinfo_end = .;
 	}
+	/* How debuggers unwind; never touched otherwise. */
+	.eh_frame : { KEEP(*(.eh_frame)) }
 
 	. = ALIGN(PAGE_SIZE);
 	.text : {
@@ -147,7 +149,6 @@ SECTIONS
 		EXIT_CALL
 		*(.discard .discard.*)
 		*(.export_symbol)
-		*(.eh_frame)
 		*(.interp)
 	}
 }
