@@ -1,37 +1,15 @@
 //! The host's side of one task: its call's memory, or the fiber that it is.
 
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use vink_abi::{VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_POLL};
 
 use crate::fiber::Body;
+use crate::numbered::Numbered;
 use crate::task::{Call, Outcome, TaskId};
 
 /// Slots by task.
-pub(crate) type Slots = HashMap<TaskId, Slot, BuildHasherDefault<Serial>>;
-
-/// Spreads serial numbers, which nobody chooses, for less than the default costs: a tenth of a call.
-#[derive(Default)]
-pub(crate) struct Serial(u64);
-
-impl Hasher for Serial {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio: neighbours end up far from each other.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
+pub(crate) type Slots = Numbered<TaskId, Slot>;
 
 /// A task that is not gone yet.
 pub(crate) enum Slot {

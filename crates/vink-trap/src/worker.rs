@@ -1,6 +1,6 @@
 //! The worker: a kernel, the programs trapped for it, and the event loop between them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::process::Child;
@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Event, Kernel, MachineId, Outcome, TaskId};
+use vink_kernel::{Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
 use crate::device::{self, Attached};
@@ -77,21 +77,21 @@ pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
     /// What each machine is on the host, and its namespaces from its first program on.
-    homes: HashMap<MachineId, (Furniture, Option<Namespaces>)>,
+    homes: Numbered<MachineId, (Furniture, Option<Namespaces>)>,
     /// There from when there may be programs, or helpers.
     guardian: Option<Guardian>,
     pub(crate) trees: Trees,
-    pub(crate) processes: HashMap<i32, Process>,
-    pub(crate) threads: HashMap<i32, Thread>,
+    pub(crate) processes: Numbered<i32, Process>,
+    pub(crate) threads: Numbered<i32, Thread>,
     /// Whose task it is.
-    pub(crate) tasks: HashMap<TaskId, i32>,
+    pub(crate) tasks: Numbered<TaskId, i32>,
     /// Watched files by cookie.
-    files: HashMap<u64, Weak<File>>,
+    files: Numbered<u64, Weak<File>>,
     last_cookie: u64,
     /// How many there may be before those that are gone are looked for.
     most_files: usize,
     /// Own memory that a task's call uses; must outlive the call, or the task.
-    pub(crate) buffers: HashMap<TaskId, Vec<u8>>,
+    pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
     pub(crate) devices: Vec<Attached>,
     /// Devices whose file has become readable.
     woken: Vec<usize>,
@@ -173,19 +173,19 @@ impl Worker {
             kernel,
             // SAFETY: new, and nobody else's.
             epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
-            homes: HashMap::new(),
+            homes: Numbered::default(),
             guardian: None,
             devices: Vec::new(),
             woken: Vec::new(),
             again: Vec::new(),
             trees: Trees::default(),
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            tasks: HashMap::new(),
-            files: HashMap::new(),
+            processes: Numbered::default(),
+            threads: Numbered::default(),
+            tasks: Numbered::default(),
+            files: Numbered::default(),
             last_cookie: 0,
             most_files: 64,
-            buffers: HashMap::new(),
+            buffers: Numbered::default(),
             carrier: None,
             networks: Networks::default(),
             basin: None,
