@@ -78,13 +78,34 @@ impl Admin {
 
     /// Sets an interface up, as `ip link set dev NAME up`.
     pub fn up(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
-        let message = Message::new(
-            libc::RTM_NEWLINK,
-            0,
-            &ifinfomsg(0, libc::IFF_UP, libc::IFF_UP),
-        )
-        .text(libc::IFLA_IFNAME, name);
-        self.request(kernel, message, || format!("setting {name} up"))
+        let what = || format!("setting {name} up");
+        self.flags(kernel, name, libc::IFF_UP, libc::IFF_UP, what)
+    }
+
+    /// Sets an interface down, as `ip link set dev NAME down`.
+    pub fn down(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        let what = || format!("setting {name} down");
+        self.flags(kernel, name, 0, libc::IFF_UP, what)
+    }
+
+    /// Has an interface take frames for others, too.
+    pub(crate) fn promiscuous(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        let what = || format!("setting {name} promiscuous");
+        self.flags(kernel, name, libc::IFF_PROMISC, libc::IFF_PROMISC, what)
+    }
+
+    /// Sets those flags of `change` that are in `flags`, and clears the others.
+    fn flags(
+        &self,
+        kernel: &mut Kernel,
+        name: &str,
+        flags: i32,
+        change: i32,
+        what: impl Fn() -> String,
+    ) -> Result<(), Error> {
+        let message = Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(0, flags, change))
+            .text(libc::IFLA_IFNAME, name);
+        self.request(kernel, message, what)
     }
 
     /// Whether the interface has a carrier, as `ethtool NAME` tells. A change of it, which the kernel
@@ -283,7 +304,7 @@ impl Admin {
     }
 
     /// The interface's index, as if_nametoindex(3).
-    fn index(&self, kernel: &mut Kernel, name: &str) -> Result<u32, Error> {
+    pub(crate) fn index(&self, kernel: &mut Kernel, name: &str) -> Result<u32, Error> {
         let mut request = InterfaceRequest::new(name);
         self.ioctl(kernel, libc::SIOCGIFINDEX, &mut request)?;
         Ok(request.value[0] as u32)
@@ -309,7 +330,7 @@ impl Admin {
 
     /// Sends a request and reads its acknowledgement. The kernel works on it within sendto(2), so the
     /// answer is there when that returns.
-    fn request(
+    pub(crate) fn request(
         &self,
         kernel: &mut Kernel,
         message: Message,

@@ -6,6 +6,7 @@ mod error;
 mod files;
 mod machine;
 mod message;
+mod redirect;
 mod uplink;
 pub mod worker;
 
@@ -13,4 +14,6 @@ pub use address::Network;
 pub use admin::Admin;
 pub use error::Error;
 pub use machine::{wire, End, Machine};
-pub use uplink::{shared, Forward, Half, Line, Outside, Passt, Route, State};
+pub use uplink::{
+    shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State,
+};

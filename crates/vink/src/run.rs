@@ -113,7 +113,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut home = match &mut passt {
         Some(passt) => {
             let route = passt.attach(&mut worker, &machine)?;
-            machine.home(&route.addresses, &route.resolver)
+            {
+                let addresses: Vec<_> = route
+                    .addresses
+                    .iter()
+                    .map(|network| network.address)
+                    .collect();
+                machine.home(&addresses, &route.resolver)
+            }
         }
         None => machine.home(&[], ""),
     };

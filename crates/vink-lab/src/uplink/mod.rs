@@ -1,8 +1,10 @@
 //! Ways from a machine or a wire to the outside.
 //!
 //! An uplink is a TAP interface of the image's own driver (`tap`), whose frames a device of the worker moves
-//! (`link`) to and from the host's side (`far`). Each kind of that has a file of its own.
+//! (`link`) to and from the host's side (`far`). Each kind of that has a file of its own. The TAP interface is a
+//! machine's own (`outside`), or joined to an end of a wire in a machine that nobody sees (`backstage`).
 
+mod backstage;
 mod batch;
 mod far;
 mod forward;
@@ -23,6 +25,7 @@ mod stream;
 mod tap;
 mod udp;
 
+pub use backstage::{Backstage, OutsideEnd};
 pub use far::Line;
 pub use forward::Forward;
 pub use link::State;

@@ -77,27 +77,31 @@ impl Outside {
         configure: impl FnOnce(&mut Kernel) -> Result<T, Error>,
     ) -> Result<(Outside, T), Error> {
         let tap = Tap::new(worker.kernel(), machine, interface, far.offloads())?;
+        Outside::of_tap(worker, tap, far, configure)
+    }
+
+    /// With an interface that is gone if this fails.
+    pub(crate) fn of_tap<T>(
+        worker: &mut Worker,
+        tap: Tap,
+        far: Box<dyn Far>,
+        configure: impl FnOnce(&mut Kernel) -> Result<T, Error>,
+    ) -> Result<(Outside, T), Error> {
         let task = tap.task;
-        let (link, state) = Link::new(tap, far);
         let attached = configure(worker.kernel()).and_then(|configured| {
+            let (link, state) = Link::new(tap, far);
             let device = worker.attach_device(Box::new(link))?;
-            Ok((device, configured))
+            let outside = Outside {
+                task,
+                device,
+                state,
+            };
+            Ok((outside, configured))
         });
-        match attached {
-            Ok((device, configured)) => {
-                let outside = Outside {
-                    task,
-                    device,
-                    state,
-                };
-                Ok((outside, configured))
-            }
-            Err(error) => {
-                // What went wrong first is what matters.
-                let _ = worker.kernel().exit_task(task, 0, true);
-                Err(error)
-            }
-        }
+        attached.inspect_err(|_| {
+            // What went wrong first is what matters.
+            let _ = worker.kernel().exit_task(task, 0, true);
+        })
     }
 
     /// How it is now.
@@ -123,7 +127,7 @@ impl Outside {
 }
 
 /// The host's side of an uplink.
-fn far(uplink: &Uplink) -> Result<Box<dyn Far>, Error> {
+pub(crate) fn far(uplink: &Uplink) -> Result<Box<dyn Far>, Error> {
     Ok(match uplink {
         Uplink::Passt { .. } => {
             let why = "passt leads to one machine, and is attached otherwise";

@@ -25,7 +25,7 @@ use super::link::State;
 use super::outside::Outside;
 use super::passt_far::PasstFar;
 use super::Forward;
-use crate::{Error, Machine};
+use crate::{Error, Machine, Network};
 
 /// The interface's name on the machine.
 const INTERFACE: &str = "eth0";
@@ -87,7 +87,7 @@ pub struct Passt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The machine's own addresses.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Vec<Network>,
     /// A text for `/etc/resolv.conf`.
     pub resolver: String,
 }
@@ -154,35 +154,54 @@ impl Passt {
     /// # Panics
     /// If it was called before.
     pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
-        worker.take_along(&self.process.child)?;
+        let admin = &machine.admin;
+        let far = self.far(worker)?;
+        let this = &*self;
+        let configure = |kernel: &mut Kernel| {
+            admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
+            admin.mtu(kernel, INTERFACE, MTU)?;
+            this.configure(kernel, machine, INTERFACE)
+        };
+        let made = Outside::of_machine(worker, machine, INTERFACE, far, configure);
+        let (outside, route) = made?;
+        self.watch(&outside);
+        Ok(route)
+    }
+
+    /// Gives an interface of a machine addresses and default routes by which passt is reached, and sets it up.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Kernel`].
+    pub fn configure(
+        &self,
+        kernel: &mut Kernel,
+        machine: &Machine,
+        interface: &str,
+    ) -> Result<Route, Error> {
         let families = [(self.v4, V4), (self.v6, V6)];
         let families = families.into_iter().filter(|(there, _)| *there);
         let families: Vec<_> = families.map(|(_, family)| family).collect();
         let admin = &machine.admin;
-        let configure = |kernel: &mut Kernel| {
-            admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
-            admin.mtu(kernel, INTERFACE, MTU)?;
-            // passt must have seen the machine's Ethernet address before anything comes from outside.
-            let notify = format!("net/ipv4/conf/{INTERFACE}/arp_notify");
-            admin.sysctl(kernel, &notify, "1")?;
-            for family in &families {
-                admin.address(kernel, INTERFACE, family.machine, family.prefix)?;
-            }
-            admin.up(kernel, INTERFACE)?;
-            for family in &families {
-                let all = match family.machine {
-                    IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                    IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-                };
-                admin.route(kernel, all, 0, family.gateway)?;
-            }
-            Ok(())
-        };
-        let far = self.far()?;
-        let made = Outside::of_machine(worker, machine, INTERFACE, far, configure);
-        self.state = Some(made?.0.watch());
+        // passt must have seen the machine's Ethernet address before anything comes from outside.
+        let notify = format!("net/ipv4/conf/{interface}/arp_notify");
+        admin.sysctl(kernel, &notify, "1")?;
+        for family in &families {
+            admin.address(kernel, interface, family.machine, family.prefix)?;
+        }
+        admin.up(kernel, interface)?;
+        for family in &families {
+            let all = match family.machine {
+                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            };
+            admin.route(kernel, all, 0, family.gateway)?;
+        }
+        let networks = families.iter().map(|family| Network {
+            address: family.machine,
+            prefix: family.prefix,
+        });
         Ok(Route {
-            addresses: families.iter().map(|f| f.machine).collect(),
+            addresses: networks.collect(),
             resolver: self.resolvers.text(self.v4, self.v6),
         })
     }
@@ -238,13 +257,22 @@ impl Passt {
         })
     }
 
+    /// Its end is told by what its frames go through.
+    pub(crate) fn watch(&mut self, outside: &Outside) {
+        self.state = Some(outside.watch());
+    }
+
     fn has_ended(&self) -> bool {
         let state = self.state.as_ref();
         state.is_some_and(|state| matches!(state.borrow().line, Line::Ended(_)))
     }
 
     /// What its frames go through.
-    fn far(&mut self) -> Result<Box<dyn Far>, Error> {
+    ///
+    /// # Panics
+    /// If there was one before.
+    pub(crate) fn far(&mut self, worker: &mut Worker) -> Result<Box<dyn Far>, Error> {
+        worker.take_along(&self.process.child)?;
         let socket = self.socket.take().expect("one machine for one passt");
         let far = PasstFar::new(socket);
         far.map(|far| Box::new(far) as Box<dyn Far>)

@@ -27,6 +27,8 @@ pub(crate) const TUN_F_UDP: u64 = 0x60;
 pub(crate) struct Tap {
     admin: Admin,
     name: String,
+    /// Another interface of the machine, which is up as long as this one has a carrier.
+    companion: Option<String>,
     pub(crate) task: TaskId,
     /// Of the task; does not block.
     pub(crate) file: i32,
@@ -64,12 +66,19 @@ impl Tap {
         let tap = Tap {
             admin,
             name: name.to_owned(),
+            companion: None,
             task: admin.task(),
             file,
         };
         tap.ioctl(kernel, TUNSETOFFLOAD, features)?;
         admin.queue(kernel, name, QUEUE)?;
         Ok(tap)
+    }
+
+    /// Has an interface of the machine, which is up, set down as long as this one has no carrier.
+    pub(crate) fn with_companion(mut self, name: &str) -> Tap {
+        self.companion = Some(name.to_owned());
+        self
     }
 
     /// Reads a frame; `None` if there is none.
@@ -101,9 +110,17 @@ impl Tap {
         let address = (&raw const value) as u64;
         let args = [self.file as u64, TUNSETCARRIER, address, 0, 0, 0];
         kernel.call(self.task, libc::SYS_ioctl, args)?;
-        // Asked for, it takes effect at once. A program may have renamed the interface.
-        match self.admin.carrier(kernel, &self.name) {
+        // Asked for, it takes effect at once.
+        let mut shown = self.admin.carrier(kernel, &self.name).map(drop);
+        if let Some(name) = &self.companion {
+            shown = shown.and(match on {
+                true => self.admin.up(kernel, name),
+                false => self.admin.down(kernel, name),
+            });
+        }
+        match shown {
             Err(Error::Kernel(error)) => Err(error),
+            // A program may have renamed the interface, or removed it.
             _ => Ok(()),
         }
     }

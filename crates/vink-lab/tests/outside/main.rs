@@ -4,4 +4,5 @@ mod bulk;
 mod common;
 mod host;
 mod qemu;
+mod wires;
 mod workers;

@@ -9,11 +9,11 @@ use vink_trap::Worker;
 use crate::common::{alone, machine, run, sh, wait_for_line, worker};
 
 /// Another process; killed when dropped.
-struct Peer(i32);
+pub struct Peer(i32);
 
 impl Peer {
     /// Does this in a copy of this process, which nothing but the test's own thread is in.
-    fn start(work: impl FnOnce()) -> Peer {
+    pub fn start(work: impl FnOnce()) -> Peer {
         // SAFETY: the other thread, which waits for this one, has nothing that the child needs.
         match unsafe { libc::fork() } {
             0 => {
@@ -27,7 +27,7 @@ impl Peer {
         }
     }
 
-    fn kill(&self) {
+    pub fn kill(&self) {
         // SAFETY: takes numbers; it is our child, and has not been waited for.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
