@@ -67,6 +67,10 @@ impl Blocks {
 
     /// The two ends of wire number `wire` of a block: the neighbour's, and its own.
     pub fn ends(&self, block: usize, wire: usize) -> (IpNet, IpNet) {
+        debug_assert!(
+            2 * wire < 1 << self.block,
+            "more wires than a block has room for"
+        );
         let first = self.first + ((block as u128) << self.block) + 2 * wire as u128;
         let end = |address: u128| {
             let network = self.network(address, 0);

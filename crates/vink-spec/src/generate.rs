@@ -145,7 +145,11 @@ impl Generate {
         for level in 0..count {
             lab.machines.insert(name(level), self.machine.clone());
         }
-        let wires = if self.kind == Kind::Grid { 2 } else { 1 };
+        // How many neighbours with lower numbers a machine has: the last of a ring has the first besides.
+        let wires = match self.kind {
+            Kind::Grid | Kind::Ring => 2,
+            _ => 1,
+        };
         let mut plan = Plan::new(names.clone(), self.networks(), wires)?;
         let mut join = |lab: &mut Lab, a: (usize, &str), b: (usize, &str)| {
             let wire = format!("{}-{}", names[a.0], names[b.0]);
