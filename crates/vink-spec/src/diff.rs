@@ -782,7 +782,7 @@ impl fmt::Display for Change {
                 colon(f, told)
             }
             Change::AddUplink { wire, uplink } => {
-                write!(f, "+ uplink of {wire}: {}", uplink.kind())
+                write!(f, "+ uplink of {wire}: {uplink}")
             }
             Change::Setup { machine, lines } => {
                 let plural = if lines.len() == 1 { "" } else { "s" };

@@ -47,6 +47,17 @@ impl Node {
             if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
+    /// The value of a key, if this is a map that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Map(entries) => {
+                let found = entries.iter().find(|entry| entry.key == key);
+                found.map(|entry| &entry.value)
+            }
+            _ => None,
+        }
+    }
+
     /// What it is, for messages.
     pub fn what(&self) -> &'static str {
         match &self.kind {

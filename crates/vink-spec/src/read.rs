@@ -573,10 +573,7 @@ impl Reader {
 
     fn uplink(&mut self, node: &Node) -> Option<Uplink> {
         if matches!(&node.kind, Kind::Scalar { .. }) {
-            let passt = Uplink::Passt {
-                publish: Vec::new(),
-            };
-            return self.word(node, &[("passt", ())]).map(|()| passt);
+            return self.parsed(node);
         }
         self.one(node, "an uplink", |r, f| {
             let passt = r.field(f, "passt", |r, n| {

@@ -39,9 +39,11 @@ pub fn schema() -> Value {
     schema["title"] = "A Vink lab".into();
     schema["description"] =
         "Machines, wires, programs and events of a lab: docs/lab-files.md".into();
-    // `uplink: passt` is as good as `uplink: {passt: {}}`.
+    // `uplink: tap:NAME` is as good as `uplink: {tap: NAME}`.
     if let Some(Value::Array(kinds)) = schema.pointer_mut("/$defs/Uplink/oneOf") {
-        kinds.push(json!({ "description": "The same, without ports", "const": "passt" }));
+        let pattern = "^(passt$|tap:|interface:|qemu:|qemu-connect:|qemu-dgram:|udp:)";
+        kinds
+            .push(json!({ "description": "The short form", "type": "string", "pattern": pattern }));
     }
     walk(&mut schema);
     schema

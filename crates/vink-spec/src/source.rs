@@ -78,12 +78,22 @@ pub fn read(path: &Path) -> Result<Reading, Mistakes> {
 }
 
 /// A lab's name, by its file's.
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = [".vink.yaml", ".vink.yml", ".yaml", ".yml", ".json"]
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending))
-        .unwrap_or(&name);
+    let name = [
+        ".vink.yaml",
+        ".vink.yml",
+        ".clab.yaml",
+        ".clab.yml",
+        ".yaml",
+        ".yml",
+        ".json",
+        ".graphml",
+        ".gml",
+    ]
+    .iter()
+    .find_map(|ending| name.strip_suffix(ending))
+    .unwrap_or(&name);
     let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = name
         .chars()

@@ -3,6 +3,7 @@
 mod diff;
 mod generate;
 mod golden;
+mod import;
 mod mistakes;
 mod random;
 mod reach;
