@@ -2,16 +2,23 @@
 
 mod capture;
 mod client;
+mod daemon;
 mod debug;
 mod demo;
 mod doctor;
+mod exec;
 mod extcap;
 mod failure;
+mod interrupt;
+mod lab;
+mod machine;
 mod plot;
+mod print;
 mod run;
 mod shell;
 mod signals;
 mod version;
+mod wire;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,6 +46,16 @@ enum Command {
     Demo,
     /// Run a program on a machine of its own
     Run(run::Arguments),
+    /// Make, change, show and take down labs: machines, wires and programs described in a file
+    Lab(lab::Arguments),
+    /// Run a program on a machine of a lab
+    Exec(exec::Arguments),
+    /// Machines of a lab that runs
+    Machine(machine::Arguments),
+    /// Wires of a lab that runs
+    Wire(wire::Arguments),
+    /// The control process, which runs labs; it is started when it is needed
+    Daemon(daemon::Arguments),
     /// Write packets of a lab's interfaces as pcapng, to a file or a pipe
     Capture(capture::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
@@ -64,6 +81,11 @@ fn main() -> ExitCode {
     let done: Result<ExitCode, Failure> = match Arguments::parse().command {
         Command::Demo => demo::run(),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
+        Command::Exec(arguments) => exec::run(&arguments),
+        Command::Machine(arguments) => machine::run(&arguments),
+        Command::Wire(arguments) => wire::run(&arguments),
+        Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),

@@ -1,0 +1,187 @@
+//! Captures: packets of interfaces, to a file or to a client.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use vink_api::{Capture, Happening, NewCapture};
+use vink_lab::worker::protocol::{Action, Answer};
+
+use super::lab::Lab;
+use super::spawn::pipe;
+use super::terminal::Pipe;
+use crate::fault::Fault;
+
+/// How many captures are remembered after their end.
+const REMEMBERED: usize = 64;
+
+/// A capture of a lab.
+pub(crate) struct Recording {
+    of: NewCapture,
+    worker: usize,
+    number: u64,
+    running: bool,
+    error: Option<String>,
+    counted: Option<(u64, u64)>,
+}
+
+impl Recording {
+    /// Its worker has died.
+    pub(crate) fn died(&mut self, worker: usize) {
+        if self.worker == worker && self.running {
+            self.running = false;
+            self.error = Some("its worker has died".to_owned());
+        }
+    }
+
+    fn describe(&self, id: u64) -> Capture {
+        Capture {
+            id,
+            interfaces: self.of.interfaces.clone(),
+            filter: self.of.filter.clone(),
+            path: Some(self.of.path.clone()).filter(|path| !path.is_empty()),
+            running: self.running,
+            error: self.error.clone(),
+            written: self.counted.map(|(written, _)| written),
+            missed: self.counted.map(|(_, missed)| missed),
+        }
+    }
+}
+
+impl Lab {
+    pub(crate) fn captures(&self) -> Vec<Capture> {
+        let state = self.state();
+        let all = state.captures.iter();
+        all.map(|(id, recording)| recording.describe(*id)).collect()
+    }
+
+    /// Writes packets to a file.
+    pub(crate) async fn capture_to_file(
+        self: &Arc<Lab>,
+        new: NewCapture,
+    ) -> Result<Capture, Fault> {
+        if !Path::new(&new.path).is_absolute() {
+            let error = format!("{:?} is not an absolute path", new.path);
+            return Err(Fault::invalid(error).at("/path"));
+        }
+        // The worker checks the rest; nothing is to be emptied for a wrong name.
+        self.capture_place(&new.interfaces)?;
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new.path)
+            .map_err(|error| Fault::invalid(format!("{}: {error}", new.path)).at("/path"))?;
+        self.capture(new, file.into()).await
+    }
+
+    /// Gives packets to a client.
+    pub(crate) async fn capture_to_client(
+        self: &Arc<Lab>,
+        new: NewCapture,
+    ) -> Result<(Capture, Pipe), Fault> {
+        let (ours, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
+        let ours = Pipe::new(ours).map_err(|error| Fault::host("pipe", error))?;
+        Ok((self.capture(new, theirs).await?, ours))
+    }
+
+    fn capture_place(&self, interfaces: &[String]) -> Result<usize, Fault> {
+        let mut place = None;
+        for end in interfaces {
+            let worker = self
+                .end_place(end)
+                .map_err(|fault| fault.at("/interfaces"))?;
+            if place.is_some_and(|place| place != worker) {
+                return Err(Fault::invalid(format!(
+                    "{end} is of another image than {}",
+                    interfaces[0]
+                ))
+                .hint("capture them by one capture for each image")
+                .at("/interfaces"));
+            }
+            place = Some(worker);
+        }
+        place.ok_or_else(|| Fault::invalid("no interface is named").at("/interfaces"))
+    }
+
+    async fn capture(self: &Arc<Lab>, of: NewCapture, to: OwnedFd) -> Result<Capture, Fault> {
+        let worker = self.capture_place(&of.interfaces)?;
+        let action = Action::Capture {
+            interfaces: of.interfaces.clone(),
+            filter: of.filter.clone(),
+            snap: of.snap,
+        };
+        let number = match self.have(worker, action, vec![to]).await? {
+            Answer::Capture(number) => number,
+            other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+        };
+        let mut state = self.state();
+        let id = state.number();
+        let recording = Recording {
+            of,
+            worker,
+            number,
+            running: true,
+            error: None,
+            counted: None,
+        };
+        let capture = recording.describe(id);
+        state.captures.insert(id, recording);
+        let over = |(id, recording): (&u64, &Recording)| (!recording.running).then_some(*id);
+        let over: Vec<u64> = state.captures.iter().filter_map(over).collect();
+        for id in &over[..over.len().saturating_sub(REMEMBERED)] {
+            state.captures.remove(id);
+        }
+        Ok(capture)
+    }
+
+    /// Ends a capture.
+    pub(crate) async fn stop_capture(self: &Arc<Lab>, id: u64) -> Result<Capture, Fault> {
+        let (worker, capture, running) = {
+            let state = self.state();
+            let Some(found) = state.captures.get(&id) else {
+                let names: Vec<String> = state.captures.keys().map(u64::to_string).collect();
+                let names = names.iter().map(String::as_str);
+                return Err(Fault::no("capture", &id.to_string(), names, "in the lab"));
+            };
+            (found.worker, found.number, found.running)
+        };
+        let stopped = match running {
+            true => Some(
+                self.have(worker, Action::StopCapture { capture }, Vec::new())
+                    .await,
+            ),
+            false => None,
+        };
+        let mut state = self.state();
+        let Some(recording) = state.captures.get_mut(&id) else {
+            return Err(Fault::conflict(format!("capture {id} was forgotten")));
+        };
+        recording.running = false;
+        match stopped {
+            Some(Ok(Answer::Captured { written, missed })) => {
+                recording.counted = Some((written, missed));
+            }
+            Some(Err(fault)) => recording.error = Some(fault.problem.error),
+            _ => {}
+        }
+        Ok(recording.describe(id))
+    }
+
+    /// A capture has ended by itself.
+    pub(crate) fn capture_ended(&self, worker: usize, number: u64, error: String) {
+        let mut state = self.state();
+        let found = state
+            .captures
+            .iter_mut()
+            .find(|(_, recording)| recording.worker == worker && recording.number == number);
+        let Some((&id, recording)) = found else {
+            return;
+        };
+        recording.running = false;
+        recording.error = Some(error.clone());
+        self.tell(Happening::CaptureEnded { capture: id, error });
+    }
+}

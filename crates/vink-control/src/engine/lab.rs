@@ -1,0 +1,590 @@
+//! A lab that runs, and all of a user's labs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Instant, SystemTime};
+
+use axum::http::StatusCode;
+use indexmap::IndexMap;
+use tokio::sync::{broadcast, watch};
+use vink_api::{Applied, ChangeKind, Happening, LabState, PutLab, Restarted};
+use vink_lab::worker::protocol;
+use vink_spec::{check_lab, diff, Change, Lab as Spec};
+
+use super::capture::Recording;
+use super::program::{Phase, Task};
+use super::timed::Timed;
+use super::watch::Watched;
+use super::worker::Worker;
+use super::{Hooks, SwitchBox};
+use crate::fault::Fault;
+
+/// How many events a slow reader may be behind.
+const EVENTS: usize = 4096;
+
+/// A lab. Changes of its machines and wires are made one after the other (`changing`); what is asked of it, and its
+/// programs, need not wait for that.
+pub(crate) struct Lab {
+    pub(crate) name: String,
+    /// What relative paths are relative to.
+    pub(crate) folder: PathBuf,
+    /// Its own folder within the control process's: logs.
+    pub(crate) runtime: PathBuf,
+    pub(crate) env: IndexMap<String, String>,
+    pub(crate) hooks: Hooks,
+    pub(crate) events: broadcast::Sender<vink_api::Event>,
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Set once, when it is to be taken down.
+    pub(crate) ending: watch::Sender<bool>,
+    state: Mutex<State>,
+}
+
+/// What changes. Held for as long as it takes to look or to note something, never while anybody is waited for.
+pub(crate) struct State {
+    /// What runs now: as asked for, and changed since. As [`Spec::normal`] has it.
+    pub(crate) spec: Spec,
+    pub(crate) phase: LabState,
+    pub(crate) up: Option<Instant>,
+    pub(crate) workers: Vec<Worker>,
+    /// The worker of each machine.
+    pub(crate) places: HashMap<String, usize>,
+    /// The workers that know a wire, and the one that has its uplink.
+    pub(crate) wires: HashMap<String, Laid>,
+    pub(crate) tasks: BTreeMap<u64, Task>,
+    /// Programs of the lab file, by machine and name.
+    pub(crate) named: HashMap<(String, String), u64>,
+    /// Programs that run, by worker and its number for them.
+    pub(crate) running: HashMap<(usize, u64), u64>,
+    /// Those that had ended before it was known that they were started.
+    pub(crate) early: HashMap<(usize, u64), protocol::Event>,
+    pub(crate) next: u64,
+    pub(crate) captures: BTreeMap<u64, Recording>,
+    pub(crate) watched: Watched,
+    pub(crate) timed: Timed,
+    pub(crate) switch_box: Option<SwitchBox>,
+}
+
+/// Where a wire is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Laid {
+    pub(crate) workers: Vec<usize>,
+    /// Its ends in two workers are joined.
+    pub(crate) joined: bool,
+    pub(crate) uplink: Option<usize>,
+    pub(crate) uplink_error: Option<String>,
+}
+
+impl Lab {
+    fn new(
+        name: &str,
+        asked: &PutLab,
+        runtime: PathBuf,
+        hooks: Hooks,
+        events: broadcast::Sender<vink_api::Event>,
+    ) -> Lab {
+        Lab {
+            name: name.to_owned(),
+            folder: PathBuf::from(&asked.folder),
+            runtime,
+            env: asked.env.clone(),
+            hooks,
+            events,
+            changing: tokio::sync::Mutex::default(),
+            ending: watch::Sender::new(false),
+            state: Mutex::new(State {
+                spec: Spec {
+                    name: name.to_owned(),
+                    ..Spec::default()
+                },
+                phase: LabState::Starting,
+                up: None,
+                workers: Vec::new(),
+                places: HashMap::new(),
+                wires: HashMap::new(),
+                tasks: BTreeMap::new(),
+                named: HashMap::new(),
+                running: HashMap::new(),
+                early: HashMap::new(),
+                next: 0,
+                captures: BTreeMap::new(),
+                watched: Watched::default(),
+                timed: Timed::default(),
+                switch_box: None,
+            }),
+        }
+    }
+
+    /// What it is now.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while it is held")
+    }
+
+    /// Tells whoever listens.
+    pub(crate) fn tell(&self, what: Happening) {
+        let time = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0.0, |time| time.as_secs_f64());
+        // Nobody may.
+        let _ = self.events.send(vink_api::Event {
+            lab: self.name.clone(),
+            time,
+            what,
+        });
+    }
+
+    pub(crate) fn set_phase(&self, phase: LabState) {
+        {
+            let mut state = self.state();
+            if state.phase == phase || state.phase == LabState::Ending {
+                return;
+            }
+            state.phase = phase;
+        }
+        self.tell(Happening::Lab { state: phase });
+    }
+
+    /// Something that a worker tells.
+    pub(crate) fn happened(
+        self: &Arc<Lab>,
+        worker: usize,
+        generation: u64,
+        event: protocol::Event,
+        last_words: &mut Option<(String, Vec<String>, String)>,
+    ) {
+        let image = {
+            let state = self.state();
+            if state.workers[worker].generation != generation {
+                return;
+            }
+            state.workers[worker].image.clone()
+        };
+        match event {
+            protocol::Event::Ended { program, .. } => self.program_ended(worker, program, event),
+            protocol::Event::Gone { .. } => {}
+            protocol::Event::Uplink { wire, error } => {
+                if let Some(laid) = self.state().wires.get_mut(&wire) {
+                    laid.uplink_error.clone_from(&error);
+                }
+                self.tell(Happening::Uplink { wire, error });
+            }
+            protocol::Event::CaptureEnded { capture, error } => {
+                self.capture_ended(worker, capture, error);
+            }
+            protocol::Event::Packet(packet) => self.tell(Happening::Packet(vink_api::Packet {
+                nanoseconds: packet.time,
+                end: packet.end,
+                what: packet.kind,
+                reason: packet.reason,
+                length: packet.length,
+                summary: packet.summary,
+            })),
+            protocol::Event::Panic {
+                message,
+                backtrace,
+                log,
+            } => *last_words = Some((message, backtrace, log)),
+            protocol::Event::Log { text } => {
+                for line in text.lines() {
+                    self.tell(Happening::Log {
+                        image: image.clone(),
+                        line: line.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A worker's process has ended: its machines with it.
+    pub(crate) fn worker_ended(
+        &self,
+        number: usize,
+        generation: u64,
+        status: std::io::Result<ExitStatus>,
+        last_words: Option<(String, Vec<String>, String)>,
+    ) {
+        let (message, backtrace, log) = last_words.unwrap_or_else(|| {
+            let how = match status {
+                Ok(status) => format!("its process ended: {status}"),
+                Err(error) => format!("its process could not be waited for: {error}"),
+            };
+            (how, Vec::new(), String::new())
+        });
+        let mut dead: Vec<String>;
+        {
+            let mut state = self.state();
+            let state = &mut *state;
+            let worker = &mut state.workers[number];
+            if worker.generation != generation {
+                return;
+            }
+            worker.link = None;
+            worker.pid = None;
+            let mut error = message.clone();
+            for symbol in &backtrace {
+                error += "\n  ";
+                error += symbol;
+            }
+            worker.error = Some(error);
+            dead = state
+                .places
+                .iter()
+                .filter(|(_, place)| **place == number)
+                .map(|(machine, _)| machine.clone())
+                .collect();
+            dead.sort();
+            self.programs_died(state, number, "the worker of its machine has died");
+            for recording in state.captures.values_mut() {
+                recording.died(number);
+            }
+        }
+        self.set_phase(LabState::Broken);
+        self.tell(Happening::Dead {
+            machines: dead,
+            message,
+            backtrace,
+            log,
+        });
+    }
+
+    /// A new lab, or one that is changed. Changes already carried out stay when one fails.
+    async fn apply(self: &Arc<Lab>, asked: &PutLab, created: bool) -> Result<Applied, Fault> {
+        let _one = self.changing.lock().await;
+        let mut wanted = asked.spec.normal();
+        wanted.name.clone_from(&self.name);
+        let steps = diff(&self.state().spec, &wanted);
+        let answer = |changes| Applied {
+            lab: self.name.clone(),
+            created,
+            changes,
+            switchbox: self.state().switch_box.as_ref().map(|s| s.address),
+        };
+        let told: Vec<vink_api::Change> = steps.iter().map(told).collect();
+        if asked.dry_run {
+            return Ok(answer(told));
+        }
+        if let Some(port) = asked.switchbox {
+            self.open_switch_box(port).await?;
+        }
+        self.carry_out(steps, true).await?;
+        if created {
+            self.state().up = Some(Instant::now());
+            self.start_timed();
+        }
+        self.settle();
+        Ok(answer(told))
+    }
+
+    /// After a change: whether all is well.
+    pub(crate) fn settle(&self) {
+        let phase = {
+            let state = self.state();
+            let dead = state.workers.iter().any(|worker| worker.error.is_some());
+            match (state.phase, dead) {
+                (LabState::Starting | LabState::Running | LabState::Broken, true) => {
+                    LabState::Broken
+                }
+                (LabState::Starting | LabState::Running | LabState::Broken, false) => {
+                    LabState::Running
+                }
+                (phase, _) => phase,
+            }
+        };
+        self.set_phase(phase);
+    }
+
+    async fn open_switch_box(self: &Arc<Lab>, port: u16) -> Result<(), Fault> {
+        if let Some(open) = &self.state().switch_box {
+            if port == 0 || open.address.port() == port {
+                return Ok(());
+            }
+        }
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port))
+            .await
+            .map_err(|error| {
+                Fault::conflict(format!("a switch box on port {port}: {error}"))
+                    .hint("--switchbox 0 takes any port that is free")
+            })?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Fault::host("getsockname", error))?;
+        let serving = (self.hooks.switch_box)(self.name.clone(), listener);
+        let task = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                eprintln!("vink daemon: the switch box at {address}: {error}");
+            }
+        });
+        let old = self.state().switch_box.replace(SwitchBox { address, task });
+        if let Some(old) = old {
+            old.task.abort();
+        }
+        Ok(())
+    }
+
+    /// Boots workers again, with what should run there.
+    pub(crate) async fn restart(
+        self: &Arc<Lab>,
+        machine: Option<&str>,
+    ) -> Result<Restarted, Fault> {
+        let _one = self.changing.lock().await;
+        let numbers: Vec<usize> = match machine {
+            Some(machine) => vec![self.place(machine)?],
+            None => (0..self.state().workers.len()).collect(),
+        };
+        let mut machines = Vec::new();
+        for &number in &numbers {
+            self.end_worker(number).await;
+            let mut state = self.state();
+            let state = &mut *state;
+            self.programs_died(state, number, "its machine was started again");
+            for recording in state.captures.values_mut() {
+                recording.died(number);
+            }
+            for laid in state.wires.values_mut() {
+                if laid.workers.contains(&number) {
+                    laid.workers.retain(|worker| *worker != number);
+                    laid.joined = false;
+                }
+                if laid.uplink == Some(number) {
+                    laid.uplink = None;
+                    laid.uplink_error = None;
+                }
+            }
+            machines.extend(
+                state
+                    .spec
+                    .machines
+                    .keys()
+                    .filter(|machine| state.places.get(*machine) == Some(&number))
+                    .cloned(),
+            );
+        }
+        let again: HashSet<&str> = machines.iter().map(String::as_str).collect();
+        let steps = {
+            let state = self.state();
+            let steps = diff(&Spec::default(), &state.spec);
+            let concerns = |step: &Change| match step {
+                Change::AddMachine { machine, .. }
+                | Change::Setup { machine, .. }
+                | Change::AddProgram { machine, .. } => again.contains(machine.as_str()),
+                Change::AddUplink { wire, .. } => {
+                    let laid = state.wires.get(wire);
+                    laid.is_none_or(|laid| laid.uplink.is_none())
+                }
+                _ => false,
+            };
+            steps.into_iter().filter(concerns).collect()
+        };
+        for &number in &numbers {
+            self.boot(number).await?;
+        }
+        self.watch_again().await;
+        self.carry_out(steps, false).await?;
+        self.settle();
+        Ok(Restarted { machines })
+    }
+
+    /// Takes it down: all its processes, and its files.
+    async fn end(self: &Arc<Lab>) {
+        self.set_phase(LabState::Ending);
+        // What is being done fails at its next step.
+        self.ending.send_replace(true);
+        {
+            let mut state = self.state();
+            state.timed.stop();
+            if let Some(open) = state.switch_box.take() {
+                open.task.abort();
+            }
+            for task in state.tasks.values() {
+                task.stop_supervision();
+            }
+        }
+        let _one = self.changing.lock().await;
+        let workers = self.state().workers.len();
+        for number in 0..workers {
+            self.end_worker(number).await;
+            let mut state = self.state();
+            self.programs_died(&mut state, number, "the lab was taken down");
+        }
+        if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
+            eprintln!("vink daemon: {}: {error}", self.runtime.display());
+        }
+    }
+}
+
+/// How a step is told.
+pub(crate) fn told(step: &Change) -> vink_api::Change {
+    let line = step.to_string();
+    let (sign, rest) = line.split_at(line.len().min(2));
+    let (object, text) = match rest.split_once(": ") {
+        Some((object, text)) => (object.to_owned(), text.to_owned()),
+        None => (rest.to_owned(), String::new()),
+    };
+    vink_api::Change {
+        kind: match sign.trim() {
+            "+" => ChangeKind::Add,
+            "-" => ChangeKind::Remove,
+            _ => ChangeKind::Change,
+        },
+        object,
+        text,
+    }
+}
+
+/// All labs of the control process.
+pub(crate) struct Labs {
+    folder: PathBuf,
+    hooks: Hooks,
+    pub(crate) events: broadcast::Sender<vink_api::Event>,
+    labs: Mutex<BTreeMap<String, Arc<Lab>>>,
+    /// How many there are.
+    pub(crate) count: watch::Sender<usize>,
+}
+
+impl Labs {
+    /// Their logs are in this folder.
+    pub(crate) fn new(folder: PathBuf, hooks: Hooks) -> Arc<Labs> {
+        Arc::new(Labs {
+            folder,
+            hooks,
+            events: broadcast::Sender::new(EVENTS),
+            labs: Mutex::default(),
+            count: watch::Sender::new(0),
+        })
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Lab>> {
+        let labs = self.labs.lock().expect("no panic while it is held");
+        labs.values().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Lab>, Fault> {
+        let labs = self.labs.lock().expect("no panic while it is held");
+        labs.get(name)
+            .cloned()
+            .ok_or_else(|| Fault::no("lab", name, labs.keys().map(String::as_str), "running"))
+    }
+
+    /// Makes or changes one.
+    pub(crate) async fn put(self: &Arc<Labs>, name: &str, asked: PutLab) -> Result<Applied, Fault> {
+        check(name, &asked)?;
+        let found = self.get(name);
+        let (lab, created) = match found {
+            Ok(_) if asked.new => {
+                return Err(Fault::conflict(format!("lab {name} runs already"))
+                    .hint("vink lab apply changes it; vink lab down takes it down"))
+            }
+            Ok(lab) => (lab, false),
+            Err(fault) if asked.running => return Err(fault),
+            Err(_) => (self.make(name, &asked)?, true),
+        };
+        if created && asked.dry_run {
+            let told = diff(&Spec::default(), &asked.spec)
+                .iter()
+                .map(told)
+                .collect();
+            self.forget(&lab);
+            let _ = std::fs::remove_dir_all(&lab.runtime);
+            return Ok(Applied {
+                lab: name.to_owned(),
+                created,
+                changes: told,
+                switchbox: None,
+            });
+        }
+        // In a task of its own, so that it is carried out even if the client goes away.
+        let labs = self.clone();
+        let task = tokio::spawn(async move {
+            let applied = lab.apply(&asked, created).await;
+            if created && applied.is_err() {
+                let ending = *lab.ending.borrow();
+                if asked.keep {
+                    lab.set_phase(LabState::Failed);
+                } else if !ending {
+                    labs.end(&lab).await;
+                }
+            }
+            applied
+        });
+        task.await.unwrap_or_else(|error| {
+            Err(Fault::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                error.to_string(),
+            ))
+        })
+    }
+
+    fn make(&self, name: &str, asked: &PutLab) -> Result<Arc<Lab>, Fault> {
+        let mut labs = self.labs.lock().expect("no panic while it is held");
+        let runtime = self.folder.join("labs").join(name);
+        std::fs::create_dir_all(&runtime)
+            .map_err(|error| Fault::host(&runtime.display().to_string(), error))?;
+        let lab = Lab::new(
+            name,
+            asked,
+            runtime,
+            self.hooks.clone(),
+            self.events.clone(),
+        );
+        let lab = Arc::new(lab);
+        labs.insert(name.to_owned(), lab.clone());
+        self.count.send_replace(labs.len());
+        Ok(lab)
+    }
+
+    fn forget(&self, lab: &Arc<Lab>) {
+        let mut labs = self.labs.lock().expect("no panic while it is held");
+        if labs
+            .get(&lab.name)
+            .is_some_and(|found| Arc::ptr_eq(found, lab))
+        {
+            labs.remove(&lab.name);
+        }
+        self.count.send_replace(labs.len());
+    }
+
+    /// Takes one down.
+    pub(crate) async fn end(&self, lab: &Arc<Lab>) {
+        lab.end().await;
+        self.forget(lab);
+    }
+}
+
+/// What must hold before anything is made.
+fn check(name: &str, asked: &PutLab) -> Result<(), Fault> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 63 || name.starts_with('.') || !name.chars().all(good) {
+        return Err(Fault::invalid(format!("{name:?} is not a name for a lab")).hint(
+            "a name has letters, digits, -, _ and ., does not begin with a dot, and is at most 63 long",
+        ));
+    }
+    if !PathBuf::from(&asked.folder).is_absolute() {
+        let error = format!(
+            "the lab's folder {:?} is not an absolute path",
+            asked.folder
+        );
+        return Err(Fault::invalid(error).at("/folder"));
+    }
+    let Err(mistakes) = check_lab(&asked.spec, Some(&PathBuf::from(&asked.folder))) else {
+        return Ok(());
+    };
+    let mut fault = Fault::invalid(mistakes.to_string());
+    for mistake in &mistakes.0 {
+        fault = fault.at(format!("/spec/{}", mistake.path.replace('.', "/")));
+    }
+    Err(fault)
+}
+
+impl State {
+    /// A number for something new.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// For those that wait: whether this is the end.
+pub(crate) fn is_over(phase: &Phase) -> bool {
+    matches!(phase, Phase::Ended { .. })
+}

@@ -1,0 +1,374 @@
+//! Starts programs: their environment, their input and output.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use indexmap::IndexMap;
+use vink_api::{Happening, NewProgram, Program};
+use vink_lab::worker::protocol::{self, Action, Answer};
+
+use super::lab::{is_over, Lab};
+use super::log::Log;
+use super::program::{Phase, Task};
+use super::terminal::Pipe;
+use crate::fault::Fault;
+
+/// The last bytes of a set-up line's output that are kept.
+const KEPT: usize = 4096;
+
+/// What is started.
+pub(crate) struct Start {
+    pub(crate) machine: String,
+    pub(crate) words: Vec<String>,
+    pub(crate) app: bool,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) dir: String,
+}
+
+impl Lab {
+    /// The environment of a program: the lab's, and its own on top.
+    pub(crate) fn environment(
+        &self,
+        own: &IndexMap<String, String>,
+        only: bool,
+    ) -> Vec<(String, String)> {
+        let mut all = match only {
+            true => IndexMap::new(),
+            false => self.env.clone(),
+        };
+        all.extend(own.clone());
+        all.into_iter().collect()
+    }
+
+    /// A program's working directory.
+    pub(crate) fn directory(&self, dir: Option<&str>) -> String {
+        let dir = dir.map_or_else(|| self.folder.clone(), |dir| self.folder.join(dir));
+        dir.display().to_string()
+    }
+
+    pub(crate) fn new_log(&self, id: u64) -> Log {
+        Log::new(self.runtime.join(format!("{id}.log")))
+    }
+
+    /// Starts a program with these three descriptors, and notes that it runs.
+    pub(crate) async fn start(
+        self: &Arc<Lab>,
+        id: u64,
+        start: Start,
+        terminal: bool,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let worker = self.place(&start.machine)?;
+        if start.words.is_empty() {
+            return Err(Fault::invalid("no program is named").at("/words"));
+        }
+        self.tell_hosts(worker)?;
+        let action = match start.app {
+            true => Action::App {
+                machine: start.machine,
+                words: start.words,
+            },
+            false => Action::Spawn(protocol::NewProgram {
+                machine: start.machine,
+                words: start.words,
+                env: start.env,
+                dir: start.dir,
+                terminal,
+            }),
+        };
+        {
+            let mut state = self.state();
+            if let Some(task) = state.tasks.get_mut(&id) {
+                task.began = Some(Instant::now());
+                task.code = None;
+                task.error = None;
+                task.phase.send_replace(Phase::Starting);
+            }
+        }
+        let number = match self.have(worker, action, descriptors).await? {
+            Answer::Program(number) => number,
+            other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+        };
+        let early = {
+            let mut state = self.state();
+            let state = &mut *state;
+            if let Some(task) = state.tasks.get_mut(&id) {
+                task.run = Some((worker, number));
+                self.tell(Happening::Started {
+                    program: id,
+                    machine: task.machine.clone(),
+                    name: task.name.clone(),
+                });
+            }
+            state.running.insert((worker, number), id);
+            state.early.remove(&(worker, number))
+        };
+        if let Some(event) = early {
+            self.program_ended(worker, number, event);
+        }
+        Ok(())
+    }
+
+    /// Starts a program whose output goes to a log.
+    pub(crate) async fn start_logged(
+        self: &Arc<Lab>,
+        id: u64,
+        start: Start,
+        log: Option<Arc<Log>>,
+    ) -> Result<(), Fault> {
+        if start.app {
+            return self.start(id, start, false, Vec::new()).await;
+        }
+        let (output, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
+        let descriptors = || -> io::Result<Vec<OwnedFd>> {
+            Ok(vec![nothing()?, theirs.try_clone()?, theirs.try_clone()?])
+        };
+        let descriptors = descriptors().map_err(|error| Fault::host("dup", error))?;
+        drop(theirs);
+        let output = Pipe::new(output).map_err(|error| Fault::host("pipe", error))?;
+        self.start(id, start, false, descriptors).await?;
+        let (Some(log), Some(mut phase)) = (log, self.phase(id)) else {
+            return Ok(());
+        };
+        log.end(false);
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 1 << 14];
+            let mut over = false;
+            loop {
+                let read = tokio::select! {
+                    biased;
+                    read = output.read(&mut buffer) => read,
+                    _ = phase.wait_for(is_over), if !over => {
+                        // What it has written is there; its children may write more.
+                        over = true;
+                        match output.read_now(&mut buffer) {
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                                log.end(true);
+                                continue;
+                            }
+                            read => read,
+                        }
+                    }
+                };
+                match read {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => {
+                        if let Err(error) = log.write(&buffer[..count]) {
+                            // A full disk must not stop the program.
+                            eprintln!("vink daemon: a program's log: {error}");
+                        }
+                        if over {
+                            log.end(true);
+                        }
+                    }
+                }
+            }
+            log.end(true);
+        });
+        Ok(())
+    }
+
+    /// Runs a shell's line on a machine: its status, and the last that it wrote.
+    pub(crate) async fn shell(
+        self: &Arc<Lab>,
+        machine: &str,
+        line: &str,
+    ) -> Result<(i32, Vec<u8>), Fault> {
+        let words = ["sh", "-c", line].map(str::to_owned).to_vec();
+        let (output, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
+        let descriptors = || -> io::Result<Vec<OwnedFd>> {
+            Ok(vec![nothing()?, theirs.try_clone()?, theirs.try_clone()?])
+        };
+        let descriptors = descriptors().map_err(|error| Fault::host("dup", error))?;
+        drop(theirs);
+        let output = Pipe::new(output).map_err(|error| Fault::host("pipe", error))?;
+        let (id, mut phase) = {
+            let mut state = self.state();
+            let id = state.number();
+            let task = Task::new(machine, words.clone());
+            let phase = task.phase.subscribe();
+            state.tasks.insert(id, task);
+            (id, phase)
+        };
+        let start = Start {
+            machine: machine.to_owned(),
+            words,
+            app: false,
+            env: self.environment(&IndexMap::new(), false),
+            dir: self.directory(None),
+        };
+        let started = self.start(id, start, false, descriptors).await;
+        if let Err(fault) = started {
+            self.state().tasks.remove(&id);
+            return Err(fault);
+        }
+        self.ready(id);
+        let mut text = Vec::new();
+        let mut buffer = vec![0; 1 << 12];
+        let mut keep = |bytes: &[u8]| {
+            text.extend(bytes);
+            text.drain(..text.len().saturating_sub(KEPT));
+        };
+        loop {
+            tokio::select! {
+                biased;
+                read = output.read(&mut buffer) => match read {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => keep(&buffer[..count]),
+                },
+                _ = phase.wait_for(is_over) => {
+                    while let Ok(count @ 1..) = output.read_now(&mut buffer) {
+                        keep(&buffer[..count]);
+                    }
+                    break;
+                }
+            }
+        }
+        let over = phase.wait_for(is_over).await.map(|phase| phase.clone());
+        let task = self.state().tasks.remove(&id);
+        match over {
+            Ok(Phase::Ended { code, .. }) => {
+                let error = task.and_then(|task| task.error);
+                match error {
+                    Some(error) => Err(Fault::invalid(error)),
+                    None => Ok((code, text)),
+                }
+            }
+            _ => Err(Fault::conflict(format!("machine {machine} was removed"))),
+        }
+    }
+
+    /// `POST .../programs`.
+    pub(crate) async fn new_program(self: &Arc<Lab>, new: NewProgram) -> Result<Program, Fault> {
+        self.place(&new.machine)?;
+        if new.words.is_empty() {
+            return Err(Fault::invalid("no program is named").at("/words"));
+        }
+        if new.app && new.attach {
+            return Err(Fault::invalid(
+                "a virtualized process has no input and output to attach to",
+            )
+            .at("/attach"));
+        }
+        let id = {
+            let mut state = self.state();
+            let id = state.number();
+            let mut task = Task::new(&new.machine, new.words.clone());
+            task.app = new.app;
+            if new.attach {
+                task.attach = Some(new.clone());
+            } else {
+                task.log = Some(Arc::new(self.new_log(id)));
+            }
+            state.tasks.insert(id, task);
+            id
+        };
+        if new.attach {
+            self.expire(id);
+        } else {
+            let start = Start {
+                env: self.environment(&new.env, new.only_env),
+                dir: self.directory(new.dir.as_deref()),
+                machine: new.machine,
+                words: new.words,
+                app: new.app,
+            };
+            let log = self
+                .state()
+                .tasks
+                .get(&id)
+                .and_then(|task| task.log.clone());
+            if let Err(fault) = self.start_logged(id, start, log).await {
+                self.state().tasks.remove(&id);
+                return Err(fault);
+            }
+            self.ready(id);
+        }
+        let state = self.state();
+        match state.tasks.get(&id) {
+            Some(task) => Ok(task.describe(id)),
+            None => Err(Fault::conflict("its machine was removed")),
+        }
+    }
+
+    /// `POST .../programs/ID/signal`.
+    pub(crate) async fn signal(self: &Arc<Lab>, id: u64, signal: i32) -> Result<(), Fault> {
+        if !(1..=64).contains(&signal) {
+            return Err(
+                Fault::invalid(format!("{signal} is not the number of a signal"))
+                    .hint("kill -l lists them")
+                    .at("/signal"),
+            );
+        }
+        let (run, app) = {
+            let state = self.state();
+            let task = state.tasks.get(&id);
+            (
+                task.and_then(|task| task.run),
+                task.is_some_and(|task| task.app),
+            )
+        };
+        let Some((worker, program)) = run else {
+            return Err(Fault::conflict(format!("program {id} does not run")));
+        };
+        if app {
+            return Err(Fault::conflict(format!(
+                "program {id} is a virtualized process, which takes no signals"
+            ))
+            .hint("DELETE asks it to end"));
+        }
+        self.have(worker, Action::Signal { program, signal }, Vec::new())
+            .await?;
+        Ok(())
+    }
+
+    /// A virtualized process's report.
+    pub(crate) async fn report(self: &Arc<Lab>, id: u64) -> Result<serde_json::Value, Fault> {
+        let (run, app, report) = {
+            let state = self.state();
+            let task = state.tasks.get(&id);
+            (
+                task.and_then(|task| task.run),
+                task.is_some_and(|task| task.app),
+                task.and_then(|task| task.report.clone()),
+            )
+        };
+        if let (None, Some(report)) = (run, report) {
+            return Ok(report);
+        }
+        let (true, Some((worker, program))) = (app, run) else {
+            return Err(Fault::conflict(format!(
+                "program {id} is no virtualized process that runs, and has no report"
+            )));
+        };
+        let action = Action::StopApp {
+            program,
+            report: true,
+        };
+        match self.have(worker, action, Vec::new()).await? {
+            Answer::Report(report) => Ok(report),
+            other => Err(Fault::invalid(format!("the worker answered {other:?}"))),
+        }
+    }
+}
+
+/// A pipe: where to read, where to write.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two, which are then owned by nobody else.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// An input that is at its end.
+pub(crate) fn nothing() -> io::Result<OwnedFd> {
+    let path = PathBuf::from("/dev/null");
+    Ok(std::fs::File::open(path)?.into())
+}

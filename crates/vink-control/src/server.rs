@@ -1,0 +1,519 @@
+//! What is served: each request's way to the engine.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::DefaultBodyLimit;
+use axum::Router;
+use schemars::SchemaGenerator;
+use serde_json::{json, Value};
+use tokio::sync::watch;
+use vink_api::{
+    Applied, Capture, CaptureQuery, ChangeInterface, ChangeWire, EventFilter, FromClient,
+    FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
+    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted,
+    SendSignal, Statistics, StatisticsQuery, Version, Wire,
+};
+
+use crate::engine::{Lab, Labs};
+use crate::fault::Fault;
+use crate::sockets;
+use crate::table::{Call, Table};
+
+/// Bytes of a request: a lab of ten thousand machines has some ten million.
+const LARGEST: usize = 256 << 20;
+
+/// What all handlers have.
+pub(crate) struct Inner {
+    pub(crate) labs: Arc<Labs>,
+    pub(crate) executable: String,
+    /// Set when the control process is about to end: nothing new is begun.
+    pub(crate) closing: watch::Sender<bool>,
+}
+
+pub(crate) type App = Arc<Inner>;
+
+impl Inner {
+    fn lab<Q, B>(&self, call: &Call<Q, B>) -> Result<Arc<Lab>, Fault> {
+        self.labs.get(call.name("lab"))
+    }
+
+    fn program<Q, B>(&self, call: &Call<Q, B>) -> Result<(Arc<Lab>, u64), Fault> {
+        let lab = self.lab(call)?;
+        let id = lab.state().program(call.name("program"))?;
+        Ok((lab, id))
+    }
+}
+
+fn described(lab: &Lab, id: u64) -> Result<Program, Fault> {
+    let state = lab.state();
+    match state.tasks.get(&id) {
+        Some(task) => Ok(task.describe(id)),
+        None => Err(Fault::conflict("its machine was removed")),
+    }
+}
+
+/// All of it.
+pub(crate) fn router(app: App) -> Router {
+    let mut table = Table::new();
+    labs(&mut table);
+    machines(&mut table);
+    wires(&mut table);
+    programs(&mut table);
+    observation(&mut table);
+    table.finish(app).layer(DefaultBodyLimit::max(LARGEST))
+}
+
+fn labs(table: &mut Table) {
+    table.route(
+        "get",
+        "/v1/version",
+        "Who answers",
+        |app, _: Call| async move {
+            Ok(Version {
+                vink: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                executable: app.executable.clone(),
+            })
+        },
+    );
+    table.route("get", "/v1/labs", "All labs", |app, _: Call| async move {
+        let labs = app.labs.all();
+        Ok(labs
+            .iter()
+            .map(|lab| lab.summary())
+            .collect::<Vec<LabSummary>>())
+    });
+    table.route(
+        "put",
+        "/v1/labs/{lab}",
+        "Makes a lab, or changes the one that runs so that it is as asked for",
+        |app, call: Call<(), PutLab>| async move {
+            let name = call.name("lab").to_owned();
+            if *app.closing.borrow() {
+                return Err(closing());
+            }
+            let applied: Result<Applied, Fault> = app.labs.put(&name, call.body).await;
+            applied
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}",
+        "How a lab is",
+        |app, call: Call| async move {
+            let status: LabStatus = app.lab(&call)?.status();
+            Ok(status)
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/spec",
+        "What runs now, as a lab file has it",
+        |app, call: Call| async move {
+            let spec: vink_spec::Lab = app.lab(&call)?.saved();
+            Ok(spec)
+        },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}",
+        "Takes a lab down; one that is being made too",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let labs = app.labs.clone();
+            // Carried out even if the client goes away.
+            let task = tokio::spawn(async move { labs.end(&lab).await });
+            let _ = task.await;
+            Ok(())
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/restart",
+        "Boots all workers of a lab again, with what should run there",
+        |app, call: Call| async move { restart(app.lab(&call)?, None).await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/machines/{machine}/restart",
+        "Boots the worker of a machine again, with all machines of its image",
+        |app, call: Call| async move {
+            let machine = call.name("machine").to_owned();
+            restart(app.lab(&call)?, Some(machine)).await
+        },
+    );
+}
+
+/// The control process is about to end.
+fn closing() -> Fault {
+    Fault::new(
+        axum::http::StatusCode::SERVICE_UNAVAILABLE,
+        "this control process is about to end",
+    )
+    .hint("the next one takes the request")
+}
+
+async fn restart(lab: Arc<Lab>, machine: Option<String>) -> Result<Restarted, Fault> {
+    let task = tokio::spawn(async move { lab.restart(machine.as_deref()).await });
+    task.await
+        .unwrap_or_else(|error| Err(Fault::conflict(error.to_string())))
+}
+
+fn machines(table: &mut Table) {
+    table.route(
+        "get",
+        "/v1/labs/{lab}/machines",
+        "All machines of a lab",
+        |app, call: Call| async move {
+            let machines: Vec<MachineSummary> = app.lab(&call)?.machines();
+            Ok(machines)
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/machines",
+        "Makes a machine with its interfaces, and starts its programs",
+        |app, call: Call<(), NewMachine>| async move {
+            let lab = app.lab(&call)?;
+            let made: Result<Machine, Fault> = lab.new_machine(call.body).await;
+            made
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/machines/{machine}",
+        "How a machine is: its interfaces with addresses and counters",
+        |app, call: Call| async move {
+            let found: Machine = app.lab(&call)?.machine(call.name("machine")).await?;
+            Ok(found)
+        },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/machines/{machine}",
+        "Ends a machine's programs and gives it up",
+        |app, call: Call| async move { app.lab(&call)?.remove_machine(call.name("machine")).await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/machines/{machine}/interfaces",
+        "Gives a machine an interface",
+        |app, call: Call<(), NewInterface>| async move {
+            let lab = app.lab(&call)?;
+            let machine = call.name("machine").to_owned();
+            let made: Result<Interface, Fault> = lab.new_interface(&machine, call.body).await;
+            made
+        },
+    );
+    const INTERFACE: &str = "/v1/labs/{lab}/machines/{machine}/interfaces/{interface}";
+    table.route(
+        "get",
+        INTERFACE,
+        "How an interface is",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let (machine, interface) = (call.name("machine"), call.name("interface"));
+            lab.interface(machine, interface).await
+        },
+    );
+    table.route(
+        "patch",
+        INTERFACE,
+        "Attaches an interface to a wire, detaches it, or changes its addresses",
+        |app, call: Call<(), ChangeInterface>| async move {
+            let lab = app.lab(&call)?;
+            let machine = call.name("machine").to_owned();
+            let interface = call.name("interface").to_owned();
+            lab.change_interface(&machine, &interface, call.body).await
+        },
+    );
+    table.route(
+        "delete",
+        INTERFACE,
+        "Takes an interface from a machine",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let (machine, interface) = (call.name("machine"), call.name("interface"));
+            lab.remove_interface(machine, interface).await
+        },
+    );
+}
+
+fn wires(table: &mut Table) {
+    table.route(
+        "get",
+        "/v1/labs/{lab}/wires",
+        "All wires of a lab, without counters",
+        |app, call: Call| async move {
+            let wires: Vec<Wire> = app.lab(&call)?.wires();
+            Ok(wires)
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/wires",
+        "Makes a wire without ends",
+        |app, call: Call<(), NewWire>| async move { app.lab(&call)?.new_wire(call.body).await },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/wires/{wire}",
+        "How a wire is, with the counters of its ends",
+        |app, call: Call| async move { app.lab(&call)?.wire(call.name("wire")).await },
+    );
+    table.route(
+        "patch",
+        "/v1/labs/{lab}/wires/{wire}",
+        "Changes what a wire does to packets from now on, or plugs it in or out",
+        |app, call: Call<(), ChangeWire>| async move {
+            let lab = app.lab(&call)?;
+            let wire = call.name("wire").to_owned();
+            lab.change_wire(&wire, call.body).await
+        },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/wires/{wire}",
+        "Gives a wire up; interfaces at it stay, without a carrier",
+        |app, call: Call| async move { app.lab(&call)?.remove_wire(call.name("wire")).await },
+    );
+}
+
+fn programs(table: &mut Table) {
+    table.route(
+        "get",
+        "/v1/labs/{lab}/programs",
+        "Programs that run, those of the lab file, and the last ones that have ended",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let state = lab.state();
+            let all = state.tasks.iter();
+            Ok(all
+                .map(|(id, task)| task.describe(*id))
+                .collect::<Vec<Program>>())
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/programs",
+        "Starts a program, or has it ready to be started with its terminal",
+        |app, call: Call<(), NewProgram>| async move {
+            app.lab(&call)?.new_program(call.body).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/programs/{program}",
+        "How a program is: by its number, or its name as machine.name",
+        |app, call: Call| async move {
+            let (lab, id) = app.program(&call)?;
+            described(&lab, id)
+        },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/programs/{program}",
+        "Ends a program: a virtualized process by asking it to, any other by SIGKILL",
+        |app, call: Call| async move {
+            let (lab, id) = app.program(&call)?;
+            lab.end_program(id).await?;
+            described(&lab, id)
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/programs/{program}/signal",
+        "Sends a signal to a program's process group",
+        |app, call: Call<(), SendSignal>| async move {
+            let (lab, id) = app.program(&call)?;
+            lab.signal(id, call.body.signal).await?;
+            described(&lab, id)
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/programs/{program}/report",
+        "What a virtualized process has found out so far",
+        |app, call: Call| async move {
+            let (lab, id) = app.program(&call)?;
+            let report = lab.report(id).await?;
+            Ok(Report { report })
+        },
+    );
+    table.stream(
+        "/v1/labs/{lab}/programs/{program}/output",
+        "What a program has written that is not attached; with `follow` until it ends",
+        |app, call: Call<OutputQuery>| async move {
+            let (lab, id) = app.program(&call)?;
+            output(&lab, id, &call.query)
+        },
+    );
+    let about = |generator: &mut SchemaGenerator| {
+        json!({
+            "from-client": {
+                "binary": "0 and bytes of the standard input; 0 alone at its end",
+                "text": generator.subschema_for::<FromClient>()
+            },
+            "from-server": {
+                "binary": "1 and bytes of the standard output, 2 and bytes of the standard error",
+                "text": generator.subschema_for::<FromServer>()
+            }
+        })
+    };
+    table.socket(
+        "/v1/labs/{lab}/programs/{program}/terminal",
+        "Starts a program that was made with `attach`, and carries its input and output",
+        about,
+        |app, call: Call, upgrade| async move {
+            let (lab, id) = app.program(&call)?;
+            lab.is_attachable(id)?;
+            Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, socket)))
+        },
+    );
+}
+
+/// A log as a body.
+fn output(lab: &Lab, id: u64, query: &OutputQuery) -> Result<Body, Fault> {
+    let log = lab.state().tasks.get(&id).and_then(|task| task.log.clone());
+    let log = log.ok_or_else(|| {
+        Fault::conflict(format!("program {id} is attached, and has no log"))
+            .hint("its output goes to its client")
+    })?;
+    let follow = query.follow;
+    let written = log.written();
+    let (end, _) = *written.borrow();
+    let at = end.saturating_sub(query.tail.unwrap_or(u64::MAX));
+    let pieces = futures_util::stream::unfold(
+        (log, written, at),
+        move |(log, mut written, at)| async move {
+            loop {
+                let (end, ended) = *written.borrow_and_update();
+                if at < end {
+                    let (from, bytes) = match log.read(at) {
+                        Ok(read) => read,
+                        Err(error) => return Some((Err(error), (log, written, u64::MAX))),
+                    };
+                    if !bytes.is_empty() {
+                        let at = from + bytes.len() as u64;
+                        return Some((Ok(Bytes::from(bytes)), (log, written, at)));
+                    }
+                }
+                if !follow || ended || written.changed().await.is_err() {
+                    return None;
+                }
+            }
+        },
+    );
+    Ok(Body::from_stream(pieces))
+}
+
+fn observation(table: &mut Table) {
+    table.route(
+        "get",
+        "/v1/labs/{lab}/captures",
+        "Captures that go on, and the last ones that have ended",
+        |app, call: Call| async move { Ok(app.lab(&call)?.captures()) },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/captures",
+        "Writes packets to a file from now on, as pcapng",
+        |app, call: Call<(), NewCapture>| async move {
+            app.lab(&call)?.capture_to_file(call.body).await
+        },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/captures/{capture}",
+        "Ends a capture",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let id = call.name("capture").parse().unwrap_or(0);
+            let stopped: Result<Capture, Fault> = lab.stop_capture(id).await;
+            stopped
+        },
+    );
+    let pcapng =
+        |_: &mut SchemaGenerator| json!({ "from-server": { "binary": "a pcapng file in pieces" } });
+    table.socket(
+        "/v1/labs/{lab}/captures/stream",
+        "Packets as they come, as pcapng",
+        pcapng,
+        |app, call: Call<CaptureQuery>, upgrade| async move {
+            let lab = app.lab(&call)?;
+            let capture = NewCapture {
+                interfaces: listed(&call.query.interfaces),
+                filter: call.query.filter,
+                snap: call.query.snap,
+                path: String::new(),
+            };
+            let (capture, packets) = lab.capture_to_client(capture).await?;
+            Ok(
+                upgrade
+                    .on_upgrade(move |socket| sockets::packets(lab, capture.id, packets, socket)),
+            )
+        },
+    );
+    let event = |generator: &mut SchemaGenerator| told::<vink_api::Event>(generator);
+    table.socket(
+        "/v1/events",
+        "Events from now on",
+        event,
+        |app, call: Call<EventFilter>, upgrade| async move {
+            // Before the client is answered, so that it misses nothing of what it asks for next.
+            let events = app.labs.events.subscribe();
+            let watched = listed(call.query.watch.as_deref().unwrap_or_default());
+            let watching = match (&call.query.lab, watched.is_empty()) {
+                (_, true) => None,
+                (Some(lab), false) => {
+                    let lab = app.labs.get(lab)?;
+                    lab.watch(&watched, true).await?;
+                    Some((lab, watched))
+                }
+                (None, false) => {
+                    return Err(Fault::invalid("packets of which lab?")
+                        .hint("name it by lab=NAME")
+                        .at("?lab"))
+                }
+            };
+            let closing = app.closing.subscribe();
+            let of = call.query.lab;
+            Ok(upgrade
+                .on_upgrade(move |socket| sockets::events(events, of, watching, closing, socket)))
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/statistics",
+        "Figures of a lab",
+        |app, call: Call| async move {
+            let statistics: Statistics = app.lab(&call)?.statistics().await?;
+            Ok(statistics)
+        },
+    );
+    let statistics = |generator: &mut SchemaGenerator| told::<Statistics>(generator);
+    table.socket(
+        "/v1/labs/{lab}/statistics/stream",
+        "Figures of a lab at an interval",
+        statistics,
+        |app, call: Call<StatisticsQuery>, upgrade| async move {
+            let lab = app.lab(&call)?;
+            let interval = call.query.interval.duration();
+            if interval.as_millis() < 10 {
+                return Err(Fault::invalid("an interval is at least 10ms").at("?interval"));
+            }
+            Ok(upgrade.on_upgrade(move |socket| sockets::statistics(lab, interval, socket)))
+        },
+    );
+}
+
+fn told<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    json!({ "from-server": { "text": generator.subschema_for::<T>() } })
+}
+
+/// Names separated by commas.
+fn listed(text: &str) -> Vec<String> {
+    let names = text.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}

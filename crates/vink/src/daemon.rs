@@ -1,0 +1,52 @@
+//! `vink daemon`, the control process, and `vink lab-worker`, which it starts.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use vink_api::{Client, Place};
+use vink_control::{Hooks, Options};
+
+use crate::failure::Failure;
+
+/// The command line of `vink daemon`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Also answer clients over TCP at this loopback address, which need the token that is written down
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    listen: Option<SocketAddr>,
+    /// Tell on this descriptor when clients are answered, and end after the last lab
+    #[arg(long, hide = true, value_name = "FD")]
+    ready: Option<i32>,
+}
+
+/// Runs until it is told to end.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let place = Place::find();
+    let executable = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
+    let client = Client::of(&place);
+    let switch_box = client.clone();
+    let hooks = Hooks {
+        executable,
+        run_line: Arc::new(move |lab, line| {
+            let client = client.clone();
+            Box::pin(async move {
+                let ran = vink_shell::run_line(client, &lab, &line).await;
+                ran.map(drop).map_err(|failure| failure.to_string())
+            })
+        }),
+        switch_box: Arc::new(move |lab, listener| {
+            let client = switch_box.clone();
+            Box::pin(async move {
+                let served = vink_shell::serve(client, lab, listener).await;
+                served.map_err(|error| error.to_string())
+            })
+        }),
+    };
+    let options = Options {
+        listen: arguments.listen,
+        ready: arguments.ready,
+    };
+    vink_control::run(&place, options, hooks).map_err(|error| Failure::Other(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}

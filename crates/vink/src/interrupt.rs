@@ -1,0 +1,46 @@
+//! Signals for commands that wait: those that somebody wants them to end by.
+
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+use crate::failure::Failure;
+
+/// SIGINT, SIGTERM and SIGHUP from now on, but those that this process was told to ignore (nohup(1)).
+pub(crate) struct Interrupts(Vec<(i32, Signal)>);
+
+/// Whether a signal has no effect on this process.
+pub(crate) fn is_ignored(number: i32) -> bool {
+    // SAFETY: an action is plain data, which the call fills.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(number, std::ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+impl Interrupts {
+    /// Within a runtime.
+    pub(crate) fn catch() -> Result<Interrupts, Failure> {
+        let mut caught = Vec::new();
+        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            if !is_ignored(number) {
+                let signal =
+                    signal(SignalKind::from_raw(number)).map_err(Failure::host("sigaction"))?;
+                caught.push((number, signal));
+            }
+        }
+        Ok(Interrupts(caught))
+    }
+
+    /// The next one.
+    pub(crate) async fn next(&mut self) -> i32 {
+        std::future::poll_fn(|context| {
+            for (number, signal) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,197 @@
+//! `vink lab ps` and `save`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use vink_api::{
+    Client, Error, LabState, LabStatus, LabSummary, MachineSummary, Place, Program, ProgramState,
+};
+
+use crate::client::{lab_or_only, runtime};
+use crate::failure::Failure;
+use crate::machine::state_of;
+use crate::print::{self, Table};
+
+/// The command line of `vink lab ps`.
+#[derive(clap::Args)]
+pub(crate) struct Ps {
+    /// The lab (default: a list of all, or the only one)
+    name: Option<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The command line of `vink lab save`.
+#[derive(clap::Args)]
+pub(crate) struct Save {
+    /// The lab; may be left away if only one runs
+    name: Option<String>,
+    /// Where to (default: standard output)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write JSON, which is a lab file too
+    #[arg(long)]
+    json: bool,
+}
+
+/// All about one lab.
+#[derive(Serialize)]
+struct All {
+    #[serde(flatten)]
+    status: LabStatus,
+    machines: Vec<MachineSummary>,
+    programs: Vec<Program>,
+}
+
+/// `vink lab ps`.
+pub(crate) fn ps(arguments: &Ps) -> Result<ExitCode, Failure> {
+    let client = Client::of(&Place::find());
+    runtime()?.block_on(async {
+        let labs = match client.labs().await {
+            Ok(labs) => labs,
+            Err(Error::NotRunning(_)) if arguments.name.is_none() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let name = match (&arguments.name, labs.as_slice()) {
+            (Some(name), _) => name.clone(),
+            (None, [only]) => only.name.clone(),
+            (None, _) => {
+                return match arguments.json {
+                    true => print::json(&labs),
+                    false => list(&labs),
+                }
+            }
+        };
+        let all = All {
+            status: client.lab(&name).await?,
+            machines: client.machines(&name).await?,
+            programs: client.programs(&name).await?,
+        };
+        match arguments.json {
+            true => print::json(&all),
+            false => tell(&all),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state(state: LabState) -> &'static str {
+    match state {
+        LabState::Starting => "starting",
+        LabState::Running => "running",
+        LabState::Broken => "broken",
+        LabState::Failed => "failed",
+        LabState::Ending => "ending",
+    }
+}
+
+fn list(labs: &[LabSummary]) -> Result<(), Failure> {
+    if labs.is_empty() {
+        return print::text("no lab runs\n");
+    }
+    let mut table = Table::new([
+        "LAB", "STATE", "MACHINES", "WIRES", "PROGRAMS", "UP", "FOLDER",
+    ]);
+    for lab in labs {
+        table.row([
+            lab.name.clone(),
+            state(lab.state).to_owned(),
+            lab.machines.to_string(),
+            lab.wires.to_string(),
+            lab.programs.to_string(),
+            print::seconds(lab.up_seconds),
+            lab.folder.clone(),
+        ]);
+    }
+    print::text(&table.text())
+}
+
+fn tell(all: &All) -> Result<(), Failure> {
+    let lab = &all.status.summary;
+    let mut text = format!(
+        "lab {}: {}, up {}, {}\n",
+        lab.name,
+        state(lab.state),
+        print::seconds(lab.up_seconds),
+        print::count(lab.wires, "wire"),
+    );
+    if let Some(address) = lab.switchbox {
+        text += &format!("switch box: telnet {} {}\n", address.ip(), address.port());
+    }
+    for worker in &all.status.workers {
+        if let Some(error) = &worker.error {
+            text += &format!("a worker with {} has died: {error}\n", worker.path);
+        }
+    }
+    if !all.machines.is_empty() {
+        let mut table = Table::new(["MACHINE", "STATE", "INTERFACES"]);
+        for machine in &all.machines {
+            let mut interfaces = Vec::new();
+            for (name, addresses) in &machine.interfaces {
+                interfaces.push(name.clone());
+                interfaces.extend(addresses.iter().map(ToString::to_string));
+            }
+            table.row([
+                machine.name.clone(),
+                state_of(machine.state).to_owned(),
+                interfaces.join(" "),
+            ]);
+        }
+        text += "\n";
+        text += &table.text();
+    }
+    if !all.programs.is_empty() {
+        let mut table = Table::new(["ID", "PROGRAM", "STATE", "TIME", "COMMAND"]);
+        for program in &all.programs {
+            table.row([
+                program.id.to_string(),
+                match &program.name {
+                    Some(name) => format!("{}.{name}", program.machine),
+                    None => program.machine.clone(),
+                },
+                how(program),
+                print::seconds(program.seconds),
+                program.words.join(" ").replace('\n', " "),
+            ]);
+        }
+        text += "\n";
+        text += &table.text();
+    }
+    print::text(&text)
+}
+
+fn how(program: &Program) -> String {
+    let again = match program.restarts {
+        0 => String::new(),
+        1 => ", restarted once".to_owned(),
+        times => format!(", restarted {times} times"),
+    };
+    match (program.state, program.code) {
+        (ProgramState::Waiting, _) => format!("waiting{again}"),
+        (ProgramState::Starting, _) => format!("starting{again}"),
+        (ProgramState::Running, _) => format!("running{again}"),
+        (ProgramState::Ended, code) => format!("ended ({}){again}", code.unwrap_or(0)),
+    }
+}
+
+/// `vink lab save`.
+pub(crate) fn save(arguments: &Save) -> Result<ExitCode, Failure> {
+    let client = Client::of(&Place::find());
+    let spec = runtime()?.block_on(async {
+        let lab = lab_or_only(&client, arguments.name.as_deref()).await?;
+        Ok::<_, Failure>(client.spec(&lab).await?)
+    })?;
+    let text = match arguments.json {
+        true => print::pretty(&spec),
+        false => spec.to_yaml(),
+    };
+    match &arguments.output {
+        Some(path) => {
+            std::fs::write(path, text).map_err(Failure::host(path.display().to_string()))?
+        }
+        None => print::text(&text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

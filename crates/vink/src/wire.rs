@@ -1,0 +1,200 @@
+//! `vink wire`: wires of a lab that runs.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use vink_api::{ChangeWire, Client, NewWire, Place, Wire};
+use vink_shell::{parse, Command as Line};
+use vink_spec::Settings;
+
+use crate::client::{lab_or_only, runtime};
+use crate::failure::Failure;
+use crate::print::{self, Table};
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// The lab; may be left away if only one runs
+    #[arg(long, global = true, value_name = "NAME")]
+    lab: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List wires
+    Ls,
+    /// Show a wire: its settings, its ends and what happened to their packets
+    Show {
+        /// The wire
+        wire: String,
+    },
+    /// Make a wire without ends
+    Add {
+        /// Its name
+        wire: String,
+        /// What it does to packets, such as: rate 10mbit delay 20ms loss 1%
+        settings: Vec<String>,
+    },
+    /// Give a wire up
+    Rm {
+        /// The wire
+        wire: String,
+    },
+    /// Change what a wire does to packets from now on
+    Set {
+        /// The wire
+        wire: String,
+        /// What changes, such as: loss 1% delay 20ms; from m1:eth0: only packets that are sent there
+        #[arg(required = true)]
+        settings: Vec<String>,
+    },
+    /// Plug a wire in
+    Up {
+        /// The wire
+        wire: String,
+    },
+    /// Plug a wire out
+    Down {
+        /// The wire
+        wire: String,
+    },
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let client = Client::of(&Place::find());
+    runtime()?.block_on(async {
+        let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
+        let change = async |wire: &str, change: ChangeWire| {
+            let changed = client.change_wire(&lab, wire, &change).await?;
+            match arguments.json {
+                true => print::json(&changed),
+                false => Ok(()),
+            }
+        };
+        match &arguments.command {
+            Command::Ls => {
+                let wires = client.wires(&lab).await?;
+                match arguments.json {
+                    true => print::json(&wires),
+                    false => list(&wires),
+                }
+            }
+            Command::Show { wire } => {
+                let wire = client.wire(&lab, wire).await?;
+                match arguments.json {
+                    true => print::json(&wire),
+                    false => show(&wire),
+                }
+            }
+            Command::Add { wire, settings } => {
+                let mut new = NewWire {
+                    name: wire.clone(),
+                    ..NewWire::default()
+                };
+                if !settings.is_empty() {
+                    (new.spec.settings, _) = understood(wire, settings)?;
+                }
+                let made = client.add_wire(&lab, &new).await?;
+                match arguments.json {
+                    true => print::json(&made),
+                    false => Ok(()),
+                }
+            }
+            Command::Rm { wire } => {
+                client.remove_wire(&lab, wire).await?;
+                match arguments.json {
+                    true => print::json(&serde_json::json!({ "removed": wire })),
+                    false => Ok(()),
+                }
+            }
+            Command::Set { wire, settings } => {
+                let (settings, from) = understood(wire, settings)?;
+                let wanted = ChangeWire {
+                    settings,
+                    from,
+                    ..ChangeWire::default()
+                };
+                change(wire, wanted).await
+            }
+            Command::Up { wire } | Command::Down { wire } => {
+                let up = matches!(arguments.command, Command::Up { .. });
+                let wanted = ChangeWire {
+                    up: Some(up),
+                    ..ChangeWire::default()
+                };
+                change(wire, wanted).await
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Settings in the words of the switch box.
+fn understood(wire: &str, words: &[String]) -> Result<(Settings, Option<String>), Failure> {
+    let line = format!("wire set {wire} {}", words.join(" "));
+    match parse(&line, None) {
+        Ok(Some(Line::WireSet { settings, from, .. })) => Ok((settings, from)),
+        Ok(_) => Err(Failure::Other(format!("{line}: no settings are named"))),
+        Err(mistake) => Err(Failure::Other(mistake.to_string())),
+    }
+}
+
+fn words(settings: &Settings) -> String {
+    let Ok(serde_json::Value::Object(settings)) = serde_json::to_value(settings) else {
+        return String::new();
+    };
+    let word = |(name, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::String(text) => format!("{name} {text}"),
+        value => format!("{name} {value}"),
+    };
+    let all: Vec<String> = settings.iter().map(word).collect();
+    match all.is_empty() {
+        true => "ideal".to_owned(),
+        false => all.join(" "),
+    }
+}
+
+fn list(wires: &[Wire]) -> Result<(), Failure> {
+    let mut table = Table::new(["WIRE", "STATE", "ENDS", "SETTINGS"]);
+    for wire in wires {
+        let ends: Vec<&str> = wire.ends.iter().map(|end| end.end.as_str()).collect();
+        let mut settings = words(&wire.settings);
+        for (end, own) in &wire.from {
+            settings += &format!("; from {end}: {}", words(own));
+        }
+        table.row([
+            wire.name.clone(),
+            (if wire.up { "up" } else { "down" }).to_owned(),
+            ends.join(" "),
+            settings,
+        ]);
+    }
+    print::text(&table.text())
+}
+
+fn show(wire: &Wire) -> Result<(), Failure> {
+    let kind = if wire.bus { "bus" } else { "wire" };
+    let state = if wire.up { "up" } else { "down" };
+    let mut text = format!("{kind} {}: {state}, {}\n", wire.name, words(&wire.settings));
+    if let Some(error) = &wire.uplink_error {
+        text += &format!("its uplink has failed: {error}\n");
+    }
+    for end in &wire.ends {
+        let counters: Vec<String> = end
+            .counters
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        text += &format!("from {}: {}\n", end.end, counters.join(", "));
+        if let Some(own) = wire.from.get(&end.end) {
+            text += &format!("  {}\n", words(own));
+        }
+    }
+    print::text(&text)
+}
