@@ -377,6 +377,42 @@ fn the_stack_s_drops_have_its_reasons() {
 }
 
 #[test]
+fn neighbours_are_as_many_as_memory_allows() {
+    let mut net = pair();
+    net.trace(
+        0,
+        Trace {
+            drops: true,
+            ..Trace::default()
+        },
+    );
+    let mut sys = Task(&mut net.kernel, net.hosts[0].task);
+    let socket = sys.socket(libc::AF_INET, libc::SOCK_DGRAM);
+    let room = 64i32 << 20;
+    let option = [libc::SOL_SOCKET as u64, libc::SO_SNDBUFFORCE as u64];
+    sys.ok(
+        libc::SYS_setsockopt,
+        &[socket, option[0], option[1], at(&room), 4],
+    );
+    // By default Linux knows a thousand, and here that would be for all machines of the kernel together.
+    for n in 0..3000u32 {
+        let mut name = sockaddr(2, 7);
+        name.sin_addr.s_addr = (0x0a00_0100 + n).to_be();
+        let args = [
+            socket,
+            at(b"data"),
+            4,
+            0,
+            at(&name),
+            size_of_val(&name) as u64,
+        ];
+        sys.ok(libc::SYS_sendto, &args);
+    }
+    let refused = net.events().len();
+    assert_eq!(refused, 0, "of 3000");
+}
+
+#[test]
 fn losses_have_their_causes() {
     let mut net = pair();
     net.trace(

@@ -77,7 +77,6 @@ static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 	vx_trace(to, VINK_PACKET_ARRIVAL, 0, skb);
 	to->stats.received++;
 	to->stats.received_bytes += len;
-	dev_sw_netstats_rx_add(to->dev, len);
 	__skb_queue_tail(&arrived, skb);
 	napi_schedule(napi);
 }
@@ -118,11 +117,11 @@ static void arrive_on_bus(struct vx_end *from, struct sk_buff *skb)
 /* Takes a packet to where it goes, at the moment when it arrives there. */
 void vx_carry(struct vx_end *end, struct sk_buff *skb)
 {
-	struct vx_wire *wire = end->wire;
+	struct vx_end *to = end->to;
 
-	if (likely(end->far && wire->up && netif_running(end->far->dev))) {
-		arrive(end, end->far, skb);
-	} else if (wire->bus && wire->up) {
+	if (likely(to && netif_running(to->dev))) {
+		arrive(end, to, skb);
+	} else if (end->wire->bus && end->wire->up) {
 		skb_reset_mac_header(skb);
 		arrive_on_bus(end, skb);
 	} else {
@@ -133,14 +132,12 @@ void vx_carry(struct vx_end *end, struct sk_buff *skb)
 static netdev_tx_t vx_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct vx_end *end = netdev_priv(dev);
-	u32 len = skb->len;
 
 	if (unlikely(end->next))
 		return NETDEV_TX_BUSY;	/* who sent it did not look */
 	vx_trace(end, VINK_PACKET_DEPARTURE, 0, skb);
 	end->stats.sent++;
-	end->stats.sent_bytes += len;
-	dev_sw_netstats_tx_add(dev, 1, len);
+	end->stats.sent_bytes += skb->len;
 	skb_tx_timestamp(skb);
 	if (likely(!end->busy)) {
 		vx_carry(end, skb);
@@ -180,6 +177,17 @@ static void vx_uninit(struct net_device *dev)
 	vx_detached(netdev_priv(dev));
 }
 
+static void vx_get_stats64(struct net_device *dev,
+			   struct rtnl_link_stats64 *stats)
+{
+	struct vx_end *end = netdev_priv(dev);
+
+	stats->tx_packets = end->stats.sent;
+	stats->tx_bytes = end->stats.sent_bytes;
+	stats->rx_packets = end->stats.received;
+	stats->rx_bytes = end->stats.received_bytes;
+}
+
 static netdev_features_t vx_fix_features(struct net_device *dev,
 					 netdev_features_t features)
 {
@@ -193,6 +201,7 @@ static const struct net_device_ops vx_netdev_ops = {
 	.ndo_open		= vx_open,
 	.ndo_stop		= vx_stop,
 	.ndo_start_xmit		= vx_xmit,
+	.ndo_get_stats64	= vx_get_stats64,
 	.ndo_fix_features	= vx_fix_features,
 	.ndo_set_mac_address	= eth_mac_addr,
 	.ndo_validate_addr	= eth_validate_addr,
@@ -231,7 +240,6 @@ static void vx_setup(struct net_device *dev)
 	dev->netdev_ops = &vx_netdev_ops;
 	dev->ethtool_ops = &vx_ethtool_ops;
 	dev->rtnl_link_ops = &vx_link_ops;
-	dev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
 	dev->needs_free_netdev = true;
 	dev->lltx = true;
 	dev->priv_flags &= ~IFF_TX_SKB_SHARING;

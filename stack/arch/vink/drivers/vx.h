@@ -28,22 +28,25 @@ struct vx_wire {
 
 /* The private part of an interface. */
 struct vx_end {
+	/* What each packet needs, together. */
 	struct net_device *dev;
-	struct vx_wire *wire;		/* NULL: no longer an end */
-	struct vx_end *far;		/* the other one, point to point */
+	struct vx_end *to;		/* far, if the wire is up */
 	bool busy;			/* packets go through line.c */
 	u8 trace;			/* VINK_PACKET_* */
 	u16 snaplen;
+	struct sk_buff *next;		/* line.c's, behind the one it sends */
+	struct vink_wire_stats stats;
+
+	struct vx_wire *wire;		/* NULL: no longer an end */
+	struct vx_end *far;		/* the other one, point to point */
 	struct list_head list;		/* in wire->ends */
 	struct list_head traced;	/* in trace.c's list */
 	u64 id;
 	struct vink_wire_settings settings;
-	struct vink_wire_stats stats;
 
 	/* line.c: the transmitter, */
 	struct hrtimer transmitted;
 	struct sk_buff *sending;
-	struct sk_buff *next;
 	u64 free_at;			/* when its last packet is, or was, sent */
 	u64 fraction;			/* of a ns, in 1 / rate */
 	u64 late;			/* how much later it may find out */

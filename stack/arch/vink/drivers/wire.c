@@ -51,6 +51,15 @@ void vx_update_carriers(struct vx_wire *wire)
 	}
 }
 
+/* With softirqs disabled: which way packets go from now on. */
+static void update_ways(struct vx_wire *wire)
+{
+	struct vx_end *end;
+
+	list_for_each_entry(end, &wire->ends, list)
+		end->to = wire->up ? end->far : NULL;
+}
+
 static long wire_create(u64 flags)
 {
 	struct vx_wire *wire;
@@ -103,6 +112,7 @@ static void join(struct vx_wire *wire, struct vx_end *end)
 		other->far = end;
 	}
 	list_add_tail(&end->list, &wire->ends);
+	update_ways(wire);
 	local_bh_enable();
 }
 
@@ -119,6 +129,8 @@ void vx_detached(struct vx_end *end)
 	if (end->far)
 		end->far->far = NULL;
 	end->far = NULL;
+	end->to = NULL;
+	update_ways(wire);
 	local_bh_enable();
 	idr_remove(&ends, end->id);
 	vx_update_carriers(wire);
@@ -159,6 +171,13 @@ static long wire_attach(u64 wire_id, u64 machine, const char *name,
 	}
 	end->id = id;
 	netif_carrier_off(dev);
+	/*
+	 * A number that no other end has, if it is free: routes are found by
+	 * the numbers of their interfaces, but not by their machines.
+	 */
+	dev->ifindex = LOOPBACK_IFINDEX + id;
+	if (__dev_get_by_index(ns->net_ns, dev->ifindex))
+		dev->ifindex = 0;
 	err = register_netdevice(dev);
 	if (err) {
 		idr_remove(&ends, id);
@@ -228,13 +247,14 @@ static long wire_state(u64 id, u64 up)
 
 	if (!wire)
 		return -ESRCH;
+	local_bh_disable();
 	wire->up = up;
+	update_ways(wire);
 	if (!up) {
-		local_bh_disable();
 		list_for_each_entry(end, &wire->ends, list)
 			vx_line_purge(end);
-		local_bh_enable();
 	}
+	local_bh_enable();
 	vx_update_carriers(wire);
 	return 0;
 }

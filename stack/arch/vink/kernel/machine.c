@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Machines: a network and a UTS namespace each, under a number of the host's. */
 
+#include <linux/fs.h>
 #include <linux/idr.h>
 #include <linux/mm.h>
+#include <linux/namei.h>
 #include <linux/nsproxy.h>
 #include <linux/proc_fs.h>
 #include <linux/proc_ns.h>
@@ -11,6 +13,8 @@
 #include <linux/utsname.h>
 #include <net/addrconf.h>
 #include <net/af_unix.h>
+#include <net/arp.h>
+#include <net/ndisc.h>
 #include <net/net_namespace.h>
 #include <net/snmp.h>
 
@@ -18,6 +22,8 @@
 
 /* Pages that have to be free for a machine to be made: 2 MiB. */
 #define MACHINE_RESERVE	512
+/* Machines to be made between two times that /proc is cleared up. */
+#define CLEAR_INTERVAL	128
 
 static DEFINE_IDR(machines);	/* of struct nsproxy */
 static u64 machine_count;
@@ -54,6 +60,21 @@ static void release_unused(struct net *net)
 			       sizeof(*lo->stats.icmpv6msgdev));
 }
 
+/*
+ * /proc/sys/net/ipv4 and its like are other folders in each machine, but for the
+ * cache of names they are one name in one folder: it looks through those of all
+ * machines. What nobody has open may go.
+ */
+static void clear_proc(void)
+{
+	struct path path;
+
+	if (kern_path("/proc", LOOKUP_FOLLOW, &path))
+		return;
+	shrink_dcache_sb(path.dentry->d_sb);
+	path_put(&path);
+}
+
 long vink_machine_create(const char *name, u64 len)
 {
 	struct nsproxy *ns;
@@ -78,7 +99,8 @@ long vink_machine_create(const char *name, u64 len)
 		put_nsproxy(ns);
 		return id;
 	}
-	machine_count++;
+	if (++machine_count % CLEAR_INTERVAL == 0)
+		clear_proc();
 	release_unused(ns->net_ns);
 	return id;
 }
@@ -119,6 +141,25 @@ long vink_machine_fd(u64 id)
 	put_nsproxy(ns);
 	return fd;
 }
+
+/*
+ * The limits of how many neighbours are known are for all machines together, and
+ * by default for one alone. With them as they are a thousand machines could not
+ * talk to each other.
+ */
+static int __init allow_neighbours(void)
+{
+	int most = totalram_pages() / 4;
+
+	if (most > arp_tbl.gc_thresh3) {
+		arp_tbl.gc_thresh3 = most;
+		arp_tbl.gc_thresh2 = most / 2;
+		nd_tbl.gc_thresh3 = most;
+		nd_tbl.gc_thresh2 = most / 2;
+	}
+	return 0;
+}
+late_initcall(allow_neighbours);
 
 u64 vink_machine_count(void)
 {
