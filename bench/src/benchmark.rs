@@ -107,6 +107,31 @@ pub(crate) const GROUPS: &[Group] = &[
         BOTH,
     ),
     group(
+        "wire_tcp",
+        &[figure("wire_tcp", "Gbit/s", Some(Bar::RatioAtLeast(1.8)))],
+        BOTH,
+    ),
+    group(
+        "wire_router_tcp",
+        &[figure(
+            "wire_router_tcp",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(1.6)),
+        )],
+        BOTH,
+    ),
+    group(
+        "hops",
+        &[
+            figure("hop_us", "us", Some(Bar::AtMost(1.0))),
+            figure("ping_10_us", "us", None),
+            figure("ping_50_us", "us", None),
+            figure("ping_100_us", "us", None),
+            figure("ping_250_us", "us", None),
+        ],
+        ONE,
+    ),
+    group(
         "rtt_two_machines",
         &[figure(
             "rtt_two_machines",
@@ -169,6 +194,27 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_nginx",
         &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
+    Group {
+        fresh: true,
+        most_rounds: 3,
+        ..group(
+            "machines_1000",
+            &[figure("machines_1000_s", "s", None)],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        fresh: true,
+        most_rounds: 1,
+        ..group(
+            "machines_10000",
+            &[
+                figure("machines_10000_s", "s", Some(Bar::AtMost(60.0))),
+                figure("machines_10000_mb", "MB", Some(Bar::AtMost(4000.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
     Group {
         fresh: true,
         most_rounds: 3,

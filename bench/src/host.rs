@@ -8,8 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::programs::{create, read_figure, Pair, GROUPS};
+use crate::scale;
 use crate::side::{die_with_parent, Round};
-use crate::work::{self, Host, Socket};
+use crate::work::{self, Host, Socket, HOPS, PINGS};
 use crate::Failure;
 
 /// How many namespaces the host makes to be timed: it needs far longer to end them.
@@ -21,8 +22,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "null_call" => Box::new(|| Ok(vec![Some(work::null_calls(&Host))])),
         "getsockopt" => Box::new(|| Ok(vec![Some(work::getsockopts(&Host)?)])),
         "tcp_loopback" => transfer(Path::loopback()?)?,
-        "tcp_two_machines" => transfer(Path::direct()?)?,
-        "tcp_router" => transfer(Path::routed()?)?,
+        "tcp_two_machines" | "wire_tcp" => transfer(Path::direct()?)?,
+        "tcp_router" | "wire_router_tcp" => transfer(Path::routed()?)?,
         "rtt_two_machines" => round_trips(Path::direct()?)?,
         "run_true" => Box::new(|| Ok(vec![Some(work::timed_command(&["true"])?)])),
         "trap_null_call" | "trap_getsockopt" => {
@@ -30,6 +31,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
         }
         _ if GROUPS.contains(&group) => programs(Path::direct()?, group)?,
+        "hops" => hops()?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
     })
@@ -171,6 +173,39 @@ impl Drop for Server {
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
         let _ = self.0.wait();
     }
+}
+
+/// Pings over 10 to 250 hops of a line of namespaces, as Vink's of machines.
+fn hops() -> Result<Round, Failure> {
+    let first = first_namespace()?;
+    let mut line = vec![first];
+    for number in 1..=HOPS[HOPS.len() - 1] {
+        let namespace = new_namespace()?;
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        fs::write("/proc/sys/net/ipv4/ip_default_ttl", "255")?;
+        let [above, below] = [0, 1].map(|far| scale::address(number, far));
+        let parent = &line[line.len() - 1];
+        join(
+            parent,
+            &format!("d0 {above}/31"),
+            &namespace,
+            &format!("u0 {below}/31"),
+        )?;
+        // Towards the end of the line all go; towards its start only the answers to the first one.
+        ip(parent, &format!("route add default via {below}"))?;
+        if number > 1 {
+            let start = scale::address(1, 0);
+            ip(&namespace, &format!("route add {start}/31 via {above}"))?;
+        }
+        line.push(namespace);
+    }
+    enter(&line[0])?;
+    Ok(Box::new(move || {
+        // The namespaces live as long as these files.
+        let _ = &line;
+        let ping = |hops| work::echo_requests(&Host, scale::address(hops, 1).octets(), PINGS);
+        work::hop_figures(HOPS.map(ping))
+    }))
 }
 
 /// The same program that runs under the interposer, without it; ns per call.

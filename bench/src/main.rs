@@ -12,6 +12,7 @@ mod host;
 mod pinning;
 mod programs;
 mod report;
+mod scale;
 mod side;
 mod vink;
 mod work;

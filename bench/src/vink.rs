@@ -11,8 +11,9 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::programs::{create, read_figure, Pair, GROUPS};
+use crate::scale::{self, Tree};
 use crate::side::Round;
-use crate::work::{self, Socket};
+use crate::work::{self, Socket, HOPS, PINGS};
 use crate::Failure;
 
 /// What a kernel has unless asked for more: TCP sizes its buffers by it.
@@ -22,14 +23,19 @@ const SMALL_ARENA: u64 = 32 << 20;
 /// For thousands of machines.
 const LARGE_ARENA: u64 = 2 << 30;
 
+/// For lines and trees of them.
+const SCALE_ARENA: u64 = 6 << 30;
+/// For a line of some hundred.
+const HOPS_ARENA: u64 = 512 << 20;
+
 /// Sets up for one group.
 pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
     Ok(match group {
         "null_call" => alone(|fiber| Ok(work::null_calls(fiber)))?,
         "getsockopt" => alone(work::getsockopts)?,
         "tcp_loopback" => transfer(Network::loopback()?),
-        "tcp_two_machines" => transfer(Network::direct()?),
-        "tcp_router" => transfer(Network::routed()?),
+        "tcp_two_machines" | "wire_tcp" => transfer(Network::direct()?),
+        "tcp_router" | "wire_router_tcp" => transfer(Network::routed()?),
         "rtt_two_machines" => round_trips(Network::direct()?),
         "run_true" => {
             let vink = std::env::current_exe()?.with_file_name("vink");
@@ -43,6 +49,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
         _ if GROUPS.contains(&group) => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
+        "hops" => hops()?,
+        "machines_1000" => Box::new(|| Ok(vec![Some(measure_scale(1000)?[0])])),
+        "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
         _ => return Err(format!("Vink has no side of {group}").into()),
     })
@@ -216,7 +225,7 @@ fn start<T: 'static>(
 }
 
 /// Runs the kernel until so many fibers have ended.
-fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), Failure> {
+pub(crate) fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), Failure> {
     loop {
         let deadline = kernel.run()?;
         while let Some(event) = kernel.next_event() {
@@ -273,6 +282,46 @@ fn measure_machines() -> Result<[f64; 5], Failure> {
     let pages = free - kernel.counters()?.free_pages;
     figures[2] = pages as f64 * 4096.0 / 1000.0 / 5000.0;
     Ok(figures)
+}
+
+/// Lines and trees of so many machines, whichever takes more: seconds from the start of the kernel's boot to the
+/// last ping through them, and MB of resident memory.
+fn measure_scale(count: u32) -> Result<[f64; 2], Failure> {
+    let mut figures = [0.0f64; 2];
+    for children in [1, 10] {
+        let tree = Tree::new(count, children);
+        let before = resident()?;
+        let start = Instant::now();
+        let mut kernel = boot(SCALE_ARENA)?;
+        let machines = tree.build(&mut kernel)?;
+        // Through all parts, as far as 64 hops lead (what a ping answers with has no larger TTL).
+        let mut pings = 0;
+        for from in (0..count).step_by(count as usize / 50) {
+            for to in (1..count).step_by(count as usize / 20) {
+                if (1..=64).contains(&tree.distance(from, to)) {
+                    scale::ping(&mut kernel, machines[from as usize].id, to, 1)?;
+                    pings += 1;
+                }
+            }
+        }
+        if pings < 10 {
+            return Err("no machines are near each other".into());
+        }
+        figures[0] = figures[0].max(start.elapsed().as_secs_f64());
+        figures[1] = figures[1].max((resident()? - before) / 1e6);
+    }
+    Ok(figures)
+}
+
+/// Pings over 10 to 250 hops of a line: us for each of them, and us for a hop.
+fn hops() -> Result<Round, Failure> {
+    let mut kernel = boot(HOPS_ARENA)?;
+    let machines = scale::line(&mut kernel, HOPS[HOPS.len() - 1] + 1)?;
+    Ok(Box::new(move || {
+        let from = machines[0].id;
+        let ping = |hops| scale::ping(&mut kernel, from, hops, PINGS);
+        work::hop_figures(HOPS.map(ping))
+    }))
 }
 
 /// A server on one machine and its client on another, under the interposer.

@@ -65,6 +65,26 @@ const CALLS: u64 = 4_000_000;
 /// The same under the interposer, where each takes microseconds.
 const TRAPPED_CALLS: u64 = 50_000;
 
+/// How many wires are between machines that ping each other.
+pub(crate) const HOPS: [u32; 4] = [10, 50, 100, 250];
+/// How often they do in each round.
+pub(crate) const PINGS: u32 = 200;
+
+/// From the time of a round trip over each of [`HOPS`]: us for one hop, there or back, by the slope of the line that
+/// fits best; then the times, us.
+pub(crate) fn hop_figures(times: [Result<f64, Failure>; 4]) -> Result<Vec<Option<f64>>, Failure> {
+    let times: Vec<f64> = times.into_iter().collect::<Result<_, _>>()?;
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+    let hops = HOPS.map(f64::from);
+    let (x, y) = (mean(&hops), mean(&times));
+    let pairs = || hops.iter().zip(&times);
+    let slope = pairs().map(|(h, t)| (h - x) * (t - y)).sum::<f64>()
+        / pairs().map(|(h, _)| (h - x) * (h - x)).sum::<f64>();
+    let mut figures = vec![Some(slope / 2.0)];
+    figures.extend(times.into_iter().map(Some));
+    Ok(figures)
+}
+
 /// The value of an option that is switched on.
 const ON: [u8; 4] = 1i32.to_ne_bytes();
 
@@ -279,6 +299,51 @@ pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
         socket.write(&byte)?;
     }
     Ok(())
+}
+
+/// Sends ICMP echo requests and waits for the answer to each; us per round trip.
+pub(crate) fn echo_requests(kernel: &impl Calls, to: [u8; 4], times: u32) -> Result<f64, Failure> {
+    const ECHO_REQUEST: u8 = 8;
+    const IP_HEADER: usize = 20;
+    let [family, kind, protocol] = [libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP];
+    let args = [family as u64, kind as u64, protocol as u64, 0, 0, 0];
+    let fd = check("socket", kernel.call(libc::SYS_socket, args))?;
+    let socket = Socket { kernel, fd };
+    socket.option(libc::IPPROTO_IP, libc::IP_TTL, &255i32.to_ne_bytes())?;
+    let patience = libc::timeval {
+        tv_sec: 10,
+        tv_usec: 0,
+    };
+    // SAFETY: plain bytes.
+    let patience: [u8; size_of::<libc::timeval>()] = unsafe { std::mem::transmute(patience) };
+    socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience)?;
+    socket.with_address(to, "connect", libc::SYS_connect)?;
+    let round_trip = |number: u16| -> Result<(), Failure> {
+        let mut request = [ECHO_REQUEST, 0, 0, 0, 0x12, 0x34, 0, 0];
+        request[6..].copy_from_slice(&number.to_be_bytes());
+        // RFC 1071, of words that don't carry over.
+        let sum = u16::from_be_bytes([ECHO_REQUEST, 0]) + 0x1234;
+        let (sum, carry) = sum.overflowing_add(number);
+        request[2..4].copy_from_slice(&(!(sum + u16::from(carry))).to_be_bytes());
+        socket.write(&request)?;
+        loop {
+            let mut answer = [0; 128];
+            let got = socket.read(&mut answer)?;
+            let answer = &answer[IP_HEADER..got.max(IP_HEADER)];
+            match answer {
+                [0, 0, _, _, rest @ ..] if *rest == request[4..] => return Ok(()),
+                // Such as an answer to an earlier one.
+                _ => {}
+            }
+        }
+    };
+    // The first one finds the neighbours.
+    round_trip(0)?;
+    let start = Instant::now();
+    for n in 1..=times {
+        round_trip(n as u16)?;
+    }
+    Ok(start.elapsed().as_nanos() as f64 / 1000.0 / f64::from(times))
 }
 
 /// The client's part; us per round trip.
