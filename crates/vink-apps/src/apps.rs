@@ -11,7 +11,11 @@ use vink_kernel::{Fiber, Kernel, MachineId};
 
 use crate::builtin::{self, BUILTINS};
 use crate::desk::{Desk, End};
+use crate::shared_object::SharedObject;
 use crate::{App, Calls, Error, Names, Report};
+
+/// What the path of a shared object is behind.
+const SHARED_OBJECT: &str = "so:";
 
 /// Names an app of an [`Apps`]. Never used again for another one.
 #[derive(
@@ -134,7 +138,7 @@ impl Apps {
     /// Whether these words would start an app, as far as the first one tells: the name of a built-in app,
     /// or `so:FILE`.
     pub fn knows(name: &str) -> bool {
-        builtin::find(name).is_some()
+        name.starts_with(SHARED_OBJECT) || builtin::find(name).is_some()
     }
 
     /// Starts an app on a machine: the name of a built-in one, or `so:FILE`, and its arguments. It begins in
@@ -152,6 +156,10 @@ impl Apps {
             [name, rest @ ..] => (name.as_str(), rest),
             [] => ("", words),
         };
+        if let Some(file) = name.strip_prefix(SHARED_OBJECT) {
+            let app = SharedObject::load(file, rest)?;
+            return self.start_app(kernel, machine, words, Box::new(app));
+        }
         let builtin = builtin::find(name).ok_or_else(|| Error::NoSuchName {
             name: name.to_owned(),
             known: BUILTINS.iter().map(|b| b.syntax.name).collect(),

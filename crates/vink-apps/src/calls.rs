@@ -59,9 +59,9 @@ impl<'f> Calls<'f> {
         u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
     }
 
-    /// Closes a descriptor, whether or not the app is to stop.
-    pub(crate) fn close(&self, fd: i32) {
-        self.fiber.call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    /// Closes a descriptor, whether or not the app is to stop; the raw result.
+    pub(crate) fn close(&self, fd: i32) -> i64 {
+        self.fiber.call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])
     }
 
     /// Whether the app is to stop: it ends what it does and returns.

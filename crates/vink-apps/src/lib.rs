@@ -50,6 +50,8 @@
 //! }
 //! ```
 //!
+//! In C: see `include/vink/app.h`.
+//!
 //! # Limits
 //!
 //! They share the worker's process: one that loops without making a call stops the whole worker, and a C app
@@ -76,6 +78,7 @@ mod report;
 mod round_trips;
 mod series;
 mod server;
+mod shared_object;
 mod sink;
 mod socket;
 mod source;

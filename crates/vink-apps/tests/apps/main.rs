@@ -6,3 +6,4 @@ mod http;
 mod lab;
 mod life;
 mod ping;
+mod shared_object;
