@@ -1,8 +1,10 @@
 //! Web servers and their clients: each other's, and those that everybody has.
 
+use std::time::Duration;
+
 use crate::lab::{Lab, SERVER};
 use vink_apps::{HttpReport, Report, State};
-use vink_kernel::Clock;
+use vink_kernel::{Clock, WireSettings};
 use vink_trap::{Program, Status, Stdio};
 
 fn http(lab: &mut Lab, line: &str) -> HttpReport {
@@ -18,7 +20,10 @@ fn requests_take_as_long_as_the_wire() {
     for host in SERVER {
         let mut lab = Lab::new(Clock::Virtual);
         lab.meet();
-        lab.netem("delay 10ms");
+        lab.set_wire(WireSettings {
+            delay: Duration::from_millis(10),
+            ..WireSettings::default()
+        });
         lab.serve("httpserver");
         let report = http(&mut lab, &format!("http -n 100 {host}"));
         assert_eq!(

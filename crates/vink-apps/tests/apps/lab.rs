@@ -4,8 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use vink_apps::{App, AppId, Apps, Report, State, Status};
-use vink_kernel::{find_image, Clock, Config, Counters, Image, Kernel, MachineId};
-use vink_lab::{wire, End, Machine};
+use vink_kernel::{
+    find_image, Attachment, Clock, Config, Counters, EndId, Image, Kernel, MachineId, WireId,
+    WireKind, WireSettings, WireStatistics,
+};
+use vink_lab::Machine;
 use vink_trap::{Program, Status as Ended, Stdio, Worker};
 
 /// The server's addresses: IPv4, IPv6.
@@ -16,6 +19,9 @@ pub const SERVER: [&str; 2] = ["10.0.0.2", "fd00::2"];
 pub struct Lab {
     pub worker: Worker,
     pub apps: Apps,
+    wire: WireId,
+    /// The client's.
+    end: EndId,
     pub client: Machine,
     pub server: Machine,
 }
@@ -35,20 +41,26 @@ impl Lab {
         let mut kernel = Kernel::boot(image(), config).expect("it boots");
         let client = Machine::new(&mut kernel, "client").expect("a machine");
         let server = Machine::new(&mut kernel, "server").expect("a machine");
-        let addresses = |n| {
-            let texts = [format!("10.0.0.{n}/24"), format!("fd00::{n}/64")];
-            texts.map(|text| text.parse().expect("an address"))
-        };
-        let (a, b) = (addresses(1), addresses(2));
-        let end = |machine, addresses| End {
-            machine,
-            interface: "eth0",
-            addresses,
-        };
-        wire(&mut kernel, end(&client, &a), end(&server, &b)).expect("a wire");
+        let wire = kernel.wire(WireKind::PointToPoint).expect("a wire");
+        let mut ends = Vec::new();
+        for (machine, n) in [(&client, 1), (&server, 2)] {
+            let attachment = Attachment {
+                interface: "eth0",
+                ..Attachment::default()
+            };
+            ends.push(kernel.attach(wire, machine.id, attachment).expect("an end"));
+            for (text, prefix) in [(format!("10.0.0.{n}"), 24), (format!("fd00::{n}"), 64)] {
+                let address = text.parse().expect("an address");
+                let added = machine.admin.address(&mut kernel, "eth0", address, prefix);
+                added.expect("it is added");
+            }
+            machine.admin.up(&mut kernel, "eth0").expect("it is up");
+        }
         Lab {
             worker: Worker::new(kernel).expect("a worker"),
             apps: Apps::new(),
+            wire,
+            end: ends[0],
             client,
             server,
         }
@@ -77,12 +89,24 @@ impl Lab {
         assert_eq!(ended, Ended::Exited(0), "{line}");
     }
 
-    /// Gives the wire's both directions this netem (tc-netem(8)).
-    pub fn netem(&mut self, what: &str) {
-        for machine in [self.client.id, self.server.id] {
-            let line = format!("tc qdisc replace dev eth0 root netem {what}");
-            self.program(machine, &line);
-        }
+    /// What the wire does in both directions.
+    pub fn set_wire(&mut self, settings: WireSettings) {
+        let wire = self.wire;
+        let set = self.kernel().set_wire(wire, None, &settings);
+        set.expect("the wire takes it");
+    }
+
+    /// What the wire does to what the client sends.
+    pub fn set_way(&mut self, settings: WireSettings) {
+        let (wire, end) = (self.wire, self.end);
+        let set = self.kernel().set_wire(wire, Some(end), &settings);
+        set.expect("the wire takes it");
+    }
+
+    /// What the wire has done to what the client sent.
+    pub fn way(&mut self) -> WireStatistics {
+        let end = self.end;
+        self.kernel().wire_statistics(end).expect("statistics")
     }
 
     /// Starts words separated by blanks.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::lab::{Lab, SERVER};
 use vink_apps::{App, Apps, Calls, Error, Failure, Report, State};
-use vink_kernel::Clock;
+use vink_kernel::{Clock, WireSettings};
 use vink_trap::{Program, Status, Stdio};
 
 fn words(line: &str) -> Vec<String> {
@@ -17,7 +17,10 @@ fn words(line: &str) -> Vec<String> {
 #[test]
 fn a_stopped_app_leaves_nothing_whatever_it_waits_for() {
     let mut lab = Lab::new(Clock::Virtual);
-    lab.netem("delay 1s");
+    lab.set_wire(WireSettings {
+        delay: Duration::from_secs(1),
+        ..WireSettings::default()
+    });
     let before = lab.used();
     // Waiting in epoll_wait, in connect, in poll, in a sleep; and busy.
     for line in [
@@ -225,7 +228,10 @@ fn names_of_the_lab_are_known() {
 #[test]
 fn a_thousand_clients_are_served() {
     let mut lab = Lab::with_arena(Clock::Virtual, 512 << 20);
-    lab.netem("delay 5ms limit 100000");
+    lab.set_wire(WireSettings {
+        delay: Duration::from_millis(5),
+        ..WireSettings::default()
+    });
     let server = lab.serve("echoserver -t");
     let clients: Vec<_> = (0..1000)
         .map(|n| {

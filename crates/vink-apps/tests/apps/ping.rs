@@ -1,8 +1,10 @@
 //! ping, over wires of every kind.
 
+use std::time::Duration;
+
 use crate::lab::{Lab, SERVER};
 use vink_apps::{PingReport, Report};
-use vink_kernel::Clock;
+use vink_kernel::{Clock, Loss, WireSettings};
 
 fn ping(lab: &mut Lab, line: &str) -> (PingReport, String) {
     let id = lab.start(lab.client.id, line);
@@ -18,7 +20,10 @@ fn ping(lab: &mut Lab, line: &str) -> (PingReport, String) {
 fn answers_take_as_long_as_the_wire() {
     for host in SERVER {
         let mut lab = Lab::new(Clock::Virtual);
-        lab.netem("delay 10ms");
+        lab.set_wire(WireSettings {
+            delay: Duration::from_millis(10),
+            ..WireSettings::default()
+        });
         lab.meet();
         let (report, output) = ping(&mut lab, &format!("ping -c 5 -i 100ms -s 1000 {host}"));
         assert_eq!((report.sent, report.received, report.errors), (5, 5, 0));
@@ -34,14 +39,19 @@ fn answers_take_as_long_as_the_wire() {
 #[test]
 fn loss_and_copies_are_counted() {
     let mut lab = Lab::new(Clock::Virtual);
-    let id = lab.client.id;
     lab.meet();
-    lab.program(id, "tc qdisc add dev eth0 root netem loss 20%");
+    lab.set_way(WireSettings {
+        loss: Loss::Random(0.2),
+        ..WireSettings::default()
+    });
     for host in SERVER {
         let (report, _) = ping(&mut lab, &format!("ping -q -c 1000 -i 1ms {host}"));
         assert!((740..860).contains(&report.received), "{report}");
     }
-    lab.program(id, "tc qdisc replace dev eth0 root netem duplicate 20%");
+    lab.set_way(WireSettings {
+        duplicate: 0.2,
+        ..WireSettings::default()
+    });
     let (report, _) = ping(&mut lab, "ping -q -c 1000 -i 1ms 10.0.0.2");
     assert_eq!(report.received, 1000);
     assert!((140..260).contains(&report.duplicates), "{report}");
@@ -67,7 +77,10 @@ fn nobody_there_is_told() {
 #[test]
 fn many_at_once_don_t_mix_up() {
     let mut lab = Lab::new(Clock::Virtual);
-    lab.netem("delay 5ms");
+    lab.set_wire(WireSettings {
+        delay: Duration::from_millis(5),
+        ..WireSettings::default()
+    });
     let all: Vec<_> = (0..100)
         .map(|n| {
             let host = SERVER[n % 2];
