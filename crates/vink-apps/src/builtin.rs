@@ -1,7 +1,7 @@
 //! The apps that are built in, by name.
 
 use crate::arguments::{Arguments, Syntax};
-use crate::{echo, http_client, http_server, ping, sink, source, App, Names};
+use crate::{dns_server, echo, http_client, http_server, ping, sink, source, App, Names};
 
 /// What makes an app of its words.
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
@@ -46,6 +46,10 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     Builtin {
         syntax: &ping::SYNTAX,
         make: ping::make,
+    },
+    Builtin {
+        syntax: &dns_server::SYNTAX,
+        make: dns_server::make,
     },
 ];
 

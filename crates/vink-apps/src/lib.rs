@@ -66,6 +66,7 @@ mod arrivals;
 mod builtin;
 mod calls;
 mod desk;
+mod dns_server;
 mod echo;
 mod error;
 mod histogram;
@@ -91,8 +92,8 @@ pub use calls::Calls;
 pub use error::Error;
 pub use names::Names;
 pub use report::{
-    Arrived, Delay, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol, Report,
-    ServerReport, SinkReport, SourceReport,
+    Arrived, Delay, DnsReport, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol,
+    Report, ServerReport, SinkReport, SourceReport,
 };
 pub use series::Interval;
 pub use socket::{Control, Epoll, Socket};

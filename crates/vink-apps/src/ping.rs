@@ -279,7 +279,7 @@ impl Pinger<'_> {
                 IpAddr::V6(_) => {
                     let of = (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT);
                     let ttl = control.filter(|c| (c.level, c.kind) == of);
-                    self.received(Some(packet), from.ip(), ttl.map(|c| c.value), now);
+                    self.received(Some(packet), from.ip(), ttl.map(|c| c.value()), now);
                 }
             }
         }

@@ -24,6 +24,8 @@ pub enum Report {
     Http(HttpReport),
     /// Of `ping`.
     Ping(PingReport),
+    /// Of `dnsserver`.
+    Dns(DnsReport),
     /// Of an app that isn't built in: whatever it likes.
     Other {
         /// Its own words.
@@ -40,6 +42,7 @@ impl fmt::Display for Report {
             Report::Sink(report) => report.fmt(f),
             Report::Http(report) => report.fmt(f),
             Report::Ping(report) => report.fmt(f),
+            Report::Dns(report) => report.fmt(f),
             Report::Other { value } => writeln!(f, "{value}"),
         }
     }
@@ -391,6 +394,31 @@ impl fmt::Display for PingReport {
         writeln!(
             f,
             "rtt min/avg/max/mdev = {min:.3}/{avg:.3}/{max:.3}/{mdev:.3} ms"
+        )
+    }
+}
+
+/// What a name server was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DnsReport {
+    /// Queries so far.
+    pub queries: u64,
+    /// Of them, those for names that there are, whether or not they have what was asked for.
+    pub answered: u64,
+    /// Those for names that there are not (NXDOMAIN).
+    pub unknown: u64,
+    /// Those for names that are for others to say (REFUSED).
+    pub refused: u64,
+    /// Those that can't be read or are of a kind that isn't known (FORMERR, NOTIMP).
+    pub malformed: u64,
+}
+
+impl fmt::Display for DnsReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} queries: {} answered, {} for unknown names, {} refused, {} malformed",
+            self.queries, self.answered, self.unknown, self.refused, self.malformed
         )
     }
 }

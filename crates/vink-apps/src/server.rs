@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 use crate::arguments::{number, Arguments, Opt};
-use crate::{Calls, Epoll, Failure, ServerReport, Socket};
+use crate::{Calls, Control, Epoll, Failure, ServerReport, Socket};
 
 /// Bytes per read.
 const BLOCK: usize = 64 << 10;
@@ -179,6 +179,26 @@ impl Answer {
     }
 }
 
+/// Sends a datagram from the address (`IPV6_PKTINFO`) that it answers for.
+fn send_back(
+    socket: &Socket<'_>,
+    data: &[u8],
+    to: SocketAddr,
+    own: Option<Control>,
+) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT;
+    let sent = own.map(|mut own| {
+        // By whichever interface leads there.
+        own.data[16..].fill(0);
+        socket.send_message(data, flags, to, own)
+    });
+    match sent {
+        Some(Ok(sent)) => Ok(sent),
+        // A group's or everybody's address is nobody's own.
+        Some(Err(_)) | None => socket.send_to(data, flags, to),
+    }
+}
+
 struct Connection<'c, T> {
     socket: Socket<'c>,
     talk: T,
@@ -224,6 +244,10 @@ pub(crate) fn serve<S: Service>(
         let socket = calls.datagrams(at);
         let socket = socket.map_err(Failure::during(format_args!("bind to {at} (UDP)")))?;
         socket.set_blocking(false)?;
+        if at.is_ipv6() {
+            // Which of the machine's addresses was written to is where the answer comes from.
+            socket.set_option(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &1i32)?;
+        }
         epoll.add(&socket, libc::EPOLLIN, DATAGRAMS)?;
         datagrams = Some(socket);
     }
@@ -299,7 +323,8 @@ impl<S: Service> Server<'_, S> {
         };
         let mut answer = Vec::new();
         for _ in 0..READS {
-            let (len, from) = match socket.recv_from(&mut self.buffer, libc::MSG_DONTWAIT) {
+            let received = socket.recv_message(&mut self.buffer, libc::MSG_DONTWAIT);
+            let (len, from, own) = match received {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if self.calls.stopping() => return Err(error),
@@ -310,7 +335,7 @@ impl<S: Service> Server<'_, S> {
             answer.clear();
             let answered = self.service.datagram(self.calls, data, from, &mut answer)?;
             // As with any datagram, nobody says whether it arrives.
-            let sent = answered && socket.send_to(&answer, libc::MSG_DONTWAIT, from).is_ok();
+            let sent = answered && send_back(socket, &answer, from, own).is_ok();
             let mut statistics = self.statistics.borrow_mut();
             statistics.datagrams += 1;
             statistics.received += len as u64;

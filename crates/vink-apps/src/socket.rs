@@ -141,8 +141,8 @@ impl<'c> Socket<'c> {
         Ok((got as usize, raw.address()?))
     }
 
-    /// recvmsg(2): how many bytes came, from whom, and the first control message if there is one that has an
-    /// `int`, such as of `IPV6_RECVHOPLIMIT`.
+    /// recvmsg(2): how many bytes came, from whom, and the first control message if there is one that is short,
+    /// such as of `IPV6_RECVHOPLIMIT`.
     ///
     /// # Errors
     /// As recvmsg(2).
@@ -151,37 +151,43 @@ impl<'c> Socket<'c> {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<(usize, SocketAddr, Option<Control>)> {
-        #[repr(C)]
-        struct Room {
-            head: libc::cmsghdr,
-            value: i32,
-            more: [u64; 8],
-        }
-        // SAFETY: plain numbers, for which zero is a value.
-        let mut room: Room = unsafe { std::mem::zeroed() };
         let mut raw = Raw::empty();
+        let mut room = Room::empty();
         let mut data = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: buffer.len(),
         };
-        // SAFETY: numbers, and pointers that may be null.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_name = (&raw mut raw).cast();
-        message.msg_namelen = size_of::<Raw>() as u32;
-        message.msg_iov = &raw mut data;
-        message.msg_iovlen = 1;
+        let mut message = message(&raw mut raw, &raw mut data);
         message.msg_control = (&raw mut room).cast();
         message.msg_controllen = size_of::<Room>();
         let args = [(&raw mut message) as u64, flags as u64, 0, 0, 0];
         let got = self.call(libc::SYS_recvmsg, args)? as usize;
-        let whole = size_of::<libc::cmsghdr>() + size_of::<i32>();
-        let control = message.msg_controllen >= whole && room.head.cmsg_len >= whole;
-        let control = control.then_some(Control {
-            level: room.head.cmsg_level,
-            kind: room.head.cmsg_type,
-            value: room.value,
-        });
-        Ok((got, raw.address()?, control))
+        Ok((got, raw.address()?, room.read(message.msg_controllen)))
+    }
+
+    /// sendmsg(2) to an address, with a control message, such as of `IPV6_PKTINFO`.
+    ///
+    /// # Errors
+    /// As sendmsg(2).
+    pub fn send_message(
+        &self,
+        data: &[u8],
+        flags: i32,
+        to: SocketAddr,
+        control: Control,
+    ) -> io::Result<usize> {
+        let (mut raw, len) = Raw::new(to);
+        let mut room = Room::empty();
+        let mut data = libc::iovec {
+            iov_base: data.as_ptr().cast_mut().cast(),
+            iov_len: data.len(),
+        };
+        let mut message = message(&raw mut raw, &raw mut data);
+        message.msg_namelen = len;
+        message.msg_control = (&raw mut room).cast();
+        message.msg_controllen = room.write(control);
+        let args = [(&raw const message) as u64, flags as u64, 0, 0, 0];
+        Ok(self.call(libc::SYS_sendmsg, args)? as usize)
     }
 
     /// shutdown(2).
@@ -288,15 +294,74 @@ impl Drop for Socket<'_> {
     }
 }
 
-/// A control message of cmsg(3) with an `int`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A control message of cmsg(3), of 20 bytes at most: an `int`, a `struct in6_pktinfo`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// `cmsg_level`.
     pub level: i32,
     /// `cmsg_type`.
     pub kind: i32,
-    /// Its data's first four bytes.
-    pub value: i32,
+    /// Its data.
+    pub data: [u8; 20],
+    /// How many of these bytes count.
+    pub len: usize,
+}
+
+impl Control {
+    /// Its data as an `int`; 0 if it is shorter.
+    pub fn value(&self) -> i32 {
+        i32::from_ne_bytes(self.data[..4].try_into().expect("four bytes"))
+    }
+}
+
+/// Room for a control message as the kernel has it.
+#[repr(C)]
+struct Room {
+    head: libc::cmsghdr,
+    data: [u8; 20],
+    /// For others behind it, which are not looked at.
+    more: [u64; 8],
+}
+
+impl Room {
+    fn empty() -> Room {
+        // SAFETY: plain numbers, for which zero is a value.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// The message, if so many bytes hold one that is short enough.
+    fn read(&self, filled: usize) -> Option<Control> {
+        let head = size_of::<libc::cmsghdr>();
+        let len = self.head.cmsg_len.checked_sub(head)?;
+        (filled >= head && len <= self.data.len()).then_some(Control {
+            level: self.head.cmsg_level,
+            kind: self.head.cmsg_type,
+            data: self.data,
+            len,
+        })
+    }
+
+    /// Puts a message in; the bytes that count.
+    fn write(&mut self, control: Control) -> usize {
+        let len = control.len.min(self.data.len());
+        self.head.cmsg_len = size_of::<libc::cmsghdr>() + len;
+        self.head.cmsg_level = control.level;
+        self.head.cmsg_type = control.kind;
+        self.data = control.data;
+        // To the next multiple of a number's size, as CMSG_SPACE.
+        size_of::<libc::cmsghdr>() + len.next_multiple_of(8)
+    }
+}
+
+/// One that is in one piece.
+fn message(name: *mut Raw, data: *mut libc::iovec) -> libc::msghdr {
+    // SAFETY: numbers, and pointers that may be null.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = name.cast();
+    message.msg_namelen = size_of::<Raw>() as u32;
+    message.msg_iov = data;
+    message.msg_iovlen = 1;
+    message
 }
 
 /// An epoll(7) set of an app.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::lab::{Lab, SERVER};
 use vink_apps::{HttpReport, Report, State};
 use vink_kernel::{Clock, WireSettings};
-use vink_trap::{Program, Status, Stdio};
 
 fn http(lab: &mut Lab, line: &str) -> HttpReport {
     let id = lab.start(lab.client.id, line);
@@ -88,10 +87,7 @@ fn programs_of_the_host_load_pages() {
         "curl -sS -0 http://10.0.0.2:8080/ | grep -q Hello",
         "! curl -sSf http://10.0.0.2:8080/nothing 2> /dev/null",
     ] {
-        let program = Program::new("sh").args(["-c", script]).stdin(Stdio::Null);
-        let program = lab.worker.spawn(lab.client.id, program).expect("it starts");
-        let status = lab.worker.wait(program).expect("it runs");
-        assert_eq!(status, Status::Exited(0), "{script}");
+        lab.shell(lab.client.id, script);
     }
     let status = lab.stop(server);
     assert!(matches!(status.state, State::Ended { status: 0, .. }));

@@ -78,12 +78,9 @@ impl Lab {
         }
     }
 
-    /// Runs a program on a machine and insists on success.
-    pub fn program(&mut self, machine: MachineId, line: &str) {
-        let mut words = line.split_whitespace();
-        let program = Program::new(words.next().expect("a name"))
-            .args(words)
-            .stdin(Stdio::Null);
+    /// Runs a shell's line on a machine and insists on success.
+    pub fn shell(&mut self, machine: MachineId, line: &str) {
+        let program = Program::new("sh").args(["-c", line]).stdin(Stdio::Null);
         let program = self.worker.spawn(machine, program).expect("it starts");
         let ended = self.worker.wait(program).expect("it runs");
         assert_eq!(ended, Ended::Exited(0), "{line}");

@@ -97,7 +97,7 @@ fn busy_apps_leave_their_turn_to_the_worker() {
     let sources = all[2..].to_vec();
     lab.run_until(|lab| sources.iter().all(|id| bytes(lab, *id) > 10_000_000));
     let machine = lab.client.id;
-    lab.program(machine, "true");
+    lab.shell(machine, "true");
     for id in sources {
         let status = lab.stop(id);
         assert!(matches!(status.state, State::Ended { status: 0, .. }));

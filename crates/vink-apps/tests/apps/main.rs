@@ -1,6 +1,7 @@
 //! Apps on a real image, each against its partner.
 
 mod bulk;
+mod dns;
 mod echo;
 mod http;
 mod lab;
