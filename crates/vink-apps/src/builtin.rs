@@ -28,6 +28,10 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         make: echo::discard_server,
     },
     Builtin {
+        syntax: &source::DISCARD,
+        make: source::discard,
+    },
+    Builtin {
         syntax: &source::SYNTAX,
         make: source::make,
     },

@@ -12,7 +12,7 @@ use crate::server::{self, serve, Answer, Place, Service};
 use crate::{App, Calls, EchoReport, Failure, Names, Report, ServerReport, Socket, Target};
 
 const ECHO_PORT: u16 = 7;
-const DISCARD_PORT: u16 = 9;
+pub(crate) const DISCARD_PORT: u16 = 9;
 
 pub(crate) static SERVER: Syntax = Syntax {
     name: "echoserver",

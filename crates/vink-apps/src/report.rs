@@ -16,7 +16,7 @@ pub enum Report {
     Server(ServerReport),
     /// Of `echo`.
     Echo(EchoReport),
-    /// Of `source`.
+    /// Of `source` and `discard`.
     Source(SourceReport),
     /// Of `sink`.
     Sink(SinkReport),

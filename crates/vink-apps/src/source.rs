@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::arguments::{self, Arguments, Opt, Syntax};
 use crate::calls::family;
-use crate::echo::any_like;
+use crate::echo::{any_like, DISCARD_PORT};
 use crate::report::Protocol;
 use crate::series::Series;
 use crate::stamp::{Receipt, Stamp};
@@ -33,66 +33,77 @@ pub(crate) static SYNTAX: Syntax = Syntax {
     name: "source",
     purpose: "Sends as much as it can, or evenly at a rate, to a sink and measures; TCP or UDP, port 5001.",
     operands: "HOST",
-    options: &[
-        Opt {
-            letter: 'p',
-            value: "PORT",
-            help: "the sink's port instead of 5001",
-        },
-        Opt {
-            letter: 'u',
-            value: "",
-            help: "UDP instead of TCP",
-        },
-        Opt {
-            letter: 't',
-            value: "TIME",
-            help: "sends for so long (10s, unless there is -n)",
-        },
-        Opt {
-            letter: 'n',
-            value: "SIZE",
-            help: "sends so many bytes",
-        },
-        Opt {
-            letter: 'r',
-            value: "RATE",
-            help: "at this rate of all flows together, such as 10mbit, or max (UDP: 1mbit)",
-        },
-        Opt {
-            letter: 'P',
-            value: "FLOWS",
-            help: "so many flows at once (1)",
-        },
-        Opt {
-            letter: 'l',
-            value: "SIZE",
-            help: "bytes of a datagram (1200), or that TCP is given at once (64Ki)",
-        },
-        Opt {
-            letter: 'C',
-            value: "NAME",
-            help: "TCP's congestion control",
-        },
-        Opt {
-            letter: 'i',
-            value: "TIME",
-            help: "also reports each interval of this length",
-        },
-        Opt {
-            letter: '4',
-            value: "",
-            help: "the host's IPv4 address",
-        },
-        Opt {
-            letter: '6',
-            value: "",
-            help: "the host's IPv6 address",
-        },
-    ],
+    options: &OPTIONS,
 };
 
+pub(crate) static DISCARD: Syntax = Syntax {
+    name: "discard",
+    purpose: "Sends to a discard server, as source does; TCP or UDP, port 9.",
+    operands: "HOST",
+    options: &OPTIONS,
+};
+
+static OPTIONS: [Opt; 11] = [
+    Opt {
+        letter: 'p',
+        value: "PORT",
+        help: "the server's port instead of its own",
+    },
+    Opt {
+        letter: 'u',
+        value: "",
+        help: "UDP instead of TCP",
+    },
+    Opt {
+        letter: 't',
+        value: "TIME",
+        help: "sends for so long (10s, unless there is -n)",
+    },
+    Opt {
+        letter: 'n',
+        value: "SIZE",
+        help: "sends so many bytes",
+    },
+    Opt {
+        letter: 'r',
+        value: "RATE",
+        help: "at this rate of all flows together, such as 10mbit, or max (UDP: 1mbit)",
+    },
+    Opt {
+        letter: 'P',
+        value: "FLOWS",
+        help: "so many flows at once (1)",
+    },
+    Opt {
+        letter: 'l',
+        value: "SIZE",
+        help: "bytes of a datagram (1200), or that TCP is given at once (64Ki)",
+    },
+    Opt {
+        letter: 'C',
+        value: "NAME",
+        help: "TCP's congestion control",
+    },
+    Opt {
+        letter: 'i',
+        value: "TIME",
+        help: "also reports each interval of this length",
+    },
+    Opt {
+        letter: '4',
+        value: "",
+        help: "the host's IPv4 address",
+    },
+    Opt {
+        letter: '6',
+        value: "",
+        help: "the host's IPv6 address",
+    },
+];
+
 struct Source {
+    /// A sink is there, which says what has come of UDP.
+    asks: bool,
     target: Target,
     port: u16,
     udp: bool,
@@ -107,6 +118,20 @@ struct Source {
 }
 
 pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn App>, String> {
+    make_for(arguments, names, PORT, true)
+}
+
+/// A source for a discard server.
+pub(crate) fn discard(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn App>, String> {
+    make_for(arguments, names, DISCARD_PORT, false)
+}
+
+fn make_for(
+    arguments: &Arguments<'_>,
+    names: &Names,
+    port: u16,
+    asks: bool,
+) -> Result<Box<dyn App>, String> {
     let udp = arguments.has('u');
     let host = arguments.operand(0).unwrap_or_default();
     let rate = |text: &str| match text {
@@ -124,8 +149,9 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
     let time = arguments.value('t', arguments::time)?;
     let ten = bytes.is_none().then_some(Duration::from_secs(10));
     Ok(Box::new(Source {
+        asks,
         target: Target::parse(host, names, arguments.ipv6()?)?,
-        port: arguments.number('p', 1)?.unwrap_or(PORT),
+        port: arguments.number('p', 1)?.unwrap_or(port),
         udp,
         time: time.or(ten),
         bytes,
@@ -380,6 +406,9 @@ impl Source {
         let since = (calls.now()? - start).max(self.due(progress.borrow().report.bytes));
         progress.borrow_mut().set_time(since);
 
+        if !self.asks {
+            return Ok(());
+        }
         // For those that others overtake.
         calls.sleep(PATIENCE)?;
         let flows = sockets.len() as u64;

@@ -40,3 +40,23 @@ fn messages_come_back_over_tcp_and_udp_ipv4_and_ipv6() {
         }
     ));
 }
+
+#[test]
+fn what_is_sent_to_a_discard_server_is_gone() {
+    let mut lab = Lab::new(Clock::Virtual);
+    let server = lab.serve("discardserver");
+    for host in SERVER {
+        let client = lab.start(lab.client.id, &format!("discard -n 100k {host}"));
+        lab.finish(client);
+        let client = lab.start(lab.client.id, &format!("discard -u -n 12k {host}"));
+        let Report::Source(report) = lab.finish(client) else {
+            panic!("a source's report")
+        };
+        assert_eq!((report.packets, report.arrived), (Some(10), None));
+    }
+    let Report::Server(report) = lab.report(server) else {
+        panic!("a server's report")
+    };
+    assert_eq!((report.received, report.sent), (224_000, 0));
+    assert_eq!((report.connections, report.datagrams), (2, 20));
+}
