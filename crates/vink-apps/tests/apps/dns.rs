@@ -86,7 +86,7 @@ fn an_answer_comes_from_the_address_that_was_asked() {
     name_all(&lab);
     lab.serve("dnsserver");
     for (address, prefix) in [("10.0.0.77", 24), ("fd00::77", 64)] {
-        let server = lab.server.admin.clone();
+        let server = lab.server.admin;
         let address = address.parse().expect("an address");
         let added = server.address(lab.kernel(), "eth0", address, prefix);
         added.expect("it is added");

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod dns;
+mod docs;
 mod echo;
 mod http;
 mod lab;

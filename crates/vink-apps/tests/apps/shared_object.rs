@@ -1,35 +1,44 @@
 //! Apps in C.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::lab::Lab;
 use vink_apps::{App, Apps, Calls, Error, Failure, Report, State};
 use vink_kernel::Clock;
 
-/// A shared object of a C file of this folder, or of an empty one. Gone when dropped.
-struct Built(PathBuf);
+/// A shared object that was made of a C program. Gone when dropped.
+pub struct Built(PathBuf);
 
 impl Built {
-    fn new(source: &str) -> Built {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    /// Of a file of this folder.
+    fn new(file: &str) -> Built {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
+        Built::of(&std::fs::read_to_string(path.join(file)).expect("a C file"))
+    }
+
+    /// Of a text.
+    pub fn of(source: &str) -> Built {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("vink-apps-{}-{count}.so", std::process::id());
         let output = std::env::temp_dir().join(name);
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"]);
-        cc.arg(here.join("include")).arg("-o").arg(&output);
-        cc.arg("-x").arg("c").arg(match source {
-            "" => PathBuf::from("/dev/null"),
-            source => here.join("tests/apps").join(source),
-        });
-        assert!(cc.status().expect("cc").success(), "{cc:?}");
+        cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+        cc.arg("-o").arg(&output).args(["-x", "c", "-"]);
+        let mut child = cc.stdin(Stdio::piped()).spawn().expect("cc");
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(source.as_bytes()).expect("cc reads it");
+        drop(input);
+        assert!(child.wait().expect("cc").success(), "{cc:?}");
         Built(output)
     }
 
-    fn words(&self, arguments: &str) -> String {
+    /// A command line with arguments.
+    pub fn words(&self, arguments: &str) -> String {
         format!("so:{} {arguments}", self.0.display())
     }
 }
@@ -104,7 +113,7 @@ fn a_c_program_fails_as_it_likes() {
 #[test]
 fn what_is_no_app_is_refused() {
     let mut lab = Lab::new(Clock::Virtual);
-    let empty = Built::new("");
+    let empty = Built::of("");
     for (words, why) in [
         (
             empty.words(""),
