@@ -39,6 +39,22 @@ pub struct Mistake {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mistakes(pub Vec<Mistake>);
 
+impl Mistake {
+    /// For programs: `line` and `column` are 0 where there is no file.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "file": self.file,
+            "line": self.place.line,
+            "column": self.place.column,
+            "length": self.place.length,
+            "path": self.path,
+            "severity": if self.warning { "warning" } else { "error" },
+            "message": self.message,
+            "fix": self.fix,
+        })
+    }
+}
+
 impl fmt::Display for Mistake {
     /// As compilers do: `FILE:LINE:COLUMN: error: MESSAGE`, the line, and the fix. Without colours.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

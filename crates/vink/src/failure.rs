@@ -26,6 +26,9 @@ pub(crate) enum Failure {
         what: String,
         source: std::io::Error,
     },
+    /// It names file, line and column itself.
+    #[error(transparent)]
+    LabFile(vink_spec::Mistakes),
     #[error("{0}")]
     Other(String),
     /// Not an error of ours: somebody wants vink to end.
@@ -80,6 +83,10 @@ impl Failure {
             Failure::Trap(error) => {
                 eprintln!("vink: {error}");
                 ExitCode::from(error.exit_status() as u8)
+            }
+            Failure::LabFile(mistakes) => {
+                eprintln!("{mistakes}");
+                ExitCode::from(FAILED)
             }
             error => {
                 eprintln!("vink: {error}");

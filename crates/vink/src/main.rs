@@ -11,6 +11,7 @@ mod extcap;
 mod failure;
 mod interrupt;
 mod lab;
+mod lab_file;
 mod machine;
 mod plot;
 mod print;
@@ -38,7 +39,7 @@ struct Arguments {
 const EXIT_STATUS: &str = "\
 Exit status of `vink run`: the program's own; if a signal ended it, vink ends by the same signal.
 121: the kernel panicked. 125: vink failed. 126: PROGRAM can't be executed. 127: PROGRAM not found.
-Of the other commands: 0, 1 (doctor: something needed is missing), 121 or 125; 2: a wrong command line.";
+Of the other commands: 0, 1 (doctor: something needed is missing; lab check: a mistake), 121 or 125; 2: a wrong command line.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -56,6 +57,8 @@ enum Command {
     Wire(wire::Arguments),
     /// The control process, which runs labs; it is started when it is needed
     Daemon(daemon::Arguments),
+    /// Make a lab file of a topology of containerlab, GraphML or GML
+    Import(lab_file::Import),
     /// Write packets of a lab's interfaces as pcapng, to a file or a pipe
     Capture(capture::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Machine(arguments) => machine::run(&arguments),
         Command::Wire(arguments) => wire::run(&arguments),
         Command::Daemon(arguments) => daemon::run(&arguments),
+        Command::Import(arguments) => lab_file::import(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),

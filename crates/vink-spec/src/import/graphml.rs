@@ -132,9 +132,7 @@ fn put(graph: &mut Graph, within: &Within, name: &str, text: &str) {
     let attributes = match within {
         Within::Graph => {
             if name == "Network" {
-                graph
-                    .name
-                    .push_str(&super::Names::default().make(text, "lab"));
+                graph.name.push_str(text);
             }
             return;
         }

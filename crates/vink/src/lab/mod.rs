@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::failure::Failure;
+use crate::lab_file;
 
 /// The command line.
 #[derive(clap::Args)]
@@ -36,6 +37,12 @@ enum Command {
     Logs(logs::Logs),
     /// Show what happens, while it does
     Events(events::Events),
+    /// Look for mistakes in lab files
+    Check(lab_file::Check),
+    /// Draw a lab file's machines and wires, for Graphviz or Mermaid
+    Graph(lab_file::Graph),
+    /// Print the JSON Schema of lab files, for editors
+    Schema,
 }
 
 /// Does it.
@@ -49,5 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Restart(arguments) => up::restart(arguments),
         Command::Logs(arguments) => logs::logs(arguments),
         Command::Events(arguments) => events::events(arguments),
+        Command::Check(arguments) => lab_file::check(arguments),
+        Command::Graph(arguments) => lab_file::graph(arguments),
+        Command::Schema => lab_file::schema(),
     }
 }

@@ -13,6 +13,7 @@ use super::events::{follow, line};
 use crate::client::{lab_or_only, runtime};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::lab_file;
 use crate::print;
 
 /// The lab file if none is given.
@@ -100,13 +101,8 @@ fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<P
     };
     let (mut spec, folder) = match file {
         Some(file) => {
-            let reading = vink_spec::read(file)
-                .map_err(|mistakes| Failure::Other(format!("the lab file\n{mistakes}")))?;
-            for warning in &reading.warnings {
-                eprintln!("{warning}");
-            }
             let folder = here.join(file.parent().unwrap_or(Path::new("")));
-            (reading.lab, folder)
+            (lab_file::read(file)?, folder)
         }
         None => (
             Lab {
