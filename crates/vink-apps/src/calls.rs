@@ -12,7 +12,7 @@ use crate::desk::Desk;
 use crate::{Epoll, Report, Socket};
 
 /// For so long an app may keep the worker from its other clients.
-const TURN: Duration = Duration::from_millis(4);
+const TURN: Duration = Duration::from_millis(1);
 /// After so many calls the time is looked at.
 const CALLS_UNCHECKED: u32 = 16;
 

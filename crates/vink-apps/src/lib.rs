@@ -10,7 +10,7 @@
 //!
 //! They are driven by whoever drives the kernel: each [`vink_kernel::Kernel::run`] runs those that have
 //! something to do. So that a worker with busy ones hears its other clients too, they give the thread back
-//! every few milliseconds ([`Calls`]).
+//! every millisecond ([`Calls`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
