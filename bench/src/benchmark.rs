@@ -141,6 +141,18 @@ pub(crate) const GROUPS: &[Group] = &[
         BOTH,
     ),
     Group {
+        against: Side::HostTwoCpus,
+        ..group(
+            "workers_tcp",
+            &[figure("workers_tcp", "Gbit/s", None)],
+            BOTH,
+        )
+    },
+    Group {
+        against: Side::HostTwoCpus,
+        ..group("workers_rtt", &[figure("workers_rtt", "us", None)], BOTH)
+    },
+    Group {
         fresh: true,
         ..group(
             "boot",

@@ -22,9 +22,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "null_call" => Box::new(|| Ok(vec![Some(work::null_calls(&Host))])),
         "getsockopt" => Box::new(|| Ok(vec![Some(work::getsockopts(&Host)?)])),
         "tcp_loopback" => transfer(Path::loopback()?)?,
-        "tcp_two_machines" | "wire_tcp" => transfer(Path::direct()?)?,
+        "tcp_two_machines" | "wire_tcp" | "workers_tcp" => transfer(Path::direct()?)?,
         "tcp_router" | "wire_router_tcp" => transfer(Path::routed()?)?,
-        "rtt_two_machines" => round_trips(Path::direct()?)?,
+        "rtt_two_machines" | "workers_rtt" => round_trips(Path::direct()?)?,
         "run_true" => Box::new(|| Ok(vec![Some(work::timed_command(&["true"])?)])),
         "trap_null_call" | "trap_getsockopt" => {
             let group = group.to_owned();

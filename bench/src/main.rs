@@ -16,6 +16,7 @@ mod scale;
 mod side;
 mod vink;
 mod work;
+mod workers;
 
 use std::error::Error;
 use std::path::PathBuf;

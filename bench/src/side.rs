@@ -65,8 +65,11 @@ impl Drop for Process {
 /// What a side's process does: sets up, then a round for each line.
 pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
     let pinned = match side {
-        // Interposed programs and their worker are left to the scheduler, as in use.
-        Side::Vink => !group.starts_with("trap_") && group != "run_true",
+        // Interposed programs and their worker, and two workers, are left to the scheduler, as in use.
+        Side::Vink => {
+            let free = ["trap_", "workers_", "run_true"];
+            !free.iter().any(|prefix| group.starts_with(prefix))
+        }
         Side::Host => true,
         Side::HostTwoCpus => false,
     };

@@ -14,10 +14,11 @@ use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::work::{self, Socket, HOPS, PINGS};
+use crate::workers;
 use crate::Failure;
 
 /// What a kernel has unless asked for more: TCP sizes its buffers by it.
-const ARENA: u64 = 64 << 20;
+pub(crate) const ARENA: u64 = 64 << 20;
 /// What boot is measured with.
 const SMALL_ARENA: u64 = 32 << 20;
 /// For thousands of machines.
@@ -37,6 +38,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "tcp_two_machines" | "wire_tcp" => transfer(Network::direct()?),
         "tcp_router" | "wire_router_tcp" => transfer(Network::routed()?),
         "rtt_two_machines" => round_trips(Network::direct()?),
+        "workers_tcp" => workers::transfer()?,
+        "workers_rtt" => workers::round_trips()?,
         "run_true" => {
             let vink = std::env::current_exe()?.with_file_name("vink");
             let vink = vink.to_str().ok_or("the path of vink is not text")?;
@@ -57,7 +60,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
     })
 }
 
-fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
+pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
     let config = Config {
         arena_bytes,
         ..Config::default()
@@ -199,10 +202,14 @@ fn round_trips(network: Network) -> Round {
 }
 
 /// What a fiber has come to.
-struct Outcome<T>(Rc<RefCell<Option<Result<T, Failure>>>>);
+pub(crate) struct Outcome<T>(Rc<RefCell<Option<Result<T, Failure>>>>);
 
 impl<T> Outcome<T> {
-    fn take(self) -> Result<T, Failure> {
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    pub(crate) fn take(self) -> Result<T, Failure> {
         self.0
             .take()
             .unwrap_or_else(|| Err("the fiber panicked".into()))
@@ -210,7 +217,7 @@ impl<T> Outcome<T> {
 }
 
 /// Starts a fiber on a machine; [`finish`] runs it.
-fn start<T: 'static>(
+pub(crate) fn start<T: 'static>(
     kernel: &mut Kernel,
     machine: MachineId,
     work: impl FnOnce(&Fiber) -> Result<T, Failure> + 'static,
