@@ -113,7 +113,7 @@ fn checks() -> Vec<Check> {
         },
         Check {
             name: "/dev/net/tun",
-            needed_for: "uplinks through a TAP interface (planned)",
+            needed_for: "uplinks by a TAP device of the host: tap:NAME",
             required: false,
             found: tun(),
             remedy: "modprobe tun; root, or a rule that lets you open it",

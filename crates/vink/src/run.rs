@@ -3,13 +3,16 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use vink_kernel::{find_image, Config, Image, Kernel};
-use vink_lab::{Forward, Machine, Passt};
+use vink_lab::{Forward, Line, Machine, Network, Outside, Passt};
+use vink_spec::Uplink;
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
@@ -35,6 +38,9 @@ const CAUGHT: [i32; 11] = [
 /// How long what a program has sent may take to arrive when it has ended.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// The way out's name on the machine.
+const INTERFACE: &str = "eth0";
+
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -59,9 +65,16 @@ pub(crate) struct Arguments {
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// The machine's way out
+    /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH
+    /// or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(long, value_name = "KIND", default_value = "passt")]
-    uplink: Uplink,
+    uplink: Way,
+    /// An address of the machine's on the way out, such as 10.9.0.2/24; may be repeated. passt gives its own
+    #[arg(long, value_name = "ADDRESS")]
+    address: Vec<Network>,
+    /// Where everything else is, on the way out
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Vec<IpAddr>,
     /// Let a port of the host lead to one of the machine: [ADDRESS:]PORT:PORT[/udp]; may be repeated
     #[arg(short, long = "publish", value_name = "FORWARD")]
     publish: Vec<Forward>,
@@ -76,25 +89,105 @@ pub(crate) struct Arguments {
 }
 
 /// What a machine is connected to.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Uplink {
-    /// The host's networks, without root
-    Passt,
-    /// Nothing
+#[derive(Clone)]
+enum Way {
+    /// Nothing.
     None,
+    /// The host's networks, without root.
+    Passt,
+    /// Something else outside.
+    Other(Uplink),
+}
+
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Way, String> {
+        match text {
+            "none" => Ok(Way::None),
+            "passt" => Ok(Way::Passt),
+            _ => match text.parse() {
+                Ok(uplink) => Ok(Way::Other(uplink)),
+                Err(error) => Err(format!("{error}; or none")),
+            },
+        }
+    }
+}
+
+/// An uplink that is not passt, and what was last said of it.
+struct Attached<'a> {
+    uplink: &'a Uplink,
+    outside: Outside,
+    said: Line,
+}
+
+impl Attached<'_> {
+    /// Says what has become of it.
+    fn report(&mut self) {
+        let line = &self.outside.state().line;
+        if *line != self.said {
+            eprintln!("vink: the uplink {}: {line}", self.uplink);
+            self.said = line.clone();
+        }
+    }
+}
+
+/// Gives the machine its way out; passt's is another.
+fn attach<'a>(
+    worker: &mut Worker,
+    machine: &Machine,
+    arguments: &'a Arguments,
+) -> Result<Option<Attached<'a>>, Failure> {
+    let Way::Other(uplink) = &arguments.uplink else {
+        return Ok(None);
+    };
+    let outside = Outside::attach(worker, machine, INTERFACE, uplink)?;
+    let (kernel, admin) = (worker.kernel(), machine.admin);
+    for Network { address, prefix } in &arguments.address {
+        admin.address(kernel, INTERFACE, *address, *prefix)?;
+    }
+    admin.up(kernel, INTERFACE)?;
+    for gateway in &arguments.gateway {
+        let all = match gateway {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        admin.route(kernel, all, 0, *gateway)?;
+    }
+    let said = Line::Up;
+    Ok(Some(Attached {
+        uplink,
+        outside,
+        said,
+    }))
+}
+
+/// What was asked for that does not go together.
+fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let publish = !arguments.publish.is_empty();
+    let given = !arguments.address.is_empty() || !arguments.gateway.is_empty();
+    let text = match arguments.uplink {
+        Way::None if publish => "--publish needs an uplink: leave --uplink none away",
+        Way::None if given => "--address and --gateway need an uplink: leave --uplink none away",
+        Way::Passt if given => {
+            "--address and --gateway are for other uplinks than passt, which gives its own: see --uplink"
+        }
+        Way::Other(_) if publish => {
+            "--publish is for passt: by any other uplink the machine is reached at its own address"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Other(text.to_owned()))
 }
 
 /// Runs the program and ends as it ended.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
-    if arguments.uplink == Uplink::None && !arguments.publish.is_empty() {
-        let text = "--publish needs an uplink: leave --uplink none away";
-        return Err(Failure::Other(text.to_owned()));
-    }
+    check(arguments)?;
     // First of all, since it takes as long as all the rest.
     let mut passt = match arguments.uplink {
-        Uplink::Passt => Some(Passt::start(&arguments.publish)?),
-        Uplink::None => None,
+        Way::Passt => Some(Passt::start(&arguments.publish)?),
+        Way::None | Way::Other(_) => None,
     };
     let path = arguments.image.clone().map_or_else(find_image, Ok)?;
     let config = Config {
@@ -110,20 +203,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &arguments.trace_calls {
         worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
     }
-    let mut home = match &mut passt {
-        Some(passt) => {
-            let route = passt.attach(&mut worker, &machine)?;
-            {
-                let addresses: Vec<_> = route
-                    .addresses
-                    .iter()
-                    .map(|network| network.address)
-                    .collect();
-                machine.home(&addresses, &route.resolver)
-            }
-        }
-        None => machine.home(&[], ""),
-    };
+    let mut attached = attach(&mut worker, &machine, arguments)?;
+    let mut addresses = arguments.address.clone();
+    let mut resolver = String::new();
+    if let Some(passt) = &mut passt {
+        let route = passt.attach(&mut worker, &machine)?;
+        (addresses, resolver) = (route.addresses, route.resolver);
+    }
+    let addresses: Vec<_> = addresses.iter().map(|network| network.address).collect();
+    let mut home = machine.home(&addresses, &resolver);
     if let Some(root) = &arguments.root {
         home = home.root(root);
     }
@@ -142,6 +230,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         worker.step(None)?;
         if let Some(reason) = passt.as_mut().and_then(Passt::ended) {
             eprintln!("vink: {reason}; the program goes on without a way out");
+        }
+        if let Some(attached) = &mut attached {
+            attached.report();
         }
         while let Some(signal) = signals.next() {
             match signal.number {
