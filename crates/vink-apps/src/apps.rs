@@ -1,6 +1,7 @@
 //! The apps of a worker: started by their words, looked at, stopped.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
@@ -105,6 +106,8 @@ pub struct Apps {
     entries: BTreeMap<AppId, Entry>,
     last: u64,
     names: Names,
+    /// Those that have ended and were not told yet.
+    ended: Rc<RefCell<VecDeque<AppId>>>,
 }
 
 struct Entry {
@@ -190,9 +193,14 @@ impl Apps {
         let desk = Rc::new(Desk::default());
         let inside = Rc::clone(&desk);
         let name = words.first().cloned().unwrap_or_default();
-        kernel.fiber(machine, move |fiber| run(fiber, &inside, &name, app))?;
+        let id = AppId(self.last + 1);
+        let ended = Rc::clone(&self.ended);
+        kernel.fiber(machine, move |fiber| {
+            let status = run(fiber, &inside, &name, app);
+            ended.borrow_mut().push_back(id);
+            status
+        })?;
         self.last += 1;
-        let id = AppId(self.last);
         let words = words.to_vec();
         self.entries.insert(
             id,
@@ -211,6 +219,11 @@ impl Apps {
     /// [`Error::NoSuchApp`].
     pub fn status(&self, id: AppId) -> Result<Status, Error> {
         Ok(self.entry(id)?.status(id))
+    }
+
+    /// The next one that has ended, each once.
+    pub fn next_ended(&self) -> Option<AppId> {
+        self.ended.borrow_mut().pop_front()
     }
 
     /// What is known of all apps, in the order of their start.

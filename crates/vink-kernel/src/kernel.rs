@@ -79,6 +79,8 @@ pub struct Kernel {
     fiber_thread: u64,
     last_task: u64,
     clock: Clock,
+    /// The date when the clock was at 0, in ns since 1970.
+    epoch: u64,
     panic: Option<Box<Panic>>,
     // In the order of their end: no handler for an image that is unloaded, no image without arena.
     _registration: Registration,
@@ -149,6 +151,7 @@ impl Kernel {
                 Clock::Virtual => VIRTUAL_EPOCH,
             },
         };
+        let epoch = boot.realtime;
         let mut kernel = Kernel {
             tasks: Slots::default(),
             control: Remote::new(VINK_TASK_CONTROL),
@@ -159,6 +162,7 @@ impl Kernel {
             fiber_thread: 0,
             last_task: TaskId::CONTROL.0,
             clock: config.clock,
+            epoch,
             panic: None,
             _registration: registration,
             image,
@@ -392,6 +396,11 @@ impl Kernel {
             Clock::Real => self.host.real_time(),
             Clock::Virtual => self.host.now.get(),
         }
+    }
+
+    /// What date it is for the machines, as long as nobody sets it, when [`Kernel::now`] is `time`: ns since 1970.
+    pub fn date(&self, time: u64) -> u64 {
+        self.epoch + time
     }
 
     /// A call that ends by itself: starts it, runs the kernel, waits for timers. Returns the raw

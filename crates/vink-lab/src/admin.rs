@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use vink_kernel::{Kernel, MachineId, TaskId};
 
 use crate::message::{acknowledged, ifinfomsg, Message};
+use crate::route::StaticRoute;
 use crate::uplink::TUNSETIFF;
 use crate::Error;
 
@@ -158,34 +160,16 @@ impl Admin {
         prefix: u8,
         via: IpAddr,
     ) -> Result<(), Error> {
-        let (family, to_bytes) = family_and_bytes(to);
-        let (_, via_bytes) = family_and_bytes(via);
-        let body = [
-            family,
-            prefix,
-            0,
-            0,
-            libc::RT_TABLE_MAIN,
-            libc::RTPROT_STATIC,
-            libc::RT_SCOPE_UNIVERSE,
-            libc::RTN_UNICAST,
-            0,
-            0,
-            0,
-            0,
-        ];
-        let mut message = Message::new(
-            libc::RTM_NEWROUTE,
-            libc::NLM_F_CREATE | libc::NLM_F_EXCL,
-            &body,
-        );
-        if prefix > 0 {
-            message = message.attr(libc::RTA_DST, &to_bytes);
-        }
-        let message = message.attr(libc::RTA_GATEWAY, &via_bytes);
-        self.request(kernel, message, || {
-            format!("adding a route to {to}/{prefix} via {via}")
-        })
+        let bad = |_| Error::Address {
+            text: format!("{to}/{prefix}"),
+        };
+        let route = StaticRoute {
+            to: IpNet::new(to, prefix).map_err(bad)?,
+            via: Some(via),
+            dev: None,
+            metric: None,
+        };
+        self.change_route(kernel, &route, false)
     }
 
     /// Writes a sysctl of the machine; `name` is its path below /proc/sys, such as `net/ipv4/ip_forward`.
@@ -266,6 +250,11 @@ impl Admin {
             Err(Error::Refused { errno, .. }) if errno == libc::EEXIST => Ok(()),
             other => other.map(drop),
         }
+    }
+
+    /// The route netlink socket, a descriptor of the task.
+    pub(crate) fn socket(&self) -> u64 {
+        self.socket
     }
 
     /// The task, which has the descriptors.
@@ -365,7 +354,7 @@ impl Admin {
     }
 
     /// One system call of the task on this process's memory. Every pointer in `args` must be valid.
-    fn sys(
+    pub(crate) fn sys(
         &self,
         kernel: &mut Kernel,
         nr: i64,
@@ -408,7 +397,7 @@ impl InterfaceRequest {
 }
 
 /// The `AF_*` and the bytes of an address, in network order.
-fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
+pub(crate) fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),
         IpAddr::V6(a) => (libc::AF_INET6 as u8, a.octets().to_vec()),

@@ -22,6 +22,9 @@ pub enum Error {
     /// There is no way to the outside: what was tried and what was found.
     #[error("{0}")]
     Uplink(String),
+    /// The control process could not be talked to, or spoke otherwise than [`protocol`](crate::worker::protocol) says.
+    #[error("{0}")]
+    Protocol(String),
     /// Not a forward as [`Forward`](crate::Forward) reads it.
     #[error("{text:?} is not a forward such as 8080:80, 127.0.0.1:8080:80 or 5353:53/udp")]
     Forward {

@@ -23,7 +23,7 @@ impl Machine {
 }
 
 /// See hosts(5).
-fn hosts(name: &str, addresses: &[IpAddr]) -> String {
+pub(crate) fn hosts(name: &str, addresses: &[IpAddr]) -> String {
     let mut text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n".to_owned();
     let own = match addresses {
         [] => &[NOWHERE],

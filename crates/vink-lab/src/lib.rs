@@ -2,11 +2,13 @@
 
 mod address;
 mod admin;
+mod dump;
 mod error;
 mod files;
 mod machine;
 mod message;
 mod redirect;
+mod route;
 mod uplink;
 pub mod worker;
 

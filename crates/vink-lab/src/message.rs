@@ -62,6 +62,60 @@ impl Message {
     }
 }
 
+/// A request for a list of `kind` (`RTM_GET*`), which [`messages`] reads.
+pub(crate) fn dump_request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Message::new(kind, libc::NLM_F_DUMP, body).finish();
+    // The list's end is the acknowledgement.
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+    bytes
+}
+
+/// One of the messages of a list.
+pub(crate) enum Part<'a> {
+    /// Its fixed part and its attributes.
+    Message(&'a [u8]),
+    /// That was all.
+    Done,
+    /// A positive errno.
+    Error(i32),
+}
+
+/// The messages that are in one answer to a [`dump_request`].
+pub(crate) fn messages(mut answer: &[u8]) -> impl Iterator<Item = Part<'_>> {
+    std::iter::from_fn(move || {
+        let len = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?) as usize;
+        let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+        let body = answer.get(HEADER..len)?;
+        answer = answer
+            .get(len.next_multiple_of(ALIGN)..)
+            .unwrap_or_default();
+        let number = || {
+            body.get(..4)
+                .map(|b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
+        };
+        Some(match i32::from(kind) {
+            libc::NLMSG_DONE => Part::Done,
+            libc::NLMSG_ERROR => Part::Error(-number()?),
+            _ => Part::Message(body),
+        })
+    })
+}
+
+/// The attributes behind a message's fixed part: kinds and values.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    /// `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
+    const FLAGS: u16 = 0xc000;
+    std::iter::from_fn(move || {
+        let header = rest.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]);
+        let value = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(ALIGN)..).unwrap_or_default();
+        Some((kind & !FLAGS, value))
+    })
+}
+
 /// `struct ifinfomsg` for `index` (0: the interface is named by an attribute); `flags` are the `IFF_*`
 /// to set, of those in `change`.
 pub(crate) fn ifinfomsg(index: u32, flags: i32, change: i32) -> [u8; 16] {
@@ -93,18 +147,12 @@ pub(crate) fn acknowledged(reply: &[u8]) -> Result<(), (i32, String)> {
 /// Finds `NLMSGERR_ATTR_MSG` behind the error number and the repeated header.
 fn explanation(rest: &[u8]) -> String {
     const NLMSGERR_ATTR_MSG: u16 = 1;
-    let mut attrs = rest.get(HEADER..).unwrap_or_default();
-    while attrs.len() >= 4 {
-        let len = usize::from(u16::from_ne_bytes([attrs[0], attrs[1]]));
-        let Some(value) = attrs.get(4..len) else {
-            break;
-        };
-        if u16::from_ne_bytes([attrs[2], attrs[3]]) == NLMSGERR_ATTR_MSG {
+    for (kind, value) in attributes(rest.get(HEADER..).unwrap_or_default()) {
+        if kind == NLMSGERR_ATTR_MSG {
             return String::from_utf8_lossy(value)
                 .trim_end_matches('\0')
                 .to_owned();
         }
-        attrs = attrs.get(len.next_multiple_of(ALIGN)..).unwrap_or_default();
     }
     String::new()
 }

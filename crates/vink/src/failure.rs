@@ -7,7 +7,7 @@ use crate::signals::die_by;
 /// vink itself failed, as with env(1) and docker-run(1).
 const FAILED: u8 = 125;
 /// The kernel panicked. A status that neither shells nor signals use.
-const PANICKED: u8 = 121;
+pub(crate) const PANICKED: u8 = 121;
 
 /// Why a command did not do what it should.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ mod failure;
 mod interrupt;
 mod lab;
 mod lab_file;
+mod lab_worker;
 mod machine;
 mod plot;
 mod print;
@@ -73,6 +74,9 @@ enum Command {
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
     Doctor,
+    /// What a lab's control process starts for each of its images
+    #[command(hide = true)]
+    LabWorker(lab_worker::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Debug(arguments) => debug::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
+        Command::LabWorker(arguments) => lab_worker::run(arguments),
     };
     done.unwrap_or_else(Failure::report)
 }

@@ -302,7 +302,7 @@ fn report(statistics: &Statistics) {
 }
 
 /// Reads a size in bytes, with an optional K, M or G (powers of 1024).
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
         Some(end) => text.split_at(end),
         None => (text, ""),

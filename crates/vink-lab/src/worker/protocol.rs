@@ -200,6 +200,24 @@ pub enum Action {
         /// `machine:interface`.
         interfaces: Vec<String>,
     },
+    /// Has the kernel panic, to see what a lab makes of it. There is no answer: [`Event::Panic`] comes.
+    Panic,
+}
+
+impl Action {
+    /// How many descriptors come along.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Action::All(actions) => actions.iter().map(Action::descriptors).sum(),
+            Action::Spawn(_)
+            | Action::Uplink {
+                outside: Outside::Worker,
+                ..
+            } => 3,
+            Action::Capture { .. } => 1,
+            _ => 0,
+        }
+    }
 }
 
 /// A machine to be made.
@@ -414,6 +432,11 @@ pub enum Event {
     },
     /// A packet departed, arrived or was lost.
     Packet(Packet),
+    /// So many packets since the last one were not told, since they came faster than they were taken.
+    Missed {
+        /// How many.
+        packets: u64,
+    },
     /// The kernel has panicked; the worker ends now.
     Panic {
         /// What it said.

@@ -1,0 +1,348 @@
+//! Messages with descriptors over a unix stream socket, as [`protocol`](super::protocol) frames them.
+//!
+//! Descriptors come out of the socket in the order of the messages that they belong to, but perhaps with bytes of
+//! an earlier message. So they are kept in that order, and each message takes as many as its kind says.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use super::protocol::LONGEST;
+
+/// Bytes of a message's length.
+const PREFIX: usize = 4;
+/// Bytes received at once.
+const PIECE: usize = 64 << 10;
+/// Descriptors that a message may carry.
+pub(crate) const MOST_DESCRIPTORS: usize = 16;
+/// Control data of so many: more than unix(7) lets one message have (`SCM_MAX_FD`).
+const CONTROL: usize = 256 * size_of::<RawFd>() + 64;
+
+/// One side of the conversation.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: UnixStream,
+    /// What has been received, from `taken` on not looked at yet.
+    input: Vec<u8>,
+    taken: usize,
+    descriptors: VecDeque<OwnedFd>,
+    /// What is to be sent, from `sent` on.
+    output: Vec<u8>,
+    sent: usize,
+}
+
+#[repr(align(8))]
+struct Control([u8; CONTROL]);
+
+impl Channel {
+    pub(crate) fn new(socket: UnixStream) -> Channel {
+        Channel {
+            socket,
+            input: Vec::new(),
+            taken: 0,
+            descriptors: VecDeque::new(),
+            output: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Receives once. False at the end of the socket.
+    ///
+    /// # Errors
+    /// As recvmsg(2); [`ErrorKind::InvalidData`]: descriptors were lost for lack of room for them.
+    pub(crate) fn receive(&mut self) -> io::Result<bool> {
+        if self.taken == self.input.len() {
+            self.input.clear();
+            self.taken = 0;
+        } else if self.taken > PIECE {
+            self.input.drain(..self.taken);
+            self.taken = 0;
+        }
+        let len = self.input.len();
+        self.input.resize(len + PIECE, 0);
+        let got = self.receive_at(len);
+        self.input.truncate(len + *got.as_ref().unwrap_or(&0));
+        Ok(got? > 0)
+    }
+
+    fn receive_at(&mut self, at: usize) -> io::Result<usize> {
+        let mut control = Control([0; CONTROL]);
+        let room = &mut self.input[at..];
+        let mut part = libc::iovec {
+            iov_base: room.as_mut_ptr().cast(),
+            iov_len: room.len(),
+        };
+        // SAFETY: plain data, for which zeros are valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = CONTROL;
+        let socket = self.socket.as_raw_fd();
+        // SAFETY: the message points to buffers that are as long as it says.
+        let got = unsafe { libc::recvmsg(socket, &mut message, libc::MSG_CMSG_CLOEXEC) };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        // SAFETY: the kernel has filled in the control data; each descriptor in it is new and owned once.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(&message);
+            while let Some(h) = header.as_ref() {
+                if (h.cmsg_level, h.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                    let bytes = h.cmsg_len - libc::CMSG_LEN(0) as usize;
+                    let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                    for i in 0..bytes / size_of::<RawFd>() {
+                        let fd = data.add(i).read_unaligned();
+                        self.descriptors.push_back(OwnedFd::from_raw_fd(fd));
+                    }
+                }
+                header = libc::CMSG_NXTHDR(&message, header);
+            }
+        }
+        if message.msg_flags & libc::MSG_CTRUNC != 0 {
+            let why =
+                "descriptors were lost: more came at once than there is room for (RLIMIT_NOFILE?)";
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        Ok(got)
+    }
+
+    /// The next message, if all of it is there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidData`]: it is none.
+    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let bad = |why: String| io::Error::new(ErrorKind::InvalidData, why);
+        let input = &self.input[self.taken..];
+        let Some((length, rest)) = input.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > LONGEST {
+            let why = format!("a message of {length} bytes, where {LONGEST} are the most");
+            return Err(bad(why));
+        }
+        let Some(body) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let message = serde_json::from_slice(body).map_err(|e| {
+            bad(format!(
+                "a message that can't be read: {e}: {}",
+                start_of(body)
+            ))
+        })?;
+        self.taken += PREFIX + length;
+        Ok(Some(message))
+    }
+
+    /// The descriptors that came with a message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidData`]: fewer have come.
+    pub(crate) fn descriptors(&mut self, count: usize) -> io::Result<Vec<OwnedFd>> {
+        if self.descriptors.len() < count {
+            let why = format!("a message without the {count} descriptors that belong to it");
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        Ok(self.descriptors.drain(..count).collect())
+    }
+
+    /// Puts a message into the queue of what is to be sent.
+    pub(crate) fn push(&mut self, message: &impl Serialize) {
+        let start = self.output.len();
+        self.output.extend([0; PREFIX]);
+        serde_json::to_writer(&mut self.output, message).expect("plain data, and memory");
+        let length = (self.output.len() - start - PREFIX) as u32;
+        self.output[start..][..PREFIX].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// How many bytes wait to be sent.
+    pub(crate) fn waiting(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Sends what waits, as much as there is room for.
+    ///
+    /// # Errors
+    /// As send(2), but for [`ErrorKind::WouldBlock`].
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while self.waiting() > 0 {
+            match self.send(self.sent, &[]) {
+                Ok(sent) => self.sent += sent,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        if self.waiting() == 0 {
+            self.output.clear();
+            self.sent = 0;
+        } else if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends a message with its descriptors, and waits until it has gone.
+    ///
+    /// # Errors
+    /// As sendmsg(2).
+    pub(crate) fn send_now(
+        &mut self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let start = self.output.len();
+        self.push(message);
+        while self.waiting() > 0 {
+            let with = if self.sent == start { descriptors } else { &[] };
+            self.sent += self.send(self.sent, with)?;
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// sendmsg(2).
+    fn send(&self, from: usize, descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        assert!(descriptors.len() <= MOST_DESCRIPTORS);
+        let mut control = Control([0; CONTROL]);
+        let bytes = &self.output[from..];
+        let mut part = libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: plain data, for which zeros are valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        if !descriptors.is_empty() {
+            let size = size_of_val(descriptors) as u32;
+            message.msg_control = control.0.as_mut_ptr().cast();
+            // SAFETY: the buffer has room for so many descriptors and is aligned as a cmsghdr.
+            unsafe {
+                message.msg_controllen = libc::CMSG_SPACE(size) as usize;
+                let header = libc::CMSG_FIRSTHDR(&message);
+                (*header).cmsg_level = libc::SOL_SOCKET;
+                (*header).cmsg_type = libc::SCM_RIGHTS;
+                (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                for (i, fd) in descriptors.iter().enumerate() {
+                    data.add(i).write_unaligned(fd.as_raw_fd());
+                }
+            }
+        }
+        // SAFETY: the message and what it points to are valid and outlive the call.
+        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    pub(crate) fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The beginning of something, to be shown.
+fn start_of(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    format!("{text:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    fn pair() -> (Channel, Channel) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (Channel::new(a), Channel::new(b))
+    }
+
+    #[test]
+    fn pieces() {
+        let (a, mut b) = pair();
+        let bytes = b"\0\0\0\x03\"a\"\0\0\0\x03\"b\"";
+        for (i, byte) in bytes.iter().enumerate() {
+            a.socket().write_all(&[*byte]).unwrap();
+            assert!(b.receive().unwrap());
+            let next: Option<String> = b.next().unwrap();
+            assert_eq!(next.is_some(), i == 6 || i == 13, "{i}");
+        }
+        drop(a);
+        assert!(!b.receive().unwrap());
+    }
+
+    #[test]
+    fn descriptors_keep_their_order() {
+        let (mut a, mut b) = pair();
+        let files: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+        a.send_now(&"none", &[]).unwrap();
+        a.send_now(&"two", &[files[0].0.as_fd(), files[1].0.as_fd()])
+            .unwrap();
+        a.send_now(&"one", &[files[2].0.as_fd()]).unwrap();
+        for (name, count, first) in [("none", 0, 0), ("two", 2, 0), ("one", 1, 2)] {
+            let next = loop {
+                match b.next::<String>().unwrap() {
+                    Some(next) => break next,
+                    None => assert!(b.receive().unwrap()),
+                }
+            };
+            assert_eq!(next, name);
+            for (i, fd) in b.descriptors(count).unwrap().into_iter().enumerate() {
+                let mut sender = UnixStream::from(fd);
+                sender.write_all(&[i as u8]).unwrap();
+                let mut got = [9];
+                (&files[first + i].1).read_exact(&mut got).unwrap();
+                assert_eq!(got, [i as u8]);
+            }
+        }
+        assert!(b.descriptors(1).is_err());
+    }
+
+    #[test]
+    fn what_is_no_message() {
+        for (bytes, why) in [
+            (&b"\xff\xff\xff\xff"[..], "4294967295 bytes"),
+            (b"\0\0\0\x02{]", "can't be read"),
+        ] {
+            let (a, mut b) = pair();
+            a.socket().write_all(bytes).unwrap();
+            b.receive().unwrap();
+            let error = b.next::<String>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_side_that_does_not_read() {
+        let (mut a, mut b) = pair();
+        a.socket().set_nonblocking(true).unwrap();
+        let text = "x".repeat(1000);
+        for _ in 0..1000 {
+            a.push(&text);
+            a.flush().unwrap();
+        }
+        assert!(a.waiting() > 0);
+        let mut got = 0;
+        while got < 1000 {
+            match b.next::<String>().unwrap() {
+                Some(next) => {
+                    assert_eq!(next, text);
+                    got += 1;
+                }
+                None => assert!(b.receive().unwrap()),
+            }
+            a.flush().unwrap();
+        }
+        assert_eq!(a.waiting(), 0);
+    }
+}

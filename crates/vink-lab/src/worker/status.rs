@@ -1,0 +1,160 @@
+//! How a lab worker's machines, wires and kernel are.
+
+use super::lab::{Lab, Trouble};
+use super::machine::Plugged;
+use super::protocol::{Answer, InterfaceStatus, MachineStatus, Status, WireStatus};
+use vink_kernel::{EndId, Kernel};
+
+/// A listening TCP socket, in /proc/net/tcp.
+const LISTEN: &str = "0A";
+
+impl Lab {
+    pub(super) fn status(&mut self, machines: Option<Vec<String>>) -> Result<Answer, Trouble> {
+        let mut names = match machines {
+            Some(names) => names,
+            None => self.machines.keys().cloned().collect(),
+        };
+        names.sort();
+        let mut status = Status {
+            resident: resident(),
+            ..Status::default()
+        };
+        let c = self.worker.counters()?;
+        for (name, value) in [
+            ("tasks", c.tasks),
+            ("machines", c.machines),
+            ("sockets", c.sockets),
+            ("files", c.files),
+            ("arena_pages", c.arena_pages),
+            ("free_pages", c.free_pages),
+            ("switches", c.switches),
+            ("calls", c.calls),
+        ] {
+            status.counters.push((name.to_owned(), value));
+        }
+        for name in names {
+            let machine = self.machine_status(name)?;
+            status.machines.push(machine);
+        }
+        let kernel = self.worker.kernel();
+        for (name, wire) in &self.wires {
+            let mut ends = Vec::new();
+            for place in &wire.ends {
+                let interface = &self.machines[&place.machine].interfaces[&place.interface];
+                ends.push((place.to_string(), numbers(kernel, interface.end)?));
+            }
+            if let Some(joined) = &wire.uplink {
+                ends.push(("outside".to_owned(), numbers(kernel, joined.end)?));
+            }
+            status.wires.push(WireStatus {
+                wire: name.clone(),
+                up: wire.up,
+                ends,
+                uplink_error: wire.uplink.as_ref().and_then(|joined| joined.error()),
+            });
+        }
+        status.wires.sort_by(|a, b| a.wire.cmp(&b.wire));
+        Ok(Answer::Status(status))
+    }
+
+    fn machine_status(&mut self, name: String) -> Result<MachineStatus, Trouble> {
+        let admin = self.machine(&name)?.machine.admin;
+        let listed = admin.interfaces(self.worker.kernel())?;
+        let known = &self.machine(&name)?.interfaces;
+        let interfaces = listed.into_iter().map(|listed| InterfaceStatus {
+            wire: known
+                .get(&listed.name)
+                .and_then(|interface| match &interface.wire {
+                    Plugged::In(wire) => Some(wire.clone()),
+                    Plugged::Nowhere(_) => None,
+                }),
+            interface: listed.name,
+            mac: listed.mac,
+            up: listed.up,
+            carrier: listed.carrier,
+            addresses: listed.addresses,
+            counters: named(listed.counters),
+        });
+        Ok(MachineStatus {
+            interfaces: interfaces.collect(),
+            machine: name,
+        })
+    }
+
+    pub(super) fn listens(&mut self, machine: &str, port: u16) -> Result<Answer, Trouble> {
+        let admin = self.machine(machine)?.machine.admin;
+        let kernel = self.worker.kernel();
+        let mut found = false;
+        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            found |= has_listener(&admin.read(kernel, table)?, port);
+        }
+        Ok(Answer::Yes(found))
+    }
+}
+
+/// What happened to the packets that an end sent.
+fn numbers(kernel: &mut Kernel, end: EndId) -> Result<Vec<(String, u64)>, Trouble> {
+    let s = match kernel.wire_statistics(end) {
+        Ok(statistics) => statistics,
+        // A program has removed the interface.
+        Err(vink_kernel::Error::NoSuchEnd) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(named(vec![
+        ("sent", s.sent),
+        ("sent_bytes", s.sent_bytes),
+        ("received", s.received),
+        ("received_bytes", s.received_bytes),
+        (
+            "lost",
+            s.lost_random + s.lost_limit + s.lost_mtu + s.lost_down,
+        ),
+        ("lost_random", s.lost_random),
+        ("lost_limit", s.lost_limit),
+        ("lost_mtu", s.lost_mtu),
+        ("lost_down", s.lost_down),
+        ("corrupted", s.corrupted),
+        ("duplicated", s.duplicated),
+        ("reordered", s.reordered),
+        ("under_way", s.under_way),
+    ]))
+}
+
+fn named(numbers: Vec<(&'static str, u64)>) -> Vec<(String, u64)> {
+    let numbers = numbers.into_iter();
+    numbers.map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
+/// Resident memory of this process, in bytes; see proc_pid_statm(5).
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|n| n.parse().ok());
+    // SAFETY: takes and returns a number.
+    pages.unwrap_or(0) * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+}
+
+/// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket that listens on the port.
+fn has_listener(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().unwrap_or_default();
+        local.ends_with(&suffix) && fields.nth(1) == Some(LISTEN)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_listener;
+
+    #[test]
+    fn listeners() {
+        let table = "  sl  local_address rem_address   st tx_queue\n\
+            \x20  0: 00000000:1F90 00000000:0000 0A 00000000:00000000\n\
+            \x20  1: 0100007F:0050 0200007F:1234 01 00000000:00000000\n";
+        assert!(has_listener(table, 8080));
+        assert!(!has_listener(table, 80));
+        assert!(!has_listener(table, 0x1234));
+        assert!(!has_listener("", 80));
+    }
+}
