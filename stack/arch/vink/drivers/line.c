@@ -246,8 +246,10 @@ netdev_tx_t vx_line_send(struct vx_end *end, struct sk_buff *skb)
 		end->next = skb;
 		netif_stop_queue(end->dev);
 	} else {
-		now -= min(now, end->late);
-		transmit(end, skb, max(end->free_at, now));
+		/* The queue's answer to the last one, or a packet by itself. */
+		if (now <= end->free_at + end->late)
+			now = end->free_at;
+		transmit(end, skb, now);
 	}
 	return NETDEV_TX_OK;
 }
