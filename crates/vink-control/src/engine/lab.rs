@@ -180,6 +180,9 @@ impl Lab {
                 length: packet.length,
                 summary: packet.summary,
             })),
+            protocol::Event::Missed { packets } => {
+                self.tell(Happening::Missed { events: packets });
+            }
             protocol::Event::Panic {
                 message,
                 backtrace,
