@@ -4,6 +4,7 @@
 //! beyond the end of is not what it looks for.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::mem::transmute;
 use std::ptr::null_mut;
 
 /// `DLT_EN10MB`.
@@ -24,13 +25,20 @@ struct Program {
     instructions: *mut libc::sock_filter,
 }
 
-/// libpcap's functions, as pcap(3pcap) declares them.
+// libpcap's functions, as pcap(3pcap) declares them.
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Compile =
+    unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, c_uint) -> c_int;
+type Geterr = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
+type Freecode = unsafe extern "C" fn(*mut Program);
+type Close = unsafe extern "C" fn(*mut c_void);
+
 struct Libpcap {
-    open_dead: unsafe extern "C" fn(c_int, c_int) -> *mut c_void,
-    compile: unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, c_uint) -> c_int,
-    geterr: unsafe extern "C" fn(*mut c_void) -> *mut c_char,
-    freecode: unsafe extern "C" fn(*mut Program),
-    close: unsafe extern "C" fn(*mut c_void),
+    open_dead: OpenDead,
+    compile: Compile,
+    geterr: Geterr,
+    freecode: Freecode,
+    close: Close,
 }
 
 impl Libpcap {
@@ -56,11 +64,11 @@ impl Libpcap {
         // SAFETY: these are functions of these types.
         unsafe {
             Ok(Libpcap {
-                open_dead: std::mem::transmute::<*mut c_void, _>(find(c"pcap_open_dead")?),
-                compile: std::mem::transmute::<*mut c_void, _>(find(c"pcap_compile")?),
-                geterr: std::mem::transmute::<*mut c_void, _>(find(c"pcap_geterr")?),
-                freecode: std::mem::transmute::<*mut c_void, _>(find(c"pcap_freecode")?),
-                close: std::mem::transmute::<*mut c_void, _>(find(c"pcap_close")?),
+                open_dead: transmute::<*mut c_void, OpenDead>(find(c"pcap_open_dead")?),
+                compile: transmute::<*mut c_void, Compile>(find(c"pcap_compile")?),
+                geterr: transmute::<*mut c_void, Geterr>(find(c"pcap_geterr")?),
+                freecode: transmute::<*mut c_void, Freecode>(find(c"pcap_freecode")?),
+                close: transmute::<*mut c_void, Close>(find(c"pcap_close")?),
             })
         }
     }

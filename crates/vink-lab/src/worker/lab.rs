@@ -186,7 +186,7 @@ impl Lab {
         let kernel = self.worker.kernel();
         let machine = kernel.machine("panic")?;
         let task = kernel.task(machine)?;
-        let args = [VINK_TEST_BUG.into(), 0, 0, 0, 0, 0];
+        let args = [VINK_TEST_BUG, 0, 0, 0, 0, 0];
         kernel.call(task, VINK_CALL_TEST.into(), args)?;
         Ok(())
     }
