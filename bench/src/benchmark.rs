@@ -121,6 +121,15 @@ pub(crate) const GROUPS: &[Group] = &[
         BOTH,
     ),
     group(
+        "rates",
+        &[
+            figure("rate_10m", "% off", Some(Bar::AtMost(1.0))),
+            figure("rate_100m", "% off", Some(Bar::AtMost(1.0))),
+            figure("rate_1g", "% off", Some(Bar::AtMost(1.0))),
+        ],
+        &[Side::Vink],
+    ),
+    group(
         "hops",
         &[
             figure("hop_us", "us", Some(Bar::AtMost(1.0))),

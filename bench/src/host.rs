@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale;
 use crate::side::{die_with_parent, Round};
-use crate::work::{self, Host, Socket, HOPS, PINGS};
+use crate::work::{self, Host, Socket, BULK, HOPS, PINGS};
 use crate::Failure;
 
 /// How many namespaces the host makes to be timed: it needs far longer to end them.
@@ -106,9 +106,9 @@ fn transfer(path: Path) -> Result<Round, Failure> {
     Ok(Box::new(move || {
         let client = fork(|| {
             path.enter_client()?;
-            work::send(&Host, path.to)
+            work::send(&Host, path.to, BULK)
         })?;
-        let figure = work::receive(&listener)?;
+        let figure = work::receive(&listener, BULK)?;
         client.join()?;
         Ok(vec![Some(figure)])
     }))

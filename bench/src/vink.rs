@@ -6,14 +6,17 @@ use std::io::Read;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use vink_kernel::{find_image, Config, Event, Fiber, Image, Kernel, MachineId};
+use vink_kernel::{
+    find_image, Attachment, Config, Event, Fiber, Image, Kernel, MachineId, Trace, WireId,
+    WireKind, WireSettings,
+};
 use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale::{self, Tree};
 use crate::side::Round;
-use crate::work::{self, Socket, HOPS, PINGS};
+use crate::work::{self, Socket, BULK, HOPS, PINGS};
 use crate::workers;
 use crate::Failure;
 
@@ -53,6 +56,12 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         _ if GROUPS.contains(&group) => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,
+        "rates" => Box::new(|| {
+            RATES
+                .iter()
+                .map(|rate| rate_error(*rate).map(Some))
+                .collect()
+        }),
         "machines_1000" => Box::new(|| Ok(vec![Some(measure_scale(1000)?[0])])),
         "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
@@ -138,7 +147,7 @@ impl Network {
 }
 
 /// Joins two machines; each interface is named after the other end.
-fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result<(), Failure> {
+fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result<WireId, Failure> {
     let (a_address, b_address) = ([a.1.parse()?], [b.1.parse()?]);
     let end = |machine, interface, addresses| End {
         machine,
@@ -149,8 +158,8 @@ fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result
         kernel,
         end(a.0, &b.0.name, &a_address),
         end(b.0, &a.0.name, &b_address),
-    )?;
-    Ok(())
+    )
+    .map_err(Failure::from)
 }
 
 fn alone(work: fn(&Fiber) -> Result<f64, Failure>) -> Result<Round, Failure> {
@@ -174,9 +183,11 @@ fn transfer(network: Network) -> Round {
     Box::new(move || {
         // The first one runs until it waits for a connection before the second one begins.
         let received = start(&mut kernel, server, |fiber| {
-            work::receive(&Socket::listener(fiber)?)
+            work::receive(&Socket::listener(fiber)?, BULK)
         })?;
-        let sent = start(&mut kernel, client, move |fiber| work::send(fiber, to))?;
+        let sent = start(&mut kernel, client, move |fiber| {
+            work::send(fiber, to, BULK)
+        })?;
         finish(&mut kernel, 2)?;
         sent.take()?;
         Ok(vec![Some(received.take()?)])
@@ -318,6 +329,66 @@ fn measure_scale(count: u32) -> Result<[f64; 2], Failure> {
         figures[1] = figures[1].max((resident()? - before) / 1e6);
     }
     Ok(figures)
+}
+
+/// Bit/s of the figures of group `rates`.
+const RATES: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
+
+/// By how many per cent the frames of TCP over a wire with this rate come faster or slower.
+fn rate_error(rate: u64) -> Result<f64, Failure> {
+    let mut kernel = boot(ARENA)?;
+    let wire = kernel.wire(WireKind::PointToPoint)?;
+    let mut ends = Vec::new();
+    for (name, address) in [("client", [10, 0, 0, 1]), ("server", [10, 0, 0, 2])] {
+        let machine = Machine::new(&mut kernel, name)?;
+        let interface = "vx0";
+        let attachment = Attachment {
+            interface,
+            ..Attachment::default()
+        };
+        let end = kernel.attach(wire, machine.id, attachment)?;
+        machine
+            .admin
+            .address(&mut kernel, interface, address.into(), 24)?;
+        machine.admin.up(&mut kernel, interface)?;
+        ends.push((machine.id, end));
+    }
+    let settings = WireSettings {
+        rate,
+        ..WireSettings::default()
+    };
+    kernel.set_wire(wire, None, &settings)?;
+    let arrivals = Trace {
+        arrivals: true,
+        ..Trace::default()
+    };
+    kernel.trace(ends[1].1, arrivals)?;
+    // Half a second.
+    let bytes = rate / 16;
+    let received = start(&mut kernel, ends[1].0, move |fiber| {
+        work::receive(&Socket::listener(fiber)?, bytes)
+    })?;
+    let to = [10, 0, 0, 2];
+    let sent = start(&mut kernel, ends[0].0, move |fiber| {
+        work::send(fiber, to, bytes)
+    })?;
+    finish(&mut kernel, 2)?;
+    sent.take()?;
+    received.take()?;
+    // Without the beginning, where the sender does not know how much it may send, and the end.
+    let mut events: Vec<_> = std::iter::from_fn(|| kernel.next_packet()).collect();
+    let tenth = events.len() / 10;
+    events.truncate(events.len() - tenth);
+    let events = &events[tenth..];
+    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        return Err("no packets came".into());
+    };
+    let bits: f64 = events[1..]
+        .iter()
+        .map(|event| f64::from(event.len) * 8.0)
+        .sum();
+    let found = bits * 1e9 / (last.time - first.time) as f64;
+    Ok((found / rate as f64 - 1.0).abs() * 100.0)
 }
 
 /// Pings over 10 to 250 hops of a line: us for each of them, and us for a hop.

@@ -55,7 +55,7 @@ pub(crate) fn timed_command(words: &[&str]) -> Result<f64, Failure> {
 }
 
 /// Bytes per round of a throughput benchmark: a fraction of a second.
-const BULK: u64 = 4 << 30;
+pub(crate) const BULK: u64 = 4 << 30;
 /// Bytes per write, and at most per read.
 const BLOCK: usize = 64 << 10;
 /// Round trips per round.
@@ -261,31 +261,29 @@ fn check(name: &'static str, result: i64) -> Result<u64, Failure> {
 
 /// The server's part of a round of throughput: takes one connection; Gbit/s from its go to the last
 /// byte.
-pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>) -> Result<f64, Failure> {
+pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>, bytes: u64) -> Result<f64, Failure> {
     let socket = listener.accept()?;
     let mut buffer = vec![0u8; BLOCK];
     socket.write(b"!")?;
     let start = Instant::now();
-    let mut left = BULK;
+    let mut left = bytes;
     while left > 0 {
         match socket.read(&mut buffer)? as u64 {
             0 => return Err(format!("the sender ended {left} bytes early").into()),
             n => left -= n,
         }
     }
-    Ok(BULK as f64 * 8.0 / start.elapsed().as_nanos() as f64)
+    Ok(bytes as f64 * 8.0 / start.elapsed().as_nanos() as f64)
 }
 
-/// The client's part.
-pub(crate) fn send(kernel: &impl Calls, to: [u8; 4]) -> Result<(), Failure> {
+/// The client's part; it sends so many bytes.
+pub(crate) fn send(kernel: &impl Calls, to: [u8; 4], bytes: u64) -> Result<(), Failure> {
     let socket = Socket::connected(kernel, to)?;
     let buffer = vec![0x5au8; BLOCK];
     socket.read(&mut [0])?;
-    for _ in 0..BULK / BLOCK as u64 {
-        let mut rest = &buffer[..];
-        while !rest.is_empty() {
-            rest = &rest[socket.write(rest)?..];
-        }
+    let mut left = bytes;
+    while left > 0 {
+        left -= socket.write(&buffer[..left.min(BLOCK as u64) as usize])? as u64;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use vink_trap::Worker;
 
 use crate::side::Round;
 use crate::vink::{boot, start, ARENA};
-use crate::work::{self, Socket};
+use crate::work::{self, Socket, BULK};
 use crate::Failure;
 
 /// What each of the two does in a round.
@@ -20,8 +20,8 @@ const SERVER: [u8; 4] = [10, 0, 0, 2];
 
 /// Throughput from one to the other.
 pub(crate) fn transfer() -> Result<Round, Failure> {
-    let server: Work = |fiber| work::receive(&Socket::listener(fiber)?);
-    let client: Work = |fiber| work::send(fiber, SERVER).map(|()| 0.0);
+    let server: Work = |fiber| work::receive(&Socket::listener(fiber)?, BULK);
+    let client: Work = |fiber| work::send(fiber, SERVER, BULK).map(|()| 0.0);
     round(server, client, |received, _| received)
 }
 

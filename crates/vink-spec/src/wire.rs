@@ -37,7 +37,7 @@ pub struct Settings {
     /// Share of packets that are not delayed, and so overtake others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Share>,
-    /// How many packets may be on the way at once; more are lost (default 1000).
+    /// How many packets may be on the way at once; more are lost (default: as many as memory allows).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The largest packet in bytes, without its Ethernet header, and the MTU of interfaces attached (default 1500).
