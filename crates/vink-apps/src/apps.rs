@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vink_kernel::{Fiber, Kernel, MachineId};
+use vink_kernel::{Fiber, Kernel, MachineId, TaskId};
 
 use crate::builtin::{self, BUILTINS};
 use crate::desk::{Desk, End};
@@ -112,6 +112,7 @@ pub struct Apps {
 
 struct Entry {
     machine: MachineId,
+    task: TaskId,
     words: Vec<String>,
     desk: Rc<Desk>,
 }
@@ -135,7 +136,7 @@ impl Apps {
             purpose: syntax.purpose.to_owned(),
             text: syntax.help(),
         };
-        BUILTINS.iter().map(|b| help(b.syntax)).collect()
+        BUILTINS.iter().map(|(syntax, _)| help(syntax)).collect()
     }
 
     /// Whether these words would start an app, as far as the first one tells: the name of a built-in app,
@@ -163,18 +164,18 @@ impl Apps {
             let app = SharedObject::load(file, rest)?;
             return self.start_app(kernel, machine, words, Box::new(app));
         }
-        let builtin = builtin::find(name).ok_or_else(|| Error::NoSuchName {
+        let (syntax, make) = builtin::find(name).ok_or_else(|| Error::NoSuchName {
             name: name.to_owned(),
-            known: BUILTINS.iter().map(|b| b.syntax.name).collect(),
+            known: BUILTINS.iter().map(|(syntax, _)| syntax.name).collect(),
         })?;
-        let made = match builtin.syntax.parse(rest) {
-            Ok(arguments) => (builtin.make)(&arguments, &self.names),
+        let made = match syntax.parse(rest) {
+            Ok(arguments) => make(&arguments, &self.names),
             Err(why) => Err(why),
         };
         let app = made.map_err(|why| Error::Usage {
-            app: builtin.syntax.name,
+            app: syntax.name,
             why,
-            usage: builtin.syntax.usage(),
+            usage: syntax.usage(),
         })?;
         self.start_app(kernel, machine, words, app)
     }
@@ -191,21 +192,26 @@ impl Apps {
         app: Box<dyn App>,
     ) -> Result<AppId, Error> {
         let desk = Rc::new(Desk::default());
-        let inside = Rc::clone(&desk);
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
-        let ended = Rc::clone(&self.ended);
-        kernel.fiber(machine, move |fiber| {
-            let status = run(fiber, &inside, &name, app);
-            ended.borrow_mut().push_back(id);
-            status
-        })?;
+        let life = Life {
+            id,
+            desk: Rc::clone(&desk),
+            ended: Rc::clone(&self.ended),
+        };
+        let begun = kernel.fiber(machine, move |fiber| run(fiber, &life.desk, &name, app));
+        if begun.is_err() {
+            // Nobody has heard of it.
+            self.ended.borrow_mut().pop_back();
+        }
+        let task = begun?;
         self.last += 1;
         let words = words.to_vec();
         self.entries.insert(
             id,
             Entry {
                 machine,
+                task,
                 words,
                 desk,
             },
@@ -254,17 +260,11 @@ impl Apps {
         if entry.desk.end.borrow().is_some() || entry.desk.stop.replace(true) {
             return Ok(());
         }
-        let pids = entry.desk.pids.borrow().clone();
-        if pids.is_empty() {
-            return Ok(());
+        match kernel.cancel(entry.task) {
+            // It looks at the flag when it begins.
+            Err(vink_kernel::Error::Errno { errno, .. }) if errno == libc::ENOENT => Ok(()),
+            other => Ok(other?),
         }
-        let task = kernel.task(entry.machine)?;
-        for pid in pids {
-            let args = [pid as u64, libc::SIGTERM as u64, 0, 0, 0, 0];
-            kernel.call(task, libc::SYS_kill, args)?;
-        }
-        kernel.exit_task(task, 0, true)?;
-        Ok(())
     }
 
     /// Tells all apps of a machine to stop.
@@ -319,7 +319,27 @@ impl Entry {
     }
 }
 
-/// An app's life, on its fiber.
+/// Tells of an app's end, however it comes: a fiber that can't be created only drops what it has.
+struct Life {
+    id: AppId,
+    desk: Rc<Desk>,
+    ended: Rc<RefCell<VecDeque<AppId>>>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let never_begun = || End {
+            status: 126,
+            error: Some(
+                "the kernel has no memory for its task: give it more, or stop others".to_owned(),
+            ),
+        };
+        self.desk.end.borrow_mut().get_or_insert_with(never_begun);
+        self.ended.borrow_mut().push_back(self.id);
+    }
+}
+
+/// What an app does, on its fiber.
 fn run(fiber: &Fiber, desk: &Rc<Desk>, name: &str, mut app: Box<dyn App>) -> i32 {
     let calls = Calls::new(fiber, Rc::clone(desk));
     let ended = catch_unwind(AssertUnwindSafe(|| {

@@ -12,6 +12,18 @@ pub(crate) struct Opt {
     pub help: &'static str,
 }
 
+/// What all that have a host know.
+pub(crate) const IPV4: Opt = Opt {
+    letter: '4',
+    value: "",
+    help: "the host's IPv4 address",
+};
+pub(crate) const IPV6: Opt = Opt {
+    letter: '6',
+    value: "",
+    help: "the host's IPv6 address",
+};
+
 /// What an app's command line looks like.
 pub(crate) struct Syntax {
     pub name: &'static str,

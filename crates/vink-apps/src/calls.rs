@@ -37,8 +37,6 @@ impl<'f> Calls<'f> {
             desk,
             unchecked: Cell::new(0),
         };
-        let pid = calls.fiber.call(libc::SYS_getpid, [0; 6]);
-        calls.desk.pids.borrow_mut().push(pid as i32);
         // Sleep as long as asked and no longer: prctl(2), PR_SET_TIMERSLACK, 1 ns.
         let slack = [libc::PR_SET_TIMERSLACK as u64, 1, 0, 0, 0, 0];
         calls.fiber.call(libc::SYS_prctl, slack);

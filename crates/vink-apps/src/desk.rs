@@ -10,8 +10,6 @@ const OUTPUT_BYTES: usize = 32 << 10;
 /// Where an app lays down what it has to tell, and finds what it is to do.
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// Its tasks' numbers inside the kernel, for signals.
-    pub pids: RefCell<Vec<i32>>,
     /// It is to stop.
     pub stop: Cell<bool>,
     /// It does what it is there for.

@@ -64,16 +64,8 @@ pub(crate) static CLIENT: Syntax = Syntax {
             value: "TIME",
             help: "waits so long for an answer (10s; UDP: 1s, then goes on)",
         },
-        Opt {
-            letter: '4',
-            value: "",
-            help: "the host's IPv4 address",
-        },
-        Opt {
-            letter: '6',
-            value: "",
-            help: "the host's IPv6 address",
-        },
+        arguments::IPV4,
+        arguments::IPV6,
     ],
 };
 
@@ -118,16 +110,6 @@ impl Service for Discard {
         _: &mut Answer,
     ) -> io::Result<bool> {
         Ok(true)
-    }
-
-    fn datagram(
-        &mut self,
-        _: &Calls<'_>,
-        _: &[u8],
-        _: SocketAddr,
-        _: &mut Vec<u8>,
-    ) -> io::Result<bool> {
-        Ok(false)
     }
 }
 
@@ -284,13 +266,8 @@ impl Client {
     ) -> Result<Option<usize>, Failure> {
         let mut have = 0;
         loop {
-            let mut wait = libc::pollfd {
-                fd: socket.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
             let left = (sent + self.patience).saturating_sub(calls.now()?);
-            if calls.poll(std::slice::from_mut(&mut wait), Some(left))? == 0 {
+            if !socket.is_readable(left)? {
                 return match self.udp {
                     true => Ok(None),
                     false => Err(Failure::new("the server does not answer")),

@@ -81,16 +81,8 @@ pub(crate) static SYNTAX: Syntax = Syntax {
             value: "TIME",
             help: "waits so long for an answer (30s)",
         },
-        Opt {
-            letter: '4',
-            value: "",
-            help: "the host's IPv4 address",
-        },
-        Opt {
-            letter: '6',
-            value: "",
-            help: "the host's IPv6 address",
-        },
+        arguments::IPV4,
+        arguments::IPV6,
     ],
 };
 

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use crate::arguments::{self, Arguments, Syntax};
@@ -104,16 +103,6 @@ impl Service for Pages {
             }
         }
         Ok(true)
-    }
-
-    fn datagram(
-        &mut self,
-        _: &Calls<'_>,
-        _: &[u8],
-        _: SocketAddr,
-        _: &mut Vec<u8>,
-    ) -> io::Result<bool> {
-        Ok(false)
     }
 }
 

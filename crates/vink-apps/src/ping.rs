@@ -53,16 +53,8 @@ pub(crate) static SYNTAX: Syntax = Syntax {
             value: "",
             help: "writes no line for each answer",
         },
-        Opt {
-            letter: '4',
-            value: "",
-            help: "the host's IPv4 address",
-        },
-        Opt {
-            letter: '6',
-            value: "",
-            help: "the host's IPv6 address",
-        },
+        arguments::IPV4,
+        arguments::IPV6,
     ],
 };
 
@@ -250,17 +242,8 @@ impl Pinger<'_> {
             if only_pending && self.progress.borrow().pending.is_empty() {
                 return Ok(());
             }
-            let mut wait = libc::pollfd {
-                fd: self.socket.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
             let left = until.saturating_sub(self.calls.now()?);
-            if self
-                .calls
-                .poll(std::slice::from_mut(&mut wait), Some(left))?
-                == 0
-            {
+            if !self.socket.is_readable(left)? {
                 return Ok(());
             }
             let received = self.socket.recv_message(&mut buffer, libc::MSG_DONTWAIT);

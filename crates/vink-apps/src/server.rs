@@ -48,11 +48,13 @@ pub(crate) trait Service {
     /// A datagram; true: the answer, empty at first, is to be sent back.
     fn datagram(
         &mut self,
-        calls: &Calls<'_>,
-        data: &[u8],
-        from: SocketAddr,
-        answer: &mut Vec<u8>,
-    ) -> io::Result<bool>;
+        _calls: &Calls<'_>,
+        _data: &[u8],
+        _from: SocketAddr,
+        _answer: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Whether all that it was to do is done.
     fn is_done(&self) -> bool {

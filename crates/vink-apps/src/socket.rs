@@ -220,6 +220,19 @@ impl<'c> Socket<'c> {
         self.get_address(libc::SYS_getpeername)
     }
 
+    /// poll(2) of this socket alone, for something to read: whether there is, before the time is over.
+    ///
+    /// # Errors
+    /// As ppoll(2).
+    pub fn is_readable(&self, timeout: Duration) -> io::Result<bool> {
+        let mut wait = [libc::pollfd {
+            fd: self.fd,
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        Ok(self.calls.poll(&mut wait, Some(timeout))? > 0)
+    }
+
     /// setsockopt(2) of any value without pointers in it, such as a number or a byte string.
     ///
     /// # Errors

@@ -89,16 +89,8 @@ static OPTIONS: [Opt; 11] = [
         value: "TIME",
         help: "also reports each interval of this length",
     },
-    Opt {
-        letter: '4',
-        value: "",
-        help: "the host's IPv4 address",
-    },
-    Opt {
-        letter: '6',
-        value: "",
-        help: "the host's IPv6 address",
-    },
+    arguments::IPV4,
+    arguments::IPV6,
 ];
 
 struct Source {
@@ -446,13 +438,8 @@ fn receipt(
         let asked = calls.now()?;
         ask(asked)?;
         loop {
-            let mut wait = libc::pollfd {
-                fd: socket.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
             let left = (asked + PATIENCE).saturating_sub(calls.now()?);
-            if calls.poll(std::slice::from_mut(&mut wait), Some(left))? == 0 {
+            if !socket.is_readable(left)? {
                 break;
             }
             let mut answer = [0; Receipt::LEN + 1];

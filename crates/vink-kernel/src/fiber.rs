@@ -48,6 +48,8 @@ struct Start {
     /// Taken when the fiber begins to run.
     closure: Cell<Option<Closure>>,
     fiber: Fiber,
+    /// The task's number inside the kernel; 0: it has not begun.
+    pid: Cell<i32>,
 }
 
 impl Body {
@@ -64,6 +66,7 @@ impl Body {
         let start = Box::new(Start {
             closure: Cell::new(Some(closure)),
             fiber,
+            pid: Cell::new(0),
         });
         Ok(Body {
             stack,
@@ -79,6 +82,12 @@ impl Body {
             arg: self.start.as_ptr().cast(),
             stack_top: self.stack.top(),
         }
+    }
+
+    /// The task's number inside the kernel, for signals; 0: it has not begun.
+    pub fn pid(&self) -> i32 {
+        // SAFETY: made by Box::leak in new(), and freed with the body only.
+        unsafe { self.start.as_ref() }.pid.get()
     }
 
     /// Frees everything. Only for a fiber that has ended or was never created.
@@ -99,6 +108,9 @@ unsafe extern "C" fn enter(arg: *mut c_void) -> c_int {
     let Some(closure) = start.closure.take() else {
         return PANICKED;
     };
+    start
+        .pid
+        .set(start.fiber.call(libc::SYS_getpid, [0; 6]) as i32);
     // The kernel's frames below can't be unwound.
     catch_unwind(AssertUnwindSafe(|| closure(&start.fiber))).unwrap_or(PANICKED)
 }

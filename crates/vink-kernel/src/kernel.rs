@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{EBUSY, EINVAL, ESRCH};
+use libc::{EBUSY, EINVAL, ENOENT, ESRCH};
 use vink_abi::{
     Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_MACHINE_CREATE,
     VINK_CALL_MACHINE_DESTROY, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_TASK_CLONE,
@@ -259,7 +259,8 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::NoSuchMachine`], [`Error::WrongThread`]; [`Error::Errno`]: no memory for a stack.
-    /// What the image has to say against it comes from `run()`.
+    /// A fiber that the image can't create, for lack of memory or as its machine is gone by then, drops its
+    /// closure in `run()` and is gone with status 126.
     pub fn fiber(
         &mut self,
         m: MachineId,
@@ -335,17 +336,32 @@ impl Kernel {
     }
 
     /// Interrupts a call as a signal would: one that waits ends with `-EINTR`, which a later
-    /// [`Kernel::run`] tells.
+    /// [`Kernel::run`] tells. A fiber that doesn't wait in one goes on as if nothing had been.
     ///
     /// # Errors
-    /// [`Error::NoSuchTask`], [`Error::Busy`] (a fiber); [`Error::Errno`] `ENOENT`: no call is in
-    /// progress.
+    /// [`Error::NoSuchTask`]; [`Error::Errno`] `ENOENT`: no call is in progress, or the fiber has not
+    /// begun.
     pub fn cancel(&mut self, t: TaskId) -> Result<(), Error> {
+        const WHAT: &str = "cancel: no call in progress";
+        let not_begun = self.launches.iter().any(|(id, ..)| *id == t);
+        let fiber = match self.tasks.get(&t) {
+            Some(Slot::Fiber(body)) => Some(body.pid()),
+            _ => not_begun.then_some(0),
+        };
+        if let Some(pid) = fiber {
+            if pid == 0 {
+                return Err(errno(WHAT, -i64::from(ENOENT)));
+            }
+            let args = [pid as u64, libc::SIGTERM as u64, 0, 0, 0, 0];
+            return self
+                .control("interrupt a fiber", libc::SYS_kill as u32, args)
+                .map(drop);
+        }
         let task = self.remote(t)?.image_id;
         self.ready_to_enter()?;
         // SAFETY: the image has booted and we hold the token.
         let result = unsafe { (self.image.exports.call_cancel)(task) };
-        self.check("cancel: no call in progress", result)
+        self.check(WHAT, result)
     }
 
     /// Runs the kernel until it has nothing to do. Returns the time of its next timer on
@@ -356,8 +372,7 @@ impl Kernel {
     /// nothing although a call or a fiber waits.
     ///
     /// # Errors
-    /// [`Error::Panic`], [`Error::WrongThread`]; [`Error::Errno`]: a fiber couldn't be created (its
-    /// [`Event::Gone`] is queued).
+    /// [`Error::Panic`], [`Error::WrongThread`].
     pub fn run(&mut self) -> Result<Option<u64>, Error> {
         while let Some((id, machine, body)) = self.launches.pop_front() {
             self.launch(id, machine, body)?;
@@ -573,6 +588,7 @@ impl Kernel {
         self.tasks.insert(id, Slot::Fiber(body));
         let made = self.create_task(machine, &params);
         if let Err(Error::Errno { .. }) = made {
+            // That one's trouble, not that of whoever runs the kernel.
             if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
                 // SAFETY: the image refused to make it.
                 unsafe { body.free() };
@@ -584,8 +600,9 @@ impl Kernel {
                     .borrow_mut()
                     .push_back(Event::Gone { task: id, status });
             }
+            return Ok(());
         }
-        made.map(|_| ())
+        made.map(drop)
     }
 
     /// One vink_run().

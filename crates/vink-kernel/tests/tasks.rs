@@ -504,3 +504,35 @@ fn a_busy_fiber_gives_others_their_turn() {
         }
     }
 }
+
+#[test]
+fn a_fibers_call_can_be_cancelled() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    let (mut kernel, machine) = one_machine(Config::default());
+    let results = Rc::new(RefCell::new(Vec::new()));
+    let inside = Rc::clone(&results);
+    let fiber = kernel.fiber(machine, move |mut fiber: &Fiber| {
+        let [near, _far] = socket_pair(&mut fiber, SOCK_STREAM);
+        let byte = [0u8];
+        for _ in 0..3 {
+            let result = fiber.sys(libc::SYS_read, &[near, at(&byte), 1]);
+            inside.borrow_mut().push(result);
+        }
+        0
+    });
+    let fiber = fiber.expect("a fiber");
+    // Not before it has begun.
+    assert!(matches!(
+        kernel.cancel(fiber),
+        Err(Error::Errno { errno: ENOENT, .. })
+    ));
+    kernel.run().expect("it runs");
+    for count in 1..=3 {
+        kernel.cancel(fiber).expect("it is told");
+        kernel.run().expect("it runs");
+        assert_eq!(*results.borrow(), vec![-i64::from(EINTR); count]);
+    }
+    assert_eq!(finish_task(&mut kernel, fiber), 0);
+    assert!(matches!(kernel.cancel(fiber), Err(Error::NoSuchTask)));
+}

@@ -290,3 +290,35 @@ fn a_report_is_json() {
     assert_eq!(back, lab.status(id));
     assert!(Apps::help().iter().any(|help| help.name == "echoserver"));
 }
+
+#[test]
+fn apps_for_which_there_is_no_memory_end_alone() {
+    let mut lab = Lab::with_arena(Clock::Virtual, 32 << 20);
+    let server = lab.serve("echoserver");
+    let many: Vec<_> = (0..1000)
+        .map(|n| lab.start(lab.client.id, &format!("echoserver -t -p {}", 1000 + n)))
+        .collect();
+    lab.run_until(|lab| {
+        let decided = |id| lab.status(id).ready || lab.has_ended(id);
+        many.iter().all(|id| decided(*id))
+    });
+    let (served, refused): (Vec<_>, Vec<_>) =
+        many.into_iter().partition(|id| lab.status(*id).ready);
+    assert!(
+        served.len() > 100 && refused.len() > 100,
+        "{} served",
+        served.len()
+    );
+    let status = lab.end(*refused.last().expect("some"));
+    let State::Ended { status, error } = status.state else {
+        panic!("it has ended")
+    };
+    assert_eq!(status, 126, "{error:?}");
+    assert!(error.expect("a reason").contains("no memory for its task"));
+    for id in served {
+        lab.stop(id);
+    }
+    let client = lab.start(lab.client.id, "echo 10.0.0.2");
+    lab.finish(client);
+    lab.stop(server);
+}
