@@ -13,6 +13,7 @@ use super::capture::Captures;
 use super::machine::Inhabited;
 use super::program::Running;
 use super::protocol::{Action, Answer, Event};
+use super::uplink::Outdoors;
 use super::wire::Wire;
 use crate::Error;
 
@@ -48,6 +49,7 @@ pub(super) struct Lab {
     pub(super) last_program: u64,
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
+    pub(super) outdoors: Outdoors,
     /// What every machine's /etc/hosts ends with, and how often it was changed.
     pub(super) hosts: Rc<str>,
     pub(super) hosts_changes: u64,
@@ -70,6 +72,7 @@ impl Lab {
             last_program: 0,
             fibers: Fibers::default(),
             captures: Captures::default(),
+            outdoors: Outdoors::default(),
             hosts: "".into(),
             hosts_changes: 0,
             events: Vec::new(),
@@ -178,6 +181,7 @@ impl Lab {
     pub(super) fn look_around(&mut self) -> Result<(), Trouble> {
         self.look_after_programs()?;
         self.look_after_apps()?;
+        self.look_after_uplinks();
         self.look_after_packets()?;
         Ok(())
     }

@@ -41,6 +41,24 @@ pub(super) enum Plugged {
 }
 
 impl Inhabited {
+    /// It has got more addresses, and a resolver unless it was told another one.
+    pub(super) fn adopt(&mut self, interface: &str, addresses: &[IpNet], resolver: &str) {
+        if let Some(interface) = self.interfaces.get_mut(interface) {
+            interface.addresses.extend(addresses);
+        }
+        let file = self.files.entry("/etc/resolv.conf".to_owned());
+        file.or_insert_with(|| resolver.to_owned());
+        self.furnished = None;
+    }
+
+    /// It has lost addresses. The resolver stays: it was nowhere else to be found before either.
+    pub(super) fn disown(&mut self, interface: &str, addresses: &[IpNet]) {
+        if let Some(interface) = self.interfaces.get_mut(interface) {
+            interface.addresses.retain(|a| !addresses.contains(a));
+        }
+        self.furnished = None;
+    }
+
     /// Its addresses have changed: its home is not as it was.
     pub(super) fn moved(&mut self) {
         self.furnished = None;

@@ -128,7 +128,8 @@ pub enum Action {
         up: bool,
     },
     /// Joins a wire to something outside. With [`Outside::Worker`], descriptors come along: what
-    /// `uplink::shared` made. [`Answer::Route`] with passt.
+    /// `uplink::shared` made. With passt the machine at the wire's first end gets addresses and routes, now or when
+    /// it comes; if now, [`Answer::Route`] tells them.
     Uplink {
         /// The wire.
         wire: String,
@@ -178,7 +179,8 @@ pub enum Action {
     },
     /// How its machines, wires and kernel are. [`Answer::Status`].
     Status {
-        /// These machines' interfaces and addresses; none: of all.
+        /// These machines' interfaces and addresses, and the wires that they are at; none: of all. An empty list: no
+        /// machine, but all wires.
         machines: Option<Vec<String>>,
     },
     /// Writes packets of interfaces to the descriptor that comes along, as pcapng. [`Answer::Capture`].

@@ -10,6 +10,7 @@ const LISTEN: &str = "0A";
 
 impl Lab {
     pub(super) fn status(&mut self, machines: Option<Vec<String>>) -> Result<Answer, Trouble> {
+        let some = machines.as_ref().is_some_and(|names| !names.is_empty());
         let mut names = match machines {
             Some(names) => names,
             None => self.machines.keys().cloned().collect(),
@@ -32,12 +33,20 @@ impl Lab {
         ] {
             status.counters.push((name.to_owned(), value));
         }
+        let only = some.then(|| names.clone());
         for name in names {
             let machine = self.machine_status(name)?;
             status.machines.push(machine);
         }
         let kernel = self.worker.kernel();
         for (name, wire) in &self.wires {
+            let is_theirs = |wanted: &Vec<String>| {
+                let mut ends = wire.ends.iter();
+                ends.any(|place| wanted.contains(&place.machine))
+            };
+            if !only.as_ref().is_none_or(is_theirs) {
+                continue;
+            }
             let mut ends = Vec::new();
             for place in &wire.ends {
                 let interface = &self.machines[&place.machine].interfaces[&place.interface];

@@ -119,8 +119,15 @@ impl Lab {
             .interfaces
             .insert(place.interface.clone(), interface);
         machine.moved();
-        self.places.insert(end, place);
-        Ok(())
+        self.places.insert(end, place.clone());
+        let guest = match &new.wire {
+            Some(wire) => self.configure_guest(wire).map(drop),
+            None => Ok(()),
+        };
+        if guest.is_err() {
+            self.detach(&place.machine, &place.interface)?;
+        }
+        guest
     }
 
     pub(super) fn detach(&mut self, machine: &str, interface: &str) -> Result<(), Trouble> {
@@ -141,7 +148,10 @@ impl Lab {
         let gone = inhabited.interfaces.remove(interface);
         inhabited.moved();
         match gone.map(|interface| interface.wire) {
-            Some(Plugged::In(wire)) => self.wire_mut(&wire)?.ends.retain(|end| *end != place),
+            Some(Plugged::In(wire)) => {
+                self.wire_mut(&wire)?.ends.retain(|end| *end != place);
+                self.lose_guest(&wire, &place);
+            }
             Some(Plugged::Nowhere(wire)) => self.worker.kernel().destroy_wire(wire)?,
             None => {}
         }

@@ -10,3 +10,4 @@ mod ends;
 mod machines;
 mod programs;
 mod talk;
+mod uplinks;
