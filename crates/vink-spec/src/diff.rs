@@ -92,7 +92,7 @@ pub enum Change {
     AddMachine {
         /// Its name.
         machine: String,
-        /// All of it but `setup` and `programs`.
+        /// All of it but `setup`, `programs`, and the interface `lo`.
         spec: MachineSpec,
     },
     /// A machine becomes a router or stops being one.
@@ -108,9 +108,9 @@ pub enum Change {
         machine: String,
         /// Its name in sysctl(8).
         name: String,
-        /// As the lab had it; none: what the kernel makes of it.
+        /// As the lab had it; none: it said nothing.
         old: Option<Scalar>,
-        /// None: what it was before the lab said anything.
+        /// None: the lab says nothing any more. It stays until the machine is made again.
         new: Option<Scalar>,
     },
     /// A file that programs find.
@@ -133,7 +133,7 @@ pub enum Change {
         /// All of it.
         spec: Interface,
     },
-    /// Addresses of an interface.
+    /// Addresses of an interface; of `lo` those besides its own.
     Addresses {
         /// Its machine.
         machine: String,
@@ -407,14 +407,17 @@ impl Steps {
 
     fn add_machine(&mut self, name: &str, is: &MachineSpec) {
         let machine = || name.to_owned();
+        let mut spec = MachineSpec {
+            setup: Vec::new(),
+            programs: IndexMap::new(),
+            ..is.clone()
+        };
+        spec.interfaces.shift_remove(LOOPBACK);
         self.machines.push(Change::AddMachine {
             machine: machine(),
-            spec: MachineSpec {
-                setup: Vec::new(),
-                programs: IndexMap::new(),
-                ..is.clone()
-            },
+            spec,
         });
+        self.loopback(name, &[], own_addresses(is));
         if !is.setup.is_empty() {
             self.setups.push(Change::Setup {
                 machine: machine(),
@@ -423,6 +426,18 @@ impl Steps {
         }
         for (program, spec) in &is.programs {
             self.add_program(name, program, spec);
+        }
+    }
+
+    /// It is always there, and may have more addresses.
+    fn loopback(&mut self, machine: &str, old: &[IpNet], new: &[IpNet]) {
+        if old != new {
+            self.machines.push(Change::Addresses {
+                machine: machine.to_owned(),
+                interface: LOOPBACK.to_owned(),
+                old: old.to_vec(),
+                new: new.to_vec(),
+            });
         }
     }
 
@@ -492,7 +507,9 @@ impl Steps {
             let wire = interface.wire.as_deref();
             wire.is_some_and(|wire| fresh_wires.contains(wire))
         };
-        for (interface, old) in &was.interfaces {
+        self.loopback(name, own_addresses(was), own_addresses(is));
+        let attached = |(interface, _): &(&String, &Interface)| *interface != LOOPBACK;
+        for (interface, old) in was.interfaces.iter().filter(attached) {
             let new = is.interfaces.get(interface);
             let stays = new
                 .is_some_and(|new| (&old.wire, &old.mac) == (&new.wire, &new.mac) && !moved(old));
@@ -512,7 +529,7 @@ impl Steps {
                 });
             }
         }
-        for (interface, spec) in &is.interfaces {
+        for (interface, spec) in is.interfaces.iter().filter(attached) {
             let stays = was
                 .interfaces
                 .get(interface)
@@ -533,6 +550,16 @@ impl Steps {
             });
         }
     }
+}
+
+/// The interface that each machine has.
+const LOOPBACK: &str = "lo";
+
+/// What the lab adds to those.
+fn own_addresses(spec: &MachineSpec) -> &[IpNet] {
+    spec.interfaces
+        .get(LOOPBACK)
+        .map_or(&[], |lo| &lo.addresses)
 }
 
 /// The entries that differ.
@@ -636,7 +663,17 @@ impl Change {
                 new,
                 ..
             } => lab.machine(machine, |m| {
-                if let Some(interface) = m.interfaces.get_mut(interface) {
+                if interface == LOOPBACK {
+                    let lo = Interface {
+                        addresses: new.clone(),
+                        ..Interface::default()
+                    };
+                    put(
+                        &mut m.interfaces,
+                        LOOPBACK,
+                        &Some(lo).filter(|_| !new.is_empty()),
+                    );
+                } else if let Some(interface) = m.interfaces.get_mut(interface) {
                     interface.addresses = new.clone();
                 }
             }),
@@ -734,11 +771,11 @@ impl fmt::Display for Change {
                 new,
             } => {
                 write!(f, "~ machine {machine}: {name} ")?;
-                let told = |value: &Option<Scalar>| match value {
-                    Some(value) => value.to_string(),
-                    None => "(the kernel's own)".to_owned(),
-                };
-                write!(f, "{} -> {}", told(old), told(new))
+                match (old, new) {
+                    (Some(old), Some(new)) => write!(f, "{old} -> {new}"),
+                    (None, Some(new)) => write!(f, "-> {new}"),
+                    (_, None) => f.write_str("stays as it is"),
+                }
             }
             Change::File {
                 machine,

@@ -29,7 +29,7 @@ impl Lab {
     }
 
     /// The same lab with all said that this file format lets one leave out about wires: each is in `wires` and knows
-    /// whether it is a bus; one that is plugged in does not say so.
+    /// whether it is a bus; one that is plugged in does not say so, and `lo` is named where it has addresses.
     pub fn normal(&self) -> Lab {
         let mut wires: IndexMap<String, WireSpec> = IndexMap::new();
         for (name, ends) in self.ends() {
@@ -38,10 +38,16 @@ impl Lab {
             wire.up = wire.up.filter(|up| !up);
             wires.insert(name.to_owned(), wire);
         }
-        Lab {
+        let mut lab = Lab {
             wires,
             ..self.clone()
+        };
+        for machine in lab.machines.values_mut() {
+            machine
+                .interfaces
+                .retain(|name, spec| name != "lo" || !spec.addresses.is_empty());
         }
+        lab
     }
 }
 

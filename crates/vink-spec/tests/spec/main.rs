@@ -1,6 +1,7 @@
 //! The lab file, from outside.
 
 mod diff;
+mod docs;
 mod generate;
 mod golden;
 mod import;

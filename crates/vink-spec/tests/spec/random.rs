@@ -148,6 +148,15 @@ impl Random {
             for interface in machine.interfaces.values_mut() {
                 interface.addresses.dedup();
             }
+            if self.below(3) == 0 {
+                let lo = Interface {
+                    addresses: self.up_to(1, |_| {
+                        format!("10.255.0.{i}/32").parse().expect("an address")
+                    }),
+                    ..Interface::default()
+                };
+                machine.interfaces.insert("lo".to_owned(), lo);
+            }
             machine.routes = self.up_to(2, |r| Route {
                 to: format!("192.168.{}.0/24", r.below(200)),
                 via: Some("10.0.0.1".parse().expect("an address")),
