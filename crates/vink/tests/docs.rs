@@ -1,4 +1,4 @@
-//! Every command that README.md and docs/ show in a `console` block works.
+//! Every command that README.md, docs/ and labs/ show in a `console` block works.
 
 mod common;
 
@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use common::lab::copy_labs;
 use common::{root, Place};
 
 /// Commands that take long, and what runs them instead.
@@ -43,6 +44,18 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// The pages of the ready labs, and their list.
+fn lab_pages() -> Vec<PathBuf> {
+    let labs = fs::read_dir(root().join("labs")).expect("labs/");
+    let mut pages: Vec<PathBuf> = labs
+        .map(|entry| entry.expect("an entry of labs/").path().join("README.md"))
+        .chain([root().join("labs/README.md")])
+        .filter(|page| page.exists())
+        .collect();
+    pages.sort();
+    pages
+}
+
 /// The lines after `$ ` within console blocks.
 fn commands(text: &str) -> Vec<String> {
     let mut within = false;
@@ -60,15 +73,14 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-#[test]
-fn console_blocks_run() {
+/// Runs the pages' commands, each page's one after the other; those that are run elsewhere are told.
+fn run(pages: &[PathBuf]) -> BTreeSet<&'static str> {
     let place = &Place::all()[0];
+    copy_labs(place);
     let mut seen = BTreeSet::new();
     let mut ran = 0;
-    // Its commands are of a network of their own: crates/vink/tests/outside.rs.
-    let own = root().join("docs/outside.md");
-    for page in pages().into_iter().filter(|page| *page != own) {
-        for command in commands(&fs::read_to_string(&page).expect("a page")) {
+    for page in pages {
+        for command in commands(&fs::read_to_string(page).expect("a page")) {
             if let Some((name, _)) = COVERED_ELSEWHERE.iter().find(|(name, _)| *name == command) {
                 seen.insert(*name);
                 continue;
@@ -76,6 +88,8 @@ fn console_blocks_run() {
             let output = place
                 .command("sh")
                 .args(["-c", &command])
+                .current_dir(place.temporary())
+                .env("VINK_RUNTIME", place.temporary().join("run"))
                 .output()
                 .expect("sh");
             assert!(
@@ -89,6 +103,16 @@ fn console_blocks_run() {
         }
     }
     assert!(ran > 0, "no command was found");
+    seen
+}
+
+#[test]
+fn console_blocks_run() {
+    // Its commands are of a network of their own: crates/vink/tests/outside.rs.
+    let own = root().join("docs/outside.md");
+    let mut pages = pages();
+    pages.retain(|page| *page != own);
+    let seen = run(&pages);
     for (name, _) in COVERED_ELSEWHERE {
         assert!(
             seen.contains(name),
@@ -98,8 +122,13 @@ fn console_blocks_run() {
 }
 
 #[test]
+fn console_blocks_of_labs_run() {
+    run(&lab_pages());
+}
+
+#[test]
 fn relative_links_lead_somewhere() {
-    for page in pages() {
+    for page in pages().into_iter().chain(lab_pages()) {
         let text = fs::read_to_string(&page).expect("a page");
         for link in text
             .split("](")

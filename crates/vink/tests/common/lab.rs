@@ -21,28 +21,29 @@ pub fn labs(place: &Place) -> PathBuf {
     place.temporary().join("labs")
 }
 
+/// Copies labs/ to where an ordinary user can read it, the place's temporary folder.
+pub fn copy_labs(place: &Place) {
+    if labs(place).exists() {
+        return;
+    }
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([root().join("labs"), labs(place)])
+        .status();
+    assert!(copied.expect("cp").success(), "labs/ can't be copied");
+    if place.is_nobody() {
+        let opened = Command::new("chmod")
+            .args(["-R", "a+rwX"])
+            .arg(labs(place))
+            .status();
+        assert!(opened.expect("chmod").success());
+    }
+}
+
 impl Up<'_> {
     /// Puts up `labs/PATH/lab.yaml`, whose lab has that folder's name, as this place's user.
     pub fn new<'a>(place: &'a Place, path: &'static str) -> Up<'a> {
-        if !labs(place).exists() {
-            // Where an ordinary user can read it.
-            let copied = place
-                .command("cp")
-                .arg("-r")
-                .args([root().join("labs"), labs(place)])
-                .status();
-            let copied = match copied {
-                Ok(status) if status.success() => true,
-                // Its folder may be closed to that user, but not to us.
-                _ => Command::new("cp")
-                    .arg("-r")
-                    .args([root().join("labs"), labs(place)])
-                    .status()
-                    .expect("cp")
-                    .success(),
-            };
-            assert!(copied, "labs/ can't be copied");
-        }
+        copy_labs(place);
         let up = Up {
             place,
             name: path.rsplit('/').next().unwrap_or(path),
