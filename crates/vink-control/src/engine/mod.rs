@@ -2,6 +2,7 @@
 
 mod capture;
 mod carry;
+mod home;
 mod hosts;
 mod lab;
 mod link;

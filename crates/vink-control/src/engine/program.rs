@@ -404,10 +404,10 @@ impl Lab {
             (task.machine.clone(), task.log.clone())
         };
         let start = Start {
+            env: self.environment(&machine, &spec.env, false),
             machine,
             words: words(spec),
             app: spec.app.is_some(),
-            env: self.environment(&spec.env, false),
             dir: self.directory(spec.dir.as_deref()),
         };
         self.start_logged(id, start, log).await

@@ -29,9 +29,10 @@ pub(crate) struct Start {
 }
 
 impl Lab {
-    /// The environment of a program: the lab's, and its own on top.
+    /// The environment of a program: the lab's, where it is, and its own on top.
     pub(crate) fn environment(
         &self,
+        machine: &str,
         own: &IndexMap<String, String>,
         only: bool,
     ) -> Vec<(String, String)> {
@@ -39,6 +40,7 @@ impl Lab {
             true => IndexMap::new(),
             false => self.env.clone(),
         };
+        all.extend(self.whereabouts(machine));
         all.extend(own.clone());
         all.into_iter().collect()
     }
@@ -197,7 +199,7 @@ impl Lab {
             machine: machine.to_owned(),
             words,
             app: false,
-            env: self.environment(&IndexMap::new(), false),
+            env: self.environment(machine, &IndexMap::new(), false),
             dir: self.directory(None),
         };
         let started = self.start(id, start, false, descriptors).await;
@@ -270,7 +272,7 @@ impl Lab {
             self.expire(id);
         } else {
             let start = Start {
-                env: self.environment(&new.env, new.only_env),
+                env: self.environment(&new.machine, &new.env, new.only_env),
                 dir: self.directory(new.dir.as_deref()),
                 machine: new.machine,
                 words: new.words,

@@ -139,7 +139,7 @@ impl Lab {
         .map_err(host)?;
         let (outputs, input) = attached;
         let start = Start {
-            env: self.environment(&new.env, new.only_env),
+            env: self.environment(&new.machine, &new.env, new.only_env),
             dir: self.directory(new.dir.as_deref()),
             machine: new.machine,
             words: new.words,
