@@ -223,6 +223,14 @@ impl Admin {
         self.ioctl(kernel, libc::SIOCSIFHWADDR, &mut request)
     }
 
+    /// Tells those at the other end of an interface that is up what its Ethernet address is, as it does when it is
+    /// set up, if its `arp_notify` is 1.
+    pub(crate) fn announce(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        let mut request = InterfaceRequest::new(name);
+        self.ioctl(kernel, libc::SIOCGIFHWADDR, &mut request)?;
+        self.ioctl(kernel, libc::SIOCSIFHWADDR, &mut request)
+    }
+
     /// Sets an interface's MTU, in bytes.
     pub(crate) fn mtu(&self, kernel: &mut Kernel, name: &str, mtu: u32) -> Result<(), Error> {
         let mut request = InterfaceRequest::new(name);

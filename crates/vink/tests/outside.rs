@@ -94,6 +94,22 @@ fn what_does_not_go_together() {
 }
 
 #[test]
+fn what_is_not_allowed() {
+    let place = &Place::all()[0];
+    for (capability, uplink, text) in [
+        ("net_raw", "interface:lo", "CAP_NET_RAW: run it as root"),
+        ("net_admin", "tap:vink0", "as root: "),
+    ] {
+        let without = format!("setpriv --bounding-set=-{capability} --inh-caps=-{capability}");
+        let script = format!("exec {without} vink run --uplink {uplink} -- true");
+        let output = alone(place, &script).output().expect("vink");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{uplink}");
+        assert!(errors.contains(text), "{uplink}: {errors}");
+    }
+}
+
+#[test]
 fn says_what_has_become_of_it() {
     let place = &Place::all()[0];
     let script = "ip link add host0 type veth peer name plug0; ip link set host0 up

@@ -189,6 +189,7 @@ impl Passt {
             admin.address(kernel, interface, family.machine, family.prefix)?;
         }
         admin.up(kernel, interface)?;
+        admin.announce(kernel, interface)?;
         for family in &families {
             let all = match family.machine {
                 IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
