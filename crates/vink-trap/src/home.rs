@@ -18,17 +18,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null;
 
+use crate::addition::{additions, Addition};
 use crate::Error;
 
 /// Where a tmpfs lies over the host's while files are generated: it is on every host, and no file
 /// of a machine goes there.
-const WORKBENCH: &CStr = c"/proc";
+pub(crate) const WORKBENCH: &CStr = c"/proc";
 
 /// How programs on a machine see the system around them; see [`Worker::furnish`](crate::Worker::furnish).
 #[derive(Clone, Debug, Default)]
 pub struct Home {
     name: Option<String>,
     files: Vec<(PathBuf, Vec<u8>)>,
+    /// Also if the host has none.
+    put: Vec<(PathBuf, Vec<u8>)>,
     root: Option<PathBuf>,
 }
 
@@ -51,8 +54,15 @@ impl Home {
         self
     }
 
+    /// The same, but they have it also if the host has no such file. Then the nearest folder that the host has
+    /// can't be written to by them. The path is absolute.
+    pub fn put(mut self, path: impl Into<PathBuf>, text: impl Into<Vec<u8>>) -> Home {
+        self.put.push((path.into(), text.into()));
+        self
+    }
+
     /// Each file below this folder appears at the same path below `/`, in place of the host's and of
-    /// those of [`Home::file`]. It is the same file: what programs write to it is in the folder.
+    /// those of [`Home::file`] and [`Home::put`]. It is the same file: what programs write to it is in the folder.
     pub fn root(mut self, folder: impl Into<PathBuf>) -> Home {
         self.root = Some(folder.into());
         self
@@ -74,15 +84,26 @@ impl Home {
             furniture.shadow(&folder)?;
             own = Some(folder);
         }
-        for (path, text) in &self.files {
+        let is_given = |path: &Path| {
             let below = path.strip_prefix("/").unwrap_or(path);
-            let given = own.as_ref().is_some_and(|own| own.join(below).exists());
-            if path.is_file() && !given {
+            own.as_ref().is_some_and(|own| own.join(below).exists())
+        };
+        let mut new = Vec::new();
+        let mut covered: Vec<&Path> = Vec::new();
+        for (path, text) in self.files.iter().chain(&self.put) {
+            if is_given(path) {
+                continue;
+            }
+            if path.is_file() {
                 let text = text.clone();
                 let target = c(path.as_os_str());
                 furniture.files.push(Generated { text, target });
+                covered.push(path);
+            } else if self.put.iter().any(|(put, _)| put == path) {
+                new.push((path.clone(), text.clone()));
             }
         }
+        furniture.additions = additions(&new, &covered)?;
         Ok(furniture)
     }
 }
@@ -91,6 +112,7 @@ impl Home {
 #[derive(Debug, Default)]
 pub(crate) struct Furniture {
     name: Option<Vec<u8>>,
+    additions: Vec<Addition>,
     overlays: Vec<Overlay>,
     binds: Vec<Bind>,
     files: Vec<Generated>,
@@ -135,7 +157,11 @@ impl Furniture {
                     return Err(Failed::Name);
                 }
             }
-            if self.overlays.is_empty() && self.binds.is_empty() && self.files.is_empty() {
+            if self.additions.is_empty()
+                && self.overlays.is_empty()
+                && self.binds.is_empty()
+                && self.files.is_empty()
+            {
                 return Ok(());
             }
             let down_only = libc::MS_REC | libc::MS_SLAVE;
@@ -147,6 +173,9 @@ impl Furniture {
                 index += 1;
                 done.then_some(()).ok_or(Failed::Mount(index - 1))
             };
+            for addition in &self.additions {
+                step(addition.set_up())?;
+            }
             let overlay = c"overlay".as_ptr();
             for Overlay { options, target } in &self.overlays {
                 let flags = libc::MS_RDONLY;
@@ -251,12 +280,7 @@ impl Furniture {
             folder: folder.to_owned(),
             why: format!("/proc/self/mountinfo: {e}"),
         };
-        let mounts = fs::read("/proc/self/mountinfo").map_err(unreadable)?;
-        for line in mounts.split(|b| *b == b'\n') {
-            let Some(point) = line.split(|b| *b == b' ').nth(4) else {
-                continue;
-            };
-            let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(point)));
+        for point in mount_points().map_err(unreadable)? {
             let mut above = point.ancestors().skip(1);
             let Some(place) = above.find(|a| overlaid.contains(*a)) else {
                 continue;
@@ -290,6 +314,10 @@ impl Furniture {
                 "making mounts private (in a chroot, its root must be mounted)".into()
             }
             Failed::Mount(mut index) => {
+                if let Some(addition) = self.additions.get(index) {
+                    return addition.describe();
+                }
+                index -= self.additions.len();
                 if let Some(overlay) = self.overlays.get(index) {
                     return format!(
                         "mounting an overlay ({}) for files that the host's {} has not",
@@ -316,7 +344,7 @@ impl Furniture {
 ///
 /// # Safety
 /// Pointers must be null or NUL-terminated strings.
-unsafe fn mount(
+pub(crate) unsafe fn mount(
     source: *const libc::c_char,
     target: &CStr,
     kind: *const libc::c_char,
@@ -406,13 +434,24 @@ impl Namespaces {
     }
 }
 
+/// Where something is mounted on the host.
+pub(crate) fn mount_points() -> std::io::Result<Vec<PathBuf>> {
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let points = mounts
+        .split(|b| *b == b'\n')
+        .filter_map(|line| line.split(|b| *b == b' ').nth(4));
+    Ok(points
+        .map(|point| PathBuf::from(std::ffi::OsString::from_vec(unescaped(point))))
+        .collect())
+}
+
 /// A path as the host gave it: without zeros.
-fn c(path: &OsStr) -> CString {
+pub(crate) fn c(path: &OsStr) -> CString {
     CString::new(path.as_bytes()).expect("a path without zeros")
 }
 
 /// A path among overlayfs's options.
-fn escaped(path: &Path) -> Vec<u8> {
+pub(crate) fn escaped(path: &Path) -> Vec<u8> {
     let mut escaped = Vec::new();
     for byte in path.as_os_str().as_bytes() {
         if b"\\:,".contains(byte) {

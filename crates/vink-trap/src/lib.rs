@@ -87,6 +87,7 @@
 //! (`TCP_ZEROCOPY_RECEIVE`: `ENODEV`, so that programs copy). Out-of-band data in a set that waits
 //! makes a socket readable too, if that is asked for.
 
+mod addition;
 mod calls;
 mod device;
 mod error;

@@ -191,17 +191,19 @@ impl Lab {
             .flat_map(|interface| &interface.addresses)
             .map(IpNet::addr)
             .collect();
-        let mut files = BTreeMap::from([
+        let files = BTreeMap::from([
             ("/etc/hostname", format!("{name}\n")),
             ("/etc/hosts", hosts(name, &addresses) + &names),
             ("/etc/resolv.conf", String::new()),
         ]);
-        for (path, text) in &machine.files {
-            files.insert(path, text.clone());
-        }
         let mut home = Home::new().name(name);
         for (path, text) in files {
-            home = home.file(path, text);
+            if !machine.files.contains_key(path) {
+                home = home.file(path, text);
+            }
+        }
+        for (path, text) in &machine.files {
+            home = home.put(path, text.as_bytes());
         }
         if let Some(root) = &machine.root {
             home = home.root(root);

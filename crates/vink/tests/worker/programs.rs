@@ -172,6 +172,51 @@ fn files_and_names() {
 }
 
 #[test]
+fn files_that_the_host_has_not() {
+    for place in Place::all() {
+        let mut talk = Talk::new(&place);
+        talk.machine("m");
+        let files = |list: &[(&str, &str)]| Action::Files {
+            machine: "m".to_owned(),
+            files: list
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+                .collect(),
+        };
+        let large = "x".repeat(2 << 20);
+        talk.ok(files(&[
+            ("/etc/vink-test/one.conf", "one\n"),
+            ("/etc/vink-test/deep/two.conf", "two\n"),
+            ("/etc/vink-test.conf", "three\n"),
+            ("/usr/share/vink-test/large", &large),
+            ("/etc/passwd", "root:x:0:0::/root:/bin/sh\n"),
+        ]));
+        let look = "cd /etc; cat vink-test/one.conf vink-test/deep/two.conf vink-test.conf passwd hostname; \
+             wc -c < /usr/share/vink-test/large; test -e ld.so.cache && test -x /usr/share/doc && echo all; \
+             stat -c %a /etc /etc/vink-test.conf";
+        let (_, seen) = talk.run("m", look);
+        let expected = "one\ntwo\nthree\nroot:x:0:0::/root:/bin/sh\nm\n2097152\nall\n755\n644\n";
+        assert_eq!(seen, expected);
+        assert!(!std::path::Path::new("/etc/vink-test").exists());
+        for (path, words) in [
+            ("/no-such-folder/file", "/etc"),
+            ("etc/file", "absolute"),
+            ("/etc/../etc/vink-test", "absolute"),
+            ("/usr/bin", "folder"),
+        ] {
+            let mut other = Talk::new(&place);
+            other.machine("m");
+            other.ok(files(&[(path, "")]));
+            let null = null();
+            let stdio = [null.as_fd(); 3];
+            let started = other.ask_with(Action::Spawn(shell("m", ":")), &stdio);
+            let error = started.expect_err(path);
+            assert!(error.contains(path) && error.contains(words), "{error}");
+        }
+    }
+}
+
+#[test]
 fn removing_a_machine_ends_all_on_it() {
     for place in Place::all() {
         let mut talk = Talk::new(&place);
