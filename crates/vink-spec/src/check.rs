@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
+use crate::diff::interface_of;
 use crate::folder::{inside, looks_inside};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::{
@@ -266,7 +267,10 @@ impl<'a> Check<'a> {
             self.route(spec, route, &spec.routes[..at]);
             self.path.truncate(self.path.len() - 2);
         }
-        self.each("sysctls", &spec.sysctls, Check::sysctl);
+        self.each("sysctls", &spec.sysctls, |c, name, value| {
+            c.sysctl(name, value);
+            c.sysctl_of(spec, name);
+        });
         self.each("files", &spec.files, Check::file);
         if let Some(root) = &spec.root {
             self.at("root", |c| c.inside(root, Some(true)));
@@ -579,6 +583,22 @@ impl<'a> Check<'a> {
                 format!("the kernel takes numbers here, not {value}"),
                 format!("write {number}"),
             );
+        }
+    }
+
+    /// Some are there only with their interface.
+    fn sysctl_of(&mut self, spec: &MachineSpec, name: &str) {
+        let Some(interface) = interface_of(name) else {
+            return;
+        };
+        // sysctl(8) writes a name's dots as `/`.
+        if !spec.interfaces.contains_key(&interface.replace('/', ".")) {
+            let fix = match nearest(interface, spec.interfaces.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "set it in `setup`, if a command there makes the interface".to_owned(),
+            };
+            let finding = self.add(format!("the machine has no interface `{interface}`"), fix);
+            (finding.key, finding.may_follow) = (true, true);
         }
     }
 

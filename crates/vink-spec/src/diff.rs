@@ -92,7 +92,7 @@ pub enum Change {
     AddMachine {
         /// Its name.
         machine: String,
-        /// All of it but `setup`, `programs`, and the interface `lo`.
+        /// All of it but `setup`, `programs`, the interface `lo`, and sysctls of single interfaces.
         spec: MachineSpec,
     },
     /// A machine becomes a router or stops being one.
@@ -413,11 +413,18 @@ impl Steps {
             ..is.clone()
         };
         spec.interfaces.shift_remove(LOOPBACK);
+        spec.sysctls
+            .retain(|sysctl, _| interface_of(sysctl).is_none());
         self.machines.push(Change::AddMachine {
             machine: machine(),
             spec,
         });
         self.loopback(name, &[], own_addresses(is));
+        for (sysctl, value) in &is.sysctls {
+            if interface_of(sysctl).is_some() {
+                self.sysctl(name, sysctl, None, Some(value));
+            }
+        }
         if !is.setup.is_empty() {
             self.setups.push(Change::Setup {
                 machine: machine(),
@@ -427,6 +434,15 @@ impl Steps {
         for (program, spec) in &is.programs {
             self.add_program(name, program, spec);
         }
+    }
+
+    fn sysctl(&mut self, machine: &str, name: &str, old: Option<&Scalar>, new: Option<&Scalar>) {
+        self.machines.push(Change::Sysctl {
+            machine: machine.to_owned(),
+            name: name.to_owned(),
+            old: old.cloned(),
+            new: new.cloned(),
+        });
     }
 
     /// It is always there, and may have more addresses.
@@ -486,13 +502,10 @@ impl Steps {
                 forward: is.forward,
             });
         }
-        for (name, old, new) in both(&was.sysctls, &is.sysctls) {
-            self.machines.push(Change::Sysctl {
-                machine: machine(),
-                name: name.clone(),
-                old: old.cloned(),
-                new: new.cloned(),
-            });
+        let (later, now): (Vec<_>, Vec<_>) = both(&was.sysctls, &is.sysctls)
+            .partition(|(sysctl, ..)| interface_of(sysctl).is_some());
+        for (sysctl, old, new) in now {
+            self.sysctl(name, sysctl, old, new);
         }
         for (path, old, new) in both(&was.files, &is.files) {
             self.machines.push(Change::File {
@@ -503,6 +516,7 @@ impl Steps {
             });
         }
         let mut routes_suffer = false;
+        let mut fresh: HashSet<&str> = HashSet::new();
         let moved = |interface: &Interface| {
             let wire = interface.wire.as_deref();
             wire.is_some_and(|wire| fresh_wires.contains(wire))
@@ -535,11 +549,22 @@ impl Steps {
                 .get(interface)
                 .is_some_and(|old| (&old.wire, &old.mac) == (&spec.wire, &spec.mac) && !moved(old));
             if !stays {
+                fresh.insert(interface);
                 self.machines.push(Change::AddInterface {
                     machine: machine(),
                     interface: interface.clone(),
                     spec: spec.clone(),
                 });
+            }
+        }
+        for (sysctl, old, new) in later {
+            self.sysctl(name, sysctl, old, new);
+        }
+        // An interface that is made again has the kernel's own values.
+        for (sysctl, value) in &is.sysctls {
+            let again = interface_of(sysctl).is_some_and(|interface| fresh.contains(interface));
+            if again && was.sysctls.get(sysctl) == Some(value) {
+                self.sysctl(name, sysctl, None, Some(value));
             }
         }
         if was.routes != is.routes || routes_suffer && !is.routes.is_empty() {
@@ -554,6 +579,17 @@ impl Steps {
 
 /// The interface that each machine has.
 const LOOPBACK: &str = "lo";
+
+/// The interface that a sysctl is of, which must be there first: `net.ipv4.conf.eth0.rp_filter`.
+pub(crate) fn interface_of(sysctl: &str) -> Option<&str> {
+    let separator = if sysctl.contains('.') { '.' } else { '/' };
+    let mut steps = sysctl.split(separator).skip(2);
+    let kind = steps.next()?;
+    let interface = steps.next()?;
+    let is_one =
+        matches!(kind, "conf" | "neigh") && !matches!(interface, "all" | "default" | LOOPBACK);
+    is_one.then_some(interface)
+}
 
 /// What the lab adds to those.
 fn own_addresses(spec: &MachineSpec) -> &[IpNet] {

@@ -163,8 +163,13 @@ impl Random {
                 dev: None,
                 metric: r.maybe(|r| r.below(10) as u32),
             });
-            for name in ["net.ipv4.tcp_sack", "net.ipv4.tcp_congestion_control"] {
-                if self.below(2) == 0 {
+            for name in [
+                "net.ipv4.tcp_sack",
+                "net.ipv4.tcp_congestion_control",
+                "net.ipv4.conf.eth0.rp_filter",
+            ] {
+                let possible = machine.interfaces.contains_key("eth0") || !name.contains("eth0");
+                if possible && self.below(2) == 0 {
                     let value = match self.below(2) {
                         0 => Scalar::Number(self.below(2) as i64),
                         _ => Scalar::Text(self.text()),
