@@ -78,6 +78,16 @@ impl Admin {
         self.request(kernel, message, || "setting lo up".to_owned())
     }
 
+    /// Limits the packets of TCP that an interface is given whole to the 64 KiB that pass uplinks whole. Larger
+    /// ones, which wires pass, would be cut into frames of the MTU there.
+    pub fn moderate(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        const LEGACY_MAX_SIZE: u32 = 65536;
+        let message = Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(0, 0, 0))
+            .text(libc::IFLA_IFNAME, name)
+            .attr(IFLA_GSO_IPV4_MAX_SIZE, &LEGACY_MAX_SIZE.to_ne_bytes());
+        self.request(kernel, message, || format!("limiting packets of {name}"))
+    }
+
     /// Sets an interface up, as `ip link set dev NAME up`.
     pub fn up(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
         let what = || format!("setting {name} up");

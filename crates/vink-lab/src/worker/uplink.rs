@@ -71,6 +71,9 @@ impl Lab {
         let is_passt = joined.passt.is_some();
         self.wire_mut(name)?.uplink = Some(joined);
         self.outdoors.wires.push(name.to_owned());
+        for place in self.wire(name)?.ends.clone() {
+            self.moderate(&place);
+        }
         if !is_passt {
             return Ok(Answer::Nothing);
         }
@@ -124,6 +127,15 @@ impl Lab {
             given: Vec::new(),
             told: None,
         })
+    }
+
+    /// An interface of a wire that leads outside: what it sends is to get through whole.
+    pub(super) fn moderate(&mut self, place: &Place) {
+        if let Some(inhabited) = self.machines.get(&place.machine) {
+            let admin = inhabited.machine.admin;
+            // Slower, and nothing else, where a program has removed or renamed it.
+            let _ = admin.moderate(self.worker.kernel(), &place.interface);
+        }
     }
 
     pub(super) fn remove_uplink(&mut self, name: &str) -> Result<(), Trouble> {

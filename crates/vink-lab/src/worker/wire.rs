@@ -120,6 +120,10 @@ impl Lab {
             .insert(place.interface.clone(), interface);
         machine.moved();
         self.places.insert(end, place.clone());
+        let wire = new.wire.as_ref().and_then(|name| self.wires.get(name));
+        if wire.is_some_and(|wire| wire.uplink.is_some()) {
+            self.moderate(&place);
+        }
         let guest = match &new.wire {
             Some(wire) => self.configure_guest(wire).map(drop),
             None => Ok(()),

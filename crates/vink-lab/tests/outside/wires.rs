@@ -175,6 +175,8 @@ fn site(worker: &mut Worker, address: &str, half: Half) -> (Machine, vink_lab::O
     let backstage = Backstage::new(worker.kernel()).expect("a hidden machine");
     let machine = machine(worker, "m", wire, Some(address));
     let end = backstage.attach_half(worker, wire, half);
+    let moderated = machine.admin.moderate(worker.kernel(), "eth0");
+    moderated.expect("a limit");
     (machine, end.expect("attached"))
 }
 
@@ -218,6 +220,9 @@ print(s.recv(100).decode())
     seen.expect("steps");
     let words = ["/usr/bin/python3", "-c", source];
     assert_eq!(run(&mut worker, &machine, &words), "104857600\n");
+    // Packets went through whole: of 1,500 bytes there would be 70,000.
+    let state = end.outside.state().clone();
+    assert!(state.sent < 35_000, "{state:?}");
     peer.kill();
     let seen = worker.run_until(|_| !end.outside.state().line.is_up());
     seen.expect("steps");
