@@ -349,8 +349,7 @@ impl Lab {
         match step {
             Change::AddMachine { machine, spec } => {
                 let worker = self.worker_for(spec.image.as_deref()).await?;
-                let mut files = self.files(machine, spec)?;
-                let new_files = self.put_new_files(machine, &mut files)?;
+                let files = self.files(machine, spec)?;
                 let root =
                     match &spec.root {
                         Some(root) => Some(inside(&self.folder, root).map_err(|error| {
@@ -358,12 +357,6 @@ impl Lab {
                         })?),
                         None => None,
                     };
-                if root.is_some() && new_files.is_some() {
-                    let error =
-                        format!("{machine} has both a root and files that the host has none of");
-                    return Err(Fault::invalid(error).hint("put these files into the root folder"));
-                }
-                let root = root.or(new_files);
                 let new = NewMachine {
                     machine: machine.clone(),
                     forward: spec.forward,
