@@ -41,20 +41,21 @@ pub(crate) async fn terminal(lab: Arc<Lab>, id: u64, mut socket: WebSocket) {
         tokio::spawn(pump(channel, output, pieces.clone(), phase.clone()));
     }
     drop(pieces);
-    let hearing = tokio::spawn(hear(lab.clone(), id, stream, input, terminal));
-    let mut client_is_there = true;
-    while let Some(piece) = coming.recv().await {
-        if sink.send(Message::Binary(piece)).await.is_err() {
-            client_is_there = false;
-            break;
+    // Only the client's going away ends that.
+    let mut hearing = tokio::spawn(hear(lab.clone(), id, stream, input, terminal));
+    let talking = async {
+        while let Some(piece) = coming.recv().await {
+            if sink.send(Message::Binary(piece)).await.is_err() {
+                return false;
+            }
         }
-    }
-    let mut hearing = hearing;
-    tokio::select! {
-        _ = phase.wait_for(is_over) => {}
-        // Only its client's going away ends that.
-        _ = &mut hearing => client_is_there = false,
-    }
+        let _ = phase.wait_for(is_over).await;
+        true
+    };
+    let client_is_there = tokio::select! {
+        is_there = talking => is_there,
+        _ = &mut hearing => false,
+    };
     let code = match phase.borrow().clone() {
         Phase::Ended { code, .. } => Some(code),
         _ => None,

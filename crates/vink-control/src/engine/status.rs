@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use indexmap::IndexMap;
+use ipnet::IpNet;
 use vink_api::{
     ChangeInterface, ChangeWire, EndStatistics, Interface, LabStatus, LabSummary, Machine,
     MachineState, MachineSummary, NewInterface, NewMachine, NewWire, Statistics, Wire, WireEnd,
@@ -62,13 +63,20 @@ impl Lab {
     /// What runs, as a lab file would have it: without what such a file need not say.
     pub(crate) fn saved(&self) -> Spec {
         let mut spec = self.state().spec.clone();
-        let ends: IndexMap<String, usize> = spec
+        let ends: IndexMap<String, Vec<String>> = spec
             .ends()
             .into_iter()
-            .map(|(wire, ends)| (wire.to_owned(), ends.len()))
+            .map(|(wire, ends)| {
+                let names = ends.into_iter().map(|(m, i)| format!("{m}:{i}"));
+                (wire.to_owned(), names.collect())
+            })
             .collect();
         spec.wires.retain(|name, wire| {
-            let ends = ends.get(name).copied().unwrap_or(0);
+            let names = ends.get(name).map_or(&[][..], Vec::as_slice);
+            let ends = names.len();
+            // What is kept for an end that may come back is nothing that a file may say.
+            wire.from
+                .retain(|end, _| end == "outside" || names.contains(end));
             let said = wire.bus.take();
             if said.is_some_and(|said| said != wire.is_bus(ends)) {
                 wire.bus = said;
@@ -267,6 +275,11 @@ impl Lab {
     ) -> Result<Interface, Fault> {
         {
             let _one = self.changing.lock().await;
+            // On another wire it is made anew, and keeps what programs have given it.
+            let kept = match change.detach || change.wire.is_some() {
+                true => self.interface(machine, interface).await?.addresses,
+                false => Vec::new(),
+            };
             let mut steps = Vec::new();
             {
                 let state = self.state();
@@ -285,6 +298,17 @@ impl Lab {
                     false => change.wire.or_else(|| new.wire.clone()),
                 };
                 if wire != new.wire {
+                    for address in kept {
+                        // Those of its link it makes itself.
+                        let of_link =
+                            matches!(address, IpNet::V6(a) if a.addr().is_unicast_link_local());
+                        if !of_link
+                            && !new.addresses.contains(&address)
+                            && !change.remove.contains(&address)
+                        {
+                            new.addresses.push(address);
+                        }
+                    }
                     state.wire_has_room(wire.as_deref())?;
                     if let Some(wire) = &wire {
                         steps.extend(state.wire_if_new(wire));
