@@ -106,7 +106,7 @@ pub enum Command {
         /// It does.
         stop: bool,
     },
-    /// `ifconfig` or `route` on a machine. It is translated only if the host has no such program.
+    /// `ifconfig` or `route` on a machine.
     NetTool {
         /// The machine.
         machine: String,

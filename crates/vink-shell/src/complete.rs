@@ -194,7 +194,7 @@ mod tests {
         };
         for (line, machine, expected) in [
             ("sh", None, &["show"][..]),
-            ("ec", Some("m1"), &["echoclient", "echoserver"]),
+            ("ec", Some("m1"), &["echo", "echoserver"]),
             ("ifc", None, &[]),
             ("ifc", Some("m1"), &["ifconfig"]),
             ("new ", None, &["machine", "wire"]),

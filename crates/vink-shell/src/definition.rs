@@ -167,8 +167,8 @@ pub static COMMANDS: [Definition; 26] = [
             "ifconfig INTERFACE inet6 add|del ADDRESS/PREFIX",
         ],
         summary: "show or give addresses",
-        details: "The host's ifconfig(8) is run if it has one, with all that it can do. Otherwise the switch box \
-                  does what is listed here.",
+        details: "An address is given by the lab, which so knows of it. For all else the host's ifconfig(8) is run if \
+                  it has one, with all that it can do; otherwise what is listed here is done without.",
         parse: parse::nettool,
     },
     Definition {
@@ -180,8 +180,8 @@ pub static COMMANDS: [Definition; 26] = [
              [metric N] [dev INTERFACE]",
         ],
         summary: "show, add or remove routes",
-        details: "The host's route(8) is run if it has one, with all that it can do. Otherwise the switch box \
-                  does what is listed here.",
+        details: "The host's route(8) is run if it has one, with all that it can do; otherwise what is listed here is \
+                  done by ip(8).",
         parse: parse::nettool,
     },
     Definition {

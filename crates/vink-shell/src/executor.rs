@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
+use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
     ChangeInterface, ChangeWire, Client, EventFilter, Happening, NewCapture, NewInterface,
@@ -128,8 +129,7 @@ impl Executor {
             Command::Save(file) => {
                 let spec = client.spec(lab).await?;
                 let path = self.path(file);
-                let text = serde_json::to_string_pretty(&spec).expect("plain data");
-                std::fs::write(&path, text).map_err(Failure::file(&path))?;
+                std::fs::write(&path, spec.to_yaml()).map_err(Failure::file(&path))?;
                 Ok(Reply::new(String::new(), &spec))
             }
             Command::Load(file) => self.load(&self.path(file)).await,
@@ -301,13 +301,20 @@ impl Executor {
                     machine: machine.to_owned(),
                     interface: interface.clone(),
                 };
-                let (mut add, mut remove_) = (Vec::new(), Vec::new());
-                if *remove { &mut remove_ } else { &mut add }.push(*address);
-                let change = ChangeInterface {
-                    add,
-                    remove: remove_,
-                    ..ChangeInterface::default()
-                };
+                let mut change = ChangeInterface::default();
+                match (remove, address) {
+                    (true, address) => change.remove.push(*address),
+                    (false, IpNet::V6(_)) => change.add.push(*address),
+                    // An interface has one, in the view of ifconfig(8).
+                    (false, IpNet::V4(_)) => {
+                        let found = self.client.machine(&self.lab, machine).await?;
+                        let here = found.interfaces.iter().find(|i| i.name == *interface);
+                        let before = here.map(|i| i.addresses.clone()).unwrap_or_default();
+                        change.add.push(*address);
+                        change.remove.extend(before);
+                        change.remove.retain(|a| a.addr().is_ipv4() && a != address);
+                    }
+                }
                 self.change(&end, &change).await
             }
             NetTool::Nothing => Ok(Reply::nothing()),

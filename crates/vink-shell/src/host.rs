@@ -5,7 +5,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The virtualized processes that are built in; more come as `so:FILE`.
-pub(crate) const APPS: [&str; 3] = ["echoserver", "echoclient", "discardserver"];
+pub(crate) const APPS: [&str; 10] = [
+    "echoserver",
+    "echo",
+    "discardserver",
+    "discard",
+    "source",
+    "sink",
+    "httpserver",
+    "http",
+    "ping",
+    "dnsserver",
+];
 
 /// Folders of programs for administrators, as which one is on a machine.
 const ADMIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -42,4 +53,34 @@ pub(crate) fn app(line: &str) -> Option<Vec<String>> {
     let name = words.first()?;
     let known = APPS.contains(&name.as_str()) || name.starts_with("so:");
     (known && !has(name)).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_apps() {
+        let known: Vec<String> = vink_apps::Apps::help()
+            .into_iter()
+            .map(|help| help.name)
+            .collect();
+        let [mut known, mut apps] = [known, APPS.map(str::to_owned).to_vec()];
+        known.sort();
+        apps.sort();
+        assert_eq!(known, apps);
+    }
+
+    #[test]
+    fn whose_program() {
+        assert_eq!(
+            app("echoserver -p 7"),
+            Some(["echoserver", "-p", "7"].map(str::to_owned).to_vec())
+        );
+        // The host has these, or nobody.
+        for line in ["echo x", "sh", "no-such-program", "", "'"] {
+            assert_eq!(app(line), None, "{line}");
+        }
+        assert!(has("sh") && !has("no-such-program") && !has(""));
+    }
 }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use vink_api::{Bytes, Output, OutputQuery, Size, Terminal, TerminalInput, TerminalOutput};
 
 use crate::executor::Executor;
+use crate::Failure;
 
 /// Bytes of input that a program may leave unread; what is more is thrown away, as a terminal does.
 const UNREAD: usize = 1 << 20;
@@ -100,7 +101,9 @@ impl Job {
         news: mpsc::Sender<Told>,
     ) -> Job {
         let follow = async move {
-            let last = match follow(number, &executor, program, &news).await {
+            // A virtualized process has a report in the place of output.
+            let output = (!app).then_some(&news);
+            let last = match follow(number, &executor, program, output).await {
                 Ok(last) => last,
                 Err(failure) => News::Lost(failure.to_string()),
             };
@@ -142,17 +145,19 @@ async fn follow(
     number: usize,
     executor: &Executor,
     program: u64,
-    news: &mpsc::Sender<Told>,
-) -> Result<News, crate::Failure> {
+    news: Option<&mpsc::Sender<Told>>,
+) -> Result<News, Failure> {
     let name = program.to_string();
-    let query = OutputQuery {
-        follow: true,
-        tail: None,
-    };
-    let mut log = executor.client.output(&executor.lab, &name, &query).await?;
-    while let Some(bytes) = log.next().await? {
-        if news.send((number, News::Output(bytes))).await.is_err() {
-            break;
+    if let Some(news) = news {
+        let query = OutputQuery {
+            follow: true,
+            tail: None,
+        };
+        let mut log = executor.client.output(&executor.lab, &name, &query).await?;
+        while let Some(bytes) = log.next().await? {
+            if news.send((number, News::Output(bytes))).await.is_err() {
+                break;
+            }
         }
     }
     let ended = executor.wait(&name).await?;

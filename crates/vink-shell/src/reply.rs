@@ -259,7 +259,10 @@ pub(crate) fn report(report: &Value) -> String {
     match report {
         Value::Object(figures) => figures
             .iter()
-            .map(|(name, figure)| format!("{}: {figure}\n", name.replace(['_', '-'], " ")))
+            .map(|(name, figure)| {
+                let figure = figure.as_str().map_or(figure.to_string(), str::to_owned);
+                format!("{}: {figure}\n", name.replace(['_', '-'], " "))
+            })
             .collect(),
         Value::Null => String::new(),
         other => format!("{other}\n"),

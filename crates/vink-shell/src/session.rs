@@ -165,6 +165,8 @@ impl Session {
             Command::Jobs => Ok(self.list_jobs()),
             Command::Foreground(number) => {
                 let number = self.job(number)?;
+                let line = self.job_mut(number).map(|job| format!("{}\n", job.line));
+                front.write(line.unwrap_or_default().as_bytes()).await?;
                 self.go_on(number).await?;
                 self.foreground(number, front).await
             }
@@ -218,17 +220,24 @@ impl Session {
                 meaning,
             } => {
                 let name = line.split_whitespace().next().unwrap_or_default();
-                let words = match (host::has(name), meaning) {
+                let on_host = host::has(name);
+                let command = Command::NetTool {
+                    machine: machine.clone(),
+                    line: line.clone(),
+                    meaning: meaning.clone(),
+                };
+                let words = match (on_host, meaning) {
+                    // The lab is to know of it: for `save`, for names, and for another wire.
+                    (_, Ok(NetTool::Address { .. })) => match self.executor.ask(&command).await {
+                        // A program has made that interface.
+                        Err(Failure::Api(error)) if on_host && error.status() == Some(404) => {
+                            ["sh", "-c", &line].map(str::to_owned).to_vec()
+                        }
+                        done => return done,
+                    },
                     (true, _) => ["sh", "-c", &line].map(str::to_owned).to_vec(),
                     (false, Ok(NetTool::Ip(words))) => words,
-                    (false, meaning) => {
-                        let command = Command::NetTool {
-                            machine,
-                            line,
-                            meaning,
-                        };
-                        return self.executor.ask(&command).await;
-                    }
+                    (false, _) => return self.executor.ask(&command).await,
                 };
                 self.run(&machine, &line, words, false, false, front).await
             }

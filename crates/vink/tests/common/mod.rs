@@ -1,6 +1,7 @@
 //! Who runs vink in a test, and from where.
 #![allow(dead_code)] // Each test file uses a part.
 
+pub mod control;
 pub mod lab;
 
 use std::fs;
