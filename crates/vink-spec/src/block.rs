@@ -3,7 +3,8 @@
 //!
 //! A wire between two machines is a network of two addresses (/31, /127) in the block of the one with the higher
 //! number. What is sent to either address goes towards that machine, and meets the other end on its way or is handed
-//! to it over the wire. So the machine with the lowest number, 0, needs no block.
+//! to it over the wire. So the machine with the lowest number, 0, needs no block, unless machines have addresses of
+//! their own besides, at `lo`: to those each way is a shortest one in any graph.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -40,8 +41,7 @@ impl Blocks {
         match needed <= blocks.room {
             true => Ok(blocks),
             false => Err(format!(
-                "{network} has no room for {} machines with {} addresses each: a /{} is needed",
-                count + 1,
+                "{network} has no room for {count} blocks of {} addresses: a /{} is needed",
                 1u64 << blocks.block,
                 bits.saturating_sub(needed)
             )),
@@ -108,32 +108,43 @@ pub(crate) struct Plan {
     blocks: Vec<Blocks>,
     /// How many wires each has in its block.
     owned: Vec<usize>,
+    /// Machines have addresses of their own, before those of their wires.
+    own: bool,
 }
 
 impl Plan {
-    /// Of one machine at least. `wires`: how many a block must have room for.
-    pub fn new(names: Vec<String>, networks: &[IpNet], wires: usize) -> Result<Plan, String> {
+    /// Of one machine at least. `wires`: how many a block must have room for; `own`: and for an address at `lo`.
+    pub fn new(
+        names: Vec<String>,
+        networks: &[IpNet],
+        wires: usize,
+        own: bool,
+    ) -> Result<Plan, String> {
+        let count = names.len() - usize::from(!own);
+        let room = wires + usize::from(own);
         let blocks: Result<Vec<Blocks>, String> = networks
             .iter()
-            .map(|network| Blocks::new(*network, names.len() - 1, wires))
+            .map(|network| Blocks::new(*network, count, room))
             .collect();
         Ok(Plan {
             neighbours: vec![Vec::new(); names.len()],
             owned: vec![0; names.len()],
             blocks: blocks?,
             names,
+            own,
         })
     }
 
     /// Attaches two machines to a wire, with addresses.
     pub fn join(&mut self, lab: &mut Lab, a: (usize, &str), b: (usize, &str), wire: &str) {
         let (low, high) = if a.0 < b.0 { (a, b) } else { (b, a) };
-        let number = self.owned[high.0];
+        let first = self.first();
+        let number = self.owned[high.0] + usize::from(self.own);
         self.owned[high.0] += 1;
         let ends: Vec<(IpNet, IpNet)> = self
             .blocks
             .iter()
-            .map(|blocks| blocks.ends(high.0 - 1, number))
+            .map(|blocks| blocks.ends(high.0 - first, number))
             .collect();
         let (lows, highs): (Vec<IpNet>, Vec<IpNet>) = ends.into_iter().unzip();
         for ((machine, interface), addresses) in [(low, &lows), (high, &highs)] {
@@ -148,6 +159,24 @@ impl Plan {
         let via = |addresses: Vec<IpNet>| addresses.iter().map(IpNet::addr).collect();
         self.neighbours[low.0].push((high.0, via(highs)));
         self.neighbours[high.0].push((low.0, via(lows)));
+    }
+
+    /// The number of the first machine that has a block.
+    fn first(&self) -> usize {
+        usize::from(!self.own)
+    }
+
+    /// Gives machines their own addresses, if they have such: before they are joined, so that names stand for them.
+    pub fn address(&self, lab: &mut Lab) {
+        for (number, name) in self.names.iter().enumerate().filter(|_| self.own) {
+            let alone = |blocks: &Blocks| IpNet::from(blocks.ends(number, 0).0.addr());
+            let spec = Interface {
+                addresses: self.blocks.iter().map(alone).collect(),
+                ..Interface::default()
+            };
+            let machine = lab.machines.entry(name.clone()).or_default();
+            machine.interfaces.insert("lo".to_owned(), spec);
+        }
     }
 
     pub fn name(&self, machine: usize) -> &str {
@@ -187,7 +216,8 @@ impl Plan {
                     network.prefix_len() as u32 == blocks.bits() - 1
                         && network.contains(&via(*neighbour))
                 };
-                let numbers = range.start.max(1) - 1..range.end.max(1) - 1;
+                let first = self.first();
+                let numbers = range.start.max(first) - first..range.end.max(first) - first;
                 for network in blocks.cover(numbers) {
                     if !direct(&network) {
                         add(network.to_string(), *neighbour);

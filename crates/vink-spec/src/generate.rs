@@ -150,7 +150,7 @@ impl Generate {
             Kind::Grid | Kind::Ring => 2,
             _ => 1,
         };
-        let mut plan = Plan::new(names.clone(), self.networks(), wires)?;
+        let mut plan = Plan::new(names.clone(), self.networks(), wires, false)?;
         let mut join = |lab: &mut Lab, a: (usize, &str), b: (usize, &str)| {
             let wire = format!("{}-{}", names[a.0], names[b.0]);
             plan.join(lab, a, b, &wire);

@@ -173,7 +173,13 @@ fn wire_up(
         lab.machines.insert(name.clone(), Default::default());
     }
     let by_number = order.iter().map(|old| machines[*old].clone()).collect();
-    let mut plan = Plan::new(by_number, &options.addresses, most)?;
+    let mut plan = Plan::new(
+        by_number,
+        &options.addresses,
+        most,
+        !options.addresses.is_empty(),
+    )?;
+    plan.address(lab);
     let mut costs: Vec<Vec<(usize, u64)>> = vec![Vec::new(); count];
     let mut interfaces = vec![0; count];
     for Link { ends: (a, b), spec } in links {
@@ -273,8 +279,7 @@ fn ways(costs: &[Vec<(usize, u64)>], from: usize) -> Vec<Option<usize>> {
 fn table(ways: &[Option<usize>]) -> (Vec<(Range<usize>, usize)>, Option<usize>) {
     let mut ranges: Vec<(Range<usize>, usize)> = Vec::new();
     for (machine, way) in ways.iter().enumerate() {
-        // Number 0 has no addresses of its own.
-        let Some(way) = way.filter(|_| machine > 0) else {
+        let Some(way) = *way else {
             continue;
         };
         match ranges.last_mut() {
@@ -290,7 +295,6 @@ fn table(ways: &[Option<usize>]) -> (Vec<(Range<usize>, usize)>, Option<usize>) 
         .into_iter()
         .max_by_key(|(way, count)| (*count, Reverse(*way)))
         .map(|(way, _)| way);
-    let default = default.or_else(|| ways.iter().copied().find_map(|way| way));
     ranges.retain(|(_, way)| Some(*way) != default);
     (ranges, default)
 }
