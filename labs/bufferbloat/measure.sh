@@ -2,7 +2,7 @@
 # Fills the wire behind each queue for SECONDS, with a ping beside it, and draws what that does.
 # usage: measure.sh [SECONDS [FOLDER]]     (the lab must be up)
 set -eu
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 seconds=${1:-10}
 out=${2:-.}
 vink=${VINK:-vink}

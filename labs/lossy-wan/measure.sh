@@ -2,7 +2,7 @@
 # Sends with CUBIC over one wire and with BBR over the other for SECONDS, and draws both.
 # usage: measure.sh [SECONDS [FOLDER]]     (the lab must be up)
 set -eu
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 seconds=${1:-10}
 out=${2:-.}
 vink=${VINK:-vink}

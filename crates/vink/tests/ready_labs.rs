@@ -11,10 +11,12 @@ use common::Place;
 fn hello() {
     for place in Place::all() {
         let lab = Up::new(&place, "hello");
-        let ping = lab.on("alice", "ping -n -c 20 -i 0.05 10.0.0.2");
-        assert!(within(2.0, shortest(&ping), 10.0), "{ping}");
-        let ping = lab.on("alice", "ping -n -c 20 -i 0.05 fd00::2");
-        assert!(within(2.0, shortest(&ping), 10.0), "{ping}");
+        // Long enough for what programs and a busy machine add.
+        lab.vink(&["wire", "set", "w1", "delay", "50ms"]);
+        for address in ["10.0.0.2", "fd00::2"] {
+            let ping = lab.on("alice", &format!("ping -n -c 20 -i 0.05 {address}"));
+            assert!(within(2.0, shortest(&ping), 100.0), "{ping}");
+        }
         // By its name, too.
         let page = lab.on("alice", "curl -sS http://bob/lab.yaml");
         let file = fs::read_to_string(labs(&place).join("hello/lab.yaml")).expect("the file");
@@ -183,8 +185,8 @@ fn a_tree_of_1000_machines() {
 fn abilene() {
     let place = &Place::all()[0];
     let lab = Up::new(place, "abilene");
-    // The way that is shortest in light: Denver, Kansas City, Indianapolis, Chicago: 20.6 ms to and fro
-    // at two thirds of its speed.
-    let ping = lab.on("Seattle", "ping -n -c 5 -i 0.1 New-York");
-    assert!(within(5.0, shortest(&ping), 46.0), "{ping}");
+    // The shortest way, by Denver, Kansas City, Indianapolis and Chicago, is 4,672 km: 46.8 ms to and fro at two thirds
+    // of the speed of light.
+    let ping = lab.on("seattle", "ping -n -c 5 -i 0.1 new-york");
+    assert!(within(5.0, shortest(&ping), 46.8), "{ping}");
 }
