@@ -61,12 +61,14 @@ def main():
     reading.start()
     print("time,cwnd,rtt_ms,acked,ping_ms")
     begin = time.monotonic()
-    seen = 0
+    seen = most = 0
     while iperf.poll() is None:
         state = socket_state(options.server)
         ping = found[-1] if len(found) > seen else ""
         seen = len(found)
-        if state:
+        # At the end only iperf3's connection for control is left.
+        if state and state[2] >= most:
+            most = state[2]
             now = time.monotonic() - begin
             print(f"{now:.3f},{state[0]},{state[1]},{state[2]},{ping}", flush=True)
         time.sleep(options.interval)

@@ -11,7 +11,7 @@ fn rates(lab: &Up<'_>, congestion: &str) -> [f64; 2] {
     [("wire", "10.1.0.2"), ("netem", "10.2.0.2")].map(|(name, server)| {
         let file = format!("{congestion}-{name}.csv");
         let line = format!(
-            "python3 labs/sample.py --seconds 8 --congestion {congestion} --server {server} >{file}"
+            "python3 ../../sample.py --seconds 8 --congestion {congestion} --server {server} >../../../{file}"
         );
         lab.on("east", &line);
         8.0 * slope(&lab.column(&file, "acked"))

