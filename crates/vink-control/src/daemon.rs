@@ -156,11 +156,20 @@ async fn serve(
     });
     let router = router(app.clone());
     let crowd = Arc::new(Crowd::default());
-    if let Some(address) = options.listen {
-        listen(place, address, router.clone()).await?;
-    }
-    let listener = UnixListener::bind(&path)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    let listening = async {
+        if let Some(address) = options.listen {
+            listen(place, address, router.clone()).await?;
+        }
+        UnixListener::bind(&path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    let listener = match listening.await {
+        Ok(listener) => listener,
+        Err(error) => {
+            leave(place, lock);
+            return Err(error);
+        }
+    };
     drop(lock);
     match client {
         Some(client) => client.say("\n"),
@@ -189,16 +198,20 @@ async fn serve(
     }
     drop(listener);
     let _ = tokio::time::timeout(LAST, crowd.gone()).await;
+    leave(place, lock);
+    Ok(())
+}
+
+/// Leaves nothing in the folder but a log that says something, and no folder if it is empty.
+fn leave(place: &Place, lock: Lock) {
     let _ = fs::remove_file(place.token());
     let _ = fs::remove_dir(place.folder().join("labs"));
     if fs::metadata(place.log()).is_ok_and(|log| log.len() == 0) {
         let _ = fs::remove_file(place.log());
     }
     let _ = fs::remove_file(place.lock());
-    // If nothing else is in it.
     let _ = fs::remove_dir(place.folder());
     drop(lock);
-    Ok(())
 }
 
 /// Until the process is to end: by a signal, or (in the background) when there is no lab any more.
@@ -216,9 +229,9 @@ async fn end(labs: Arc<Labs>, background: bool) -> io::Result<()> {
     };
     tokio::select! {
         () = none_left => {}
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+        _ = terminate.recv() => eprintln!("vink daemon: ended by SIGTERM"),
+        _ = interrupt.recv() => eprintln!("vink daemon: ended by SIGINT"),
+        _ = hangup.recv() => eprintln!("vink daemon: ended by SIGHUP"),
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use indexmap::IndexMap;
 use tokio::sync::{broadcast, watch};
 use vink_api::{Applied, ChangeKind, Happening, LabState, PutLab, Restarted};
-use vink_lab::worker::protocol;
+use vink_lab::worker::protocol::{self, Action};
 use vink_spec::{check_lab, diff, Change, Lab as Spec};
 
 use super::capture::Recording;
@@ -336,6 +336,8 @@ impl Lab {
             None => (0..self.state().workers.len()).collect(),
         };
         let mut machines = Vec::new();
+        // Wires whose halves elsewhere are joined to one that is gone.
+        let mut loose = Vec::new();
         for &number in &numbers {
             self.end_worker(number).await;
             let mut state = self.state();
@@ -344,10 +346,12 @@ impl Lab {
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
-            for laid in state.wires.values_mut() {
+            for (wire, laid) in &mut state.wires {
                 if laid.workers.contains(&number) {
                     laid.workers.retain(|worker| *worker != number);
-                    laid.joined = false;
+                    if std::mem::take(&mut laid.joined) {
+                        loose.extend(laid.workers.iter().map(|other| (*other, wire.clone())));
+                    }
                 }
                 if laid.uplink == Some(number) {
                     laid.uplink = None;
@@ -362,6 +366,12 @@ impl Lab {
                     .filter(|machine| state.places.get(*machine) == Some(&number))
                     .cloned(),
             );
+        }
+        for (worker, wire) in loose {
+            // It may have died, too.
+            let _ = self
+                .have(worker, Action::RemoveUplink { wire }, Vec::new())
+                .await;
         }
         let again: HashSet<&str> = machines.iter().map(String::as_str).collect();
         let steps = {
@@ -388,6 +398,15 @@ impl Lab {
         Ok(Restarted { machines })
     }
 
+    async fn end_workers(self: &Arc<Lab>) {
+        let workers = self.state().workers.len();
+        for number in 0..workers {
+            self.end_worker(number).await;
+            let mut state = self.state();
+            self.programs_died(&mut state, number, "the lab was taken down");
+        }
+    }
+
     /// Takes it down: all its processes, and its files.
     async fn end(self: &Arc<Lab>) {
         self.set_phase(LabState::Ending);
@@ -403,13 +422,11 @@ impl Lab {
                 task.stop_supervision();
             }
         }
+        // What is being done waits for programs that may never end by themselves. Once it has given up, what it has
+        // started meanwhile is ended too.
+        self.end_workers().await;
         let _one = self.changing.lock().await;
-        let workers = self.state().workers.len();
-        for number in 0..workers {
-            self.end_worker(number).await;
-            let mut state = self.state();
-            self.programs_died(&mut state, number, "the lab was taken down");
-        }
+        self.end_workers().await;
         if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
             eprintln!("vink daemon: {}: {error}", self.runtime.display());
         }

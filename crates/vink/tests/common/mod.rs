@@ -105,7 +105,9 @@ impl Place {
         command
             .current_dir(&self.folder)
             .env("PATH", path)
-            .env("TMPDIR", self.temporary());
+            .env("TMPDIR", self.temporary())
+            // A control process of its own.
+            .env("VINK_RUNTIME", self.temporary().join("run"));
         command.env_remove("VINK_IMAGE");
         // A shell that was told to test in the background has it ignored.
         // SAFETY: one system call, with no memory involved.
