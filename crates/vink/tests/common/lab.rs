@@ -52,7 +52,8 @@ impl Up<'_> {
         up
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// A program outside, of this place's user.
+    pub fn command(&self, program: &str) -> Command {
         let mut command = self.place.command(program);
         command
             .current_dir(self.place.temporary())
