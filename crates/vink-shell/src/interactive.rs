@@ -15,7 +15,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
-use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
 use tokio::signal::unix::{signal, Signal, SignalKind};
@@ -58,24 +58,17 @@ pub async fn interact(client: Client, lab: &str, folder: PathBuf) -> Result<(), 
     loop {
         let names = session.names().await;
         *known.lock().expect("no panic within") = (names, session.machine.clone());
-        let mut printer = editor.create_external_printer().map_err(broken)?;
         let prompt = session.prompt();
-        let mut reading = spawn_blocking(move || {
+        // What happens in the background is told before the next prompt: rustyline's printer for it makes keys that
+        // come together wait for the next one.
+        let reading = spawn_blocking(move || {
             let line = editor.readline(&prompt);
             (editor, line)
         });
-        let (editor_, line) = loop {
-            tokio::select! {
-                read = &mut reading => break read.map_err(|e| Failure::Other(e.to_string()))?,
-                told = session.news() => {
-                    let bytes = session.shown(told);
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    // The line is gone if that fails, and the next one will tell.
-                    let _ = printer.print(text);
-                }
-            }
-        };
-        editor = editor_;
+        let line;
+        (editor, line) = reading
+            .await
+            .map_err(|error| Failure::Other(error.to_string()))?;
         let line = match line {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,

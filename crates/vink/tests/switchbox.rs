@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -196,26 +197,76 @@ fn as_user(place: &Place, port: u16) -> Session {
 
 /// Debian's telnet, in a terminal.
 fn by_program(place: &Place, port: u16) -> Session {
-    let mut command = place.command("script");
-    let telnet = format!("exec telnet localhost {port}");
-    command
-        .args(["-qec", &telnet, "/dev/null"])
-        .env("SHELL", "/bin/sh")
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().expect("script(1) of util-linux");
-    let mut session = Session {
-        input: Box::new(child.stdin.take().expect("a pipe")),
-        output: Box::new(child.stdout.take().expect("a pipe")),
-        seen: Vec::new(),
-        _child: Some(Killed(child)),
-    };
+    let mut session = in_a_terminal(place.command("script"), &format!("telnet localhost {port}"));
     session.until(b"vink> ");
     // What it was told about modes comes before the prompt, and what it answers before this.
     session.send(b"\r");
     session.until(b"vink> ");
     session
+}
+
+/// A program in a terminal, which script(1) makes.
+fn in_a_terminal(mut script: Command, line: &str) -> Session {
+    script
+        .args(["-qec", &format!("exec {line}"), "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = script.spawn().expect("script(1) of util-linux");
+    Session {
+        input: Box::new(child.stdin.take().expect("a pipe")),
+        output: Box::new(child.stdout.take().expect("a pipe")),
+        seen: Vec::new(),
+        _child: Some(Killed(child)),
+    }
+}
+
+#[test]
+fn a_terminal_of_our_own() {
+    for place in Place::all() {
+        let (control, _) = up(&place);
+        control.vink(&["shell", "-c", "new machine m1"]);
+        let state = control.folder().join("state");
+        let mut script = control.command("script");
+        script.env("XDG_STATE_HOME", &state);
+        let mut session = in_a_terminal(script, "vink shell");
+        session.until(b"vink> ");
+        // Completed twice: the command and the machine.
+        session.send(b"conn\tm\t\r");
+        session.until(b"m1# ");
+        session.send(b"tty; echo begun; exec cat\r");
+        session.until(b"begun\r\n");
+        session.send(b"a line\r");
+        session.until(b"a line\r\na line\r\n");
+        session.send(b"\x1a");
+        session.until(b"[1] stopped  tty; echo begun; exec cat");
+        session.until(b"m1# ");
+        session.send(b"fg\r");
+        session.until(b"exec cat\r\n");
+        session.send(b"again\r");
+        session.until(b"again\r\nagain\r\n");
+        session.send(b"\x03");
+        session.until(b"ended by signal 2");
+        session.until(b"m1# ");
+        // The line before the last one.
+        session.send(b"\x10\x10\r");
+        session.until(b"begun\r\n");
+        session.send(b"\x04");
+        session.until(b"m1# ");
+        session.send(b"exit\r");
+        session.until(b"vink> ");
+        session.send(b"exit\r");
+        session.rest();
+        let history = state.join("vink/history");
+        let mode = fs::metadata(&history)
+            .expect("a history")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let lines = fs::read_to_string(&history).expect("a history");
+        assert!(lines.contains("connect m1"), "{lines}");
+    }
 }
 
 #[test]
