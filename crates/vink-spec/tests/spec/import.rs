@@ -114,14 +114,30 @@ fn gml() {
 /// The same places, in both languages.
 #[test]
 fn a_topology_of_the_zoo() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/abilene/abilene.graphml");
-    let text = fs::read_to_string(path).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/abilene");
+    let text = fs::read_to_string(root.join("abilene.graphml")).unwrap();
     let imported = imported(
         &text,
         "abilene.graphml",
         &options(&["10.0.0.0/8", "fd00::/64"]),
     );
     assert_eq!(imported.lab.machines.len(), 11);
+    // The ready lab is what `vink import` makes.
+    let ready = import(
+        &text,
+        "abilene.graphml",
+        Format::Graphml,
+        &options(&["10.0.0.0/8"]),
+    );
+    let ready = ready.expect("a lab").lab.to_yaml();
+    let lab = root.join("lab.yaml");
+    if std::env::var_os("VINK_GOLDEN").is_some_and(|how| how == "write") {
+        fs::write(&lab, &ready).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&lab).unwrap() == ready,
+        "labs/abilene/lab.yaml: VINK_GOLDEN=write renews it"
+    );
     all_reach_all(&imported);
 }
 
