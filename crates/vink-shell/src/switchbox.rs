@@ -11,7 +11,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use vink_api::{Client, Size};
 
 use crate::edit::{Editor, Screen, Step, LONGEST_LINE};
@@ -70,7 +70,12 @@ async fn answer(mut stream: TcpStream, theirs: SocketAddr, client: Client, lab: 
     let _ = async {
         if let Some(refusal) = refuse(theirs, stream.local_addr()?) {
             stream.write_all(refusal.as_bytes()).await?;
-            return stream.shutdown().await;
+            stream.shutdown().await?;
+            // What is unread when a socket is closed would take the refusal back.
+            let mut nowhere = tokio::io::sink();
+            let rest = tokio::io::copy(&mut stream, &mut nowhere);
+            let _ = timeout(LOOK, rest).await;
+            return Ok(());
         }
         // Keys and what they show are small.
         stream.set_nodelay(true)?;
@@ -307,7 +312,12 @@ impl Caller {
 
     /// Says that all has been said.
     async fn finish(&mut self) -> io::Result<()> {
-        self.write.shutdown().await
+        self.write.shutdown().await?;
+        // What is unread when a socket is closed would take the last words back.
+        let rest =
+            async { while !matches!(self.arrivals.recv().await, Some(Arrival::End) | None) {} };
+        let _ = timeout(LOOK, rest).await;
+        Ok(())
     }
 }
 
