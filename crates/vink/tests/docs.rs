@@ -79,7 +79,12 @@ fn run(pages: &[PathBuf]) -> BTreeSet<&'static str> {
     copy_labs(place);
     let mut seen = BTreeSet::new();
     let mut ran = 0;
-    for page in pages {
+    for (number, page) in pages.iter().enumerate() {
+        // What a page leaves is none of the next one's.
+        let folder = place.temporary().join(format!("page{number}"));
+        fs::create_dir(&folder).expect("a folder for the page");
+        std::os::unix::fs::symlink(place.temporary().join("labs"), folder.join("labs"))
+            .expect("a link to the labs");
         for command in commands(&fs::read_to_string(page).expect("a page")) {
             if let Some((name, _)) = COVERED_ELSEWHERE.iter().find(|(name, _)| *name == command) {
                 seen.insert(*name);
@@ -88,7 +93,7 @@ fn run(pages: &[PathBuf]) -> BTreeSet<&'static str> {
             let output = place
                 .command("sh")
                 .args(["-c", &command])
-                .current_dir(place.temporary())
+                .current_dir(&folder)
                 .env("VINK_RUNTIME", place.temporary().join("run"))
                 .output()
                 .expect("sh");
