@@ -73,10 +73,25 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
+/// Ends what a page has left running, when dropped.
+struct Ends<'a>(&'a Place);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let down = self
+            .0
+            .vink(&["lab", "down", "--all"])
+            .env("VINK_RUNTIME", self.0.temporary().join("run"))
+            .output();
+        drop(down);
+    }
+}
+
 /// Runs the pages' commands, each page's one after the other; those that are run elsewhere are told.
 fn run(pages: &[PathBuf]) -> BTreeSet<&'static str> {
     let place = &Place::all()[0];
     copy_labs(place);
+    let _ends = Ends(place);
     let mut seen = BTreeSet::new();
     let mut ran = 0;
     for (number, page) in pages.iter().enumerate() {
