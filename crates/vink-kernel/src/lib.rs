@@ -47,8 +47,8 @@ pub use numbered::{Numbered, Serial};
 pub use panic::{Frame, Panic};
 pub use ring::{Ring, RingId};
 pub use task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
-pub use vink_abi::Counters;
+pub use vink_abi::{Counters, WireStats as WireStatistics};
 pub use wire::{
     Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,
-    WireSettings, WireStatistics,
+    WireSettings,
 };

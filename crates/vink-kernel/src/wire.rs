@@ -134,35 +134,6 @@ pub struct WireSettings {
     pub mtu: u32,
 }
 
-/// Numbers of one end since it was attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WireStatistics {
-    /// Packets that the interface sent.
-    pub sent: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// Packets that the interface received.
-    pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
-    /// Of the packets sent, those lost by [`WireSettings::loss`].
-    pub lost_random: u64,
-    /// Those lost by [`WireSettings::limit`], or for lack of memory.
-    pub lost_limit: u64,
-    /// Those that were larger than [`WireSettings::mtu`].
-    pub lost_mtu: u64,
-    /// Those lost because the wire or the far interface was down.
-    pub lost_down: u64,
-    /// Those with a changed bit.
-    pub corrupted: u64,
-    /// Those that were sent twice.
-    pub duplicated: u64,
-    /// Those that were not delayed, by [`WireSettings::reorder`].
-    pub reordered: u64,
-    /// Those that are being sent or delayed now.
-    pub under_way: u64,
-}
-
 /// Which events of an end are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -387,24 +358,11 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`].
-    pub fn wire_statistics(&mut self, end: EndId) -> Result<WireStatistics, Error> {
-        let mut s = WireStats::default();
-        let args = [end.0, (&raw mut s) as u64, 0, 0, 0, 0];
+    pub fn wire_statistics(&mut self, end: EndId) -> Result<WireStats, Error> {
+        let mut numbers = WireStats::default();
+        let args = [end.0, (&raw mut numbers) as u64, 0, 0, 0, 0];
         self.at_end("read a wire's statistics", VINK_CALL_WIRE_STATS, args)?;
-        Ok(WireStatistics {
-            sent: s.sent,
-            sent_bytes: s.sent_bytes,
-            received: s.received,
-            received_bytes: s.received_bytes,
-            lost_random: s.lost_random,
-            lost_limit: s.lost_limit,
-            lost_mtu: s.lost_mtu,
-            lost_down: s.lost_down,
-            corrupted: s.corrupted,
-            duplicated: s.duplicated,
-            reordered: s.reordered,
-            under_way: s.under_way,
-        })
+        Ok(numbers)
     }
 
     /// From now on tells these events of an end, by [`Kernel::next_packet`]; none of them by default.

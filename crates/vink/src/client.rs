@@ -5,6 +5,17 @@ use vink_api::Client;
 
 use crate::failure::Failure;
 
+/// Of which lab, and how the answer is written: options of the commands about what runs in one.
+#[derive(clap::Args)]
+pub(crate) struct Within {
+    /// The lab; may be left away if only one runs
+    #[arg(long, global = true, value_name = "NAME")]
+    pub lab: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
 /// Runs the client's requests, on this thread.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use vink_api::{Client, Machine, MachineState, NewMachine, Place};
 
-use crate::client::{lab_or_only, runtime};
+use crate::client::{lab_or_only, runtime, Within};
 use crate::failure::Failure;
 use crate::print::{self, Table};
 
@@ -14,12 +14,8 @@ use crate::print::{self, Table};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// The lab; may be left away if only one runs
-    #[arg(long, global = true, value_name = "NAME")]
-    lab: Option<String>,
-    /// Print the answer as JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    within: Within,
 }
 
 #[derive(Subcommand)]
@@ -53,11 +49,11 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let client = Client::of(&Place::find());
     runtime()?.block_on(async {
-        let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
+        let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
         match &arguments.command {
             Command::Ls => {
                 let machines = client.machines(&lab).await?;
-                if arguments.json {
+                if arguments.within.json {
                     return print::json(&machines);
                 }
                 let mut table = Table::new(["MACHINE", "STATE", "IMAGE", "PROGRAMS", "INTERFACES"]);
@@ -75,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
             Command::Show { machine } => {
                 let machine = client.machine(&lab, machine).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&machine),
                     false => show(&machine),
                 }
@@ -92,14 +88,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 new.spec.image.clone_from(image);
                 new.spec.forward = *forward;
                 let made = client.add_machine(&lab, &new).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&made),
                     false => Ok(()),
                 }
             }
             Command::Rm { machine } => {
                 client.remove_machine(&lab, machine).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&serde_json::json!({ "removed": machine })),
                     false => Ok(()),
                 }

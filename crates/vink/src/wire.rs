@@ -7,7 +7,7 @@ use vink_api::{ChangeWire, Client, NewWire, Place, Wire};
 use vink_shell::{parse, Command as Line};
 use vink_spec::Settings;
 
-use crate::client::{lab_or_only, runtime};
+use crate::client::{lab_or_only, runtime, Within};
 use crate::failure::Failure;
 use crate::print::{self, Table};
 
@@ -16,12 +16,8 @@ use crate::print::{self, Table};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// The lab; may be left away if only one runs
-    #[arg(long, global = true, value_name = "NAME")]
-    lab: Option<String>,
-    /// Print the answer as JSON
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    within: Within,
 }
 
 #[derive(Subcommand)]
@@ -69,10 +65,10 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let client = Client::of(&Place::find());
     runtime()?.block_on(async {
-        let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
+        let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
         let change = async |wire: &str, change: ChangeWire| {
             let changed = client.change_wire(&lab, wire, &change).await?;
-            match arguments.json {
+            match arguments.within.json {
                 true => print::json(&changed),
                 false => Ok(()),
             }
@@ -80,14 +76,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         match &arguments.command {
             Command::Ls => {
                 let wires = client.wires(&lab).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&wires),
                     false => list(&wires),
                 }
             }
             Command::Show { wire } => {
                 let wire = client.wire(&lab, wire).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&wire),
                     false => show(&wire),
                 }
@@ -101,14 +97,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                     (new.spec.settings, _) = understood(wire, settings)?;
                 }
                 let made = client.add_wire(&lab, &new).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&made),
                     false => Ok(()),
                 }
             }
             Command::Rm { wire } => {
                 client.remove_wire(&lab, wire).await?;
-                match arguments.json {
+                match arguments.within.json {
                     true => print::json(&serde_json::json!({ "removed": wire })),
                     false => Ok(()),
                 }

@@ -2,16 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use vink_lab::worker::protocol::{Action, Answer, Event, Message, Request, LONGEST};
-
-/// Descriptors that one message carries at most: a capture has one, a program three, a wire some more.
-const MOST_DESCRIPTORS: usize = 16;
+use vink_lab::worker::send_with;
 
 /// Why a request came to nothing.
 #[derive(Clone, Debug)]
@@ -109,7 +107,7 @@ async fn send_all(
             let stream: &UnixStream = socket.as_ref();
             at += stream
                 .async_io(Interest::WRITABLE, || {
-                    send_with(stream.as_raw_fd(), &frame[at..], descriptors)
+                    send_with(stream.as_fd(), &frame[at..], descriptors)
                 })
                 .await?;
         }
@@ -161,46 +159,6 @@ async fn receive_all(
             }
         }
     }
-}
-
-/// sendmsg(2) with `SCM_RIGHTS`. As much as there is room for.
-fn send_with(socket: i32, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
-    const ROOM: usize = 64 + MOST_DESCRIPTORS * 4;
-    if descriptors.len() > MOST_DESCRIPTORS {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    #[repr(align(8))]
-    struct Control([u8; ROOM]);
-    let mut control = Control([0; ROOM]);
-    let mut part = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    // SAFETY: plain data, for which zeros are valid.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    if !descriptors.is_empty() {
-        let size = size_of_val(descriptors) as u32;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: the buffer has room for so many descriptors and is aligned as a cmsghdr; what the message points to
-        // outlives the call.
-        unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(size) as usize;
-            let header = libc::CMSG_FIRSTHDR(&message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
-            let mut data = libc::CMSG_DATA(header).cast::<i32>();
-            for descriptor in descriptors {
-                data.write_unaligned(descriptor.as_raw_fd());
-                data = data.add(1);
-            }
-        }
-    }
-    // SAFETY: the message and what it points to are valid, see above.
-    let sent = unsafe { libc::sendmsg(socket, &message, libc::MSG_NOSIGNAL) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 #[cfg(test)]

@@ -11,14 +11,13 @@ use std::os::unix::net::UnixStream;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use super::descriptors::{send_with, MOST_DESCRIPTORS};
 use super::protocol::LONGEST;
 
 /// Bytes of a message's length.
 const PREFIX: usize = 4;
 /// Bytes received at once.
 const PIECE: usize = 64 << 10;
-/// Descriptors that a message may carry.
-pub(crate) const MOST_DESCRIPTORS: usize = 16;
 /// Control data of so many: more than unix(7) lets one message have (`SCM_MAX_FD`).
 const CONTROL: usize = 256 * size_of::<RawFd>() + 64;
 
@@ -209,35 +208,7 @@ impl Channel {
     /// sendmsg(2).
     fn send(&self, from: usize, descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         assert!(descriptors.len() <= MOST_DESCRIPTORS);
-        let mut control = Control([0; CONTROL]);
-        let bytes = &self.output[from..];
-        let mut part = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
-        // SAFETY: plain data, for which zeros are valid.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        if !descriptors.is_empty() {
-            let size = size_of_val(descriptors) as u32;
-            message.msg_control = control.0.as_mut_ptr().cast();
-            // SAFETY: the buffer has room for so many descriptors and is aligned as a cmsghdr.
-            unsafe {
-                message.msg_controllen = libc::CMSG_SPACE(size) as usize;
-                let header = libc::CMSG_FIRSTHDR(&message);
-                (*header).cmsg_level = libc::SOL_SOCKET;
-                (*header).cmsg_type = libc::SCM_RIGHTS;
-                (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
-                let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                for (i, fd) in descriptors.iter().enumerate() {
-                    data.add(i).write_unaligned(fd.as_raw_fd());
-                }
-            }
-        }
-        // SAFETY: the message and what it points to are valid and outlive the call.
-        let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        send_with(self.socket.as_fd(), &self.output[from..], descriptors)
     }
 
     pub(crate) fn socket(&self) -> &UnixStream {

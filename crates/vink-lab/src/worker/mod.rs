@@ -17,6 +17,7 @@ mod app;
 mod bpf;
 mod capture;
 mod channel;
+mod descriptors;
 mod lab;
 mod link;
 mod machine;
@@ -28,5 +29,6 @@ mod summary;
 mod uplink;
 mod wire;
 
+pub use descriptors::send_with;
 pub use link::Link;
 pub use serve::{serve, Config, End};
