@@ -35,7 +35,7 @@ programs! {
     shared_files
     signal_owner signal_stream signal_timeout signals sock_diag socket_options socket_protocols spawn splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
-    tcp_reset tcp_urgent threads udp_broadcast udp_connected udp_control udp_cork udp_echo
+    tcp_reset tcp_urgent threads tun udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_ioctls unix_listener unix_sockets
     wait_kinds
 }

@@ -255,21 +255,6 @@ impl Admin {
         self.ioctl(kernel, libc::SIOCSIFTXQLEN, &mut request)
     }
 
-    /// A system call that makes the file of this path, which may be there already.
-    pub(crate) fn make_file(
-        &self,
-        kernel: &mut Kernel,
-        nr: i64,
-        args: [u64; 6],
-        path: &str,
-    ) -> Result<(), Error> {
-        let what = || format!("making {}", path.trim_end_matches('\0'));
-        match self.sys(kernel, nr, args, what) {
-            Err(Error::Refused { errno, .. }) if errno == libc::EEXIST => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
     /// The route netlink socket, a descriptor of the task.
     pub(crate) fn socket(&self) -> u64 {
         self.socket

@@ -1,6 +1,6 @@
 //! Which paths lead to the machine's own files, and what their names are in the kernel.
 //!
-//! `/proc/net`, `/proc/sys/net`, `/sys/class/net` and `/sys/devices/virtual/net` have the same names there. A
+//! `/proc/net`, `/proc/sys/net`, `/sys/class/net`, `/sys/devices/virtual/net` and `/dev/net/tun` have the same names there. A
 //! process has its `net` below its number, which is another one in the kernel; the one of the
 //! calling task stands for those of all processes in the same network.
 
@@ -11,7 +11,8 @@ use crate::worker::Worker;
 
 /// Of the host's directories above the machine's files those from which a relative path may come
 /// to them: what it may begin with.
-const BEGINNINGS: [&[u8]; 10] = [
+const BEGINNINGS: [&[u8]; 11] = [
+    b"dev",
     b"proc",
     b"sys",
     b"net",
@@ -25,6 +26,9 @@ const BEGINNINGS: [&[u8]; 10] = [
 ];
 /// The longest of them, with what ends it.
 const LOOK: usize = 16;
+
+/// What a program opens to make itself a TUN or TAP interface.
+pub(crate) const TUN: &[u8] = b"/dev/net/tun";
 
 /// A file of the machine's.
 pub(crate) struct Place {
@@ -159,6 +163,7 @@ fn place(parts: &[&[u8]], neighbour: impl Fn(i32) -> bool) -> Option<&'static [u
         [b"proc", pid, b"task", _, b"net"] if near(pid) => Some(b"/proc/self/net"),
         [b"proc", b"sys", b"net"] => Some(b"/proc/sys/net"),
         [b"sys", b"class", b"net"] => Some(b"/sys/class/net"),
+        [b"dev", b"net", b"tun"] => Some(TUN),
         [b"sys", b"devices", b"virtual", b"net"] => Some(b"/sys/devices/virtual/net"),
         _ => None,
     }
@@ -185,6 +190,7 @@ mod tests {
             ("/proc/77/net/tcp", "/proc/self/net/tcp"),
             ("/proc/77/task/78/net/", "/proc/self/net/"),
             ("/proc/1/../sys/net/ipv4", "/proc/sys/net/ipv4"),
+            ("/dev/net/tun", "/dev/net/tun"),
             ("/sys/class/net/lo/mtu", "/sys/class/net/lo/mtu"),
             ("/sys/class/net/lo/../lo", "/sys/class/net/lo/../lo"),
             ("/sys/devices/virtual/net/.", "/sys/devices/virtual/net/"),
@@ -200,6 +206,8 @@ mod tests {
             "/proc/network",
             "/proc/self/status",
             "/proc/sys/kernel",
+            "/dev/net",
+            "/dev/net/tun0",
             "/proc/76/net",
             "/proc/net77/net",
             "/etc/proc/net",

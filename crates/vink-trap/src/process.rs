@@ -38,8 +38,8 @@ impl File {
         Ok(File::of(Placeholder::new()?, None, false))
     }
 
-    /// One of the machine's own files that can't be read.
-    pub(crate) fn write_only() -> Result<Rc<File>, Error> {
+    /// One of the machine's own files of which there is nothing to copy.
+    pub(crate) fn uncopied() -> Result<Rc<File>, Error> {
         Ok(File::of(Placeholder::new()?, None, true))
     }
 

@@ -4,8 +4,8 @@
 //! file for a placeholder, with which reading, seeking and the rest work natively. Such files are
 //! made up when they are read: the copy is made anew whenever it is read from its start, and after
 //! each write, which goes to the kernel. (Not when pread(2) reads it, which is not trapped.)
-//! What is opened for writing alone is a Vink file like a socket. A directory is a Vink file whose
-//! placeholder is a directory of the host.
+//! What is opened for writing alone is a Vink file like a socket. So is `/dev/net/tun`, whose frames wait as a
+//! socket's do. A directory is a Vink file whose placeholder is a directory of the host.
 //!
 //! The other calls that look up a path (stat(2), access(2), readlink(2), ...) are the kernel's too if
 //! the path is the machine's (`place`). So is fstat(2): programs such as cp(1) look whether they have
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use vink_kernel::TaskId;
 
 use crate::notify::{Notification, Sent};
-use crate::place::Place;
+use crate::place::{Place, TUN};
 use crate::process::{Entry, File};
 use crate::serve::soften;
 use crate::target;
@@ -236,8 +236,9 @@ impl Worker {
         }
         let number = number as i32;
         let pid = self.threads[&call.tid].pid;
-        let file = if write_only {
-            File::write_only().map_err(|_| ENFILE)
+        let is_tun = place.path.as_bytes() == TUN;
+        let file = if is_tun || write_only {
+            File::uncopied().map_err(|_| ENFILE)
         } else {
             match self.contents(task, number)? {
                 Ok(contents) => copy(&contents).map_err(|_| ENFILE),
@@ -247,7 +248,11 @@ impl Worker {
         };
         match file {
             Ok(file) => {
-                if self.install(call, Entry { file, number }, cloexec)? == Sent::Gone {
+                let entry = Entry { file, number };
+                if is_tun && self.table_of(call.tid).is_followed() {
+                    self.follow(call.tid, &entry)?;
+                }
+                if self.install(call, entry, cloexec)? == Sent::Gone {
                     self.close_own(call.tid, number)?;
                 }
                 Ok(())

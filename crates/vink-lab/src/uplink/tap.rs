@@ -6,8 +6,6 @@ use super::far::Offloads;
 use crate::admin::Admin;
 use crate::{Error, Machine};
 
-/// `makedev(10, 200)`.
-const TUN_DEVICE: u64 = 10 << 8 | 200;
 const TUN: &str = "/dev/net/tun\0";
 /// Frames that wait to be read; each may have 64 KiB.
 const QUEUE: u32 = 256;
@@ -50,13 +48,6 @@ impl Tap {
     }
 
     fn of(kernel: &mut Kernel, admin: Admin, name: &str, offloads: Offloads) -> Result<Tap, Error> {
-        for folder in ["/dev\0", "/dev/net\0"] {
-            let args = [folder.as_ptr() as u64, 0o755, 0, 0, 0, 0];
-            admin.make_file(kernel, libc::SYS_mkdir, args, folder)?;
-        }
-        let mode = u64::from(libc::S_IFCHR | 0o666);
-        let args = [TUN.as_ptr() as u64, mode, TUN_DEVICE, 0, 0, 0];
-        admin.make_file(kernel, libc::SYS_mknod, args, TUN)?;
         let (header, features) = match offloads {
             Offloads::None => (0, 0),
             Offloads::Tcp => (libc::IFF_VNET_HDR, TUN_F_TCP),

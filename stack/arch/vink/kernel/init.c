@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's own programs: pid 1, the control task, and modprobe.
+ * The kernel's own programs: pid 1, the control task, and modprobe; and the
+ * one device file that programs open by its name.
  *
  * The kernel starts a program the way it always does, by executing a file. The
  * files are made here, in the root file system, and their format is one that
@@ -13,6 +14,9 @@
 #include <linux/fdtable.h>
 #include <linux/file.h>
 #include <linux/init_syscalls.h>
+#include <linux/kdev_t.h>
+#include <linux/major.h>
+#include <linux/miscdevice.h>
 #include <linux/namei.h>
 #include <linux/oom.h>
 #include <linux/sched/signal.h>
@@ -94,6 +98,19 @@ static int __init make_programs(void)
 	return err;
 }
 late_initcall(make_programs);
+
+static int __init make_devices(void)
+{
+	dev_t tun = MKDEV(MISC_MAJOR, TUN_MINOR);
+	int err;
+
+	err = init_mkdir("/dev", 0755);
+	if (err && err != -EEXIST)
+		return err;
+	return init_mkdir("/dev/net", 0755) ?:
+	       init_mknod("/dev/net/tun", S_IFCHR | 0666, new_encode_dev(tun));
+}
+late_initcall(make_devices);
 
 /*
  * What user mode is to pid 1. Signals are for the host to raise; its children
