@@ -65,8 +65,10 @@ pub const VINK_CALL_WIRE_STATS: u32 = VINK_CALL_BASE + 18;
 pub const VINK_CALL_WIRE_TRACE: u32 = VINK_CALL_BASE + 19;
 /// Fiber task. The host has its turn although there is work. Result: 0.
 pub const VINK_CALL_YIELD: u32 = VINK_CALL_BASE + 20;
+/// Tells whenever the kernel passes one of its tracepoints.
+pub const VINK_CALL_PROBE: u32 = VINK_CALL_BASE + 21;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 21;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 22;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;
@@ -340,6 +342,8 @@ pub struct Ops {
     pub release: Option<unsafe extern "C" fn(host: *mut c_void, start: *mut c_void, len: u64)>,
     /// Something happened to a packet; may be `None`.
     pub packet: Option<unsafe extern "C" fn(host: *mut c_void, packet: *const Packet)>,
+    /// The kernel passes a tracepoint, whose first three arguments these are; may be `None`.
+    pub probe: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, args: *const u64)>,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 
@@ -10,6 +11,7 @@ use vink_abi::Ops;
 
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
+use crate::probe::Probes;
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
 use crate::wire::PacketQueue;
@@ -38,6 +40,10 @@ pub(crate) struct Host {
     pub panic: RefCell<Option<LastWords>>,
     /// What has happened to packets of traced ends.
     pub packets: RefCell<PacketQueue>,
+    /// What the kernel has passed.
+    pub probes: RefCell<Probes>,
+    /// Where the kernel's memory is.
+    pub arena: Range<u64>,
     pub log: RefCell<String>,
     pub console: RefCell<Option<Console>>,
 }
@@ -47,6 +53,19 @@ impl Host {
     #[inline]
     pub fn real_time(&self) -> u64 {
         self.counter.now() - stopped()
+    }
+
+    /// The kernel has passed a tracepoint.
+    ///
+    /// # Safety
+    /// The image has called, with three arguments.
+    unsafe fn probed(&self, time: u64, cookie: u64, args: *const u64) {
+        // SAFETY: by contract; who has called does nothing else meanwhile.
+        unsafe {
+            let args = *args.cast::<[u64; 3]>();
+            let mut probes = self.probes.borrow_mut();
+            probes.pass(time, cookie, args, &self.arena);
+        }
     }
 }
 
@@ -69,11 +88,13 @@ pub(crate) fn ops(clock: Clock) -> &'static Ops {
         gone: Some(gone),
         release: Some(release),
         packet: Some(packet),
+        probe: Some(probe_real),
     };
     static OPS: [Ops; 2] = [
         REAL,
         Ops {
             clock: Some(clock_virtual),
+            probe: Some(probe_virtual),
             ..REAL
         },
     ];
@@ -206,6 +227,16 @@ unsafe extern "C" fn release(_: *mut c_void, start: *mut c_void, len: u64) {
 unsafe extern "C" fn packet(this: *mut c_void, packet: *const vink_abi::Packet) {
     // SAFETY: called by the image, with a valid record.
     unsafe { host(this).packets.borrow_mut().push(&*packet) };
+}
+
+unsafe extern "C" fn probe_real(this: *mut c_void, cookie: u64, args: *const u64) {
+    // SAFETY: called by the image.
+    unsafe { host(this).probed(host(this).real_time(), cookie, args) };
+}
+
+unsafe extern "C" fn probe_virtual(this: *mut c_void, cookie: u64, args: *const u64) {
+    // SAFETY: called by the image.
+    unsafe { host(this).probed(host(this).now.get(), cookie, args) };
 }
 
 #[cfg(test)]

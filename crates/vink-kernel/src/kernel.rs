@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +22,7 @@ use crate::fiber::{Body, Fiber};
 use crate::host::{self, Console, Host};
 use crate::image::Image;
 use crate::panic::{Frame, Panic};
+use crate::probe::Probes;
 use crate::ring::{Ring, RingId};
 use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
@@ -136,7 +138,8 @@ impl Kernel {
                 why,
             }
         })?;
-        let host = new_host(config.console);
+        let start = arena.start() as u64;
+        let host = new_host(config.console, start..start + arena.len());
         let boot = Boot {
             abi_version: VINK_ABI_VERSION,
             size: size_of::<Boot>() as u32,
@@ -705,6 +708,11 @@ impl Kernel {
         &self.host.packets
     }
 
+    /// What is at tracepoints.
+    pub(crate) fn probes(&self) -> &RefCell<Probes> {
+        &self.host.probes
+    }
+
     pub(crate) fn new_id(&mut self) -> TaskId {
         self.last_task += 1;
         TaskId(self.last_task)
@@ -724,9 +732,10 @@ impl Drop for Kernel {
     }
 }
 
-fn new_host(console: Option<Console>) -> HostBox {
+fn new_host(console: Option<Console>, arena: Range<u64>) -> HostBox {
     let host = Host {
         console: console.into(),
+        arena,
         ..Host::default()
     };
     HostBox(NonNull::from(Box::leak(Box::new(host))))

@@ -103,6 +103,7 @@ static OPS: Ops = Ops {
     // May be null, says abi.h.
     release: None,
     packet: None,
+    probe: None,
 };
 
 macro_rules! export {

@@ -186,7 +186,15 @@
  * is called next. For fibers that may be busy for long. Result: 0, -EPERM.
  */
 #define VINK_CALL_YIELD			(VINK_CALL_BASE + 20)
-#define VINK_CALL_END			(VINK_CALL_BASE + 21)
+/*
+ * On the control task. args: the name of one of the kernel's tracepoints (char
+ * *, NUL-terminated), cookie, on (0/1). Until it is undone with the same
+ * arguments, ops->probe is called with the cookie whenever the kernel passes
+ * the tracepoint. Result: 0, -ESRCH (the kernel has none of this name), -ENOENT
+ * (nothing to undo), -EOPNOTSUPP (there is no ops->probe), -ENOMEM.
+ */
+#define VINK_CALL_PROBE			(VINK_CALL_BASE + 21)
+#define VINK_CALL_END			(VINK_CALL_BASE + 22)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1
@@ -381,6 +389,13 @@ struct vink_ops {
 	 * a host that never traces may be older than this member.
 	 */
 	void (*packet)(void *host, const struct vink_packet *packet);
+	/*
+	 * The kernel passes a tracepoint (VINK_CALL_PROBE). args: the first
+	 * three of what its TP_PROTO says: addresses in this process, or
+	 * numbers, whose unused high bits may be anything, as what is beyond
+	 * the last one. May be NULL, or missing as ops->packet.
+	 */
+	void (*probe)(void *host, uint64_t cookie, const uint64_t *args);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

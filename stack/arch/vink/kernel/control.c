@@ -141,6 +141,10 @@ long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
 		if (!control)
 			return -EPERM;
 		return vink_wire_call(nr, args);
+	case VINK_CALL_PROBE:
+		if (!control)
+			return -EPERM;
+		return vink_probe((const char *)args[0], args[1], args[2]);
 	case VINK_CALL_YIELD:
 		if (!slot->params.entry)
 			return -EPERM;

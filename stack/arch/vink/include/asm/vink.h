@@ -63,6 +63,9 @@ int vink_ondemand_start(struct vink_group *group);
 void vink_panic_setup(void);
 void __noreturn vink_fault_panic(void);	/* from switch.S */
 
+/* probe.c */
+long vink_probe(const char *name, u64 cookie, bool on);
+
 /* ring.c */
 long vink_ring_map(int fd, u64 cookie, struct vink_block *blocks, u64 room);
 long vink_ring_unmap(u64 cookie);
