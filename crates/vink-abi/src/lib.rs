@@ -117,6 +117,8 @@ pub const VINK_CALL_DONE: u32 = 2;
 
 /// [`Call::flags`], by the host: report `poll_fd`'s mask in `events`.
 pub const VINK_FLAG_POLL: u32 = 1;
+/// [`Call::flags`], by the host: the task stays in the place of the idle one when the call is done.
+pub const VINK_FLAG_STAY: u32 = 2;
 /// [`Call::flags`], by the image: `-EINTR` stands for `-ERESTART*`.
 pub const VINK_FLAG_RESTART: u32 = 0x100;
 

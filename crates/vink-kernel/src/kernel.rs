@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{EBUSY, EINVAL, ENOENT, ESRCH};
 use vink_abi::{
-    Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_MACHINE_CREATE,
+    Boot, Counters, TaskParams, VINK_ABI_VERSION, VINK_CALL_BASE, VINK_CALL_MACHINE_CREATE,
     VINK_CALL_MACHINE_DESTROY, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_TASK_CLONE,
     VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT, VINK_CLONE_FILES, VINK_CLONE_THREAD, VINK_DEAD,
     VINK_NEVER, VINK_TASK_CONTROL,
@@ -69,7 +69,7 @@ impl Default for Config {
 ///
 /// After a panic every method that needs the kernel returns the same [`Error::Panic`].
 pub struct Kernel {
-    tasks: Slots,
+    pub(crate) tasks: Slots,
     control: Remote,
     /// With their names.
     machines: HashMap<MachineId, String>,
@@ -86,9 +86,9 @@ pub struct Kernel {
     panic: Option<Box<Panic>>,
     // In the order of their end: no handler for an image that is unloaded, no image without arena.
     _registration: Registration,
-    image: Image,
+    pub(crate) image: Image,
     _arena: Arena,
-    host: HostBox,
+    pub(crate) host: HostBox,
 }
 
 // SAFETY: what isn't Send by itself: the calls' memory and the Host, which are used by the holder of
@@ -97,7 +97,7 @@ pub struct Kernel {
 unsafe impl Send for Kernel {}
 
 /// The Host at an address that the image knows; never borrowed mutably.
-struct HostBox(NonNull<Host>);
+pub(crate) struct HostBox(NonNull<Host>);
 
 impl std::ops::Deref for HostBox {
     type Target = Host;
@@ -312,21 +312,7 @@ impl Kernel {
     /// [`Error::NoSuchTask`]; [`Error::Errno`] `EINVAL`: a call that makes or ends tasks or
     /// maps rings, for which there are methods.
     pub fn start(&mut self, t: TaskId, call: Call) -> Result<(), Error> {
-        if [
-            VINK_CALL_TASK_CREATE,
-            VINK_CALL_TASK_CLONE,
-            VINK_CALL_TASK_EXIT,
-            VINK_CALL_RING_MAP,
-            VINK_CALL_RING_UNMAP,
-        ]
-        .iter()
-        .any(|nr| i64::from(*nr) == call.nr)
-        {
-            return Err(Error::Errno {
-                what: "use task(), clone_task(), exit_task(), map_ring(), unmap_ring()",
-                errno: EINVAL,
-            });
-        }
+        not_managed(call.nr)?;
         self.begin(t, &call)
     }
 
@@ -377,9 +363,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Panic`], [`Error::WrongThread`].
     pub fn run(&mut self) -> Result<Option<u64>, Error> {
-        while let Some((id, machine, body)) = self.launches.pop_front() {
-            self.launch(id, machine, body)?;
-        }
+        self.launch_fibers()?;
         let deadline = self.step()?;
         match deadline {
             Some(time)
@@ -545,9 +529,15 @@ impl Kernel {
             },
         };
         let task = remote.image_id;
-        let call = remote.prepare(t, call);
+        let call = remote.prepare(t, call, 0);
         // SAFETY: the call stays where it is until it is done or its task is gone.
         let result = unsafe { (self.image.exports.call_start)(task, call) };
+        self.check_start(result)
+    }
+
+    /// What vink_call_start() says.
+    #[inline]
+    pub(crate) fn check_start(&mut self, result: i32) -> Result<(), Error> {
         match -result {
             ESRCH => Err(Error::NoSuchTask),
             EBUSY => Err(Error::Busy),
@@ -584,6 +574,14 @@ impl Kernel {
         self.control("make a task", VINK_CALL_TASK_CREATE, args)
     }
 
+    #[inline]
+    pub(crate) fn launch_fibers(&mut self) -> Result<(), Error> {
+        while let Some((id, machine, body)) = self.launches.pop_front() {
+            self.launch(id, machine, body)?;
+        }
+        Ok(())
+    }
+
     /// Creates a fiber's task in the image.
     fn launch(&mut self, id: TaskId, machine: MachineId, body: Body) -> Result<(), Error> {
         let params = body.params(id.0);
@@ -615,12 +613,22 @@ impl Kernel {
         // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on the
         // stack, since it would need the Kernel that we have mutably.
         let result = unsafe { (self.image.exports.run)(&mut deadline) };
+        self.check_run(result, deadline)
+    }
+
+    /// What vink_run() says, and a deadline.
+    #[inline]
+    pub(crate) fn check_run(&mut self, result: i32, deadline: u64) -> Result<Option<u64>, Error> {
         self.forget_the_gone();
         self.check("run", result)?;
         Ok((deadline != VINK_NEVER).then_some(deadline))
     }
 
+    #[inline]
     fn forget_the_gone(&mut self) {
+        if self.host.gone.borrow().is_empty() {
+            return;
+        }
         for id in self.host.gone.take() {
             if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
                 // SAFETY: the task is gone, and the image has left its stack.
@@ -638,7 +646,8 @@ impl Kernel {
     }
 
     /// To be asked before every call into the image.
-    fn ready_to_enter(&self) -> Result<(), Error> {
+    #[inline]
+    pub(crate) fn ready_to_enter(&self) -> Result<(), Error> {
         if let Some(panic) = &self.panic {
             return Err(Error::Panic(panic.clone()));
         }
@@ -649,6 +658,7 @@ impl Kernel {
         Ok(())
     }
 
+    #[inline]
     fn check(&mut self, what: &'static str, result: i32) -> Result<(), Error> {
         match result {
             0 => Ok(()),
@@ -657,6 +667,7 @@ impl Kernel {
     }
 
     /// What the image's refusal means.
+    #[cold]
     fn error(&mut self, what: &'static str, result: i32) -> Error {
         if result != VINK_DEAD {
             return Error::Errno {
@@ -729,6 +740,28 @@ impl Drop for Kernel {
             // SAFETY: never given to the image.
             unsafe { body.free() };
         }
+    }
+}
+
+/// Whether a call is one that anybody may make, and not one that a method stands for.
+#[inline]
+pub(crate) fn not_managed(nr: i64) -> Result<(), Error> {
+    const MANAGED: [u32; 5] = [
+        VINK_CALL_TASK_CREATE,
+        VINK_CALL_TASK_CLONE,
+        VINK_CALL_TASK_EXIT,
+        VINK_CALL_RING_MAP,
+        VINK_CALL_RING_UNMAP,
+    ];
+    if nr < VINK_CALL_BASE.into() {
+        return Ok(());
+    }
+    match MANAGED.iter().any(|managed| i64::from(*managed) == nr) {
+        false => Ok(()),
+        true => Err(Error::Errno {
+            what: "use task(), clone_task(), exit_task(), map_ring(), unmap_ring()",
+            errno: EINVAL,
+        }),
     }
 }
 

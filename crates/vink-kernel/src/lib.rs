@@ -22,6 +22,7 @@
 mod arena;
 mod clock;
 mod counter;
+mod enter;
 mod error;
 mod fault;
 mod fiber;
@@ -39,6 +40,7 @@ mod user;
 mod wire;
 
 pub use clock::Clock;
+pub use enter::Entered;
 pub use error::Error;
 pub use fiber::Fiber;
 pub use host::Console;

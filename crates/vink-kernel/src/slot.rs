@@ -56,25 +56,23 @@ impl Remote {
     }
 
     /// Writes a call that is not running; the pointer is for vink_call_start().
-    pub fn prepare(&mut self, task: TaskId, call: &Call) -> *mut vink_abi::Call {
+    pub fn prepare(&mut self, task: TaskId, call: &Call, flags: u32) -> *mut vink_abi::Call {
         assert!(
             self.state() != State::Running,
             "the call belongs to the image"
         );
-        *self.call.get_mut() = vink_abi::Call {
-            // A number outside 32 bits is no system call, nor are its low bits, then.
-            nr: u32::try_from(call.nr).unwrap_or(u32::MAX),
-            flags: if call.poll_fd.is_some() {
-                VINK_FLAG_POLL
-            } else {
-                0
-            },
-            args: call.args,
-            space: call.space,
-            cookie: task.0,
-            poll_fd: call.poll_fd.unwrap_or(-1),
-            ..Default::default()
+        // The rest the image writes; and it reads at once, which is slow from lines that were just copied.
+        let own = self.call.get_mut();
+        // A number outside 32 bits is no system call, nor are its low bits, then.
+        own.nr = u32::try_from(call.nr).unwrap_or(u32::MAX);
+        own.flags = match call.poll_fd {
+            Some(_) => flags | VINK_FLAG_POLL,
+            None => flags,
         };
+        own.args = call.args;
+        own.space = call.space;
+        own.cookie = task.0;
+        own.poll_fd = call.poll_fd.unwrap_or(-1);
         self.call.get()
     }
 

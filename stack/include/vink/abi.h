@@ -311,6 +311,14 @@ struct vink_block {
 
 /* call->flags, set by the host: */
 #define VINK_FLAG_POLL		1	/* report poll_fd's mask in events */
+/*
+ * The thread that waits for this call will soon make another one on the same
+ * task: when the call is done and nothing else can run, vink_run() returns with
+ * the task in the place of the idle one, as if its program were running. The next
+ * call then needs no switch between tasks. The deadline is that of the next
+ * tick; a vink_run() without a call on the task ends it. Older images ignore it.
+ */
+#define VINK_FLAG_STAY		2
 /* set by the image: */
 #define VINK_FLAG_RESTART	0x100	/* -EINTR stands for -ERESTART* */
 

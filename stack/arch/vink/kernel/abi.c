@@ -28,6 +28,7 @@ void *vink_host;
 bool vink_booted;
 bool vink_dead;
 bool vink_inside;
+u64 vink_entries;
 
 static bool boot_begun;
 static bool yielded;		/* outside, with work left to do */
@@ -63,11 +64,21 @@ static void __ref enter_kernel(void)
 	start_kernel();
 }
 
+/* Where to go on, on the stack of a task that stays: 0, there. */
+static unsigned long serve_staying(void)
+{
+	return vink_serve_staying() ? host_sp : 0;
+}
+
 /* Go to where the kernel left off, until it leaves again. */
 static int enter(void)
 {
 	vink_inside = true;
-	vink_switch_stack(NULL, &host_sp, kernel_sp);
+	vink_entries++;
+	if (vink_staying && vink_staying->call)
+		vink_call_and_switch(serve_staying, &host_sp, kernel_sp);
+	else
+		vink_switch_stack(NULL, &host_sp, kernel_sp);
 	vink_inside = false;
 	return vink_dead ? VINK_DEAD : 0;
 }

@@ -12,6 +12,7 @@
 #include <linux/nsproxy.h>
 #include <linux/resume_user_mode.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/syscalls.h>
@@ -24,6 +25,7 @@
 static DEFINE_IDR(slots);
 static u64 slot_count;		/* without the control task */
 static u64 calls_started;
+struct vink_slot *vink_staying;
 
 /* Slots that the host has left a note on, for vink_take_notes(). */
 static struct vink_slot *noted;
@@ -85,7 +87,8 @@ void vink_take_notes(void)
 			continue;	/* not started; will look by itself */
 		if (slot->cancelled)
 			set_notify_signal(slot->task);
-		wake_up_process(slot->task);
+		if (slot->task != current)
+			wake_up_process(slot->task);
 	}
 }
 
@@ -112,7 +115,9 @@ int vink_call_start(uint64_t task, struct vink_call *call)
 
 	if (vink_dead)
 		return VINK_DEAD;
-	slot = find_slot(task);
+	slot = vink_staying;
+	if (!slot || slot->id != task)
+		slot = find_slot(task);
 	if (!slot)
 		return -ESRCH;
 	if (slot->call || slot->params.entry)
@@ -123,7 +128,8 @@ int vink_call_start(uint64_t task, struct vink_call *call)
 	call->events = 0;
 	slot->call = call;
 	calls_started++;
-	leave_note(slot);
+	if (slot != vink_staying)
+		leave_note(slot);
 	return 0;
 }
 
@@ -225,7 +231,8 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 	else
 		result = vink_control_call(slot, call->nr, call->args);
 	slot->cancelled = false;
-	call->signals = exit_work();
+	if (READ_ONCE(current_thread_info()->flags) & _TIF_WORK_MASK)
+		call->signals = exit_work();
 	/*
 	 * Last of all: other tasks run during the exit work, and if the watch had
 	 * something to tell by then, this would tell the host something older.
@@ -243,7 +250,49 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 	call->result = result;
 	call->state = VINK_CALL_DONE;
 	slot->call = NULL;
+	slot->stays = call->flags & VINK_FLAG_STAY;
 	vink_ops->done(vink_host, call);
+}
+
+/*
+ * VINK_FLAG_STAY: leave the kernel as other architectures return to user mode,
+ * with this task the running one. Of what the host comes back with, a call of
+ * the task is served at once, by vink_serve_staying(); anything else is not for
+ * this task, or is the timer's.
+ */
+static void stay(struct vink_slot *slot)
+{
+	vink_staying = slot;
+	vink_leave();
+	if (!vink_staying)
+		return;		/* a call was served; see below */
+	vink_staying = NULL;
+	slot->stays = false;
+	vink_take_notes();
+	vink_poll_interrupts();
+}
+
+/*
+ * In the place of stay(), on its stack, but called by the host, which waits on
+ * its own. False: it does so no longer, or others are to run first; the task
+ * goes on in stay().
+ */
+bool vink_serve_staying(void)
+{
+	struct vink_slot *slot = vink_staying;
+	u64 entry = vink_entries;
+
+	vink_staying = NULL;
+	if (noted)
+		vink_take_notes();
+	vink_poll_budget -= VINK_POLL_INTERVAL / 16;
+	if (vink_poll_budget < 0)
+		vink_poll_interrupts();
+	serve(slot, slot->call);
+	if (entry != vink_entries || !slot->stays || !single_task_running())
+		return false;
+	vink_staying = slot;
+	return true;
 }
 
 void __noreturn vink_serve_calls(struct vink_slot *slot)
@@ -254,6 +303,11 @@ void __noreturn vink_serve_calls(struct vink_slot *slot)
 		if (slot->call) {
 			__set_current_state(TASK_RUNNING);
 			serve(slot, slot->call);
+			continue;
+		}
+		if (slot->stays && single_task_running()) {
+			__set_current_state(TASK_RUNNING);
+			stay(slot);
 			continue;
 		}
 		schedule();

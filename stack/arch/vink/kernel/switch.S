@@ -33,6 +33,37 @@ SYM_FUNC_START(vink_switch_stack)
 SYM_FUNC_END(vink_switch_stack)
 
 /*
+ * void vink_call_and_switch(unsigned long (*fn)(void), unsigned long *save,
+ *			     unsigned long load)
+ *
+ * Whoever returns to where it was called from has its returns predicted; whoever
+ * goes on elsewhere has not one, up to the top of both stacks.
+ */
+SYM_FUNC_START(vink_call_and_switch)
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	movq	%rsp, (%rsi)
+	movq	%rdx, %rsp
+	movq	40(%rsp), %rbp	/* for a backtrace of that stack */
+	subq	$8, %rsp
+	call	*%rdi
+	addq	$8, %rsp
+	testq	%rax, %rax
+	cmovneq	%rax, %rsp
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	ret
+SYM_FUNC_END(vink_call_and_switch)
+
+/*
  * Where a new fiber's first switch returns to, with what copy_thread() put in
  * rbx (function) and r12 (argument). A function that returns has become a user
  * task by kernel_execve(): pid 1, or a modprobe.

@@ -11,6 +11,13 @@
 struct task_struct *vink_switch_stack(struct task_struct *prev,
 				      unsigned long *save, unsigned long load);
 
+/*
+ * The same, but @fn is called on the stack at @load before what left it there
+ * goes on; that does not, if @fn returns another such stack to go on with.
+ */
+void vink_call_and_switch(unsigned long (*fn)(void), unsigned long *save,
+			  unsigned long load);
+
 /* Call @fn(@arg) on the stack whose upper end is @top. */
 int vink_call_on_stack(int (*fn)(void *arg), void *arg, void *top);
 

@@ -22,6 +22,7 @@ struct vink_slot {
 	struct vink_slot *next_note;
 	bool noted;			/* on the list of notes */
 	bool cancelled;			/* the call in progress is */
+	bool stays;			/* VINK_FLAG_STAY of the last one */
 };
 
 /* abi.c */
@@ -30,10 +31,13 @@ extern void *vink_host;
 extern bool vink_booted;
 extern bool vink_dead;
 extern bool vink_inside;	/* the kernel runs, not the host */
+extern u64 vink_entries;	/* how often the host came in */
 void vink_leave(void);		/* to the host, until it comes back */
 void vink_yield(void);		/* the same in the middle of work */
 
 /* call.c */
+extern struct vink_slot *vink_staying;	/* whose task left last, or NULL */
+bool vink_serve_staying(void);
 struct vink_slot *vink_slot_alloc(void);
 void vink_slot_free(struct vink_slot *slot);
 u64 vink_slot_count(void);
