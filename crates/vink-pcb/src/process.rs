@@ -1,0 +1,160 @@
+//! A process with a kernel in it: where its image is, and what is in its memory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::LittleEndian;
+
+use crate::layout::{symbols, Layout, Symbol};
+use crate::Error;
+
+/// What an image's file is called.
+const PREFIX: &str = "libvink-linux-";
+/// Bytes in which an image says who it is.
+const HEAD: usize = 4096;
+
+/// A process that has an image loaded. It is read from outside, and goes on meanwhile.
+pub struct Process {
+    pid: u32,
+    /// Where the image begins.
+    base: u64,
+    layout: Layout,
+    symbols: Vec<Symbol>,
+}
+
+impl Process {
+    /// The process of this number.
+    ///
+    /// # Errors
+    /// [`Error::NoImage`]: it has none (yet). [`Error::Memory`]: it can't be read. As [`Layout::of`].
+    pub fn open(pid: u32) -> Result<Process, Error> {
+        let maps = format!("/proc/{pid}/maps");
+        let maps = fs::read_to_string(maps).map_err(|source| Error::Memory { pid, source })?;
+        let (base, image) = maps.lines().find_map(image).ok_or(Error::NoImage(pid))?;
+        let mut head = vec![0; HEAD];
+        read(pid, base, &mut head)?;
+        let id = build_id(&head).ok_or(Error::Debug {
+            image: image.clone(),
+            why: "it has no build id".to_owned(),
+        })?;
+        Ok(Process {
+            pid,
+            base,
+            layout: Layout::of(&image, &id)?,
+            symbols: symbols(&image),
+        })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What its image is like.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The name of what is at an address in the image.
+    pub fn symbol(&self, address: u64) -> Option<&str> {
+        let at = address.checked_sub(self.base)?;
+        let behind = self.symbols.partition_point(|symbol| symbol.at <= at);
+        let symbol = self.symbols.get(behind.checked_sub(1)?)?;
+        (symbol.at == at).then_some(symbol.name.as_str())
+    }
+
+    /// Where something of the image is in the process.
+    pub(crate) fn address(&self, in_image: u64) -> u64 {
+        self.base + in_image
+    }
+
+    /// Some of its memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: it is gone, or nothing is there.
+    pub fn read(&self, address: u64, size: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; size];
+        read(self.pid, address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// An address or other number of eight bytes.
+    pub(crate) fn word(&self, address: u64) -> Result<u64, Error> {
+        let mut bytes = [0; 8];
+        read(self.pid, address, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+/// Fills `to` from another process's memory; see process_vm_readv(2).
+fn read(pid: u32, address: u64, to: &mut [u8]) -> Result<(), Error> {
+    let local = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: to.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: to.len(),
+    };
+    // SAFETY: `local` is `to`, which is writable; what the other one says is the host kernel's to check.
+    let count =
+        unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
+    let source = match count {
+        count if count == to.len() as isize => return Ok(()),
+        count if count >= 0 => io::Error::from_raw_os_error(libc::EFAULT),
+        _ => io::Error::last_os_error(),
+    };
+    Err(Error::Memory { pid, source })
+}
+
+/// The start of an image, if this line of /proc/PID/maps (proc_pid_maps(5)) has it.
+fn image(line: &str) -> Option<(u64, PathBuf)> {
+    let mut words = line.splitn(6, ' ');
+    let (range, _, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = words.nth(2)?.trim_start();
+    let path = Path::new(path.strip_suffix(" (deleted)").unwrap_or(path));
+    let name = path.file_name()?.to_str()?;
+    if !name.starts_with(PREFIX) || u64::from_str_radix(offset, 16) != Ok(0) {
+        return None;
+    }
+    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
+    Some((start, path.to_owned()))
+}
+
+/// What an image says of itself, in its first bytes.
+fn build_id(head: &[u8]) -> Option<Vec<u8>> {
+    let header = FileHeader64::<LittleEndian>::parse(head).ok()?;
+    let endian = LittleEndian;
+    for segment in header.program_headers(endian, head).ok()? {
+        let Ok(Some(mut notes)) = segment.notes(endian, head) else {
+            continue;
+        };
+        while let Ok(Some(note)) = notes.next() {
+            if note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_found_among_mappings() {
+        let line =
+            "7f00aa000000-7f00aa0da000 r--p 00000000 fe:00 131 /a b/libvink-linux-6.12-mine.so";
+        let path = PathBuf::from("/a b/libvink-linux-6.12-mine.so");
+        assert_eq!(image(line), Some((0x7f00_aa00_0000, path.clone())));
+        let gone = format!("{line} (deleted)");
+        assert_eq!(image(&gone), Some((0x7f00_aa00_0000, path)));
+        assert_eq!(image(&line.replace("00000000 ", "000da000 ")), None);
+        assert_eq!(image(&line.replace("libvink", "lib")), None);
+        assert_eq!(image("7f00-7f10 rw-p 00000000 00:00 0"), None);
+    }
+}
