@@ -26,6 +26,14 @@ const SUFFIX: &str = ".so";
 /// # Errors
 /// [`Error::NotFound`].
 pub fn find_image() -> Result<PathBuf, Error> {
+    find_image_beside(std::env::current_exe().ok().as_deref())
+}
+
+/// The same, where what [`images`] looks for beside the executable is looked for beside this file.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(path) = std::env::var_os("VINK_IMAGE").map(PathBuf::from) {
         return match path.exists() {
             true => Ok(path),
@@ -35,17 +43,23 @@ pub fn find_image() -> Result<PathBuf, Error> {
         };
     }
     let pattern = || format!("{PREFIX}*{SUFFIX}");
-    images().into_iter().next().ok_or_else(|| Error::NotFound {
-        looked_at: folders().into_iter().map(|f| f.join(pattern())).collect(),
+    let folders = folders(file);
+    let found = images_in(&folders).into_iter().next();
+    found.ok_or_else(|| Error::NotFound {
+        looked_at: folders.into_iter().map(|f| f.join(pattern())).collect(),
     })
 }
 
 /// All files named `libvink-linux-*.so`, in the order of preference: in `./build`, next to the
 /// executable, in its `../../build` and `../lib/vink`, in `~/.cache/vink/images`; the newest kernel first in each.
 pub fn images() -> Vec<PathBuf> {
+    images_in(&folders(std::env::current_exe().ok().as_deref()))
+}
+
+fn images_in(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in folders() {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    for folder in folders {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         found.extend(in_order(names).into_iter().map(|name| folder.join(name)));
     }
@@ -65,13 +79,10 @@ fn in_order(names: impl Iterator<Item = String>) -> Vec<String> {
     images.into_iter().map(|(.., name)| name).collect()
 }
 
-fn folders() -> Vec<PathBuf> {
+/// Those that are looked at for an executable or a library at `file`.
+fn folders(file: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("build")];
-    if let Some(bin) = std::env::current_exe()
-        .ok()
-        .as_deref()
-        .and_then(Path::parent)
-    {
+    if let Some(bin) = file.and_then(Path::parent) {
         folders.push(bin.to_owned());
         // Of an executable in target/release.
         folders.push(bin.join("../../build"));

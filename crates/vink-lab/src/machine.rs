@@ -37,6 +37,25 @@ impl Machine {
         self.admin
             .sysctl(kernel, "net/ipv6/conf/all/forwarding", "1")
     }
+
+    /// Whether something that its programs sent by TCP before they closed their sockets waits to be taken by whom it
+    /// was sent to.
+    pub fn has_unfinished(&self, kernel: &mut Kernel) -> Result<bool, Error> {
+        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            if has_unfinished(&self.admin.read(kernel, table)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a table of sockets, as in proc_net_tcp.rst, has one that waits for its FIN to be taken:
+/// FIN_WAIT1, LAST_ACK, CLOSING.
+fn has_unfinished(table: &str) -> bool {
+    let states = table.lines().skip(1);
+    let mut states = states.filter_map(|line| line.split_whitespace().nth(3));
+    states.any(|state| ["04", "09", "0B"].contains(&state))
 }
 
 /// One end of a wire: a new interface of a machine, and its addresses.
@@ -80,4 +99,26 @@ fn join(kernel: &mut Kernel, wire: WireId, a: End<'_>, b: End<'_>) -> Result<(),
         end.machine.admin.up(kernel, end.interface)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished() {
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue\n";
+        let line = |state| format!("   0: 0F02000A:A000 0202000A:0007 {state} 00000000:00000000\n");
+        for (state, expected) in [
+            ("01", false),
+            ("04", true),
+            ("06", false),
+            ("0A", false),
+            ("0B", true),
+        ] {
+            let table = format!("{heading}{}{}", line("07"), line(state));
+            assert_eq!(has_unfinished(&table), expected, "{state}");
+        }
+        assert!(!has_unfinished(""));
+    }
 }

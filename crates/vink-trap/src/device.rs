@@ -4,6 +4,7 @@
 //! and writing is the device's; the worker knows nothing of what passes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::process::Child;
 
 use vink_kernel::{Kernel, TaskId};
 
@@ -53,6 +54,45 @@ impl Wants {
 /// Names a device that is attached to a [`Worker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceId(usize);
+
+impl DeviceId {
+    /// For a [`Site`] that is no worker.
+    pub fn new(index: usize) -> DeviceId {
+        DeviceId(index)
+    }
+}
+
+/// Where devices are attached to: a worker, or what stands in its place in a program's own process.
+pub trait Site {
+    /// The kernel, to configure what the devices are to be attached to.
+    fn kernel(&mut self) -> &mut Kernel;
+
+    /// Serves a device from now on, until it ends.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the host's side can't be waited for; [`Error::Kernel`], also if the file can't be watched.
+    fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error>;
+
+    /// Has a child of this process, which has not been waited for, end with this process.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    fn take_along(&mut self, helper: &Child) -> Result<(), Error>;
+}
+
+impl Site for Worker {
+    fn kernel(&mut self) -> &mut Kernel {
+        Worker::kernel(self)
+    }
+
+    fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error> {
+        Worker::attach_device(self, device)
+    }
+
+    fn take_along(&mut self, helper: &Child) -> Result<(), Error> {
+        Worker::take_along(self, helper)
+    }
+}
 
 /// A device and what it wants.
 pub(crate) type Attached = Option<(Box<dyn Device>, Wants)>;

@@ -117,7 +117,7 @@ mod tree;
 mod view;
 mod worker;
 
-pub use device::{Device, DeviceId, Wants};
+pub use device::{Device, DeviceId, Site, Wants};
 pub use error::Error;
 pub use home::Home;
 pub use launch::{Program, Stdio};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use vink_kernel::{Kernel, TaskId};
 use vink_spec::Uplink;
-use vink_trap::{DeviceId, Worker};
+use vink_trap::{DeviceId, Site, Worker};
 
 use super::far::Far;
 use super::host_tap::HostTap;
@@ -34,7 +34,7 @@ impl Outside {
     /// [`Error::Uplink`]: what was tried, what was found, what to do; that passt is no uplink of this kind
     /// ([`Passt::attach`](super::Passt::attach)). [`Error::Refused`], [`Error::Kernel`], [`Error::Trap`].
     pub fn attach(
-        worker: &mut Worker,
+        worker: &mut impl Site,
         machine: &Machine,
         interface: &str,
         uplink: &Uplink,
@@ -47,7 +47,7 @@ impl Outside {
     /// # Errors
     /// As [`Outside::attach`].
     pub fn attach_half(
-        worker: &mut Worker,
+        worker: &mut impl Site,
         machine: &Machine,
         interface: &str,
         half: Half,
@@ -57,7 +57,7 @@ impl Outside {
     }
 
     fn with_mtu(
-        worker: &mut Worker,
+        worker: &mut impl Site,
         machine: &Machine,
         interface: &str,
         far: Box<dyn Far>,
@@ -70,7 +70,7 @@ impl Outside {
 
     /// Makes the interface, still down, and has it configured; then the first frames may pass.
     pub(crate) fn of_machine<T>(
-        worker: &mut Worker,
+        worker: &mut impl Site,
         machine: &Machine,
         interface: &str,
         far: Box<dyn Far>,
@@ -82,7 +82,7 @@ impl Outside {
 
     /// With an interface that is gone if this fails.
     pub(crate) fn of_tap<T>(
-        worker: &mut Worker,
+        worker: &mut impl Site,
         tap: Tap,
         far: Box<dyn Far>,
         configure: impl FnOnce(&mut Kernel) -> Result<T, Error>,

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use vink_kernel::Kernel;
-use vink_trap::Worker;
+use vink_trap::{Site, Worker};
 
 use super::far::{Far, Line};
 use super::link::State;
@@ -153,7 +153,7 @@ impl Passt {
     ///
     /// # Panics
     /// If it was called before.
-    pub fn attach(&mut self, worker: &mut Worker, machine: &Machine) -> Result<Route, Error> {
+    pub fn attach(&mut self, worker: &mut impl Site, machine: &Machine) -> Result<Route, Error> {
         let admin = &machine.admin;
         let far = self.far(worker)?;
         let this = &*self;
@@ -236,12 +236,7 @@ impl Passt {
     ) -> Result<(), Error> {
         let end = Instant::now() + limit;
         while !self.has_ended() && Instant::now() < end {
-            let kernel = worker.kernel();
-            let mut unfinished = false;
-            for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-                unfinished |= has_unfinished(&machine.admin.read(kernel, table)?);
-            }
-            if !unfinished {
+            if !machine.has_unfinished(worker.kernel())? {
                 break;
             }
             worker.step(Some(end.saturating_duration_since(Instant::now())))?;
@@ -272,7 +267,7 @@ impl Passt {
     ///
     /// # Panics
     /// If there was one before.
-    pub(crate) fn far(&mut self, worker: &mut Worker) -> Result<Box<dyn Far>, Error> {
+    pub(crate) fn far(&mut self, worker: &mut impl Site) -> Result<Box<dyn Far>, Error> {
         worker.take_along(&self.process.child)?;
         let socket = self.socket.take().expect("one machine for one passt");
         let far = PasstFar::new(socket);
@@ -367,14 +362,6 @@ fn arguments(forwards: &[Forward], v4: bool, v6: bool, resolvers: &Resolvers) ->
         }
     }
     all
-}
-
-/// Whether a table of sockets, as in proc_net_tcp.rst, has one that waits for its FIN to be taken:
-/// FIN_WAIT1, LAST_ACK, CLOSING.
-fn has_unfinished(table: &str) -> bool {
-    let states = table.lines().skip(1);
-    let mut states = states.filter_map(|line| line.split_whitespace().nth(3));
-    states.any(|state| ["04", "09", "0B"].contains(&state))
 }
 
 /// Whether a table of routes below /proc/net, in which each line is a route of at least ten fields,
@@ -566,23 +553,6 @@ mod tests {
         assert_eq!(text(here, true, false), v4);
         assert_eq!(text(here, true, true), v4 + "nameserver fd76:696e:6b::3\n");
         assert_eq!(text("", true, true), "");
-    }
-
-    #[test]
-    fn unfinished() {
-        let heading = "  sl  local_address rem_address   st tx_queue rx_queue\n";
-        let line = |state| format!("   0: 0F02000A:A000 0202000A:0007 {state} 00000000:00000000\n");
-        for (state, expected) in [
-            ("01", false),
-            ("04", true),
-            ("06", false),
-            ("0A", false),
-            ("0B", true),
-        ] {
-            let table = format!("{heading}{}{}", line("07"), line(state));
-            assert_eq!(has_unfinished(&table), expected, "{state}");
-        }
-        assert!(!has_unfinished(""));
     }
 
     #[test]

@@ -1,0 +1,201 @@
+//! What the environment says of the stack: the variables `VINK_*` of docs/in-process.md.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use vink_lab::{Forward, Network};
+use vink_spec::Uplink;
+
+use crate::Error;
+
+/// How a stack is booted.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `VINK_IMAGE`: the image; `None`: the one that is found beside the library, or where `vink` looks.
+    pub image: Option<PathBuf>,
+    /// `VINK_ARENA`: the kernel's memory in bytes, such as 64M.
+    pub arena: u64,
+    /// `VINK_CMDLINE`: kernel parameters.
+    pub cmdline: String,
+    /// `VINK_NAME`: the machine's host name.
+    pub name: String,
+    /// `VINK_UPLINK`: what its interface `eth0` leads to; `None`: there is no such interface.
+    pub uplink: Option<Uplink>,
+    /// `VINK_ADDRESS`: the interface's addresses.
+    pub addresses: Vec<Network>,
+    /// `VINK_GATEWAY`: the default routes.
+    pub gateways: Vec<IpAddr>,
+    /// `VINK_PUBLISH`: ports of the host that passt leads to the machine.
+    pub publish: Vec<Forward>,
+    /// `VINK_SPIN`: for how many ns a thread that waits looks for packets before it sleeps.
+    pub spin: u64,
+    /// `VINK_ROOT`: a folder of files in place of the host's.
+    pub root: Option<PathBuf>,
+}
+
+/// How long it spins unless told otherwise, in microseconds.
+const SPIN_US: u64 = 50;
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            image: None,
+            arena: 64 << 20,
+            cmdline: String::new(),
+            name: "vink".to_owned(),
+            uplink: Some(Uplink::Passt {
+                publish: Vec::new(),
+            }),
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            publish: Vec::new(),
+            spin: SPIN_US * 1000,
+            root: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads this process's environment. What is not there, or empty, is as it is by default.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn from_environment() -> Result<Config, Error> {
+        Config::read(|name| env::var_os(name))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Config, Error> {
+        let given = |name| variable(name).filter(|value| !value.is_empty());
+        let text = |name| given(name).map(|value| value.to_string_lossy().into_owned());
+        let mut config = Config {
+            image: given("VINK_IMAGE").map(PathBuf::from),
+            root: given("VINK_ROOT").map(PathBuf::from),
+            ..Config::default()
+        };
+        if let Some(value) = text("VINK_ARENA") {
+            config.arena = size(&value).map_err(|why| bad("VINK_ARENA", &value, why))?;
+        }
+        if let Some(value) = text("VINK_CMDLINE") {
+            config.cmdline = value;
+        }
+        if let Some(value) = text("VINK_NAME") {
+            config.name = value;
+        }
+        if let Some(value) = text("VINK_UPLINK") {
+            config.uplink = match value.as_str() {
+                "none" => None,
+                _ => Some(read("VINK_UPLINK", &value)?),
+            };
+        }
+        config.addresses = list("VINK_ADDRESS", text("VINK_ADDRESS"))?;
+        config.gateways = list("VINK_GATEWAY", text("VINK_GATEWAY"))?;
+        config.publish = list("VINK_PUBLISH", text("VINK_PUBLISH"))?;
+        if let Some(value) = text("VINK_SPIN") {
+            let us: u64 = read("VINK_SPIN", &value)?;
+            config.spin = us.saturating_mul(1000);
+        }
+        Ok(config)
+    }
+}
+
+fn bad(name: &'static str, value: &str, why: String) -> Error {
+    Error::Setting {
+        name,
+        value: value.to_owned(),
+        why,
+    }
+}
+
+fn read<T: FromStr<Err: ToString>>(name: &'static str, value: &str) -> Result<T, Error> {
+    value
+        .parse()
+        .map_err(|error: T::Err| bad(name, value, error.to_string()))
+}
+
+/// Words between commas.
+fn list<T: FromStr<Err: ToString>>(
+    name: &'static str,
+    value: Option<String>,
+) -> Result<Vec<T>, Error> {
+    let value = value.unwrap_or_default();
+    let words = value.split(',').filter(|word| !word.is_empty());
+    words.map(|word| read(name, word)).collect()
+}
+
+/// Reads a size in bytes, with an optional K, M or G (powers of 1024).
+pub fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(end) => text.split_at(end),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err(format!("unknown unit {unit:?}: K, M or G")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "a number is missing, as in 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(settings: &[(&str, &str)]) -> Result<Config, Error> {
+        Config::read(|name| {
+            let found = settings.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("32M"), Ok(32 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        for bad in ["", "M", "-1", "1.5M", "64MB", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn variables() {
+        let config = with(&[
+            ("VINK_UPLINK", "tap:tap0"),
+            ("VINK_ADDRESS", "10.0.0.1/24,fd00::1/64"),
+            ("VINK_GATEWAY", ""),
+            ("VINK_SPIN", "7"),
+            ("VINK_ARENA", "32M"),
+        ])
+        .expect("a configuration");
+        assert_eq!(config.uplink, Some(Uplink::Tap("tap0".to_owned())));
+        assert_eq!(config.addresses.len(), 2);
+        assert_eq!(config.gateways, Vec::<IpAddr>::new());
+        assert_eq!((config.spin, config.arena), (7000, 32 << 20));
+        assert_eq!(with(&[("VINK_UPLINK", "none")]).expect("none").uplink, None);
+        let passt = with(&[]).expect("the default").uplink;
+        assert!(matches!(passt, Some(Uplink::Passt { .. })));
+    }
+
+    #[test]
+    fn mistakes_name_the_variable() {
+        for (name, value) in [
+            ("VINK_UPLINK", "token-ring"),
+            ("VINK_ADDRESS", "10.0.0.1/24,x"),
+            ("VINK_SPIN", "long"),
+            ("VINK_ARENA", "1.5M"),
+        ] {
+            let error = with(&[(name, value)]).expect_err(value).to_string();
+            assert!(error.starts_with(&format!("{name}=")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Why there is no stack in this process.
+
+use std::path::PathBuf;
+
+/// What went wrong at boot. Each says what was tried, what was found and what can be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A variable of the environment can't be read as what it stands for.
+    #[error("{name}={value}: {why}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// There is no image, or it does not boot.
+    #[error(transparent)]
+    Kernel(#[from] vink_kernel::Error),
+    /// The machine or its uplink could not be set up.
+    #[error(transparent)]
+    Lab(#[from] vink_lab::Error),
+    /// The host refused something.
+    #[error("{what}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// A positive errno(3) value.
+        errno: i32,
+    },
+    /// A folder of the machine's own files can't be used.
+    #[error("VINK_ROOT={}: it is no folder", .0.display())]
+    Root(PathBuf),
+}
+
+impl Error {
+    /// Of a system call that has just failed.
+    pub(crate) fn last(what: &'static str) -> Error {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        Error::System {
+            what,
+            errno: errno.unwrap_or(libc::EIO),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The keeper: a thread of our own that drives the kernel when no thread of the program does.
+//!
+//! It looks once in each tick. If the program has made a call since, that has served what there was; if a thread
+//! of the program is the driver, the keeper sleeps until that resigns. Else it is the driver, until a thread of
+//! the program waits or calls.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::thread::Builder;
+use std::time::Duration;
+
+use crate::host::{now, poll};
+use crate::stack::{die, Stack};
+use crate::thread::Record;
+use crate::Error;
+
+/// In ns: for so long, or twice, nobody looks when the program has stopped calling.
+const TICK: u64 = 1_000_000;
+
+/// Enough for the host operations; the kernel has stacks of its own.
+const STACK_BYTES: usize = 256 << 10;
+
+pub(crate) struct Keeper {
+    record: Record,
+    /// It sleeps until somebody resigns.
+    parked: AtomicBool,
+    started: OnceLock<Result<(), i32>>,
+}
+
+impl Keeper {
+    pub fn new() -> Result<Keeper, Error> {
+        let record = Record::new(None);
+        record.prepare_bell()?;
+        Ok(Keeper {
+            record,
+            parked: AtomicBool::new(false),
+            started: OnceLock::new(),
+        })
+    }
+
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Starts the thread, once. It gets none of the program's signals.
+    pub fn start(&self, stack: &'static Stack) -> Result<(), &'static Error> {
+        static FAILED: OnceLock<Error> = OnceLock::new();
+        let started = self.started.get_or_init(|| {
+            // SAFETY: plain data, filled in before it is read.
+            let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+            // SAFETY: both sets live here.
+            unsafe {
+                let mut all = std::mem::zeroed();
+                libc::sigfillset(&mut all);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            }
+            let thread = Builder::new()
+                .name("vink".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || stack.keeper.keep(stack));
+            // SAFETY: the set was filled in; none is asked for.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+            let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EAGAIN);
+            thread.map(drop).map_err(errno)
+        });
+        started.map_err(|errno| {
+            FAILED.get_or_init(|| Error::System {
+                what: "starting a thread for the stack",
+                errno,
+            })
+        })
+    }
+
+    /// There is no driver any more.
+    #[inline]
+    pub fn rouse(&self) {
+        if self.parked.load(Ordering::SeqCst) {
+            self.record.wake();
+        }
+    }
+
+    fn keep(&self, stack: &'static Stack) -> ! {
+        loop {
+            let entries = stack.entries.load(Ordering::Relaxed);
+            self.record.sleep(Some(TICK), || false);
+            if stack.entries.load(Ordering::Relaxed) != entries {
+                continue;
+            }
+            if stack.driver.load(Ordering::SeqCst).is_null() {
+                if stack.becomes_driver(&self.record) {
+                    self.drive(stack, entries);
+                }
+                continue;
+            }
+            self.parked.store(true, Ordering::SeqCst);
+            self.record
+                .sleep(None, || stack.driver.load(Ordering::SeqCst).is_null());
+            self.parked.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// As the driver, until the program is at it.
+    fn drive(&self, stack: &'static Stack, entries: u64) {
+        let own = std::ptr::from_ref(&self.record).cast_mut();
+        let is_driver = || stack.driver.load(Ordering::SeqCst) == own;
+        let mut set = Vec::new();
+        while is_driver() && stack.entries.load(Ordering::Relaxed) == entries {
+            let mut turn = stack.token.take();
+            let served = turn.serve_all();
+            let more = turn.has_more();
+            let due = turn.due;
+            set.clear();
+            set.push(libc::pollfd {
+                fd: -1,
+                events: 0,
+                revents: 0,
+            });
+            turn.poll_set(&mut set);
+            stack.sleeps_until.store(due, Ordering::SeqCst);
+            stack.leave(turn);
+            served.unwrap_or_else(|error| die(&error));
+            let limit = match more {
+                true => Some(0),
+                false => (due != u64::MAX).then(|| due.saturating_sub(now())),
+            };
+            self.record.poll(&mut set, limit, || {
+                !is_driver() || stack.due.load(Ordering::SeqCst) < due
+            });
+        }
+        let resigned =
+            stack
+                .driver
+                .compare_exchange(own, null_mut(), Ordering::SeqCst, Ordering::Relaxed);
+        if resigned.is_ok() {
+            stack.sleeps_until.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// See [`Stack::finish`].
+    pub fn linger(&self, stack: &Stack, limit: Duration) -> Result<(), vink_kernel::Error> {
+        let end = now() + limit.as_nanos() as u64;
+        stack.token.take().end()?;
+        loop {
+            let mut turn = stack.token.take();
+            turn.serve_all()?;
+            let mut set = Vec::new();
+            turn.poll_set(&mut set);
+            let time = now();
+            if time >= end || set.iter().all(|fd| fd.fd < 0) || !turn.has_unfinished()? {
+                return Ok(());
+            }
+            let until = turn.due.min(end);
+            let limit = if turn.has_more() {
+                0
+            } else {
+                until.saturating_sub(time)
+            };
+            drop(turn);
+            poll(&mut set, Some(limit));
+        }
+    }
+}
