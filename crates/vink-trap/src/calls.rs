@@ -157,7 +157,7 @@ pub(crate) const fn advice(nr: i64) -> &'static str {
 }
 
 /// fcntl(2) commands that concern the descriptor, or what only the host knows of the file.
-pub(crate) const NATIVE_FCNTLS: [u32; 6] = [
+pub const NATIVE_FCNTLS: [u32; 6] = [
     libc::F_GETFD as u32,
     libc::F_SETFD as u32,
     libc::F_GETOWN as u32,

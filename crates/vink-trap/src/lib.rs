@@ -117,10 +117,12 @@ mod tree;
 mod view;
 mod worker;
 
+pub use calls::NATIVE_FCNTLS;
 pub use device::{Device, DeviceId, Site, Wants};
 pub use error::Error;
 pub use home::Home;
 pub use launch::{Program, Stdio};
+pub use place::translate as machine_path;
 pub use trace::call_name;
 pub use tree::ProgramId;
 pub use worker::{Statistics, Status, Worker};

@@ -113,8 +113,9 @@ fn may_lead_here(start: &[u8]) -> bool {
     number || BEGINNINGS.contains(&first)
 }
 
-/// The kernel's name of an absolute path, if it is one of the machine's files.
-fn translate(path: &[u8], neighbour: impl Fn(i32) -> bool) -> Option<Vec<u8>> {
+/// The kernel's name of an absolute path, if it is one of the machine's files: `/proc/net` and what is in it, for
+/// example. `neighbour` says whether a process or thread of this number is in the same network.
+pub fn translate(path: &[u8], neighbour: impl Fn(i32) -> bool) -> Option<Vec<u8>> {
     let mut parts: Vec<&[u8]> = Vec::new();
     let mut name: Option<Vec<u8>> = None;
     let mut below = 0;

@@ -1,0 +1,338 @@
+//! The one entry: a system call of the program's, however it was caught.
+//!
+//! Symbols (`symbols`) come here with a constant number, so that of this there is little left for each of them;
+//! dispatched calls (`dispatch`) with any.
+
+use vink_trap::NATIVE_FCNTLS;
+
+use crate::descriptors::{self, Entry};
+use crate::state::{self, call};
+use crate::thread::{self, Thread};
+use crate::{files, host, process, readiness, signals, transfer};
+
+const EBADF: i64 = -(libc::EBADF as i64);
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const ENOSYS: i64 = -(libc::ENOSYS as i64);
+
+/// ioctl(2) requests that concern the descriptor, not the file.
+const FIONCLEX: u64 = 0x5450;
+const FIOCLEX: u64 = 0x5451;
+
+/// A system call of the program's: its result, or `-errno`.
+#[inline(always)]
+pub(crate) fn enter(nr: i64, args: [u64; 6]) -> i64 {
+    let thread = thread::this();
+    if thread.is_inside() {
+        return host::call(nr, args);
+    }
+    dispatch(thread, nr, args)
+}
+
+#[inline(always)]
+fn dispatch(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
+    match nr {
+        libc::SYS_read
+        | libc::SYS_write
+        | libc::SYS_readv
+        | libc::SYS_writev
+        | libc::SYS_pread64
+        | libc::SYS_pwrite64
+        | libc::SYS_preadv
+        | libc::SYS_pwritev
+        | libc::SYS_preadv2
+        | libc::SYS_pwritev2
+        | libc::SYS_lseek
+        | libc::SYS_getdents64
+        | libc::SYS_fstat
+        | libc::SYS_fsync
+        | libc::SYS_fdatasync
+        | libc::SYS_ftruncate
+        | libc::SYS_connect
+        | libc::SYS_bind
+        | libc::SYS_listen
+        | libc::SYS_shutdown
+        | libc::SYS_getsockname
+        | libc::SYS_getpeername
+        | libc::SYS_getsockopt
+        | libc::SYS_setsockopt
+        | libc::SYS_sendto
+        | libc::SYS_recvfrom
+        | libc::SYS_sendmsg
+        | libc::SYS_recvmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_recvmmsg => io(thread, nr, args),
+        libc::SYS_socket => socket(thread, args),
+        libc::SYS_accept | libc::SYS_accept4 => accept(thread, nr, args),
+        libc::SYS_close => close(thread, args),
+        libc::SYS_fcntl => fcntl(thread, args),
+        libc::SYS_ioctl => ioctl(thread, args),
+        libc::SYS_poll => readiness::poll(thread, args),
+        libc::SYS_ppoll => readiness::ppoll(thread, args),
+        libc::SYS_select => readiness::select(thread, args),
+        libc::SYS_pselect6 => readiness::pselect(thread, args),
+        libc::SYS_epoll_create | libc::SYS_epoll_create1 => readiness::epoll_create(nr, args),
+        libc::SYS_epoll_ctl => readiness::epoll_ctl(thread, args),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
+            readiness::epoll_wait(thread, nr, args)
+        }
+        _ => seldom(thread, nr, args),
+    }
+}
+
+/// What no program makes thousands of times.
+#[inline(never)]
+fn seldom(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
+    match nr {
+        libc::SYS_dup => dup(thread, args[0], 0, false),
+        libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => match descriptors::get(args[0]) {
+            Entry::Ours => EBADF,
+            _ => host::call(nr, args),
+        },
+        libc::SYS_dup2 | libc::SYS_dup3 => dup_to(thread, nr, args),
+        libc::SYS_close_range => close_range(thread, args),
+        libc::SYS_sendfile => transfer::sendfile(thread, args),
+        libc::SYS_splice => transfer::splice(thread, args),
+        libc::SYS_open
+        | libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_access
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_readlink
+        | libc::SYS_readlinkat
+        | libc::SYS_getxattr
+        | libc::SYS_lgetxattr
+        | libc::SYS_listxattr
+        | libc::SYS_llistxattr => files::look_up(thread, nr, args),
+        libc::SYS_rt_sigaction => signals::action(args),
+        libc::SYS_rt_sigprocmask => signals::mask(args),
+        libc::SYS_rt_sigsuspend => signals::suspend(args),
+        libc::SYS_execve | libc::SYS_execveat => process::exec(nr, args),
+        libc::SYS_exit => {
+            state::thread_ends();
+            host::call(nr, args)
+        }
+        libc::SYS_exit_group => {
+            state::finish();
+            host::call(nr, args)
+        }
+        // A ring's requests are not system calls.
+        libc::SYS_io_uring_setup => ENOSYS,
+        _ => host::call(nr, args),
+    }
+}
+
+/// A call on the descriptor in its first argument.
+#[inline(always)]
+fn io(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
+    match descriptors::get(args[0]) {
+        Entry::File(number) => {
+            args[0] = number as u64;
+            call(thread, nr, args)
+        }
+        _ => host::call(nr, args),
+    }
+}
+
+fn socket(thread: &Thread, args: [u64; 6]) -> i64 {
+    if args[0] as i32 == libc::AF_UNIX {
+        return host::call(libc::SYS_socket, args);
+    }
+    if let Err(error) = state::stack(thread) {
+        return error;
+    }
+    make(thread, args[1] & libc::SOCK_CLOEXEC as u64 != 0, || {
+        call(thread, libc::SYS_socket, args)
+    })
+}
+
+/// Takes a number, then has the kernel make the file: as Linux does, a number that can't be had is found out before
+/// a connection is taken.
+pub(crate) fn make(thread: &Thread, cloexec: bool, file: impl FnOnce() -> i64) -> i64 {
+    let fd = descriptors::take_number(0, cloexec);
+    if fd < 0 {
+        return fd;
+    }
+    let number = file();
+    if number < 0 {
+        descriptors::give_back(fd as u64);
+        return number;
+    }
+    let before = descriptors::set_file(fd as u64, number as i32);
+    drop_entry(thread, before);
+    fd
+}
+
+fn accept(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
+    let Entry::File(number) = descriptors::get(args[0]) else {
+        return host::call(nr, args);
+    };
+    args[0] = number as u64;
+    let flags = if nr == libc::SYS_accept4 { args[3] } else { 0 };
+    make(thread, flags & libc::SOCK_CLOEXEC as u64 != 0, || {
+        call(thread, nr, args)
+    })
+}
+
+/// The kernel's side of a number that stands for something else now: `close()`'s result.
+pub(crate) fn drop_entry(thread: &Thread, entry: Entry) -> i64 {
+    let number = match entry {
+        Entry::File(number) => Some(number),
+        Entry::Set(epoll) => descriptors::release(epoll),
+        Entry::Host | Entry::Ours => None,
+    };
+    match number {
+        Some(number) if !state::is_orphan() => {
+            call(thread, libc::SYS_close, [number as u64, 0, 0, 0, 0, 0])
+        }
+        _ => 0,
+    }
+}
+
+fn close(thread: &Thread, args: [u64; 6]) -> i64 {
+    match descriptors::get(args[0]) {
+        Entry::Host => host::call(libc::SYS_close, args),
+        Entry::Ours => EBADF,
+        _ => {
+            let entry = descriptors::clear(args[0]);
+            let result = drop_entry(thread, entry);
+            match descriptors::give_back(args[0]) {
+                0 => result,
+                error => error,
+            }
+        }
+    }
+}
+
+/// dup(2) and fcntl(2)'s `F_DUPFD`: the lowest number not below `least`.
+fn dup(thread: &Thread, fd: u64, least: u64, cloexec: bool) -> i64 {
+    match descriptors::get(fd) {
+        Entry::File(_) if state::is_orphan() => state::refuse(),
+        Entry::File(number) => {
+            let copy = descriptors::take_number(least, cloexec);
+            if copy < 0 {
+                return copy;
+            }
+            let number = call(thread, libc::SYS_dup, [number as u64, 0, 0, 0, 0, 0]);
+            if number < 0 {
+                descriptors::give_back(copy as u64);
+                return number;
+            }
+            let before = descriptors::set_file(copy as u64, number as i32);
+            drop_entry(thread, before);
+            copy
+        }
+        Entry::Ours => EBADF,
+        entry => {
+            let command = match cloexec {
+                true => libc::F_DUPFD_CLOEXEC,
+                false => libc::F_DUPFD,
+            };
+            let copy = host::call(libc::SYS_fcntl, [fd, command as u64, least, 0, 0, 0]);
+            if let (Entry::Set(epoll), 0..) = (entry, copy) {
+                descriptors::set_epoll(copy as u64, epoll);
+            }
+            copy
+        }
+    }
+}
+
+/// dup2(2) and dup3(2), of different numbers.
+fn dup_to(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
+    let [from, to, flags, ..] = args;
+    let flags = if nr == libc::SYS_dup3 { flags } else { 0 };
+    if matches!(descriptors::get(to), Entry::Ours) {
+        return EBADF;
+    }
+    match descriptors::get(from) {
+        Entry::Ours => EBADF,
+        Entry::File(_) if state::is_orphan() => state::refuse(),
+        Entry::File(number) => {
+            if from as u32 == to as u32 || flags & !(libc::O_CLOEXEC as u64) != 0 {
+                return EINVAL;
+            }
+            let number = call(thread, libc::SYS_dup, [number as u64, 0, 0, 0, 0, 0]);
+            if number < 0 {
+                return number;
+            }
+            let taken = descriptors::take_this(to, flags != 0);
+            if taken < 0 {
+                drop_entry(thread, Entry::File(number as i32));
+                return taken;
+            }
+            let before = descriptors::set_file(to, number as i32);
+            drop_entry(thread, before);
+            taken
+        }
+        entry => {
+            let taken = host::call(nr, args);
+            if taken >= 0 {
+                let before = match entry {
+                    Entry::Set(epoll) => descriptors::set_epoll(to, epoll),
+                    _ => descriptors::clear(to),
+                };
+                drop_entry(thread, before);
+            }
+            taken
+        }
+    }
+}
+
+fn fcntl(thread: &Thread, mut args: [u64; 6]) -> i64 {
+    let [fd, command, argument, ..] = args;
+    match command as i32 {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => match descriptors::get(fd) {
+            Entry::Host => host::call(libc::SYS_fcntl, args),
+            _ => dup(
+                thread,
+                fd,
+                argument,
+                command as i32 == libc::F_DUPFD_CLOEXEC,
+            ),
+        },
+        _ => match descriptors::get(fd) {
+            Entry::File(number) if !NATIVE_FCNTLS.contains(&(command as u32)) => {
+                args[0] = number as u64;
+                call(thread, libc::SYS_fcntl, args)
+            }
+            _ => host::call(libc::SYS_fcntl, args),
+        },
+    }
+}
+
+fn ioctl(thread: &Thread, args: [u64; 6]) -> i64 {
+    match args[1] {
+        FIOCLEX | FIONCLEX => host::call(libc::SYS_ioctl, args),
+        _ => io(thread, libc::SYS_ioctl, args),
+    }
+}
+
+fn close_range(thread: &Thread, args: [u64; 6]) -> i64 {
+    let [first, last, flags, ..] = args;
+    let (first, last) = (u64::from(first as u32), u64::from(last as u32));
+    let flags = flags as u32;
+    let cloexec = flags & libc::CLOSE_RANGE_CLOEXEC != 0;
+    if first > last || cloexec || flags & !libc::CLOSE_RANGE_UNSHARE != 0 {
+        return host::call(libc::SYS_close_range, args);
+    }
+    let mut from = first;
+    for (fd, entry) in descriptors::noted(first, last) {
+        if let Entry::Ours = entry {
+            if fd > from {
+                host::call(libc::SYS_close_range, [from, fd - 1, 0, 0, 0, 0]);
+            }
+            from = fd + 1;
+        } else {
+            let entry = descriptors::clear(fd);
+            drop_entry(thread, entry);
+        }
+    }
+    match from <= last {
+        true => host::call(libc::SYS_close_range, [from, last, 0, 0, 0, 0]),
+        false => 0,
+    }
+}

@@ -1,0 +1,127 @@
+//! The machine's own view of the system: paths to `/proc/net`, `/proc/sys/net` and `/sys/class/net` are looked up in
+//! the kernel, and what is opened there is a Vink file like a socket.
+
+use std::cell::Cell;
+use std::ffi::CString;
+
+use vink_trap::machine_path;
+
+use crate::descriptors::{self, Entry};
+use crate::enter::make;
+use crate::host;
+use crate::state::{self, call};
+use crate::thread::Thread;
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+
+thread_local! {
+    /// This thread's task has its machine's sysfs.
+    static HAS_SYSFS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call that looks up a path: which of its arguments are the directory and the path.
+const fn arguments(nr: i64) -> (Option<usize>, usize) {
+    match nr {
+        libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_readlinkat => (Some(0), 1),
+        _ => (None, 0),
+    }
+}
+
+/// Whether what a path begins with can lead to the machine's files.
+fn may_lead_here(start: &[u8]) -> bool {
+    start.starts_with(b"/proc/") || start.starts_with(b"/sys/")
+}
+
+/// open(2), stat(2) and others that have a path.
+pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
+    let (from, path) = arguments(nr);
+    let directory = from.map_or(Entry::Host, |from| descriptors::get(args[from]));
+    let mut start = [0u8; 8];
+    let Some(length) = string(args[path], &mut start) else {
+        return host::call(nr, args);
+    };
+    let start = &start[..length];
+    // Of a descriptor itself, or below a directory of the kernel's.
+    if let (Some(from), Entry::File(number), false) = (from, directory, start.starts_with(b"/")) {
+        args[from] = number as u64;
+        return ask(thread, nr, args);
+    }
+    if !may_lead_here(start) || state::is_orphan() {
+        return host::call(nr, args);
+    }
+    let mut whole = [0u8; libc::PATH_MAX as usize];
+    let Some(length) = string(args[path], &mut whole) else {
+        return EFAULT;
+    };
+    let own = host::call(libc::SYS_getpid, [0; 6]);
+    let name = machine_path(&whole[..length], |number| i64::from(number) == own);
+    let Some(name) = name.and_then(|name| CString::new(name).ok()) else {
+        return host::call(nr, args);
+    };
+    if let Err(error) = state::stack(thread) {
+        return error;
+    }
+    if name.as_bytes().starts_with(b"/sys/") {
+        mount_sysfs(thread);
+    }
+    if let Some(from) = from {
+        args[from] = libc::AT_FDCWD as u64;
+    }
+    args[path] = name.as_ptr() as u64;
+    ask(thread, nr, args)
+}
+
+/// The kernel's answer.
+fn ask(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
+    let flags = match nr {
+        libc::SYS_open => args[1],
+        libc::SYS_openat => args[2],
+        libc::SYS_openat2 => {
+            let mut how = [0u64];
+            if !host::read(&mut how, args[2]) {
+                return EFAULT;
+            }
+            how[0]
+        }
+        _ => return call(thread, nr, args),
+    };
+    let cloexec = flags & libc::O_CLOEXEC as u64 != 0;
+    make(thread, cloexec, || call(thread, nr, args))
+}
+
+/// A sysfs shows the network namespace that it was mounted in, and the one that all tasks begin with was mounted at
+/// boot.
+fn mount_sysfs(thread: &Thread) {
+    if HAS_SYSFS.replace(true) {
+        return;
+    }
+    let (name, place) = (c"sysfs".as_ptr() as u64, c"/sys".as_ptr() as u64);
+    let flags = libc::CLONE_NEWNS as u64;
+    call(thread, libc::SYS_unshare, [flags, 0, 0, 0, 0, 0]);
+    call(thread, libc::SYS_mount, [name, place, name, 0, 0, 0]);
+}
+
+/// Reads a string of the program's: its length, or how much there is room for. `None`: it can't be read.
+fn string(at: u64, into: &mut [u8]) -> Option<usize> {
+    const PAGE: usize = 4096;
+    let mut done = 0;
+    while done < into.len() {
+        let here = at as usize + done;
+        let some = (PAGE - here % PAGE).min(into.len() - done);
+        let part = &mut into[done..done + some];
+        if !host::read(part, here as u64) {
+            return None;
+        }
+        if let Some(end) = part.iter().position(|byte| *byte == 0) {
+            return Some(done + end);
+        }
+        done += some;
+    }
+    Some(done)
+}
