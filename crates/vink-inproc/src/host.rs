@@ -3,6 +3,7 @@
 use std::arch::asm;
 use std::ptr::null;
 use std::sync::atomic::AtomicU32;
+use std::sync::OnceLock;
 
 /// syscall(2) that returns `-errno`.
 ///
@@ -28,6 +29,22 @@ pub unsafe fn syscall(nr: i64, args: [u64; 6]) -> i64 {
         );
     }
     result
+}
+
+/// Takes a new descriptor out of the way of the program's, which counts on low numbers being free: its number then.
+pub type Mover = fn(i32) -> i32;
+
+static MOVER: OnceLock<Mover> = OnceLock::new();
+
+/// What is done with each descriptor that is made for a thread, from now on; those of the boot are its maker's.
+pub fn move_by(mover: Mover) {
+    // The first one stays.
+    let _ = MOVER.set(mover);
+}
+
+/// The number that a new descriptor has from now on.
+pub(crate) fn moved(fd: i32) -> i32 {
+    MOVER.get().map_or(fd, |mover| mover(fd))
 }
 
 /// `CLOCK_MONOTONIC` in ns.
