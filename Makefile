@@ -9,7 +9,7 @@ ONLY ?=
 # Debian packages: the stack's build, the programs that demo and tests run, and debugging.
 export PACKAGES ?= linux-source-6.12 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
-	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base bind9-dnsutils telnet \
+	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools
 
 CARGO ?= cargo

@@ -13,6 +13,17 @@ pub enum Error {
         /// Every path that was tried, in order.
         looked_at: Vec<PathBuf>,
     },
+    /// No image has this name.
+    #[error(
+        "no image {name:?}: there are {}; `vink image build --name {name}` makes one, \
+         and a path to an image has a slash in it", .known.join(", ")
+    )]
+    NoSuchName {
+        /// The name.
+        name: String,
+        /// Those of the images found.
+        known: Vec<String>,
+    },
     /// The file can't be loaded or lacks a symbol of the contract.
     #[error("{} is not a Vink image: {why}; build one with `make stack`", .path.display())]
     NotAnImage {

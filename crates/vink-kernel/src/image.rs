@@ -21,10 +21,11 @@ use crate::Error;
 const PREFIX: &str = "libvink-linux-";
 const SUFFIX: &str = ".so";
 
-/// The image to use by default: `$VINK_IMAGE` if set, else the first of [`images`].
+/// The image to use by default: `$VINK_IMAGE` ([a name or a path](image_named)) if set, else the
+/// first of [`images`].
 ///
 /// # Errors
-/// [`Error::NotFound`].
+/// [`Error::NotFound`], [`Error::NoSuchName`].
 pub fn find_image() -> Result<PathBuf, Error> {
     find_image_beside(std::env::current_exe().ok().as_deref())
 }
@@ -32,26 +33,78 @@ pub fn find_image() -> Result<PathBuf, Error> {
 /// The same, where what [`images`] looks for beside the executable is looked for beside this file.
 ///
 /// # Errors
-/// [`Error::NotFound`].
+/// [`Error::NotFound`], [`Error::NoSuchName`].
 pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
-    if let Some(path) = std::env::var_os("VINK_IMAGE").map(PathBuf::from) {
-        return match path.exists() {
-            true => Ok(path),
-            false => Err(Error::NotFound {
-                looked_at: vec![path],
-            }),
-        };
+    let folders = folders(file);
+    if let Some(name) = std::env::var_os("VINK_IMAGE") {
+        return named_in(Path::new(&name), &folders);
     }
     let pattern = || format!("{PREFIX}*{SUFFIX}");
-    let folders = folders(file);
     let found = images_in(&folders).into_iter().next();
     found.ok_or_else(|| Error::NotFound {
         looked_at: folders.into_iter().map(|f| f.join(pattern())).collect(),
     })
 }
 
+/// The image of a name: the file of that path if there is one, else, for a word without a slash, the
+/// first of [`images`] that [has the name](name_of_image).
+///
+/// # Errors
+/// [`Error::NotFound`] for a path, [`Error::NoSuchName`] for a word.
+pub fn image_named(name: &Path) -> Result<PathBuf, Error> {
+    named_in(name, &folders(std::env::current_exe().ok().as_deref()))
+}
+
+fn named_in(name: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
+    if name.is_file() {
+        return Ok(name.to_owned());
+    }
+    let word = match name.to_str() {
+        Some(word) if !word.contains('/') => word,
+        _ => {
+            return Err(Error::NotFound {
+                looked_at: vec![name.to_owned()],
+            })
+        }
+    };
+    let images = images_in(folders);
+    let mut known = Vec::new();
+    for image in &images {
+        if let Some((_, found)) = name_of_image(image) {
+            if found == word {
+                return Ok(image.clone());
+            }
+            if !known.iter().any(|other| other == found) {
+                known.push(found.to_owned());
+            }
+        }
+    }
+    Err(Error::NoSuchName {
+        name: word.to_owned(),
+        known,
+    })
+}
+
+/// What an image's file name says: its kernel's version and its own name, which for the package's
+/// is the version.
+pub fn name_of_image(image: &Path) -> Option<(&str, &str)> {
+    let name = image.file_name()?.to_str()?;
+    let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    Some(name.split_once('-').unwrap_or((name, name)))
+}
+
+/// Where kernel trees, objects and images with names are kept: `$VINK_CACHE`, by default
+/// `~/.cache/vink`. None: neither that nor `$HOME` is set.
+pub fn cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    match set("VINK_CACHE") {
+        Some(cache) => Some(cache.into()),
+        None => set("HOME").map(|home| Path::new(&home).join(".cache/vink")),
+    }
+}
+
 /// All files named `libvink-linux-*.so`, in the order of preference: in `./build`, next to the
-/// executable, in its `../../build` and `../lib/vink`, in `~/.cache/vink/images`; the newest kernel first in each.
+/// executable, in its `../../build` and `../lib/vink`, in [`cache`]`/images`; the newest kernel first in each.
 pub fn images() -> Vec<PathBuf> {
     images_in(&folders(std::env::current_exe().ok().as_deref()))
 }
@@ -88,9 +141,7 @@ fn folders(file: Option<&Path>) -> Vec<PathBuf> {
         folders.push(bin.join("../../build"));
         folders.push(bin.join("../lib/vink"));
     }
-    if let Some(home) = std::env::var_os("HOME") {
-        folders.push(Path::new(&home).join(".cache/vink/images"));
-    }
+    folders.extend(cache().map(|cache| cache.join("images")));
     folders
 }
 
@@ -286,6 +337,17 @@ fn dlerror() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_the_version_or_what_follows_it() {
+        let of = |path| name_of_image(Path::new(path));
+        assert_eq!(of("a/libvink-linux-6.12.so"), Some(("6.12", "6.12")));
+        assert_eq!(
+            of("libvink-linux-6.12-ack-division.so"),
+            Some(("6.12", "ack-division"))
+        );
+        assert_eq!(of("libvink.so"), None);
+    }
 
     #[test]
     fn newer_releases_and_plainer_names_come_first() {

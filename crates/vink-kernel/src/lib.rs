@@ -44,7 +44,7 @@ pub use enter::Entered;
 pub use error::Error;
 pub use fiber::Fiber;
 pub use host::Console;
-pub use image::{find_image, find_image_beside, images, Image};
+pub use image::{cache, find_image, find_image_beside, image_named, images, name_of_image, Image};
 pub use kernel::{Config, Kernel};
 pub use numbered::{Numbered, Serial};
 pub use panic::{Frame, Panic};

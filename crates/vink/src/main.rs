@@ -9,6 +9,7 @@ mod doctor;
 mod exec;
 mod extcap;
 mod failure;
+mod image;
 mod interrupt;
 mod lab;
 mod lab_file;
@@ -70,6 +71,8 @@ enum Command {
     Plot(plot::Arguments),
     /// Run a program under gdb, which stops in the stack
     Debug(debug::Arguments),
+    /// Build stacks of your own, list and compare them, give them back as patches
+    Image(image::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Debug(arguments) => debug::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
         Command::LabWorker(arguments) => lab_worker::run(arguments),

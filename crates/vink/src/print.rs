@@ -8,8 +8,13 @@ use crate::failure::Failure;
 
 /// Text on standard output. A reader who has enough (`| head`) ends the command as a signal would.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    bytes(text.as_bytes())
+}
+
+/// The same, of a text that need not be UTF-8.
+pub(crate) fn bytes(text: &[u8]) -> Result<(), Failure> {
     let mut to = std::io::stdout().lock();
-    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+    match to.write_all(text).and_then(|()| to.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Signal(libc::SIGPIPE))
         }

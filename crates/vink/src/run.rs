@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
-use vink_kernel::{find_image, Config, Image, Kernel};
+use vink_kernel::{find_image, image_named, Config, Image, Kernel};
 use vink_lab::{Forward, Line, Machine, Network, Outside, Passt};
 use vink_spec::Uplink;
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
     machine: String,
-    /// The image; `vink version` tells which one is used otherwise
-    #[arg(long, value_name = "PATH")]
+    /// The image, by its name (`vink image list`) or its path; `vink version` tells which one is used otherwise
+    #[arg(long, value_name = "IMAGE")]
     image: Option<PathBuf>,
     /// The kernel's memory, such as 32M or 1G; at least 16M
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
@@ -189,7 +189,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Way::Passt => Some(Passt::start(&arguments.publish)?),
         Way::None | Way::Other(_) => None,
     };
-    let path = arguments.image.clone().map_or_else(find_image, Ok)?;
+    let path = match &arguments.image {
+        Some(name) => image_named(name)?,
+        None => find_image()?,
+    };
     let config = Config {
         arena_bytes: arguments.arena,
         cmdline: arguments.cmdline.clone(),

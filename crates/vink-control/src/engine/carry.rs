@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -438,23 +439,32 @@ impl Lab {
         }
     }
 
+    /// An image by its path, from the lab's folder, or by its name.
+    fn image(&self, path: &str) -> Result<PathBuf, Fault> {
+        let file = self.folder.join(path);
+        if file.is_file() || path.contains('/') {
+            return Ok(file);
+        }
+        vink_kernel::image_named(Path::new(path)).map_err(|error| Fault::invalid(error.to_string()))
+    }
+
     /// The worker for machines of an image, which is started if it does not run.
     async fn worker_for(self: &Arc<Lab>, image: Option<&str>) -> Result<usize, Fault> {
         let path = {
             let state = self.state();
             match image {
                 Some(name) => match state.spec.images.get(name) {
-                    Some(path) => self.folder.join(path),
+                    Some(path) => self.image(path)?,
                     None => {
                         let names = state.spec.images.keys().map(String::as_str);
                         return Err(Fault::no("image", name, names, "in the lab's images"));
                     }
                 },
                 None => match self.env.get("VINK_IMAGE").filter(|path| !path.is_empty()) {
-                    Some(path) => path.into(),
-                    None => vink_kernel::find_image()
-                        .map_err(|error| Fault::invalid(error.to_string()))?,
-                },
+                    Some(path) => vink_kernel::image_named(Path::new(path)),
+                    None => vink_kernel::find_image(),
+                }
+                .map_err(|error| Fault::invalid(error.to_string()))?,
             }
         };
         let number = {

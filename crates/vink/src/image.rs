@@ -1,0 +1,133 @@
+//! `vink image`: stacks of one's own, built, listed, compared, given back as patches.
+
+mod build;
+mod note;
+mod patch;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde::Serialize;
+use vink_kernel::images;
+
+use crate::failure::Failure;
+use crate::print::{self, Table};
+use note::{Note, Store};
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build an image of a kernel tree, or of patches to the package's; or build it again
+    Build(build::Arguments),
+    /// List the images that --image takes by name
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove images, with their objects and patched copies
+    Rm {
+        /// The images
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Show how an image's source differs from the package's, or from another image's
+    Diff {
+        /// An image
+        a: String,
+        /// Another one; none: A is compared with the package's source
+        b: Option<String>,
+    },
+    /// Write an image's change as a patch for Linux, as git format-patch does
+    ExportPatch(patch::Arguments),
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        Command::Build(arguments) => build::build(&Store::find()?, arguments)?,
+        Command::List { json } => list(&Store::find()?, *json)?,
+        Command::Rm { names } => {
+            let store = Store::find()?;
+            names.iter().try_for_each(|name| store.remove(name))?;
+        }
+        Command::Diff { a, b } => diff(&Store::find()?, a, b.as_deref())?,
+        Command::ExportPatch(arguments) => patch::export(&Store::find()?, arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One image, as `vink image list --json` has it.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    /// Of which kernel: "6.12".
+    version: String,
+    path: PathBuf,
+    bytes: u64,
+    /// Of what it was made; none: of the package, or not by `vink image`.
+    #[serde(flatten)]
+    note: Option<Note>,
+}
+
+fn list(store: &Store, json: bool) -> Result<(), Failure> {
+    let mut listed: Vec<Listed> = Vec::new();
+    for path in images() {
+        let named = vink_kernel::name_of_image(&path);
+        let Some((version, name)) = named.map(|(v, n)| (v.to_owned(), n.to_owned())) else {
+            continue;
+        };
+        // Only the first of a name is ever used.
+        if listed.iter().any(|other| other.name == name) {
+            continue;
+        }
+        listed.push(Listed {
+            note: store
+                .note(&name)?
+                .filter(|_| path.starts_with(store.images())),
+            bytes: fs::metadata(&path).map_or(0, |data| data.len()),
+            name,
+            version,
+            path,
+        });
+    }
+    if json {
+        return print::json(&listed);
+    }
+    let mut table = Table::new(["NAME", "LINUX", "MADE OF", "IMAGE"]);
+    for image in listed {
+        let made_of = match image.note {
+            Some(note) => note.made_of(),
+            None => "-".to_owned(),
+        };
+        let path = image.path.display().to_string();
+        table.row([image.name, image.version, made_of, path]);
+    }
+    print::text(&table.text())
+}
+
+fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), Failure> {
+    let (old, new) = match b {
+        Some(b) => (store.source(a)?, store.source(b)?),
+        None => (store.pristine(&store.noted(a)?.version)?, store.source(a)?),
+    };
+    let mut text = Vec::new();
+    for change in tree::changes(&old, &new)? {
+        text.extend(change.diff(&old, &new)?);
+    }
+    print::bytes(&text)
+}
+
+/// Why a path could not be used.
+fn cannot(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    Failure::host(format!("{what} {}", path.display()))
+}
