@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use vink_kernel::{find_image_beside, Image, Kernel};
+use vink_kernel::{find_image_beside, image_named, Image, Kernel};
 use vink_lab::{Machine, Network, Outside, Passt};
 use vink_spec::Uplink;
 use vink_trap::{Home, Site};
@@ -38,7 +38,7 @@ impl Booted {
             _ => None,
         };
         let image = match &config.image {
-            Some(path) => path.clone(),
+            Some(name) => image_named(name)?,
             None => find_image_beside(library().as_deref())?,
         };
         let settings = vink_kernel::Config {

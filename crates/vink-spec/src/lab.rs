@@ -22,7 +22,7 @@ pub struct Lab {
     /// The kernel's memory for each image, such as 64M or 4G (default 256M).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Further images by name: paths relative to the lab file, or absolute.
+    /// Further images by name: paths relative to the lab file, or absolute, or names that `vink image list` knows.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub images: IndexMap<String, String>,
     /// Machines by name.

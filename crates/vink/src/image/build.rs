@@ -205,6 +205,7 @@ fn patched(
     }
 
     if copied.is_none() {
+        fs::create_dir_all(&folder).map_err(cannot("making", &folder))?;
         hard_links(&pristine, &tree)?;
     }
     let before = copied
