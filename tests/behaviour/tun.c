@@ -44,7 +44,9 @@ int main(void)
 	struct epoll_event event = { .events = EPOLLIN };
 	struct packet in, out = { 0 };
 
+	int e = FD(epoll_create1(0));
 	int tun = FD(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+	EVENTS(tun);
 	TRY(read(tun, &in, sizeof(in)));
 	TRY(ioctl(tun, TUNSETIFF, &r));
 	TEXT(r.ifr_name);
@@ -62,7 +64,6 @@ int main(void)
 
 	title("a datagram comes out");
 	EVENTS(tun);
-	int e = FD(epoll_create1(0));
 	TRY(epoll_ctl(e, EPOLL_CTL_ADD, tun, &event));
 	TRY(epoll_wait(e, &event, 1, 0));
 	inet_pton(AF_INET, "10.7.0.2", &peer.sin_addr);
@@ -92,16 +93,19 @@ int main(void)
 	TRY(write(tun, &out, 1));
 	TRY(write(tun, NOWHERE, 100));
 
-	title("a reader that waits");
-	TRY(fcntl(tun, F_SETFL, O_RDWR));
-	pid_t child = fork();
-	if (!child) {
-		sendto(s, "later", 6, 0, (struct sockaddr *)&peer, sizeof(peer));
-		_exit(0);
-	}
+	title("a timer's packet, while epoll_wait() waits");
+	int t = FD(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+	TRY(connect(t, (struct sockaddr *)&peer, sizeof(peer)));
 	TRY(read(tun, &in, sizeof(in)));
-	TEXT((char *)(&in.udp + 1));
-	TRY(waitpid(child, NULL, 0) == child);
+	TRY(read(tun, &in, sizeof(in)));
+	TRY(epoll_wait(e, &event, 1, -1));
+	TRY(read(tun, &in, sizeof(in)));
+	VALUE(in.ip.protocol);
+
+	title("... while read() waits");
+	TRY(fcntl(tun, F_SETFL, O_RDWR));
+	TRY(read(tun, &in, sizeof(in)));
+	VALUE(in.ip.protocol);
 
 	title("the end of it");
 	TRY(close(tun));

@@ -114,6 +114,7 @@ mod splice;
 mod target;
 mod trace;
 mod tree;
+mod tun;
 mod view;
 mod worker;
 

@@ -79,6 +79,7 @@ impl Worker {
                     self.list(call, &entry)
                 }
                 Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
+                Some(entry) if entry.file.named && self.attach_tun(call, &entry)? => Ok(()),
                 Some(entry) if entry.file.rtnetlink.get() && self.send_changed(call, &entry)? => {
                     Ok(())
                 }
@@ -290,8 +291,18 @@ impl Worker {
 
     /// A call of the worker's own, that ends by itself, on a task that has none in progress.
     pub(crate) fn call(&mut self, task: TaskId, nr: i64, args: [u64; 6]) -> Result<i64, Error> {
+        let call = Call {
+            nr,
+            args,
+            ..Call::default()
+        };
+        self.complete(task, &call)
+    }
+
+    /// The same for a call whose pointers may be into a program's memory.
+    pub(crate) fn complete(&mut self, task: TaskId, call: &Call) -> Result<i64, Error> {
         self.stirred = true;
-        match self.kernel.call(task, nr, args) {
+        match self.kernel.complete(task, call) {
             Ok(result) => Ok(result),
             Err(error) => soften(error),
         }

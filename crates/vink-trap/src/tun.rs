@@ -1,0 +1,51 @@
+//! `/dev/net/tun`: a descriptor that becomes an interface's only by a call, `TUNSETIFF`.
+//!
+//! Before it the kernel's poll(2) of it is an error, and says no more later. A placeholder that has shown that much
+//! is asked for anew. See Documentation/networking/tuntap.rst.
+
+use vink_kernel::Call;
+
+use crate::notify::Notification;
+use crate::process::Entry;
+use crate::serve::soften;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Of linux/if_tun.h.
+const TUNSETIFF: u32 = 0x4004_54ca;
+
+impl Worker {
+    /// Makes an interface of the file, if that is what the call asks for; false if not.
+    pub(crate) fn attach_tun(&mut self, call: Notification, entry: &Entry) -> Result<bool, Error> {
+        if call.nr != libc::SYS_ioctl || call.args[1] as u32 != TUNSETIFF {
+            return Ok(false);
+        }
+        let number = entry.number as u64;
+        let mut args = call.args;
+        args[0] = number;
+        let task = match self.task_of(call.tid) {
+            Ok(task) => task,
+            Err(error) => {
+                let result = soften(error)?;
+                return self.answer(call, result).map(|()| true);
+            }
+        };
+        let ioctl = Call {
+            nr: call.nr,
+            args,
+            space: call.tid as u64,
+            poll_fd: None,
+        };
+        let result = self.complete(task, &ioctl)?;
+        let cookie = entry.file.cookie.get();
+        if result >= 0 && cookie != 0 {
+            entry.file.cookie.set(0);
+            let watch = vink_abi::VINK_CALL_WATCH.into();
+            self.call(task, watch, [number, cookie, 0, 0, 0, 0])?;
+            if entry.file.followed.replace(false) {
+                self.follow(call.tid, entry)?;
+            }
+        }
+        self.answer(call, result).map(|()| true)
+    }
+}
