@@ -1,7 +1,6 @@
 //! From a configuration to a machine that is ready.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use vink_kernel::{find_image_beside, image_named, Image, Kernel};
 use vink_lab::{Machine, Network, Outside, Passt};
@@ -14,9 +13,6 @@ use crate::{Config, Error};
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
 
-/// Descriptors of the program have numbers below this one, as a rule; ours have others.
-const OWN: u64 = 1024;
-
 /// What came of it.
 pub(crate) struct Booted {
     pub inside: Inside,
@@ -28,13 +24,10 @@ impl Booted {
         if let Some(root) = config.root.as_deref().filter(|root| !root.is_dir()) {
             return Err(Error::Root(root.to_owned()));
         }
-        with_own_numbers(|| Booted::with(config))?
-    }
-
-    fn with(config: &Config) -> Result<Booted, Error> {
         // First of all, since it takes as long as all the rest.
         let mut passt = match &config.uplink {
-            Some(Uplink::Passt { .. }) => Some(Passt::start(&config.publish)?),
+            // No child that the program finds when it waits for its own.
+            Some(Uplink::Passt { .. }) => Some(Passt::start_detached(&config.publish)?),
             _ => None,
         };
         let image = match &config.image {
@@ -109,52 +102,4 @@ fn library() -> Option<std::path::PathBuf> {
         std::ffi::CStr::from_ptr(found.dli_fname)
     };
     Some(std::ffi::OsStr::from_bytes(name.to_bytes()).into())
-}
-
-/// Has descriptors that are made meanwhile get numbers that no program comes upon: as many as it may have are taken.
-/// Those above the limit stay open when that is lowered again (getrlimit(2)).
-fn with_own_numbers<T>(make: impl FnOnce() -> T) -> Result<T, Error> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    let most = limit.rlim_cur.saturating_add(64).min(limit.rlim_max);
-    let raised = libc::rlimit {
-        rlim_cur: most,
-        ..limit
-    };
-    let first = OWN.min(most.saturating_sub(64));
-    // SAFETY: reads the structure.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) };
-    let taken = take_below(first);
-    let made = taken.map(|taken| {
-        let made = make();
-        drop(taken);
-        made
-    });
-    // SAFETY: as above.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
-    made
-}
-
-/// Descriptors of all numbers below this one that are free.
-fn take_below(first: u64) -> Result<Vec<OwnedFd>, Error> {
-    let mut taken = Vec::new();
-    // SAFETY: makes a descriptor.
-    let mut last = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    loop {
-        if last < 0 {
-            return Err(Error::last("making descriptors"));
-        }
-        // SAFETY: new, and nobody else's.
-        let made = unsafe { OwnedFd::from_raw_fd(last) };
-        if u64::from(last as u32) >= first {
-            return Ok(taken);
-        }
-        // SAFETY: makes a descriptor.
-        last = unsafe { libc::fcntl(made.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) };
-        taken.push(made);
-    }
 }

@@ -120,9 +120,14 @@ impl Inside {
             args,
             ..Call::default()
         };
-        self.kernel.start(task, call)?;
-        self.run(Some(me))?;
-        Ok(self.kernel.poll(task))
+        let entered = self.kernel.enter(task, &call)?;
+        self.plan(entered.deadline);
+        if self.tell(Some(me))? {
+            self.run(Some(me))?;
+            // What the devices have done may have been what it waited for.
+            return Ok(entered.outcome.or_else(|| self.kernel.poll(task)));
+        }
+        Ok(entered.outcome)
     }
 
     /// Interrupts the thread's call, whose end is delivered.
@@ -141,24 +146,31 @@ impl Inside {
     /// Runs the kernel until there is nothing to do, and tells everybody but `me` what has happened.
     pub fn run(&mut self, me: Option<&'static Record>) -> Result<(), vink_kernel::Error> {
         loop {
-            let due = self.kernel.run()?;
-            self.due = due.map_or(u64::MAX, |time| {
-                // The kernel's clock may be behind the host's, but goes at its rate.
-                crate::host::now() + time.saturating_sub(self.kernel.now())
-            });
-            let mut served = false;
-            while let Some(event) = self.kernel.next_event() {
-                match event {
-                    Event::Done(task) => self.deliver(task, me),
-                    Event::Ready { cookie, .. } if cookie & COOKIES != 0 => {
-                        self.serve((cookie & !COOKIES) as usize)?;
-                        served = true;
-                    }
-                    Event::Ready { .. } | Event::Gone { .. } => {}
-                }
+            let deadline = self.kernel.run()?;
+            self.plan(deadline);
+            if !self.tell(me)? {
+                return Ok(());
             }
-            if !served {
-                break;
+        }
+    }
+
+    #[inline]
+    fn plan(&mut self, deadline: Option<u64>) {
+        self.due = deadline.map_or(u64::MAX, Kernel::host_time);
+    }
+
+    /// Tells what has happened; true if a device was served meanwhile.
+    #[inline]
+    fn tell(&mut self, me: Option<&'static Record>) -> Result<bool, vink_kernel::Error> {
+        let mut served = false;
+        while let Some(event) = self.kernel.next_event() {
+            match event {
+                Event::Done(task) => self.deliver(task, me),
+                Event::Ready { cookie, .. } if cookie & COOKIES != 0 => {
+                    self.serve((cookie & !COOKIES) as usize)?;
+                    served = true;
+                }
+                Event::Ready { .. } | Event::Gone { .. } => {}
             }
         }
         for waiter in &self.waiters {
@@ -166,7 +178,7 @@ impl Inside {
                 waiter.stir();
             }
         }
-        Ok(())
+        Ok(served)
     }
 
     fn deliver(&mut self, task: TaskId, me: Option<&'static Record>) {

@@ -33,14 +33,3 @@ pub enum Error {
     #[error("VINK_ROOT={}: it is no folder", .0.display())]
     Root(PathBuf),
 }
-
-impl Error {
-    /// Of a system call that has just failed.
-    pub(crate) fn last(what: &'static str) -> Error {
-        let errno = std::io::Error::last_os_error().raw_os_error();
-        Error::System {
-            what,
-            errno: errno.unwrap_or(libc::EIO),
-        }
-    }
-}

@@ -408,6 +408,12 @@ impl Kernel {
         }
     }
 
+    /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger stops the process until
+    /// then.
+    pub fn host_time(time: u64) -> u64 {
+        time + stopped()
+    }
+
     /// What date it is for the machines, as long as nobody sets it, when [`Kernel::now`] is `time`: ns since 1970.
     pub fn date(&self, time: u64) -> u64 {
         self.epoch + time

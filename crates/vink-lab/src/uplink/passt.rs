@@ -98,6 +98,19 @@ impl Passt {
     /// # Errors
     /// [`Error::Uplink`]: it is not installed, or a port to forward is taken.
     pub fn start(forwards: &[Forward]) -> Result<Passt, Error> {
+        Passt::begin(forwards, false)
+    }
+
+    /// The same for a process whose children are somebody else's concern: passt is none of them. It still ends with its
+    /// socket.
+    ///
+    /// # Errors
+    /// As [`Passt::start`].
+    pub fn start_detached(forwards: &[Forward]) -> Result<Passt, Error> {
+        Passt::begin(forwards, true)
+    }
+
+    fn begin(forwards: &[Forward], detached: bool) -> Result<Passt, Error> {
         for forward in forwards {
             forward.check()?;
         }
@@ -129,12 +142,19 @@ impl Passt {
         command.stderr(its_errors);
         let given = [its_socket.as_raw_fd(), its_ready.as_raw_fd()];
         // SAFETY: only async-signal-safe calls between fork and exec.
-        unsafe { command.pre_exec(move || prepare(given)) };
-        let child = command.spawn().map_err(host("fork and exec"))?;
+        unsafe { command.pre_exec(move || prepare(given, detached)) };
+        let mut child = command.spawn().map_err(host("fork and exec"))?;
+        if detached {
+            child.wait().map_err(host("fork"))?;
+        }
         // Or there would be no end of file.
         drop((its_socket, its_ready, command));
         Ok(Passt {
-            process: Process { child, errors },
+            process: Process {
+                child,
+                detached,
+                errors,
+            },
             socket: Some(socket),
             ready,
             state: None,
@@ -277,7 +297,10 @@ impl Passt {
 
     /// What passt said when it ended.
     fn failure(&mut self) -> Error {
-        let status = self.process.child.wait();
+        let status = match self.process.detached {
+            true => None,
+            false => self.process.child.wait().ok(),
+        };
         let status = status.map_or(String::new(), |s| format!(" ({s})"));
         let mut text = Vec::new();
         // Non-blocking: all that there is.
@@ -298,7 +321,9 @@ impl Passt {
 /// The process; ended when dropped.
 #[derive(Debug)]
 struct Process {
+    /// If it is detached, one that has ended.
     child: Child,
+    detached: bool,
     errors: fs::File,
 }
 
@@ -454,13 +479,20 @@ fn is_link_local(address: IpAddr) -> bool {
 /// What passt is between fork and exec: in a session of its own, so that Ctrl-C is none of its business; with
 /// no descriptors but those given; not root, since it refuses that, and could not open what it was given
 /// once it had changed its user by itself.
-fn prepare(given: [i32; 2]) -> io::Result<()> {
+fn prepare(given: [i32; 2], detached: bool) -> io::Result<()> {
     let done = |result: libc::c_int| match result {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
     // SAFETY: async-signal-safe calls that concern this process alone; the set is plain data.
     unsafe {
+        if detached {
+            match libc::syscall(libc::SYS_fork) {
+                0 => {}
+                -1 => return Err(io::Error::last_os_error()),
+                _ => libc::_exit(0),
+            }
+        }
         done(libc::setsid())?;
         let cloexec = libc::CLOSE_RANGE_CLOEXEC;
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, cloexec);
