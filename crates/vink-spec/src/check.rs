@@ -825,7 +825,10 @@ impl<'a> Check<'a> {
         match uplink {
             Uplink::Tap(name) | Uplink::Interface(name) => self.interface_name(name),
             // The host's struct sockaddr_un: unix(7).
-            Uplink::Qemu(path) | Uplink::QemuConnect(path) | Uplink::QemuDgram(path)
+            Uplink::Qemu(path)
+            | Uplink::QemuConnect(path)
+            | Uplink::QemuDgram(path)
+            | Uplink::Wire(path)
                 if path.is_empty() || path.len() > 107 =>
             {
                 self.add(

@@ -592,6 +592,7 @@ impl Reader {
             let dgram = r
                 .field(f, "qemu-dgram", Reader::text)
                 .map(Uplink::QemuDgram);
+            let wire = r.field(f, "wire", Reader::text).map(Uplink::Wire);
             let udp = r.field(f, "udp", |r, n| {
                 let udp = r.fields(n, "`udp`", |r, f| {
                     let listen = r.needed(f, (n, "listen", "0.0.0.0:7000"), Reader::socket);
@@ -609,6 +610,7 @@ impl Reader {
                 .or(qemu)
                 .or(connect)
                 .or(dgram)
+                .or(wire)
                 .or(udp)
         })
     }

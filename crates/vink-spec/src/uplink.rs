@@ -28,6 +28,8 @@ pub enum Uplink {
     QemuConnect(String),
     /// A unix datagram socket (`-netdev dgram`) at this path.
     QemuDgram(String),
+    /// Another Vink on this host, by shared memory: whoever is met at the unix socket of this path.
+    Wire(String),
     /// Another Vink, by UDP.
     Udp {
         /// Where datagrams are received.
@@ -49,6 +51,7 @@ impl Uplink {
             Uplink::Qemu(_) => "qemu",
             Uplink::QemuConnect(_) => "qemu-connect",
             Uplink::QemuDgram(_) => "qemu-dgram",
+            Uplink::Wire(_) => "wire",
             Uplink::Udp { .. } => "udp",
         }
     }
@@ -56,7 +59,7 @@ impl Uplink {
 
 /// The short forms of all kinds.
 const FORMS: &str =
-    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or \
+    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, wire:PATH or \
                      udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
 
 /// Not an uplink.
@@ -73,7 +76,7 @@ impl FromStr for Uplink {
     type Err = BadUplink;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
+    /// `wire:PATH`, `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, BadUplink> {
         let bad = |why| BadUplink {
             text: text.to_owned(),
@@ -97,6 +100,7 @@ impl FromStr for Uplink {
             "qemu" => Ok(Uplink::Qemu(path()?)),
             "qemu-connect" => Ok(Uplink::QemuConnect(path()?)),
             "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
+            "wire" => Ok(Uplink::Wire(path()?)),
             "udp" => {
                 let mut colons = rest.match_indices(':').map(|(at, _)| at);
                 // The only place where both halves are an address and a port.
@@ -122,6 +126,7 @@ impl fmt::Display for Uplink {
             Uplink::Qemu(path) => write!(f, "qemu:{path}"),
             Uplink::QemuConnect(path) => write!(f, "qemu-connect:{path}"),
             Uplink::QemuDgram(path) => write!(f, "qemu-dgram:{path}"),
+            Uplink::Wire(path) => write!(f, "wire:{path}"),
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
         }
     }
@@ -140,6 +145,7 @@ mod tests {
             "qemu:/tmp/vink.sock",
             "qemu-connect:/tmp/a:b.sock",
             "qemu-dgram:vink.sock",
+            "wire:/tmp/w",
             "udp:127.0.0.1:4000:127.0.0.1:4001",
             "udp:[::1]:4000:[fd00::1]:4001",
         ] {

@@ -65,8 +65,8 @@ pub(crate) struct Arguments {
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH
-    /// or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH,
+    /// wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(long, value_name = "KIND", default_value = "passt")]
     uplink: Way,
     /// An address of the machine's on the way out, such as 10.9.0.2/24; may be repeated. passt gives its own

@@ -6,11 +6,13 @@
 
 mod backstage;
 mod batch;
+mod door;
 mod far;
 mod forward;
 mod handshake;
 mod host_tap;
 mod link;
+mod meeting;
 mod monitor;
 mod outside;
 mod packet;

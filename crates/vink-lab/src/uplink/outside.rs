@@ -10,6 +10,7 @@ use vink_trap::{DeviceId, Site, Worker};
 use super::far::Far;
 use super::host_tap::HostTap;
 use super::link::{Link, State};
+use super::meeting::MeetingFar;
 use super::packet::PacketFar;
 use super::qemu::QemuFar;
 use super::qemu_dgram::DgramFar;
@@ -138,6 +139,7 @@ pub(crate) fn far(uplink: &Uplink) -> Result<Box<dyn Far>, Error> {
         Uplink::Qemu(path) => Box::new(QemuFar::listen(path.as_ref())?),
         Uplink::QemuConnect(path) => Box::new(QemuFar::connect(path.as_ref())?),
         Uplink::QemuDgram(path) => Box::new(DgramFar::open(path.as_ref())?),
+        Uplink::Wire(path) => Box::new(MeetingFar::open(path.as_ref())?),
         Uplink::Udp { listen, peer } => Box::new(UdpFar::open(*listen, *peer)?),
     })
 }

@@ -139,6 +139,11 @@ impl SharedFar {
         }
     }
 
+    /// The other side does not come back.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_some()
+    }
+
     fn lose(&mut self, why: &'static str) {
         if self.gone.is_none() {
             self.gone = Some(why);

@@ -5,21 +5,19 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::descriptors::{send_with, MOST_DESCRIPTORS};
+use super::descriptors::{receive_with, send_with, MOST_DESCRIPTORS};
 use super::protocol::LONGEST;
 
 /// Bytes of a message's length.
 const PREFIX: usize = 4;
 /// Bytes received at once.
 const PIECE: usize = 64 << 10;
-/// Control data of so many: more than unix(7) lets one message have (`SCM_MAX_FD`).
-const CONTROL: usize = 256 * size_of::<RawFd>() + 64;
 
 /// One side of the conversation.
 #[derive(Debug)]
@@ -33,9 +31,6 @@ pub(crate) struct Channel {
     output: Vec<u8>,
     sent: usize,
 }
-
-#[repr(align(8))]
-struct Control([u8; CONTROL]);
 
 impl Channel {
     pub(crate) fn new(socket: UnixStream) -> Channel {
@@ -63,49 +58,13 @@ impl Channel {
         }
         let len = self.input.len();
         self.input.resize(len + PIECE, 0);
-        let got = self.receive_at(len);
+        let got = receive_with(
+            self.socket.as_fd(),
+            &mut self.input[len..],
+            &mut self.descriptors,
+        );
         self.input.truncate(len + *got.as_ref().unwrap_or(&0));
         Ok(got? > 0)
-    }
-
-    fn receive_at(&mut self, at: usize) -> io::Result<usize> {
-        let mut control = Control([0; CONTROL]);
-        let room = &mut self.input[at..];
-        let mut part = libc::iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: room.len(),
-        };
-        // SAFETY: plain data, for which zeros are valid.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL;
-        let socket = self.socket.as_raw_fd();
-        // SAFETY: the message points to buffers that are as long as it says.
-        let got = unsafe { libc::recvmsg(socket, &mut message, libc::MSG_CMSG_CLOEXEC) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        // SAFETY: the kernel has filled in the control data; each descriptor in it is new and owned once.
-        unsafe {
-            let mut header = libc::CMSG_FIRSTHDR(&message);
-            while let Some(h) = header.as_ref() {
-                if (h.cmsg_level, h.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-                    let bytes = h.cmsg_len - libc::CMSG_LEN(0) as usize;
-                    let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                    for i in 0..bytes / size_of::<RawFd>() {
-                        let fd = data.add(i).read_unaligned();
-                        self.descriptors.push_back(OwnedFd::from_raw_fd(fd));
-                    }
-                }
-                header = libc::CMSG_NXTHDR(&message, header);
-            }
-        }
-        if message.msg_flags & libc::MSG_CTRUNC != 0 {
-            let why =
-                "descriptors were lost: more came at once than there is room for (RLIMIT_NOFILE?)";
-            return Err(io::Error::new(ErrorKind::InvalidData, why));
-        }
-        Ok(got)
     }
 
     /// The next message, if all of it is there.

@@ -29,6 +29,7 @@ mod summary;
 mod uplink;
 mod wire;
 
+pub(crate) use descriptors::receive_with;
 pub use descriptors::send_with;
 pub use link::Link;
 pub use serve::{serve, Config, End};

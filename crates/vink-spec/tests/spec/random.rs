@@ -224,7 +224,8 @@ impl Random {
                 (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
-            spec.uplink = self.maybe(|r| match r.below(4) {
+            spec.uplink = self.maybe(|r| match r.below(5) {
+                4 => Uplink::Wire(format!("/tmp/{wire}.wire")),
                 0 => Uplink::Tap(format!("tap-{wire}")),
                 1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),
                 2 => Uplink::Udp {
