@@ -10,6 +10,7 @@ mod exec;
 mod extcap;
 mod failure;
 mod image;
+mod in_process;
 mod interrupt;
 mod lab;
 mod lab_file;

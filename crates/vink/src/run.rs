@@ -1,6 +1,7 @@
 //! `vink run`: one machine, one program, and everything between it and its user passed through.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,6 +17,7 @@ use vink_spec::Uplink;
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
+use crate::in_process;
 use crate::signals::{die_by, stop_by, Signals};
 
 /// What is sent on to the program. The terminal sends its signals to the program as well. vink stops
@@ -44,18 +46,21 @@ const INTERFACE: &str = "eth0";
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host"])]
+    in_process: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
-    machine: String,
+    pub(crate) machine: String,
     /// The image, by its name (`vink image list`) or its path; `vink version` tells which one is used otherwise
     #[arg(long, value_name = "IMAGE")]
-    image: Option<PathBuf>,
+    pub(crate) image: Option<PathBuf>,
     /// The kernel's memory, such as 32M or 1G; at least 16M
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
-    arena: u64,
+    pub(crate) arena: u64,
     /// Kernel parameters, such as "sysctl.net.core.default_qdisc=fq"
     #[arg(long, value_name = "TEXT", default_value = "")]
-    cmdline: String,
+    pub(crate) cmdline: String,
     /// Write a line for each system call that concerns Vink, to FILE or to standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     trace_calls: Option<Option<PathBuf>>,
@@ -64,20 +69,20 @@ pub(crate) struct Arguments {
     trace_host: bool,
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
-    root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH,
     /// wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(long, value_name = "KIND", default_value = "passt")]
-    uplink: Way,
+    pub(crate) uplink: Way,
     /// An address of the machine's on the way out, such as 10.9.0.2/24; may be repeated. passt gives its own
     #[arg(long, value_name = "ADDRESS")]
-    address: Vec<Network>,
+    pub(crate) address: Vec<Network>,
     /// Where everything else is, on the way out
     #[arg(long, value_name = "ADDRESS")]
-    gateway: Vec<IpAddr>,
+    pub(crate) gateway: Vec<IpAddr>,
     /// Let a port of the host lead to one of the machine: [ADDRESS:]PORT:PORT[/udp]; may be repeated
     #[arg(short, long = "publish", value_name = "FORWARD")]
-    publish: Vec<Forward>,
+    pub(crate) publish: Vec<Forward>,
     /// What to run on it
     #[arg(
         required = true,
@@ -85,18 +90,28 @@ pub(crate) struct Arguments {
         allow_hyphen_values = true,
         value_name = "PROGRAM"
     )]
-    program: Vec<OsString>,
+    pub(crate) program: Vec<OsString>,
 }
 
 /// What a machine is connected to.
 #[derive(Clone)]
-enum Way {
+pub(crate) enum Way {
     /// Nothing.
     None,
     /// The host's networks, without root.
     Passt,
     /// Something else outside.
     Other(Uplink),
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::None => f.write_str("none"),
+            Way::Passt => f.write_str("passt"),
+            Way::Other(uplink) => uplink.fmt(f),
+        }
+    }
 }
 
 impl FromStr for Way {
@@ -182,6 +197,10 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Runs the program and ends as it ended.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if arguments.in_process {
+        check(arguments)?;
+        return in_process::run(arguments);
+    }
     let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
     check(arguments)?;
     // First of all, since it takes as long as all the rest.
