@@ -30,7 +30,7 @@ stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree]
 
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
-	@$(CARGO) build --release --quiet -p vink
+	@$(CARGO) build --release --quiet -p vink -p vink-preload
 	@$(CARGO) run --release --quiet -p vink -- demo
 
 .PHONY: test
@@ -40,7 +40,7 @@ test: setup ## everything that CI runs
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2" .ci/setup
-	@$(CARGO) build --release --quiet -p vink
+	@$(CARGO) build --release --quiet -p vink -p vink-preload
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
 # The programs' own packages come on top.

@@ -14,7 +14,7 @@ use crate::Error;
 /// How a stack is booted.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `VINK_IMAGE`: the image; `None`: the one that is found beside the library, or where `vink` looks.
+    /// The image; `None`: that of `VINK_IMAGE`, or the one that is found beside the library, or where `vink` looks.
     pub image: Option<PathBuf>,
     /// `VINK_ARENA`: the kernel's memory in bytes, such as 64M.
     pub arena: u64,
@@ -71,7 +71,6 @@ impl Config {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name| given(name).map(|value| value.to_string_lossy().into_owned());
         let mut config = Config {
-            image: given("VINK_IMAGE").map(PathBuf::from),
             root: given("VINK_ROOT").map(PathBuf::from),
             ..Config::default()
         };

@@ -140,6 +140,10 @@ impl Passt {
         command.arg("--pid").arg(path);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(its_errors);
+        if detached {
+            // Preloaded into it too, the stack would start another passt, and that the next one.
+            command.env_remove("LD_PRELOAD");
+        }
         let given = [its_socket.as_raw_fd(), its_ready.as_raw_fd()];
         // SAFETY: only async-signal-safe calls between fork and exec.
         unsafe { command.pre_exec(move || prepare(given, detached)) };

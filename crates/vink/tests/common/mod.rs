@@ -45,11 +45,18 @@ impl Place {
             let mode = if nobody { 0o777 } else { 0o700 };
             fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its mode");
         }
+        let vink = Path::new(env!("CARGO_BIN_EXE_vink"));
+        // `cargo build` makes it, and no test of another thing needs it.
+        let library = vink.with_file_name("libvink_preload.so");
         // What is below root's home or the target folder nobody else may be able to read.
         for (from, to) in [
-            (Path::new(env!("CARGO_BIN_EXE_vink")), "vink"),
+            (vink, "vink"),
             (&image, "libvink-linux-6.12.so"),
+            (&library, "libvink_preload.so"),
         ] {
+            if !from.exists() {
+                continue;
+            }
             let to = place.folder.join(to);
             fs::hard_link(from, &to)
                 .or_else(|_| fs::copy(from, &to).map(drop))
