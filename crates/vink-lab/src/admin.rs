@@ -242,7 +242,7 @@ impl Admin {
     }
 
     /// Sets an interface's MTU, in bytes.
-    pub(crate) fn mtu(&self, kernel: &mut Kernel, name: &str, mtu: u32) -> Result<(), Error> {
+    pub fn mtu(&self, kernel: &mut Kernel, name: &str, mtu: u32) -> Result<(), Error> {
         let mut request = InterfaceRequest::new(name);
         request.value[0] = mtu.into();
         self.ioctl(kernel, libc::SIOCSIFMTU, &mut request)

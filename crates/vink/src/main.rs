@@ -16,6 +16,7 @@ mod lab;
 mod lab_file;
 mod lab_worker;
 mod machine;
+mod packetdrill;
 mod plot;
 mod print;
 mod run;
@@ -74,6 +75,8 @@ enum Command {
     Debug(debug::Arguments),
     /// Build stacks of your own, list and compare them, give them back as patches
     Image(image::Arguments),
+    /// Run packetdrill's scripts, which test TCP, each on a kernel of its own
+    Packetdrill(packetdrill::Arguments),
     /// Print the versions of vink, of the contract with images, and of the images found
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Debug(arguments) => debug::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
+        Command::Packetdrill(arguments) => packetdrill::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
         Command::LabWorker(arguments) => lab_worker::run(arguments),

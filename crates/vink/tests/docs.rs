@@ -10,7 +10,7 @@ use common::lab::copy_labs;
 use common::{root, Place};
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 6] = [
+const COVERED_ELSEWHERE: [(&str, &str); 8] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -32,6 +32,14 @@ const COVERED_ELSEWHERE: [(&str, &str); 6] = [
         "stress/tests/short.rs, some rounds",
     ),
     ("make test", "CI, which runs it"),
+    (
+        "vink packetdrill retransmissions.pkt connect.pkt",
+        "crates/vink/tests/packetdrill.rs",
+    ),
+    (
+        "vink packetdrill --clock real connect.pkt",
+        "crates/vink/tests/packetdrill.rs",
+    ),
 ];
 
 fn pages() -> Vec<PathBuf> {
