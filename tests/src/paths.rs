@@ -18,16 +18,29 @@ pub fn vink() -> PathBuf {
     if let Some(path) = std::env::var_os("VINK_BIN") {
         return path.into();
     }
+    built("vink", "vink", "VINK_BIN")
+}
+
+/// The library for programs with the stack in their own process: `$VINK_PRELOAD`, or the one of the same build.
+///
+/// # Panics
+/// There is none.
+pub fn preload() -> PathBuf {
+    if let Some(path) = std::env::var_os("VINK_PRELOAD") {
+        return path.into();
+    }
+    built("libvink_preload.so", "vink-preload", "VINK_PRELOAD")
+}
+
+/// A file of a package of the workspace, of the same build as the running test.
+fn built(file: &str, package: &str, variable: &str) -> PathBuf {
     let test = std::env::current_exe().expect("/proc is mounted");
     // target/PROFILE/deps/TEST
-    let path = test
-        .ancestors()
-        .nth(2)
-        .expect("cargo's layout")
-        .join("vink");
+    let folder = test.ancestors().nth(2).expect("cargo's layout");
+    let path = folder.join(file);
     assert!(
         path.exists(),
-        "{} not found: run `cargo build -p vink` first, or set VINK_BIN",
+        "{} not found: run `cargo build -p {package}` first, or set {variable}",
         path.display()
     );
     path

@@ -1,41 +1,66 @@
 //! Small C programs, each run on the host and on Vink: every line and the exit status must agree.
 //!
+//! Those that don't use sockets in a process of their own making also run with the stack in the process.
+//!
 //! A program for something that the host's kernel may lack has its expected lines in a file beside
 //! it, NAME.expected, and is run on Vink only.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use vink_tests::{difference, image, place, root, run, stage, vink, Ended, Network, User};
+use vink_tests::{difference, image, place, preload, root, run, stage, vink, Ended, Network, User};
 
-/// One test for each program, as the user who runs the tests, and again as `nobody` for root.
+/// One test for each program and each way to run it on Vink, as the user who runs the tests, and again as `nobody`
+/// for root.
 macro_rules! programs {
-    ($($name:ident)*) => {
-        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+    ($form:ident, $list:ident, $same_user:ident, $nobody:ident: $($name:ident)*) => {
+        const $list: &[&str] = &[$(stringify!($name)),*];
 
-        mod same_user {
-            use super::{agree, User::Same};
-            $(#[test] fn $name() { agree(stringify!($name), Same) })*
+        mod $same_user {
+            use super::{agree, Form::$form, User::Same};
+            $(#[test] fn $name() { agree(stringify!($name), $form, Same) })*
         }
 
-        mod nobody {
-            use super::{agree, User::Nobody};
-            $(#[test] fn $name() { agree(stringify!($name), Nobody) })*
+        mod $nobody {
+            use super::{agree, Form::$form, User::Nobody};
+            $(#[test] fn $name() { agree(stringify!($name), $form, Nobody) })*
         }
     };
 }
 
+/// How a program is run on Vink.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// `vink run`.
+    Trapped,
+    /// With `libvink_preload.so`.
+    InProcess,
+}
+
 programs! {
+    InProcess, IN_PROCESS, in_process_same_user, in_process_nobody:
+    accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl epoll_close epoll_edge
+    epoll_level exhaustion file_calls helpers ioctls ip_options ipv6_options many_messages mptcp names
+    netlink_events netlink_generic netlink_route odd_calls packet_loopback ping_socket proc_files raw_calls raw_icmp
+    reuse sctp signal_stream signal_timeout sock_diag socket_options socket_protocols tcp_backlog tcp_congestion
+    tcp_connect_nonblocking tcp_echo tcp_fill tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset
+    tcp_urgent thread_signals thread_waits threads udp_broadcast udp_connected udp_control udp_cork udp_echo
+    udp_errors_queued udp_multicast udp_truncation unix_ioctls unix_sockets
+}
+
+programs! {
+    Trapped, PROGRAMS, same_user, nobody:
     accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl
-    epoll_close epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit ioctls
+    epoll_close epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit helpers ioctls
     ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
-    netlink_route network_namespaces odd_calls packet_loopback packet_ring ping_socket poll_mixed proc_files raw_icmp reuse sctp
+    netlink_route network_namespaces odd_calls packet_loopback packet_ring ping_socket poll_mixed proc_files raw_calls raw_icmp reuse sctp
     shared_files
     signal_owner signal_stream signal_timeout signals sock_diag socket_options socket_protocols spawn splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused
-    tcp_reset tcp_urgent threads tun udp_broadcast udp_connected udp_control udp_cork udp_echo
+    tcp_reset tcp_urgent thread_signals thread_waits threads tun udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_ioctls unix_listener unix_sockets
     wait_kinds
 }
@@ -52,16 +77,18 @@ fn every_program_is_listed() {
     let mut listed = PROGRAMS.to_vec();
     listed.sort_unstable();
     assert_eq!(found, listed, "the list in behaviour.rs");
+    let unknown = IN_PROCESS.iter().find(|name| !listed.contains(name));
+    assert_eq!(unknown, None, "a program that is not there");
 }
 
-fn agree(name: &str, user: User) {
+fn agree(name: &str, form: Form, user: User) {
     // SAFETY: takes no arguments and can't fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     if user == User::Nobody && !is_root {
         return; // the other test was run as an ordinary user
     }
-    let program = compile(name, user);
-    let record = |side| program.with_file_name(format!("{name}-{user:?}-{side}.record"));
+    let program = compile(name, form, user);
+    let record = |side| program.with_file_name(format!("{name}-{form:?}-{user:?}-{side}.record"));
 
     let expected = match fs::read_to_string(sources().join(format!("{name}.expected"))) {
         Ok(output) => Ended {
@@ -79,16 +106,32 @@ fn agree(name: &str, user: User) {
     };
     assert_ne!(expected.status, 2, "set-up on the host: {expected:?}");
 
-    let mut command = Command::new(&staged().vink);
-    command
-        .env("VINK_IMAGE", &staged().image)
-        .args(["run", "--uplink", "none", "--"])
-        .arg(&program);
-    let found = run(command, user, Network::Same, &record("vink"))
+    let command = match form {
+        Form::Trapped => {
+            let mut command = Command::new(&staged().vink);
+            command
+                .args(["run", "--uplink", "none", "--"])
+                .arg(&program);
+            command
+        }
+        Form::InProcess => {
+            let mut command = Command::new(&program);
+            command
+                .env("LD_PRELOAD", &staged().preload)
+                .env("VINK_UPLINK", "none");
+            command
+        }
+    };
+    let found = run_on_vink(command, user, &record("vink"))
         .unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
     if let Some(difference) = differ(&expected, &found) {
-        panic!("{name}, {user:?}: {difference}\n{}", found.errors);
+        panic!("{name}, {form:?}, {user:?}: {difference}\n{}", found.errors);
     }
+}
+
+fn run_on_vink(mut command: Command, user: User, record: &Path) -> io::Result<Ended> {
+    command.env("VINK_IMAGE", &staged().image);
+    run(command, user, Network::Same, record)
 }
 
 /// How two runs differ: a line, or the exit status.
@@ -109,8 +152,8 @@ fn sources() -> PathBuf {
 }
 
 /// A file name of each user's own, since both tests of a program may compile it at once.
-fn compile(name: &str, user: User) -> PathBuf {
-    let program = stage().join(format!("{name}-{user:?}"));
+fn compile(name: &str, form: Form, user: User) -> PathBuf {
+    let program = stage().join(format!("{name}-{form:?}-{user:?}"));
     let compiled = Command::new("cc")
         .args([
             "-std=gnu11",
@@ -133,9 +176,10 @@ fn compile(name: &str, user: User) -> PathBuf {
     program
 }
 
-/// The command and the image where every user can read them.
+/// The command, the library and the image where every user can read them.
 struct Staged {
     vink: PathBuf,
+    preload: PathBuf,
     image: PathBuf,
 }
 
@@ -143,6 +187,7 @@ fn staged() -> &'static Staged {
     static STAGED: OnceLock<Staged> = OnceLock::new();
     STAGED.get_or_init(|| Staged {
         vink: place(&vink(), &stage()),
+        preload: place(&preload(), &stage()),
         image: place(&image(), &stage()),
     })
 }

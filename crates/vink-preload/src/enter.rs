@@ -3,7 +3,7 @@
 //! Symbols (`symbols`) come here with a constant number, so that of this there is little left for each of them;
 //! dispatched calls (`dispatch`) with any.
 
-use vink_trap::NATIVE_FCNTLS;
+use vink_trap::{concerns_interfaces, NATIVE_FCNTLS};
 
 use crate::descriptors::{self, Entry};
 use crate::state::{self, call};
@@ -43,7 +43,6 @@ fn dispatch(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
         | libc::SYS_pwritev2
         | libc::SYS_lseek
         | libc::SYS_getdents64
-        | libc::SYS_fstat
         | libc::SYS_fsync
         | libc::SYS_fdatasync
         | libc::SYS_ftruncate
@@ -83,6 +82,7 @@ fn dispatch(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
 #[inline(never)]
 fn seldom(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
     match nr {
+        libc::SYS_fstat => fstat(thread, args),
         libc::SYS_dup => dup(thread, args[0], 0, false),
         libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => match descriptors::get(args[0]) {
             Entry::Ours => EBADF,
@@ -307,7 +307,79 @@ fn fcntl(thread: &Thread, mut args: [u64; 6]) -> i64 {
 fn ioctl(thread: &Thread, args: [u64; 6]) -> i64 {
     match args[1] {
         FIOCLEX | FIONCLEX => host::call(libc::SYS_ioctl, args),
+        request if concerns_interfaces(request) => match descriptors::get(args[0]) {
+            Entry::File(_) => io(thread, libc::SYS_ioctl, args),
+            _ => ask_about_interfaces(thread, args),
+        },
         _ => io(thread, libc::SYS_ioctl, args),
+    }
+}
+
+/// ioctl(2) on what may be a socket of the host's: if_nametoindex(3) and others open a unix socket, since any will do,
+/// and ask it for what their machine's kernel must answer (netdevice(7)).
+fn ask_about_interfaces(thread: &Thread, mut args: [u64; 6]) -> i64 {
+    let mut stat = Stat::default();
+    let looked = host::call(libc::SYS_fstat, [args[0], stat.at(), 0, 0, 0, 0]);
+    if looked < 0 || !stat.is_socket() {
+        return host::call(libc::SYS_ioctl, args);
+    }
+    if let Err(error) = state::stack(thread) {
+        return error;
+    }
+    // Like a unix socket, one of netlink has no requests of its own.
+    let kind = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE].map(|n| n as u64);
+    let socket = call(
+        thread,
+        libc::SYS_socket,
+        [kind[0], kind[1], kind[2], 0, 0, 0],
+    );
+    if socket < 0 {
+        return socket;
+    }
+    args[0] = socket as u64;
+    let result = call(thread, libc::SYS_ioctl, args);
+    drop_entry(thread, Entry::File(socket as i32));
+    result
+}
+
+/// fstat(2).
+fn fstat(thread: &Thread, args: [u64; 6]) -> i64 {
+    let result = io(thread, libc::SYS_fstat, args);
+    if let (0, Entry::File(_)) = (result, descriptors::get(args[0])) {
+        own(args[1]);
+    }
+    result
+}
+
+/// A socket belongs to who has made it: the kernel's tasks are all root's.
+pub(crate) fn own(stat_at: u64) {
+    let mut stat = [Stat::default()];
+    if host::read(&mut stat, stat_at) && stat[0].is_socket() {
+        stat[0].user =
+            [libc::SYS_geteuid, libc::SYS_getegid].map(|nr| host::call(nr, [0; 6]) as u32);
+        host::write(stat_at, &stat);
+    }
+}
+
+/// What is looked at of `struct stat`, from its beginning.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Stat {
+    _identity: [u64; 3],
+    mode: u32,
+    user: [u32; 2],
+    _rest: [u32; 27],
+}
+
+const _: () = assert!(size_of::<Stat>() == size_of::<libc::stat>());
+
+impl Stat {
+    fn at(&mut self) -> u64 {
+        (&raw mut *self) as u64
+    }
+
+    fn is_socket(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFSOCK
     }
 }
 

@@ -1,5 +1,5 @@
-//! The machine's own view of the system: paths to `/proc/net`, `/proc/sys/net` and `/sys/class/net` are looked up in
-//! the kernel, and what is opened there is a Vink file like a socket.
+//! The machine's own view of the system: paths to `/proc/net`, `/proc/sys/net`, `/sys/class/net` and `/dev/net/tun` are
+//! looked up in the kernel, and what is opened there is a Vink file like a socket.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -7,7 +7,7 @@ use std::ffi::CString;
 use vink_trap::machine_path;
 
 use crate::descriptors::{self, Entry};
-use crate::enter::make;
+use crate::enter::{make, own};
 use crate::host;
 use crate::state::{self, call};
 use crate::thread::Thread;
@@ -35,7 +35,9 @@ const fn arguments(nr: i64) -> (Option<usize>, usize) {
 
 /// Whether what a path begins with can lead to the machine's files.
 fn may_lead_here(start: &[u8]) -> bool {
-    start.starts_with(b"/proc/") || start.starts_with(b"/sys/")
+    [&b"/proc/"[..], b"/sys/", b"/dev/net"]
+        .iter()
+        .any(|beginning| start.starts_with(beginning))
 }
 
 /// open(2), stat(2) and others that have a path.
@@ -50,7 +52,11 @@ pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     // Of a descriptor itself, or below a directory of the kernel's.
     if let (Some(from), Entry::File(number), false) = (from, directory, start.starts_with(b"/")) {
         args[from] = number as u64;
-        return ask(thread, nr, args);
+        let result = ask(thread, nr, args);
+        if result == 0 && nr == libc::SYS_newfstatat && start.is_empty() {
+            own(args[2]);
+        }
+        return result;
     }
     if !may_lead_here(start) || state::is_orphan() {
         return host::call(nr, args);

@@ -11,8 +11,9 @@ use crate::serve::soften;
 use crate::worker::Worker;
 use crate::Error;
 
-/// The requests of `linux/sockios.h` that are about interfaces; `SIOCPROTOPRIVATE` is between them.
-fn concerns_interfaces(request: u64) -> bool {
+/// Whether this is one of the requests of `linux/sockios.h` that are about interfaces; `SIOCPROTOPRIVATE` is between
+/// them.
+pub fn concerns_interfaces(request: u64) -> bool {
     matches!(request as u32, 0x8910..=0x89df | 0x89f0..=0x89ff)
 }
 

@@ -122,6 +122,7 @@ pub use calls::NATIVE_FCNTLS;
 pub use device::{Device, DeviceId, Site, Wants};
 pub use error::Error;
 pub use home::Home;
+pub use interface::concerns_interfaces;
 pub use launch::{Program, Stdio};
 pub use place::translate as machine_path;
 pub use trace::call_name;
