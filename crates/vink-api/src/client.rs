@@ -15,8 +15,8 @@ use crate::{
     start, Address, Applied, Bytes, Capture, CaptureQuery, ChangeInterface, ChangeWire, Error,
     EventFilter, Events, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
     NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab,
-    Report, Restarted, SendSignal, Statistics, StatisticsQuery, StatisticsStream, Terminal,
-    Version, Wire,
+    Report, Restarted, SampleQuery, SendSignal, Statistics, StatisticsQuery, StatisticsStream,
+    Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client may be used for
@@ -271,6 +271,12 @@ impl Client {
     /// Packets as they come. The capture ends when the stream is dropped.
     pub async fn capture(&self, lab: &str, capture: &CaptureQuery) -> Result<Packets, Error> {
         let path = path(lab, "/captures/stream") + &with(capture);
+        Ok(Packets(open(&self.address, &path).await?))
+    }
+
+    /// Samples of sockets as they come. They end when the stream is dropped.
+    pub async fn samples(&self, lab: &str, query: &SampleQuery) -> Result<Packets, Error> {
+        let path = path(lab, "/samples/stream") + &with(query);
         Ok(Packets(open(&self.address, &path).await?))
     }
 

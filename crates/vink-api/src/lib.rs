@@ -12,6 +12,7 @@ mod lab;
 mod machine;
 mod place;
 mod program;
+mod sample;
 mod socket;
 mod start;
 mod statistics;
@@ -32,6 +33,7 @@ pub use machine::{
 };
 pub use place::{Address, Place};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
+pub use sample::SampleQuery;
 pub use socket::{Events, Packets, StatisticsStream};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,

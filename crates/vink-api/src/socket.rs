@@ -82,11 +82,11 @@ impl StatisticsStream {
     }
 }
 
-/// A pcapng file that comes in pieces.
+/// A pcapng file, or a stream of samples, that comes in pieces.
 pub struct Packets(pub(crate) Socket);
 
 impl Packets {
-    /// The next piece; none when the capture has ended.
+    /// The next piece; none when there is no more to come.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             match self.0.next().await {

@@ -12,7 +12,7 @@ use vink_api::{
     Applied, Capture, CaptureQuery, ChangeInterface, ChangeWire, EventFilter, FromClient,
     FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
     NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted,
-    SendSignal, Statistics, StatisticsQuery, Version, Wire,
+    SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
 };
 
 use crate::engine::{Lab, Labs};
@@ -453,6 +453,17 @@ fn observation(table: &mut Table) {
                 upgrade
                     .on_upgrade(move |socket| sockets::packets(lab, capture.id, packets, socket)),
             )
+        },
+    );
+    let samples =
+        |_: &mut SchemaGenerator| json!({ "from-server": { "binary": "sockets, for vink pcb" } });
+    table.socket(
+        "/v1/labs/{lab}/samples/stream",
+        "Sockets as they are when the kernel passes its tracepoints",
+        samples,
+        |app, call: Call<SampleQuery>, upgrade| async move {
+            let samples = app.lab(&call)?.samples_to_client(call.query).await?;
+            Ok(upgrade.on_upgrade(move |socket| sockets::bytes(samples, socket)))
         },
     );
     let event = |generator: &mut SchemaGenerator| told::<vink_api::Event>(generator);

@@ -165,11 +165,18 @@ async fn hear(
 
 /// Packets of a capture, until the client goes away or it ends.
 pub(crate) async fn packets(lab: Arc<Lab>, id: u64, packets: Pipe, socket: WebSocket) {
+    bytes(packets, socket).await;
+    // It may have ended by itself.
+    let _ = lab.stop_capture(id).await;
+}
+
+/// What comes from a pipe, to the client, until either ends.
+pub(crate) async fn bytes(from: Pipe, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let mut buffer = vec![0; PIECE];
     loop {
         tokio::select! {
-            read = packets.read(&mut buffer) => match read {
+            read = from.read(&mut buffer) => match read {
                 Ok(count @ 1..) => {
                     let piece = axum::body::Bytes::copy_from_slice(&buffer[..count]);
                     if sink.send(Message::Binary(piece)).await.is_err() {
@@ -185,8 +192,6 @@ pub(crate) async fn packets(lab: Arc<Lab>, id: u64, packets: Pipe, socket: WebSo
         }
     }
     let _ = sink.close().await;
-    // It may have ended by itself.
-    let _ = lab.stop_capture(id).await;
 }
 
 /// Events, until the client goes away or the control process ends.

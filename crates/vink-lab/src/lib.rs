@@ -9,6 +9,7 @@ mod machine;
 mod message;
 mod redirect;
 mod route;
+mod samples;
 mod uplink;
 pub mod worker;
 
@@ -16,6 +17,7 @@ pub use address::Network;
 pub use admin::Admin;
 pub use error::Error;
 pub use machine::{wire, End, Machine};
+pub use samples::{Recorders, Recording, Sample, Samples};
 pub use uplink::{
     shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State,
 };

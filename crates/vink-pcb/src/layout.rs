@@ -100,6 +100,21 @@ impl Layout {
         Ok(found)
     }
 
+    /// Of the image in this file.
+    ///
+    /// # Errors
+    /// As [`Layout::of`].
+    pub fn of_file(image: &Path) -> Result<Layout, Error> {
+        let bytes = fs::read(image).map_err(file(image))?;
+        let elf = object::File::parse(&*bytes).ok();
+        let id = elf.and_then(|elf| elf.build_id().ok().flatten().map(<[u8]>::to_vec));
+        let id = id.ok_or(Error::Debug {
+            image: image.to_owned(),
+            why: "it has no build id".to_owned(),
+        })?;
+        Layout::of(image, &id)
+    }
+
     /// From the debug information.
     fn read(image: &Path, id: &[u8]) -> Result<Layout, Error> {
         let bytes = fs::read(image).map_err(file(image))?;

@@ -256,7 +256,7 @@ async fn feed(
 }
 
 /// The size of our own terminal.
-fn size() -> Option<Size> {
+pub(crate) fn size() -> Option<Size> {
     for terminal in [libc::STDOUT_FILENO, libc::STDIN_FILENO, libc::STDERR_FILENO] {
         // SAFETY: plain data that the call fills.
         unsafe {
@@ -273,11 +273,11 @@ fn size() -> Option<Size> {
 }
 
 /// Our terminal passes every key on, until this is dropped.
-struct Raw(libc::termios);
+pub(crate) struct Raw(libc::termios);
 
 impl Raw {
     /// See termios(3), cfmakeraw().
-    fn enter() -> Result<Raw, Failure> {
+    pub(crate) fn enter() -> Result<Raw, Failure> {
         let mut before = MaybeUninit::<libc::termios>::uninit();
         // SAFETY: what the first call has filled is initialised if it succeeded.
         unsafe {

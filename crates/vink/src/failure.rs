@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     /// The control process, or the way to it.
     #[error(transparent)]
     Control(Box<vink_api::Error>),
+    #[error(transparent)]
+    Pcb(#[from] vink_pcb::Error),
     #[error("{what}: {source}")]
     Host {
         what: String,

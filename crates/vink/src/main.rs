@@ -17,6 +17,7 @@ mod lab_file;
 mod lab_worker;
 mod machine;
 mod packetdrill;
+mod pcb;
 mod plot;
 mod print;
 mod run;
@@ -71,6 +72,8 @@ enum Command {
     Shell(shell::Arguments),
     /// Draw columns of CSV files as an SVG picture
     Plot(plot::Arguments),
+    /// Watch TCP connections: every field of their control blocks, as it changes
+    Pcb(pcb::Arguments),
     /// Run a program under gdb, which stops in the stack
     Debug(debug::Arguments),
     /// Build stacks of your own, list and compare them, give them back as patches
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
+        Command::Pcb(arguments) => pcb::run(&arguments),
         Command::Debug(arguments) => debug::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Packetdrill(arguments) => packetdrill::run(&arguments),

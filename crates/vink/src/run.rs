@@ -12,12 +12,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use vink_kernel::{find_image, image_named, Config, Image, Kernel};
-use vink_lab::{Forward, Line, Machine, Network, Outside, Passt};
+use vink_lab::{Forward, Line, Machine, Network, Outside, Passt, Recorders};
 use vink_spec::Uplink;
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
 
 use crate::failure::Failure;
 use crate::in_process;
+use crate::pcb::Watcher;
 use crate::signals::{die_by, stop_by, Signals};
 
 /// What is sent on to the program. The terminal sends its signals to the program as well. vink stops
@@ -83,6 +84,9 @@ pub(crate) struct Arguments {
     /// Let a port of the host lead to one of the machine: [ADDRESS:]PORT:PORT[/udp]; may be repeated
     #[arg(short, long = "publish", value_name = "FORWARD")]
     pub(crate) publish: Vec<Forward>,
+    /// For `vink pcb`, which reads samples of sockets from this descriptor, and is waited for: FD:POINTS
+    #[arg(long, hide = true)]
+    samples: Option<Watcher>,
     /// What to run on it
     #[arg(
         required = true,
@@ -199,10 +203,19 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.in_process {
         check(arguments)?;
+        if arguments.samples.is_some() {
+            return Err(Failure::Other(
+                "vink pcb --run has programs beside their stack: run it by itself, and look at it by vink pcb --pid"
+                    .to_owned(),
+            ));
+        }
         return in_process::run(arguments);
     }
     let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
     check(arguments)?;
+    if let Some(watcher) = &arguments.samples {
+        watcher.keep();
+    }
     // First of all, since it takes as long as all the rest.
     let mut passt = match arguments.uplink {
         Way::Passt => Some(Passt::start(&arguments.publish)?),
@@ -238,6 +251,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         home = home.root(root);
     }
     worker.furnish(machine.id, &home)?;
+    let mut recorders = Recorders::default();
+    if let Some(watcher) = &arguments.samples {
+        watcher.meet(&mut recorders, worker.kernel(), &path)?;
+    }
     let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
     let program = worker.spawn(machine.id, program)?;
     // The program does not get going before the worker does.
@@ -246,6 +263,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut stopping = None;
     let status = loop {
+        recorders.look_after(&mut worker)?;
         if let Some(status) = worker.status(program)? {
             break status;
         }
@@ -272,6 +290,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             stopping = None;
         }
     };
+    recorders.finish(worker.kernel())?;
     report(worker.statistics());
     // Ends what the program left behind, before we end the way it did.
     if let Some(passt) = &mut passt {

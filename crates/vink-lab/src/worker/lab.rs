@@ -15,7 +15,7 @@ use super::program::Running;
 use super::protocol::{Action, Answer, Event};
 use super::uplink::Outdoors;
 use super::wire::Wire;
-use crate::Error;
+use crate::{Error, Recorders, Recording};
 
 /// The descriptors that came with a request.
 pub(super) type Descriptors = std::vec::IntoIter<OwnedFd>;
@@ -49,6 +49,7 @@ pub(super) struct Lab {
     pub(super) last_program: u64,
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
+    recorders: Recorders,
     pub(super) outdoors: Outdoors,
     /// What every machine's /etc/hosts ends with, and how often it was changed.
     pub(super) hosts: Rc<str>,
@@ -72,6 +73,7 @@ impl Lab {
             last_program: 0,
             fibers: Fibers::default(),
             captures: Captures::default(),
+            recorders: Recorders::default(),
             outdoors: Outdoors::default(),
             hosts: "".into(),
             hosts_changes: 0,
@@ -150,6 +152,7 @@ impl Lab {
                 snap,
             } => return self.capture(interfaces, filter.as_deref(), snap, descriptors),
             Action::StopCapture { capture } => return self.stop_capture(capture),
+            Action::Record(what) => self.record(&what, descriptors)?,
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Panic => self.panic()?,
         }
@@ -183,6 +186,13 @@ impl Lab {
         self.look_after_apps()?;
         self.look_after_uplinks();
         self.look_after_packets()?;
+        self.recorders.look_after(&mut self.worker)?;
+        Ok(())
+    }
+
+    fn record(&mut self, what: &Recording, descriptors: &mut Descriptors) -> Result<(), Trouble> {
+        let to = descriptors.next().expect("counted before");
+        self.recorders.start(self.worker.kernel(), what, to)?;
         Ok(())
     }
 

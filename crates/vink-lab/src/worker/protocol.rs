@@ -11,6 +11,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_spec::{Settings, Uplink};
 
+pub use crate::samples::Recording;
+
 /// Bytes that a message may have.
 pub const LONGEST: usize = 64 << 20;
 
@@ -197,6 +199,9 @@ pub enum Action {
         /// Which.
         capture: u64,
     },
+    /// Writes what sockets are when the kernel passes these tracepoints to the descriptor that comes along,
+    /// until nobody reads it any more; see [`Recording`].
+    Record(Recording),
     /// Sends [`Event::Packet`] for what happens at these interfaces, from now on; none: nothing any more.
     Watch {
         /// `machine:interface`.
@@ -216,7 +221,7 @@ impl Action {
                 outside: Outside::Worker,
                 ..
             } => 3,
-            Action::Capture { .. } => 1,
+            Action::Capture { .. } | Action::Record(_) => 1,
             _ => 0,
         }
     }
