@@ -2,12 +2,13 @@
 
 # Where the kernel tree is unpacked and images are built; survives `make clean`.
 export VINK_CACHE ?= $(HOME)/.cache/vink
-# `make stack LINUX=/path/to/tree` builds an image of that tree in place of Debian's package.
+# `make stack LINUX=/path/to/tree` builds an image of that tree, `make stack LINUX=6.1` of
+# Debian's package of that version, in place of 6.12's.
 LINUX ?=
 # `make bench ONLY=null_call,boot_ms` runs some.
 ONLY ?=
 # Debian packages: the stack's build, the programs that demo and tests run, and debugging.
-export PACKAGES ?= linux-source-6.12 gcc make ccache flex bison bc libelf-dev libssl-dev \
+export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools
@@ -25,7 +26,7 @@ setup: ## install what is missing (apt-get; asks sudo if you are not root)
 	@.ci/setup
 
 .PHONY: stack
-stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree]
+stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
 	@stack/build $(if $(LINUX),--linux $(LINUX))
 
 .PHONY: demo

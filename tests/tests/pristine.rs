@@ -1,4 +1,4 @@
-//! The kernel tree that the image is built from is the package's, byte for byte: no file changed,
+//! The kernel trees that the images are built from are the packages', byte for byte: no file changed,
 //! none missing, none added.
 
 use std::collections::BTreeSet;
@@ -10,14 +10,22 @@ use std::process::{Command, Stdio};
 
 use vink_tests::root;
 
-const TARBALL: &str = "/usr/src/linux-source-6.12.tar.xz";
+#[test]
+fn the_tree_of_6_12_is_unmodified() {
+    is_unmodified("6.12");
+}
 
 #[test]
-fn the_kernel_tree_is_unmodified() {
-    let tree = tree();
+fn the_tree_of_6_1_is_unmodified() {
+    is_unmodified("6.1");
+}
+
+fn is_unmodified(version: &str) {
+    let tree = tree(version);
+    let tarball = format!("/usr/src/linux-source-{version}.tar.xz");
     // xz(1) rather than a library: it decompresses on all processors.
     let mut xz = Command::new("xz")
-        .args(["--decompress", "--stdout", "--threads=0", TARBALL])
+        .args(["--decompress", "--stdout", "--threads=0", &tarball])
         .stdout(Stdio::piped())
         .spawn()
         .expect("xz");
@@ -25,10 +33,10 @@ fn the_kernel_tree_is_unmodified() {
 
     let mut wrong = Vec::new();
     let mut known = BTreeSet::new();
-    for entry in archive.entries().expect(TARBALL) {
-        let mut entry = entry.expect(TARBALL);
+    for entry in archive.entries().expect(&tarball) {
+        let mut entry = entry.expect(&tarball);
         let name = entry.path().expect("a name").into_owned();
-        // All names begin with linux-source-6.12/.
+        // All names begin with linux-source-VERSION/.
         let name: PathBuf = name.components().skip(1).collect();
         if name.as_os_str().is_empty() {
             continue;
@@ -38,13 +46,13 @@ fn the_kernel_tree_is_unmodified() {
         }
         known.insert(name);
     }
-    assert!(xz.wait().expect("xz").success(), "{TARBALL} is damaged");
+    assert!(xz.wait().expect("xz").success(), "{tarball} is damaged");
     assert!(known.len() > 50_000, "only {} files in it", known.len());
     added(&tree, Path::new(""), &known, &mut wrong);
 
     assert!(
         wrong.is_empty(),
-        "{} is not what {TARBALL} has ({} differences): remove it and run `make stack`\n{}",
+        "{} is not what {tarball} has ({} differences): remove it and run `make stack LINUX={version}`\n{}",
         tree.display(),
         wrong.len(),
         wrong[..wrong.len().min(20)].join("\n")
@@ -52,11 +60,14 @@ fn the_kernel_tree_is_unmodified() {
 }
 
 /// The tree that the build says it used.
-fn tree() -> PathBuf {
-    let note = root().join("build/linux-tree");
+fn tree(version: &str) -> PathBuf {
+    let note = root().join(format!("build/libvink-linux-{version}.tree"));
     match fs::read_to_string(&note) {
         Ok(path) => path.trim_end().into(),
-        Err(e) => panic!("{}: {e}: run `make stack` first", note.display()),
+        Err(e) => panic!(
+            "{}: {e}: run `make stack LINUX={version}` first",
+            note.display()
+        ),
     }
 }
 

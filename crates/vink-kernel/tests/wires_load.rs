@@ -134,8 +134,7 @@ fn pair() -> Net {
 }
 
 /// The lengths of the packets that arrive while so many bytes are sent.
-fn lengths(settings: WireSettings) -> Vec<u32> {
-    let mut net = pair();
+fn lengths(mut net: Net, settings: WireSettings) -> Vec<u32> {
     net.set(settings);
     net.trace(1, TIMES);
     let mut stream = net.stream(4 << 20, None);
@@ -145,8 +144,14 @@ fn lengths(settings: WireSettings) -> Vec<u32> {
 
 #[test]
 fn an_ideal_wire_passes_packets_whole() {
-    let lengths = lengths(WireSettings::default());
-    assert!(lengths.iter().max() > Some(&(64 << 10)), "{lengths:?}");
+    let net = pair();
+    // In Linux 6.1 IPv4 has none of more than 64 KiB.
+    let whole = match net.kernel.image().release().starts_with("6.1.") {
+        true => 16 << 10,
+        false => 64 << 10,
+    };
+    let lengths = lengths(net, WireSettings::default());
+    assert!(lengths.iter().max() > Some(&whole), "{lengths:?}");
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn any_other_wire_passes_ethernet_frames() {
         ..WireSettings::default()
     };
     for settings in [settings(0.0, MS), settings(0.001, Duration::ZERO)] {
-        let lengths = lengths(settings);
+        let lengths = lengths(pair(), settings);
         assert!(lengths.len() > 2800, "{}", lengths.len());
         assert_eq!(lengths.iter().max(), Some(&1514));
     }
@@ -229,7 +234,7 @@ fn tcp_gets_its_bytes_through_all_settings() {
     net.set(all[0]);
     let mut stream = net.stream(20 << 20, Some(MS));
     let mut changes = 0;
-    // A change at each 50th timer, in the middle of everything.
+    // A change at each tenth timer, in the middle of everything.
     for n in 0.. {
         let Some(deadline) = net.drive(&mut stream) else {
             break;
@@ -237,7 +242,7 @@ fn tcp_gets_its_bytes_through_all_settings() {
         if stream.fibers.is_empty() {
             break;
         }
-        if n % 50 == 0 {
+        if n % 10 == 0 {
             net.set(all[changes % all.len()]);
             changes += 1;
         }

@@ -73,6 +73,28 @@ fn lossy_wan() {
 }
 
 #[test]
+fn two_kernels() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "two-kernels");
+        // What only one of them has.
+        let setting = "test -e /proc/sys/net/ipv4/tcp_syn_linear_timeouts";
+        assert!(!lab.succeeds("old", setting));
+        assert!(lab.succeeds("new", setting));
+        for (from, to) in [("old", "new"), ("new", "old")] {
+            let said = lab.on(from, &format!("iperf3 -c {to} -n 16M -J"));
+            let said: serde_json::Value = serde_json::from_str(&said).expect(&said);
+            let received = said["end"]["sum_received"]["bytes"].as_u64();
+            assert!(received >= Some(15 << 20), "{from} to {to}: {said}");
+        }
+        let again = ["old", "new"].map(|machine| {
+            let said = lab.on(machine, "labs/two-kernels/unanswered.sh 6");
+            said.trim().parse::<u32>().expect(&said)
+        });
+        assert!(0 < again[0] && again[0] < again[1], "{again:?}");
+    }
+}
+
+#[test]
 fn ospf_ring() {
     for place in Place::all() {
         let lab = Up::new(&place, "ospf-ring");

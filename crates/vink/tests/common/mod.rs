@@ -48,10 +48,12 @@ impl Place {
         let vink = Path::new(env!("CARGO_BIN_EXE_vink"));
         // `cargo build` makes it, and no test of another thing needs it.
         let library = vink.with_file_name("libvink_preload.so");
+        let old = root().join("build/libvink-linux-6.1.so");
         // What is below root's home or the target folder nobody else may be able to read.
         for (from, to) in [
             (vink, "vink"),
             (&image, "libvink-linux-6.12.so"),
+            (&old, "libvink-linux-6.1.so"),
             (&library, "libvink_preload.so"),
         ] {
             if !from.exists() {

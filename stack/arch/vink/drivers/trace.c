@@ -6,11 +6,10 @@
  * the kernel's own tracepoint, which is only listened to while an end wants it.
  */
 
-#include <linux/bitfield.h>
 #include <linux/slab.h>
-#include <net/dropreason.h>
-#include <net/sock.h>
 #include <trace/events/skb.h>
+
+#include <asm/versions.h>
 
 #include "vx.h"
 
@@ -25,22 +24,6 @@ static const char *const causes[] = {
 	[VINK_LOST_DOWN]	= "down",
 };
 
-static const char *drop_reason(u32 reason)
-{
-	const struct drop_reason_list *list = NULL;
-	u32 subsys = u32_get_bits(reason, SKB_DROP_REASON_SUBSYS_MASK);
-	const char *name = NULL;
-
-	reason &= ~SKB_DROP_REASON_SUBSYS_MASK;
-	rcu_read_lock();
-	if (subsys < SKB_DROP_REASON_SUBSYS_NUM)
-		list = rcu_dereference(drop_reasons_by_subsys[subsys]);
-	if (list && reason < list->n_reasons)
-		name = list->reasons[reason];
-	rcu_read_unlock();
-	return name;
-}
-
 void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 {
 	struct vink_packet packet = {
@@ -54,7 +37,7 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 	if (kind == VINK_PACKET_LOSS)
 		packet.name = causes[reason];
 	if (kind == VINK_PACKET_DROP)
-		packet.name = drop_reason(reason);
+		packet.name = vink_drop_reason(reason);
 	/* On its way down a frame begins where the data does. */
 	if (kind == VINK_PACKET_ARRIVAL || kind == VINK_PACKET_DROP) {
 		if (skb_mac_header_was_set(skb))
@@ -77,26 +60,28 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
  * A packet that is in some queue has other things where its device's address
  * was: what is there may only be compared.
  */
-static bool concerns(struct vx_end *end, struct sk_buff *skb, struct sock *sk)
+static bool concerns(struct vx_end *end, struct sk_buff *skb,
+		     const struct net *net)
 {
 	if (skb->dev == end->dev)
 		return true;
-	return sk && skb->skb_iif == end->dev->ifindex &&
-	       net_eq(sock_net(sk), dev_net(end->dev));
+	return net && skb->skb_iif == end->dev->ifindex &&
+	       net_eq(net, dev_net(end->dev));
 }
 
-static void dropped(void *unused, struct sk_buff *skb, void *location,
-		    enum skb_drop_reason reason, struct sock *sk)
+static void dropped(struct sk_buff *skb, u32 reason, const struct net *net)
 {
 	struct vx_end *end;
 
 	list_for_each_entry(end, &traced, traced) {
-		if (end->trace & VINK_PACKET_DROP && concerns(end, skb, sk)) {
+		if (end->trace & VINK_PACKET_DROP && concerns(end, skb, net)) {
 			__vx_trace(end, VINK_PACKET_DROP, reason, skb);
 			return;
 		}
 	}
 }
+
+VINK_DROP_PROBE(probe, dropped)
 
 /* Listens to the kernel's tracepoint for as long as somebody wants it. */
 static int listen(void)
@@ -108,9 +93,9 @@ static int listen(void)
 	list_for_each_entry(end, &traced, traced)
 		wanted |= end->trace & VINK_PACKET_DROP;
 	if (wanted && !listening)
-		err = register_trace_kfree_skb(dropped, NULL);
+		err = register_trace_kfree_skb(probe, NULL);
 	if (!wanted && listening)
-		unregister_trace_kfree_skb(dropped, NULL);
+		unregister_trace_kfree_skb(probe, NULL);
 	if (!err)
 		listening = wanted;
 	return err;

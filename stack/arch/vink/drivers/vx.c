@@ -15,6 +15,8 @@
 #include <net/rtnetlink.h>
 #include <net/sch_generic.h>
 
+#include <asm/versions.h>
+
 #include "vx.h"
 
 /* Packets that may wait to be received: as much as a storm may take. */
@@ -241,7 +243,6 @@ static void vx_setup(struct net_device *dev)
 	dev->ethtool_ops = &vx_ethtool_ops;
 	dev->rtnl_link_ops = &vx_link_ops;
 	dev->needs_free_netdev = true;
-	dev->lltx = true;
 	dev->priv_flags &= ~IFF_TX_SKB_SHARING;
 	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_NO_QUEUE;
 	dev->min_mtu = ETH_MIN_MTU;
@@ -250,8 +251,8 @@ static void vx_setup(struct net_device *dev)
 	dev->hw_features = OFFLOADS;
 	dev->hw_enc_features = OFFLOADS;
 	dev->vlan_features = OFFLOADS | NETIF_F_HIGHDMA;
-	netif_set_tso_max_size(dev, GSO_MAX_SIZE);
-	WRITE_ONCE(dev->gso_ipv4_max_size, GSO_MAX_SIZE);
+	vink_set_lockless(dev);
+	vink_set_gso_max(dev);
 }
 
 /* Only wires have such interfaces: there is nothing to be set up by others. */

@@ -2,12 +2,13 @@
 /* Which wires there are, what is attached to them, and the calls of vink/abi.h. */
 
 #include <linux/etherdevice.h>
-#include <linux/ethtool.h>
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
+
+#include <asm/versions.h>
 
 #include "vx.h"
 
@@ -47,7 +48,7 @@ void vx_update_carriers(struct vx_wire *wire)
 		else
 			netif_carrier_off(end->dev);
 		if (netif_running(end->dev))
-			ethtool_op_get_link(end->dev);
+			vink_tell_carrier(end->dev);
 	}
 }
 

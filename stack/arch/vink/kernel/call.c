@@ -20,6 +20,7 @@
 
 #include <asm/switch_to.h>
 #include <asm/syscall.h>
+#include <asm/versions.h>
 #include <asm/vink.h>
 
 static DEFINE_IDR(slots);

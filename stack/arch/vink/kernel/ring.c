@@ -18,6 +18,7 @@
 #include <net/sock.h>
 #include <net/packet/internal.h>
 
+#include <asm/versions.h>
 #include <asm/vink.h>
 
 struct mapping {

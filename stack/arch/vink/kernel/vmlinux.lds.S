@@ -95,6 +95,9 @@ SECTIONS
 		SOFTIRQENTRY_TEXT
 		ENTRY_TEXT
 		STATIC_CALL_TEXT
+#ifdef CPUIDLE_TEXT
+		CPUIDLE_TEXT	/* 6.1's */
+#endif
 		*(.text.exit .exit.text)
 		_etext = .;
 	} :text

@@ -14,6 +14,7 @@
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 
+#include <asm/versions.h>
 #include <asm/vink.h>
 
 static struct file *watches;
