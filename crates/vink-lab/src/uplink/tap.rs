@@ -61,7 +61,9 @@ impl Tap {
             task: admin.task(),
             file,
         };
-        tap.ioctl(kernel, TUNSETOFFLOAD, features)?;
+        tap.ioctl(kernel, TUNSETOFFLOAD, features)
+            // Machines of Linux 6.1 know nothing of UDP's segmentation.
+            .or_else(|_| tap.ioctl(kernel, TUNSETOFFLOAD, features & TUN_F_TCP))?;
         admin.queue(kernel, name, QUEUE)?;
         Ok(tap)
     }
