@@ -67,8 +67,12 @@ pub const VINK_CALL_WIRE_TRACE: u32 = VINK_CALL_BASE + 19;
 pub const VINK_CALL_YIELD: u32 = VINK_CALL_BASE + 20;
 /// Tells whenever the kernel passes one of its tracepoints.
 pub const VINK_CALL_PROBE: u32 = VINK_CALL_BASE + 21;
+/// Control task; wire id, `*const` [`Share`]. Result: end id.
+pub const VINK_CALL_WIRE_SHARE: u32 = VINK_CALL_BASE + 22;
+/// Control task; end id, up. Result: 0.
+pub const VINK_CALL_WIRE_LINE: u32 = VINK_CALL_BASE + 23;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 22;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 24;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;
@@ -229,6 +233,65 @@ pub struct Packet {
     pub reserved: u32,
 }
 
+/// `struct vink_pipe`: the control words of one direction of a wire between two processes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Pipe {
+    /// Bytes put in.
+    pub head: u64,
+    /// Nothing.
+    pub pad0: [u64; 15],
+    /// Bytes taken out.
+    pub tail: u64,
+    /// Nothing.
+    pub pad1: [u64; 15],
+    /// The receiver's host is about to sleep.
+    pub asleep: u32,
+    /// Nothing.
+    pub pad2: [u32; 31],
+    /// The sender waits for room.
+    pub starved: u32,
+    /// Nothing.
+    pub pad3: [u32; 31],
+    /// Bytes of a frame that the receiver takes.
+    pub most: u32,
+    /// Nothing.
+    pub pad4: [u32; 31],
+}
+
+/// `struct vink_frame`: what is in front of a frame in a ring.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Of its bytes.
+    pub len: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// A `struct virtio_net_hdr`.
+    pub header: [u8; 16],
+}
+
+/// `struct vink_share`: the two rings of an end that leads to another process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Of frames that the wire carries to the end.
+    pub out: *mut Pipe,
+    /// Of frames that the end sends.
+    pub inward: *mut Pipe,
+    /// Mapped twice, one behind the other.
+    pub out_bytes: *mut c_void,
+    /// As well.
+    pub in_bytes: *mut c_void,
+    /// Of a ring, once; a power of two.
+    pub size: u64,
+    /// For [`Ops::bell`].
+    pub cookie: u64,
+}
+
+/// The smallest [`Share::size`].
+pub const VINK_SHARE_MIN: u64 = 1 << 20;
+
 /// `struct vink_block`: a piece of a packet socket's ring.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -346,6 +409,8 @@ pub struct Ops {
     pub packet: Option<unsafe extern "C" fn(host: *mut c_void, packet: *const Packet)>,
     /// The kernel passes a tracepoint, whose first three arguments these are; may be `None`.
     pub probe: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, args: *const u64)>,
+    /// Wake the host of the other process; or that one has spoiled the memory. May be `None`.
+    pub bell: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, spoiled: u32)>,
 }
 
 /// `struct vink_boot`: how to boot.

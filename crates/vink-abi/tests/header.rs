@@ -47,7 +47,10 @@ fn facts() -> Vec<Fact> {
     layout!(f, Counters, "vink_counters":
         tasks, machines, sockets, files, arena_pages, free_pages, switches, calls);
     layout!(f, Ops, "vink_ops":
-        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe);
+        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe, bell);
+    layout!(f, Pipe, "vink_pipe": head, tail, asleep, starved, most);
+    layout!(f, Frame, "vink_frame": len, reserved, header);
+    layout!(f, Share, "vink_share": out, inward, out_bytes, in_bytes, size, cookie);
     layout!(f, WireSettings, "vink_wire_settings": rate, delay, jitter, flags, loss, loss_bad, to_bad,
         to_good, corrupt, duplicate, reorder, gap, limit, mtu, reserved);
     layout!(f, WireStats, "vink_wire_stats": sent, sent_bytes, received, received_bytes, lost_random,
@@ -66,7 +69,8 @@ fn facts() -> Vec<Fact> {
         VINK_CALL_TEST, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_RING_POLL,
         VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY, VINK_CALL_WIRE_ATTACH,
         VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
-        VINK_CALL_WIRE_TRACE, VINK_CALL_YIELD, VINK_CALL_PROBE, VINK_CALL_END, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS,
+        VINK_CALL_WIRE_TRACE, VINK_CALL_YIELD, VINK_CALL_PROBE, VINK_CALL_WIRE_SHARE, VINK_CALL_WIRE_LINE,
+        VINK_SHARE_MIN, VINK_CALL_END, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS,
         VINK_PACKET_DEPARTURE, VINK_PACKET_ARRIVAL, VINK_PACKET_LOSS, VINK_PACKET_DROP,
         VINK_LOST_RANDOM, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_LOST_DOWN, VINK_CLONE_THREAD,
         VINK_CLONE_FILES, VINK_TEST_BUG,

@@ -12,6 +12,7 @@ use vink_abi::Ops;
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
 use crate::probe::Probes;
+use crate::shared::Shares;
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
 use crate::wire::PacketQueue;
@@ -42,6 +43,8 @@ pub(crate) struct Host {
     pub packets: RefCell<PacketQueue>,
     /// What the kernel has passed.
     pub probes: RefCell<Probes>,
+    /// Ends that lead to other processes.
+    pub shares: RefCell<Shares>,
     /// Where the kernel's memory is.
     pub arena: Range<u64>,
     pub log: RefCell<String>,
@@ -89,6 +92,7 @@ pub(crate) fn ops(clock: Clock) -> &'static Ops {
         release: Some(release),
         packet: Some(packet),
         probe: Some(probe_real),
+        bell: Some(bell),
     };
     static OPS: [Ops; 2] = [
         REAL,
@@ -227,6 +231,12 @@ unsafe extern "C" fn release(_: *mut c_void, start: *mut c_void, len: u64) {
 unsafe extern "C" fn packet(this: *mut c_void, packet: *const vink_abi::Packet) {
     // SAFETY: called by the image, with a valid record.
     unsafe { host(this).packets.borrow_mut().push(&*packet) };
+}
+
+unsafe extern "C" fn bell(this: *mut c_void, cookie: u64, spoiled: u32) {
+    // SAFETY: called by the image.
+    let host = unsafe { host(this) };
+    host.shares.borrow_mut().bell(cookie, spoiled != 0);
 }
 
 unsafe extern "C" fn probe_real(this: *mut c_void, cookie: u64, args: *const u64) {

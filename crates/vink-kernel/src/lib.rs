@@ -33,6 +33,7 @@ mod numbered;
 mod panic;
 mod probe;
 mod ring;
+mod shared;
 mod slot;
 mod symbols;
 mod task;
@@ -50,6 +51,7 @@ pub use numbered::{Numbered, Serial};
 pub use panic::{Frame, Panic};
 pub use probe::{Copied, Passage, ProbeId};
 pub use ring::{Ring, RingId};
+pub use shared::{halves, Half, Other};
 pub use task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
 pub use vink_abi::{Counters, WireStats as WireStatistics};
 pub use wire::{

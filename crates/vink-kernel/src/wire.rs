@@ -27,11 +27,11 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// One wire of a kernel. Only valid with the kernel that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WireId(u64);
+pub struct WireId(pub(crate) u64);
 
 /// One end of a wire: an interface. Only valid with the kernel that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EndId(u64);
+pub struct EndId(pub(crate) u64);
 
 impl WireId {
     /// A number that is unique among the kernel's wires, for logs.
@@ -281,7 +281,10 @@ impl Kernel {
     /// [`Error::NoSuchWire`].
     pub fn destroy_wire(&mut self, wire: WireId) -> Result<(), Error> {
         let args = [wire.0, 0, 0, 0, 0, 0];
-        self.on_wire("destroy a wire", VINK_CALL_WIRE_DESTROY, args)
+        self.on_wire("destroy a wire", VINK_CALL_WIRE_DESTROY, args)?;
+        let shares = &self.host.shares;
+        shares.borrow_mut().forget(|its, _| its == wire);
+        Ok(())
     }
 
     /// Makes an interface of a machine that is an end of the wire.
@@ -323,7 +326,10 @@ impl Kernel {
     /// [`Error::NoSuchEnd`].
     pub fn detach(&mut self, end: EndId) -> Result<(), Error> {
         let args = [end.0, 0, 0, 0, 0, 0];
-        self.at_end("detach an interface", VINK_CALL_WIRE_DETACH, args)
+        self.at_end("detach an interface", VINK_CALL_WIRE_DETACH, args)?;
+        let shares = &self.host.shares;
+        shares.borrow_mut().forget(|_, its| its == Some(end));
+        Ok(())
     }
 
     /// Gives other settings to one end of a wire, or to all of them and those to come. They hold for the next
@@ -397,7 +403,12 @@ impl Kernel {
             .map_err(|error| gone(error, Error::NoSuchWire))
     }
 
-    fn at_end(&mut self, what: &'static str, nr: u32, args: [u64; 6]) -> Result<(), Error> {
+    pub(crate) fn at_end(
+        &mut self,
+        what: &'static str,
+        nr: u32,
+        args: [u64; 6],
+    ) -> Result<(), Error> {
         self.control(what, nr, args)
             .map(drop)
             .map_err(|error| gone(error, Error::NoSuchEnd))
@@ -447,7 +458,7 @@ fn fraction(probability: f64) -> Option<u32> {
 }
 
 /// The image's word for what is not there, in this crate's.
-fn gone(error: Error, instead: Error) -> Error {
+pub(crate) fn gone(error: Error, instead: Error) -> Error {
     match error {
         Error::Errno { errno: ESRCH, .. } => instead,
         other => other,

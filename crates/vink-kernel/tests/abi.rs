@@ -104,6 +104,7 @@ static OPS: Ops = Ops {
     release: None,
     packet: None,
     probe: None,
+    bell: None,
 };
 
 macro_rules! export {

@@ -194,7 +194,21 @@
  * (nothing to undo), -EOPNOTSUPP (there is no ops->probe), -ENOMEM.
  */
 #define VINK_CALL_PROBE			(VINK_CALL_BASE + 21)
-#define VINK_CALL_END			(VINK_CALL_BASE + 22)
+/*
+ * On the control task. args: wire, const struct vink_share *. Makes an end of
+ * the wire that leads to another process, whose line is down. The memory must
+ * stay until the end is gone, with its wire or by VINK_CALL_WIRE_DETACH. Result:
+ * the end's id (> 0), -ESRCH, -EBUSY (as VINK_CALL_WIRE_ATTACH), -EINVAL (the
+ * size), -EOPNOTSUPP (there is no ops->bell), -ENOMEM.
+ */
+#define VINK_CALL_WIRE_SHARE		(VINK_CALL_BASE + 22)
+/*
+ * On the control task. args: end, up (0/1). The other process is there and has
+ * made its end, or it is not: the carrier of the wire's other end, and frames
+ * that wait are lost. Result: 0, -ESRCH (no such end).
+ */
+#define VINK_CALL_WIRE_LINE		(VINK_CALL_BASE + 23)
+#define VINK_CALL_END			(VINK_CALL_BASE + 24)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1
@@ -298,6 +312,51 @@ struct vink_packet {
 	uint32_t headless;
 	uint32_t reserved;
 };
+
+/*
+ * One direction of a wire between two processes: a page, mapped by both, in
+ * front of a ring of frames. A counter is written by one side, which never reads
+ * it back, and runs on over the ring's end. Zeroes at first.
+ */
+struct vink_pipe {
+	uint64_t head;		/* bytes put in; the sender's */
+	uint64_t pad0[15];
+	uint64_t tail;		/* bytes taken out; the receiver's */
+	uint64_t pad1[15];
+	/*
+	 * The receiver's host is about to sleep, and has seen that there is
+	 * nothing for it since it wrote this: neither a frame in this ring, nor
+	 * room for one that waits (starved) in half of the other. Cleared by
+	 * its own image, which has found something; or by the other side's,
+	 * which then calls ops->bell.
+	 */
+	uint32_t asleep;
+	uint32_t pad2[31];
+	uint32_t starved;	/* the sender has a frame that waits for room */
+	uint32_t pad3[31];
+	uint32_t most;		/* bytes of a frame that the receiver takes */
+	uint32_t pad4[31];
+};
+
+/* A frame in a ring, at a multiple of 8. Its bytes follow. */
+struct vink_frame {
+	uint32_t len;		/* of the bytes */
+	uint32_t reserved;
+	uint8_t header[16];	/* a struct virtio_net_hdr, little-endian */
+};
+
+/* An end's two rings; see VINK_CALL_WIRE_SHARE. */
+struct vink_share {
+	struct vink_pipe *out;	/* of frames that the wire carries to the end */
+	struct vink_pipe *inward;	/* of frames that the end sends */
+	/* The rings' bytes: each is mapped twice, one behind the other. */
+	void *out_bytes;
+	void *in_bytes;
+	uint64_t size;		/* of a ring, once; a power of two */
+	uint64_t cookie;	/* for ops->bell */
+};
+
+#define VINK_SHARE_MIN		(1UL << 20)	/* of its size */
 
 /* A piece of a packet socket's ring; see VINK_CALL_RING_MAP. */
 struct vink_block {
@@ -404,6 +463,13 @@ struct vink_ops {
 	 * the last one. May be NULL, or missing as ops->packet.
 	 */
 	void (*probe)(void *host, uint64_t cookie, const uint64_t *args);
+	/*
+	 * For an end that leads to another process (VINK_CALL_WIRE_SHARE): wake
+	 * the other process's host, which sleeps; or, with spoiled, that one has
+	 * written into the memory what can't be, and the end carries nothing any
+	 * more. May be NULL, or missing as ops->packet.
+	 */
+	void (*bell)(void *host, uint64_t cookie, uint32_t spoiled);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

@@ -166,11 +166,11 @@ impl Net {
         });
     }
 
-    /// Gives each machine the address 10.0.0.N, where N is 1 for the first one.
+    /// Gives each machine the address 10.0.0.N, where N is its number.
     pub fn address(&mut self) {
-        for (n, host) in (1u8..).zip(&self.hosts) {
+        for host in &self.hosts {
             let mut request = request("vx0", 0);
-            let address = sockaddr(n, 0);
+            let address = sockaddr(host.address[5], 0);
             // SAFETY: plain bytes, of which a request has room for more.
             request.value[..4].copy_from_slice(&unsafe {
                 std::mem::transmute::<libc::sockaddr_in, [i32; 4]>(address)

@@ -73,6 +73,10 @@ static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 		vx_lose(from, skb, VINK_LOST_LIMIT);
 		return;
 	}
+	if (to->shared) {
+		vx_shared_send(to, skb);
+		return;
+	}
 	skb->dev = from->dev;
 	if (__dev_forward_skb(to->dev, skb))
 		return;	/* too large for the interface, which counts it */
@@ -169,6 +173,8 @@ static int vx_stop(struct net_device *dev)
 			kfree_skb_reason(skb, SKB_DROP_REASON_DEV_READY);
 		}
 	}
+	if (end->shared)
+		vx_shared_purge(end);
 	local_bh_enable();
 	vx_update_carriers(end->wire);
 	return 0;
@@ -177,6 +183,7 @@ static int vx_stop(struct net_device *dev)
 static void vx_uninit(struct net_device *dev)
 {
 	vx_detached(netdev_priv(dev));
+	vx_shared_free(netdev_priv(dev));
 }
 
 static void vx_get_stats64(struct net_device *dev,

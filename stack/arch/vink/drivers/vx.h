@@ -17,6 +17,8 @@
 
 #include <asm/vink.h>
 
+struct vx_shared;
+
 struct vx_wire {
 	u64 id;
 	bool bus;
@@ -39,6 +41,7 @@ struct vx_end {
 
 	struct vx_wire *wire;		/* NULL: no longer an end */
 	struct vx_end *far;		/* the other one, point to point */
+	struct vx_shared *shared;	/* what leads to another process, or NULL */
 	struct list_head list;		/* in wire->ends */
 	struct list_head traced;	/* in trace.c's list */
 	u64 id;
@@ -85,6 +88,13 @@ void vx_line_init(struct vx_end *end);
 netdev_tx_t vx_line_send(struct vx_end *end, struct sk_buff *skb);
 void vx_line_changed(struct vx_end *end);	/* with softirqs disabled */
 void vx_line_purge(struct vx_end *end);		/* all is lost; likewise */
+
+/* shared.c */
+int vx_shared_init(struct vx_end *end, const struct vink_share *share);
+void vx_shared_free(struct vx_end *end);
+void vx_shared_send(struct vx_end *end, struct sk_buff *skb);
+void vx_shared_meet(struct vx_end *end);
+void vx_shared_purge(struct vx_end *end);	/* with softirqs disabled */
 
 /* trace.c */
 int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen);

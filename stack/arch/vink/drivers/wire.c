@@ -137,38 +137,25 @@ void vx_detached(struct vx_end *end)
 	vx_update_carriers(wire);
 }
 
-static long wire_attach(u64 wire_id, u64 machine, const char *name,
-			const u8 *address, u64 mtu)
+/* An interface, or with @share one that stands for another process. */
+static long attach(struct vx_wire *wire, struct net *net, const char *name,
+		   const u8 *address, u64 mtu, const struct vink_share *share)
 {
-	struct vx_wire *wire = find_wire(wire_id);
 	struct net_device *dev;
-	struct nsproxy *ns;
 	struct vx_end *end;
 	int id, err;
 
-	if (!wire)
-		return -ESRCH;
-	if (!dev_valid_name(name) || strchr(name, '%') ||
-	    (address && !is_valid_ether_addr(address)) ||
-	    (mtu && (mtu < ETH_MIN_MTU || mtu > ETH_MAX_MTU)))
-		return -EINVAL;
 	if (!wire->bus && !list_empty(&wire->ends) &&
 	    !list_is_singular(&wire->ends))
 		return -EBUSY;
-	ns = vink_machine_ns(machine);
-	if (!ns)
-		return -ESRCH;
-	dev = vx_create(ns->net_ns, name, address, mtu);
-	if (IS_ERR(dev)) {
-		err = PTR_ERR(dev);
-		goto put;
-	}
+	dev = vx_create(net, name, address, mtu);
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
 	end = netdev_priv(dev);
 	id = idr_alloc_cyclic(&ends, end, 1, 0, GFP_KERNEL);
 	if (id < 0) {
-		err = id;
 		free_netdev(dev);
-		goto put;
+		return id;
 	}
 	end->id = id;
 	netif_carrier_off(dev);
@@ -177,25 +164,74 @@ static long wire_attach(u64 wire_id, u64 machine, const char *name,
 	 * the numbers of their interfaces, but not by their machines.
 	 */
 	dev->ifindex = LOOPBACK_IFINDEX + id;
-	if (__dev_get_by_index(ns->net_ns, dev->ifindex))
+	if (__dev_get_by_index(net, dev->ifindex))
 		dev->ifindex = 0;
-	err = register_netdevice(dev);
+	err = share ? vx_shared_init(end, share) : 0;
+	if (!err)
+		err = register_netdevice(dev);
 	if (err) {
+		vx_shared_free(end);
 		idr_remove(&ends, id);
 		free_netdev(dev);
-		goto put;
+		return err;
 	}
 	join(wire, end);
 	err = vx_switch(end, &wire->settings);
 	if (err) {
 		unregister_netdevice(dev);
-		goto put;
+		return err;
 	}
 	vx_update_carriers(wire);
-	err = id;
-put:
+	return id;
+}
+
+static long wire_attach(u64 wire_id, u64 machine, const char *name,
+			const u8 *address, u64 mtu)
+{
+	struct vx_wire *wire = find_wire(wire_id);
+	struct nsproxy *ns;
+	long result;
+
+	if (!wire)
+		return -ESRCH;
+	if (!dev_valid_name(name) || strchr(name, '%') ||
+	    (address && !is_valid_ether_addr(address)) ||
+	    (mtu && (mtu < ETH_MIN_MTU || mtu > ETH_MAX_MTU)))
+		return -EINVAL;
+	ns = vink_machine_ns(machine);
+	if (!ns)
+		return -ESRCH;
+	result = attach(wire, ns->net_ns, name, address, mtu, NULL);
 	put_nsproxy(ns);
-	return err;
+	return result;
+}
+
+static long wire_share(u64 wire_id, const struct vink_share *share)
+{
+	struct vx_wire *wire = find_wire(wire_id);
+	long id;
+
+	if (!wire)
+		return -ESRCH;
+	id = attach(wire, &init_net, "shared%d", NULL, 0, share);
+	/* Whom it stands for may have any address. */
+	if (id > 0)
+		dev_set_promiscuity(find_end(id)->dev, 1);
+	return id;
+}
+
+static long wire_line(u64 id, u64 up)
+{
+	struct vx_end *end = find_end(id);
+
+	if (!end || !end->shared)
+		return -ESRCH;
+	if (!up) {
+		dev_close(end->dev);
+		return 0;
+	}
+	vx_shared_meet(end);
+	return dev_open(end->dev, NULL);
 }
 
 static long wire_detach(u64 id)
@@ -304,6 +340,10 @@ static long serve(u64 nr, const u64 *args)
 		return wire_stats(args[0], (void *)args[1]);
 	case VINK_CALL_WIRE_TRACE:
 		return wire_trace(args[0], args[1], args[2]);
+	case VINK_CALL_WIRE_SHARE:
+		return wire_share(args[0], (const void *)args[1]);
+	case VINK_CALL_WIRE_LINE:
+		return wire_line(args[0], args[1]);
 	}
 	return -ENOSYS;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The only interrupt is the timer's, and it is polled for: asm/irqflags.h. */
+/*
+ * The timer's interrupt, and that of frames of other processes: both are polled
+ * for, see asm/irqflags.h.
+ */
 
 #include <linux/hardirq.h>
 #include <linux/interrupt.h>
@@ -13,15 +16,20 @@ int vink_poll_budget = VINK_POLL_INTERVAL;
 
 void vink_poll_interrupts(void)
 {
+	bool due = vink_deadline != VINK_NEVER && vink_clock() >= vink_deadline;
+	bool frames = vink_frames_pending();
 	unsigned long flags;
 
 	vink_poll_budget = VINK_POLL_INTERVAL;
-	if (vink_deadline == VINK_NEVER || vink_clock() < vink_deadline)
+	if (!due && !frames)
 		return;
 	/* Not through local_irq_save(): that would come back here. */
 	flags = vink_irqs_off;
 	vink_irqs_off = ARCH_IRQ_DISABLED;
-	vink_interrupt();
+	if (due)
+		vink_interrupt();
+	if (frames)
+		vink_frames_interrupt();
 	vink_irqs_off = flags;
 }
 

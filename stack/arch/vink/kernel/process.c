@@ -65,6 +65,10 @@ void arch_cpu_idle(void)
 			vink_interrupt();
 			return;
 		}
+		if (vink_frames_pending()) {
+			vink_frames_interrupt();
+			return;
+		}
 		vink_leave();
 		vink_take_notes();
 	} while (!need_resched());

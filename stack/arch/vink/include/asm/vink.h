@@ -89,6 +89,10 @@ static inline u64 vink_clock(void)
 	return vink_ops->clock(vink_host);
 }
 
+/* ../drivers/shared.c */
+bool vink_frames_pending(void);	/* of other processes */
+void vink_frames_interrupt(void);	/* theirs, as vink_interrupt() */
+
 /* ../drivers/wire.c */
 long vink_wire_call(u64 nr, const u64 *args);
 

@@ -1,0 +1,331 @@
+//! Wires between two kernels, by memory that both share: what gets through, and a peer gone mad.
+
+mod common;
+#[path = "common/net.rs"]
+mod net;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use common::{at, at_mut, boot, Caller, Task};
+use net::{sockaddr, Net};
+use vink_kernel::{
+    halves, Config, EndId, Error, Half, Kernel, MachineId, Other, WireKind, WireSettings,
+};
+
+/// A machine, 10.0.0.N, at a wire that leads to another kernel.
+struct Site {
+    net: Net,
+    end: EndId,
+    bell: UnixStream,
+}
+
+impl Site {
+    fn new(number: u8, half: Half) -> Site {
+        let mut net = Net::of(boot(Config::default()), WireKind::PointToPoint, 0);
+        net.add(number);
+        net.address();
+        // Frames that wait for the other side are charged to who sent them.
+        let room = 64i32 << 20;
+        let option = [libc::SOL_SOCKET as u64, libc::SO_SNDBUFFORCE as u64];
+        let args = [net.hosts[0].socket, option[0], option[1], at(&room), 4];
+        let task = net.hosts[0].task;
+        Task(&mut net.kernel, task).ok(libc::SYS_setsockopt, &args);
+        assert!(!net.carrier(0));
+        let (end, bell) = net.kernel.share(net.wire, half).expect("a shared end");
+        let bell = UnixStream::from(bell);
+        Site { net, end, bell }
+    }
+
+    fn hear(&mut self) -> Other {
+        self.net.kernel.hear(self.end).expect("it hears")
+    }
+
+    /// Whether the other side has rung.
+    fn is_rung(&mut self) -> bool {
+        self.bell.set_nonblocking(true).expect("set");
+        let rung = self.bell.read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0);
+        self.bell.set_nonblocking(false).expect("set");
+        rung
+    }
+
+    fn received(&mut self) -> Vec<u32> {
+        self.net.kernel.run().expect("it runs");
+        self.net.received(0)
+    }
+}
+
+fn two() -> [Site; 2] {
+    let [one, two] = halves().expect("two halves");
+    let mut sites = [Site::new(1, one), Site::new(2, two)];
+    for site in &mut sites {
+        assert_eq!(site.hear(), Other::There);
+        assert!(site.net.carrier(0));
+        site.net.kernel.run().expect("it runs");
+    }
+    sites
+}
+
+#[test]
+fn frames_get_through_and_sleepers_are_rung_for() {
+    let [mut a, mut b] = two();
+    let to = b.net.hosts[0].address;
+    assert!(!b.is_rung(), "nobody rings for who is awake");
+    for n in 0..1000 {
+        a.net.send_to(0, to, n, 60 + n as usize);
+    }
+    assert!(!b.is_rung());
+    assert!(!b.net.kernel.may_sleep(), "there is something");
+    assert_eq!(b.received(), (0..1000).collect::<Vec<_>>());
+    assert!(b.net.kernel.may_sleep());
+    for n in 0..10 {
+        a.net.send_to(0, to, n, 60);
+    }
+    assert!(b.is_rung());
+    assert_eq!(b.received(), (0..10).collect::<Vec<_>>());
+    assert!(!b.is_rung(), "once is enough");
+    let numbers = b.net.kernel.wire_statistics(b.end).expect("numbers");
+    assert_eq!((numbers.sent, numbers.received), (1010, 0));
+    let numbers = a.net.kernel.wire_statistics(a.end).expect("numbers");
+    assert_eq!((numbers.sent, numbers.received), (0, 1010));
+}
+
+#[test]
+fn what_has_no_room_waits() {
+    let [mut a, mut b] = two();
+    let to = b.net.hosts[0].address;
+    // More than a ring takes: of 2 MiB.
+    for n in 0..3000 {
+        a.net.send_to(0, to, n, 1500);
+    }
+    assert!(a.net.kernel.may_sleep(), "there is no room yet");
+    let mut got = b.received();
+    assert!(got.len() < 3000 && a.is_rung());
+    assert!(!a.net.kernel.may_sleep(), "there is room");
+    a.net.kernel.run().expect("it runs");
+    got.extend(b.received());
+    a.net.kernel.run().expect("it runs");
+    got.extend(b.received());
+    assert_eq!(got, (0..3000).collect::<Vec<_>>());
+    let numbers = a.net.kernel.wire_statistics(a.end).expect("numbers");
+    assert_eq!(numbers.lost_limit, 0);
+}
+
+/// Has both kernels run until neither has anything to do.
+fn pump(sites: &mut [Site; 2]) {
+    loop {
+        for site in &mut *sites {
+            site.net.kernel.run().expect("it runs");
+        }
+        if sites.iter().all(|site| site.net.kernel.may_sleep()) {
+            return;
+        }
+    }
+}
+
+/// A call that may wait for what the other kernel does.
+fn call(sites: &mut [Site; 2], who: usize, nr: i64, args: &[u64]) -> i64 {
+    let task = sites[who].net.hosts[0].task;
+    let call = vink_kernel::Call {
+        nr,
+        args: common::six(args),
+        ..Default::default()
+    };
+    let kernel = &mut sites[who].net.kernel;
+    if let Some(outcome) = kernel.enter(task, &call).expect("it runs").outcome {
+        return outcome.result;
+    }
+    loop {
+        pump(sites);
+        let kernel = &mut sites[who].net.kernel;
+        if let Some(outcome) = kernel.poll(task) {
+            return outcome.result;
+        }
+        // A timer of TCP's.
+        let deadlines = sites.iter_mut().map(|site| site.net.kernel.run());
+        let first = deadlines.filter_map(|d| d.expect("it runs")).min();
+        sites[0].net.kernel.wait(first.expect("a timer"));
+    }
+}
+
+#[test]
+fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
+    for settings in [
+        WireSettings::default(),
+        WireSettings {
+            rate: 10_000_000_000,
+            delay: Duration::from_micros(50),
+            ..WireSettings::default()
+        },
+    ] {
+        let mut sites = two();
+        let ideal = settings == WireSettings::default();
+        for site in &mut sites {
+            let (wire, end) = (site.net.wire, site.end);
+            let set = site.net.kernel.set_wire(wire, Some(end), &settings);
+            set.expect("settings");
+        }
+        let socket = |site: &mut Site| {
+            let task = site.net.hosts[0].task;
+            Task(&mut site.net.kernel, task).socket(libc::AF_INET, libc::SOCK_STREAM)
+        };
+        let [client, server] = [0, 1].map(|n| socket(&mut sites[n]));
+        let address = sockaddr(2, 80);
+        let name = [at(&address), size_of_val(&address) as u64];
+        let bound = call(&mut sites, 1, libc::SYS_bind, &[server, name[0], name[1]]);
+        assert_eq!(bound, 0);
+        assert_eq!(call(&mut sites, 1, libc::SYS_listen, &[server, 1]), 0);
+        let args = [client, name[0], name[1]];
+        assert_eq!(call(&mut sites, 0, libc::SYS_connect, &args), 0);
+        let peer = call(&mut sites, 1, libc::SYS_accept, &[server, 0, 0]) as u64;
+
+        let data: Vec<u8> = (0..1 << 20u32).map(|n| (n * 7 >> 3) as u8).collect();
+        let mut room = vec![0u8; data.len()];
+        for _ in 0..4 {
+            let (mut sent, mut got) = (0, 0);
+            while got < data.len() {
+                if sent < data.len() {
+                    let rest = &data[sent..];
+                    let flags = libc::MSG_DONTWAIT as u64;
+                    let args = [client, at(rest), rest.len() as u64, flags, 0, 0];
+                    sent += call(&mut sites, 0, libc::SYS_sendto, &args).max(0) as usize;
+                }
+                pump(&mut sites);
+                let rest = &mut room[got..];
+                let args = [peer, at_mut(rest), rest.len() as u64];
+                let read = call(&mut sites, 1, libc::SYS_read, &args);
+                got += usize::try_from(read).expect("bytes");
+            }
+            assert!(room == data, "every byte at its place");
+        }
+        let numbers = sites[0].net.kernel.wire_statistics(sites[0].end);
+        let frames = numbers.expect("numbers").received;
+        // Of 1,500 bytes there would be 2,900.
+        assert!(frames < 1000, "{frames} frames; ideal: {ideal}");
+    }
+}
+
+#[test]
+fn the_line_goes_with_the_other_side() {
+    let [one, two] = halves().expect("two halves");
+    let mut a = Site::new(1, one);
+    assert_eq!(a.hear(), Other::Awaited);
+    let mut b = Site::new(2, two);
+    assert_eq!((a.hear(), b.hear()), (Other::There, Other::There));
+    b.net.kernel.detach(b.end).expect("detached");
+    assert!(matches!(b.net.kernel.hear(b.end), Err(Error::NoSuchEnd)));
+    drop(b.bell);
+    assert_eq!(a.hear(), Other::Gone("the other worker is gone"));
+    assert!(!a.net.carrier(0));
+    let wire = a.net.wire;
+    a.net.kernel.destroy_wire(wire).expect("destroyed");
+    assert!(matches!(a.net.kernel.hear(a.end), Err(Error::NoSuchEnd)));
+    assert!(a.net.kernel.may_sleep());
+
+    // A wire has two ends at most, and these are to be of one kind.
+    let mut b = b.net;
+    let [half, _its] = halves().expect("two halves");
+    let (_, _bell) = b.kernel.share(b.wire, half).expect("it has room again");
+    let [half, _its] = halves().expect("two halves");
+    let full = b.kernel.share(b.wire, half);
+    assert!(matches!(
+        full,
+        Err(Error::Errno {
+            errno: libc::EBUSY,
+            ..
+        })
+    ));
+    let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("a file"));
+    let other = Half::from_descriptors([null(), null(), null()]);
+    let other = b.kernel.share(b.wire, other);
+    assert!(matches!(
+        other,
+        Err(Error::Errno {
+            errno: libc::EINVAL,
+            ..
+        })
+    ));
+}
+
+fn counters(kernel: &mut Kernel) -> u64 {
+    kernel.run().expect("it runs");
+    kernel.counters().expect("counters").free_pages
+}
+
+/// A process that writes anything into what both share.
+#[test]
+fn a_peer_gone_mad_ends_its_own_line_only() {
+    let mut net = Net::of(boot(Config::default()), WireKind::PointToPoint, 0);
+    net.add(1);
+    let (wire, to) = (net.wire, [2, 0, 0, 0, 0, 2]);
+    let mut random = 7u64;
+    let mut next = || {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        random >> 20
+    };
+    let (mut spoiled, mut before) = (0, 0);
+    for round in 0..200 {
+        let [ours, theirs] = halves().expect("two halves");
+        let (end, _bell) = net.kernel.share(wire, ours).expect("a shared end");
+        let fds = theirs.descriptors();
+        let fds = fds.map(|fd| fd.try_clone_to_owned().expect("a copy"));
+        let [sends, receives, bell] = fds;
+        drop(theirs);
+        let mut bell = UnixStream::from(bell);
+        bell.write_all(b"!").expect("rung");
+        assert_eq!(net.kernel.hear(end).expect("it hears"), Other::There);
+        let files = [sends, receives].map(std::fs::File::from);
+        for n in 0..20 {
+            for file in &files {
+                // The control words, the lengths and headers of the first frames, and what they are.
+                for at in [
+                    0, 128, 256, 384, 512, 4096, 4104, 4112, 4120, 4128, 4132, 4140,
+                ] {
+                    if next() % 4 == 0 {
+                        let value = next() & !7;
+                        let bytes = (value >> (next() % 40)).to_ne_bytes();
+                        file.write_all_at(&bytes, at).expect("written");
+                    }
+                }
+            }
+            net.send_to(0, to, n, 60 + next() as usize % 1400);
+            net.kernel.may_sleep();
+            net.kernel.run().expect("it runs");
+        }
+        drop(bell);
+        let Other::Gone(why) = net.kernel.hear(end).expect("it hears") else {
+            panic!("it is gone");
+        };
+        spoiled += usize::from(why.contains("spoiled"));
+        net.kernel.detach(end).expect("detached");
+        if round == 100 {
+            before = counters(&mut net.kernel);
+        }
+    }
+    assert!(spoiled > 50, "{spoiled}");
+    let after = counters(&mut net.kernel);
+    assert!(before.abs_diff(after) < 256, "{before} pages, then {after}");
+}
+
+#[test]
+fn a_machine_may_end_while_its_packets_wait() {
+    let [mut a, mut b] = two();
+    let to = b.net.hosts[0].address;
+    for n in 0..3000 {
+        a.net.send_to(0, to, n, 1500);
+    }
+    let host: MachineId = a.net.hosts[0].machine;
+    let task = a.net.hosts[0].task;
+    a.net.kernel.destroy_machine(host).expect("destroyed");
+    a.net.kernel.exit_task(task, 0, true).expect("it exits");
+    a.net.kernel.run().expect("it runs");
+    assert!(b.received().len() > 500);
+    a.net.kernel.run().expect("it runs");
+    let gone = a.net.kernel.wire_statistics(a.end).expect("numbers");
+    assert!(gone.received >= 3000);
+}
