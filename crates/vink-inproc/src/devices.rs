@@ -228,6 +228,11 @@ impl Inside {
         !self.again.is_empty()
     }
 
+    /// To be asked before sleeping: whether other processes that share a wire with this one have nothing for it.
+    pub fn may_sleep(&self) -> bool {
+        self.again.is_empty() && self.kernel.may_sleep()
+    }
+
     /// Serves the devices whose entry says so, those that want more, and runs the kernel.
     pub fn serve_ready(&mut self, set: &[libc::pollfd]) -> Result<(), vink_kernel::Error> {
         for id in std::mem::take(&mut self.again) {
@@ -271,17 +276,7 @@ impl Site for Inside {
 
     fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, vink_trap::Error> {
         let id = self.devices.len();
-        let (task, file) = device.file();
-        let cookie = COOKIES | id as u64;
-        let args = [file as u64, cookie, libc::EPOLLIN as u64, 0, 0, 0];
-        let nr = i64::from(vink_abi::VINK_CALL_WATCH);
-        let watched = self.kernel.call(task, nr, args)?;
-        if watched < 0 {
-            return Err(vink_trap::Error::Kernel(vink_kernel::Error::Errno {
-                what: "watching a device's file",
-                errno: -watched as i32,
-            }));
-        }
+        vink_trap::watch(&mut self.kernel, &*device, COOKIES | id as u64)?;
         self.devices.push(Some((device, Wants::Input)));
         self.serve(id)?;
         Ok(DeviceId::new(id))

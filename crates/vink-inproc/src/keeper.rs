@@ -108,7 +108,7 @@ impl Keeper {
         while is_driver() && stack.entries.load(Ordering::Relaxed) == entries {
             let mut turn = stack.token.take();
             let served = turn.serve_all();
-            let more = turn.has_more();
+            let more = !turn.may_sleep();
             let due = turn.due;
             set.clear();
             set.push(libc::pollfd {
@@ -151,7 +151,7 @@ impl Keeper {
                 return Ok(());
             }
             let until = turn.due.min(end);
-            let limit = if turn.has_more() {
+            let limit = if !turn.may_sleep() {
                 0
             } else {
                 until.saturating_sub(time)

@@ -134,7 +134,10 @@ impl Stack {
         loop {
             let time = now();
             let due = self.due.load(Ordering::SeqCst).min(deadline);
-            let asleep = !more && time >= beginning + self.spin && due > time;
+            let asleep = !more
+                && time >= beginning + self.spin
+                && due > time
+                && self.token.take().may_sleep();
             let ready = if asleep {
                 self.sleeps_until.store(due, Ordering::SeqCst);
                 let awake = || {

@@ -17,8 +17,8 @@ pub trait Device {
     /// The host's side: a descriptor that stays the same and that epoll(7) can wait for.
     fn host(&self) -> BorrowedFd<'_>;
 
-    /// The kernel's side: a task and its descriptor, opened with `O_NONBLOCK`.
-    fn file(&self) -> (TaskId, i32);
+    /// The kernel's side: a task and its descriptor, opened with `O_NONBLOCK`. `None`: the kernel sees to it by itself.
+    fn file(&self) -> Option<(TaskId, i32)>;
 
     /// Moves what can be moved, without waiting. What is left readable of the file is not told again: the
     /// device is served next when the host's side is ready, or as [`Wants`] says.
@@ -105,6 +105,25 @@ pub(crate) fn of_cookie(cookie: u64) -> Option<usize> {
     (cookie & COOKIES != 0).then_some((cookie & !COOKIES) as usize)
 }
 
+/// Has the kernel tell, with this cookie, when the device's file has something.
+///
+/// # Errors
+/// [`Error::Kernel`]: the file can't be watched.
+pub fn watch(kernel: &mut Kernel, device: &dyn Device, cookie: u64) -> Result<(), Error> {
+    let Some((task, file)) = device.file() else {
+        return Ok(());
+    };
+    let args = [file as u64, cookie, libc::EPOLLIN as u64, 0, 0, 0];
+    let nr = i64::from(vink_abi::VINK_CALL_WATCH);
+    match kernel.call(task, nr, args)? {
+        0.. => Ok(()),
+        failed => Err(Error::Kernel(vink_kernel::Error::Errno {
+            what: "watching a device's file",
+            errno: -failed as i32,
+        })),
+    }
+}
+
 impl Worker {
     /// Serves a device from now on, until it ends.
     ///
@@ -115,23 +134,9 @@ impl Worker {
         let id = free.unwrap_or(self.devices.len());
         let tag = DEVICE | id as u64;
         self.attend(device.host(), tag)?;
-        let (task, file) = device.file();
-        let args = [
-            file as u64,
-            COOKIES | id as u64,
-            libc::EPOLLIN as u64,
-            0,
-            0,
-            0,
-        ];
-        let nr = i64::from(vink_abi::VINK_CALL_WATCH);
-        let watched = self.kernel.call(task, nr, args)?;
-        if watched < 0 {
+        if let Err(error) = watch(&mut self.kernel, &*device, COOKIES | id as u64) {
             self.ignore(device.host());
-            return Err(Error::Kernel(vink_kernel::Error::Errno {
-                what: "watching a device's file",
-                errno: -watched as i32,
-            }));
+            return Err(error);
         }
         let attached = Some((device, Wants::Input));
         match free {

@@ -119,7 +119,7 @@ mod view;
 mod worker;
 
 pub use calls::NATIVE_FCNTLS;
-pub use device::{Device, DeviceId, Site, Wants};
+pub use device::{watch, Device, DeviceId, Site, Wants};
 pub use error::Error;
 pub use home::Home;
 pub use interface::concerns_interfaces;

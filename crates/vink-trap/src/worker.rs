@@ -515,7 +515,7 @@ impl Worker {
         self.settle()?;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let again = std::mem::take(&mut self.again);
-        let timeout = match again.is_empty() {
+        let timeout = match again.is_empty() && self.may_sleep()? {
             true => timeout,
             false => Some(Duration::ZERO),
         };
@@ -559,6 +559,16 @@ impl Worker {
         self.heard = heard;
         self.look_after_carried()?;
         Ok(())
+    }
+
+    /// Whether other processes that share a wire with this one have nothing for it; what they have is seen to.
+    fn may_sleep(&mut self) -> Result<bool, Error> {
+        if self.kernel.may_sleep() {
+            return Ok(true);
+        }
+        self.stirred = true;
+        self.settle()?;
+        Ok(false)
     }
 
     fn is_due(&self) -> bool {

@@ -4,14 +4,13 @@
 //! machine of the worker: an end of the wire is there, and each of the two sends what the other one receives. So
 //! whatever a wire does to packets it does to those from and to the outside as well.
 
-use vink_kernel::{Attachment, EndId, Kernel, WireId};
+use vink_kernel::{Attachment, EndId, Half, Kernel, WireId};
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
 use super::far::Far;
 use super::outside::{far, Outside};
 use super::passt::Passt;
-use super::shared::{Half, SharedFar};
 use super::tap::Tap;
 use crate::{Error, Machine};
 
@@ -63,19 +62,6 @@ impl Backstage {
         self.attach_far(worker, wire, far(uplink)?)
     }
 
-    /// Attaches a wire to one of another worker's.
-    ///
-    /// # Errors
-    /// As [`Backstage::attach`].
-    pub fn attach_half(
-        &self,
-        worker: &mut Worker,
-        wire: WireId,
-        half: Half,
-    ) -> Result<OutsideEnd, Error> {
-        self.attach_far(worker, wire, Box::new(SharedFar::new(half)?))
-    }
-
     fn attach_far(
         &self,
         worker: &mut Worker,
@@ -115,6 +101,16 @@ impl Backstage {
 }
 
 impl OutsideEnd {
+    /// Attaches a wire to one of another worker's, which needs no hidden machine.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`]: there is no such wire, or it has all its ends, or these are not what
+    /// [`shared`](super::shared) made.
+    pub fn of_half(worker: &mut Worker, wire: WireId, half: Half) -> Result<OutsideEnd, Error> {
+        let (end, outside) = Outside::of_wire(worker, wire, half)?;
+        Ok(OutsideEnd { end, outside })
+    }
+
     /// Takes the wire off, and closes what the host's side has open.
     ///
     /// # Errors

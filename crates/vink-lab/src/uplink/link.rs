@@ -116,8 +116,8 @@ impl Device for Link {
         self.far.host()
     }
 
-    fn file(&self) -> (TaskId, i32) {
-        (self.tap.task, self.tap.file)
+    fn file(&self) -> Option<(TaskId, i32)> {
+        Some((self.tap.task, self.tap.file))
     }
 
     fn serve(&mut self, kernel: &mut Kernel) -> Result<Wants, vink_kernel::Error> {

@@ -21,7 +21,6 @@ mod passt_far;
 mod poll;
 mod qemu;
 mod qemu_dgram;
-mod ring;
 mod shared;
 mod stream;
 mod tap;
@@ -33,6 +32,7 @@ pub use forward::Forward;
 pub use link::State;
 pub use outside::Outside;
 pub use passt::{Passt, Route};
-pub use shared::{shared, Half};
+pub use shared::shared;
+pub use vink_kernel::Half;
 
 pub(crate) use tap::TUNSETIFF;

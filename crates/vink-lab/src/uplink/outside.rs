@@ -3,7 +3,7 @@
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
-use vink_kernel::{Kernel, TaskId};
+use vink_kernel::{Attachment, EndId, Half, Kernel, TaskId, WireId, WireKind};
 use vink_spec::Uplink;
 use vink_trap::{DeviceId, Site, Worker};
 
@@ -14,7 +14,7 @@ use super::meeting::MeetingFar;
 use super::packet::PacketFar;
 use super::qemu::QemuFar;
 use super::qemu_dgram::DgramFar;
-use super::shared::{Half, SharedFar};
+use super::shared;
 use super::tap::Tap;
 use super::udp::UdpFar;
 use crate::{Error, Machine};
@@ -22,9 +22,20 @@ use crate::{Error, Machine};
 /// Something outside that an interface is attached to. It stays so when this is dropped, as long as the worker.
 #[derive(Debug)]
 pub struct Outside {
-    task: TaskId,
+    held: Held,
     device: DeviceId,
     state: Rc<RefCell<State>>,
+}
+
+/// What it consists of in the kernel.
+#[derive(Debug)]
+enum Held {
+    /// The task that has the TAP interface.
+    Tap(TaskId),
+    /// An end of a wire.
+    End(EndId),
+    /// ... that has no other purpose.
+    Wire(WireId),
 }
 
 impl Outside {
@@ -53,8 +64,41 @@ impl Outside {
         interface: &str,
         half: Half,
     ) -> Result<Outside, Error> {
-        let far = Box::new(SharedFar::new(half)?);
-        Outside::with_mtu(worker, machine, interface, far)
+        let kernel = worker.kernel();
+        let wire = kernel.wire(WireKind::PointToPoint)?;
+        let attachment = Attachment {
+            interface,
+            ..Attachment::default()
+        };
+        let attached = kernel.attach(wire, machine.id, attachment);
+        let joined = attached.map_err(Error::from);
+        let joined = joined.and_then(|_| Outside::of_wire(worker, wire, half));
+        match joined {
+            Ok((_, outside)) => Ok(Outside {
+                held: Held::Wire(wire),
+                ..outside
+            }),
+            Err(error) => {
+                // What went wrong first is what matters.
+                let _ = worker.kernel().destroy_wire(wire);
+                Err(error)
+            }
+        }
+    }
+
+    /// Attaches a wire to one of another worker's.
+    pub(crate) fn of_wire(
+        worker: &mut impl Site,
+        wire: WireId,
+        half: Half,
+    ) -> Result<(EndId, Outside), Error> {
+        let (end, device, state) = shared::attach(worker, wire, half)?;
+        let outside = Outside {
+            held: Held::End(end),
+            device,
+            state,
+        };
+        Ok((end, outside))
     }
 
     fn with_mtu(
@@ -93,7 +137,7 @@ impl Outside {
             let (link, state) = Link::new(tap, far);
             let device = worker.attach_device(Box::new(link))?;
             let outside = Outside {
-                task,
+                held: Held::Tap(task),
                 device,
                 state,
             };
@@ -105,7 +149,7 @@ impl Outside {
         })
     }
 
-    /// How it is now.
+    /// How it is now. The frames of one between two workers are counted at the wire's end, not here.
     pub fn state(&self) -> Ref<'_, State> {
         self.state.borrow()
     }
@@ -119,11 +163,20 @@ impl Outside {
     /// # Errors
     /// [`Error::Kernel`] after a panic.
     pub fn detach(self, worker: &mut Worker) -> Result<(), Error> {
-        // None if it has ended by itself; so has the interface's task.
-        if worker.detach_device(self.device).is_some() {
-            worker.kernel().exit_task(self.task, 0, true)?;
+        // None if it has ended by itself; so has a TAP interface's task.
+        let device = worker.detach_device(self.device);
+        let kernel = worker.kernel();
+        let removed = match self.held {
+            Held::Tap(task) if device.is_some() => kernel.exit_task(task, 0, true),
+            Held::Tap(_) => Ok(()),
+            Held::End(end) => kernel.detach(end),
+            Held::Wire(wire) => kernel.destroy_wire(wire),
+        };
+        match removed {
+            // It went with its wire.
+            Err(vink_kernel::Error::NoSuchEnd | vink_kernel::Error::NoSuchWire) => Ok(()),
+            removed => Ok(removed?),
         }
-        Ok(())
     }
 }
 

@@ -62,7 +62,8 @@ impl Lab {
         if wire.uplink.is_some() {
             return Err(refused(format!("wire {name}: it has an uplink already")));
         }
-        if self.outdoors.backstage.is_none() {
+        let is_worker = matches!(outside, Outside::Worker);
+        if self.outdoors.backstage.is_none() && !is_worker {
             let backstage = Backstage::new(self.worker.kernel())?;
             self.outdoors.backstage = Some(backstage);
         }
@@ -93,23 +94,24 @@ impl Lab {
         outside: Outside,
         half: Vec<OwnedFd>,
     ) -> Result<Joined, Trouble> {
-        let Some(backstage) = &self.outdoors.backstage else {
-            return Err(refused("there is no machine for uplinks"));
-        };
         let worker = &mut self.worker;
+        let backstage = || {
+            let backstage = self.outdoors.backstage.as_ref();
+            backstage.ok_or(refused("there is no machine for uplinks"))
+        };
         let mut passt = None;
         let outside = match outside {
             Outside::Worker => {
                 let half: [OwnedFd; 3] = half
                     .try_into()
                     .map_err(|_| refused("three descriptors belong to a wire between workers"))?;
-                backstage.attach_half(worker, wire, Half::from_descriptors(half))?
+                OutsideEnd::of_half(worker, wire, Half::from_descriptors(half))?
             }
             Outside::Uplink(Uplink::Passt { publish }) => {
                 let forwards: Result<Vec<Forward>, _> =
                     publish.iter().map(|text| text.parse()).collect();
                 let mut started = Passt::start(&forwards?)?;
-                let end = started.attach_to_wire(worker, backstage, wire)?;
+                let end = started.attach_to_wire(worker, backstage()?, wire)?;
                 if let Err(error) = started.wait() {
                     end.detach(worker)?;
                     return Err(error.into());
@@ -117,7 +119,7 @@ impl Lab {
                 passt = Some(started);
                 end
             }
-            Outside::Uplink(other) => backstage.attach(worker, wire, &other)?,
+            Outside::Uplink(other) => backstage()?.attach(worker, wire, &other)?,
         };
         Ok(Joined {
             end: outside.end,

@@ -172,11 +172,8 @@ fn passt() {
 fn site(worker: &mut Worker, address: &str, half: Half) -> (Machine, vink_lab::OutsideEnd) {
     let wire = worker.kernel().wire(WireKind::PointToPoint);
     let wire = wire.expect("a wire");
-    let backstage = Backstage::new(worker.kernel()).expect("a hidden machine");
     let machine = machine(worker, "m", wire, Some(address));
-    let end = backstage.attach_half(worker, wire, half);
-    let moderated = machine.admin.moderate(worker.kernel(), "eth0");
-    moderated.expect("a limit");
+    let end = vink_lab::OutsideEnd::of_half(worker, wire, half);
     (machine, end.expect("attached"))
 }
 
@@ -221,8 +218,8 @@ print(s.recv(100).decode())
     let words = ["/usr/bin/python3", "-c", source];
     assert_eq!(run(&mut worker, &machine, &words), "104857600\n");
     // Packets went through whole: of 1,500 bytes there would be 70,000.
-    let state = end.outside.state().clone();
-    assert!(state.sent < 35_000, "{state:?}");
+    let numbers = worker.kernel().wire_statistics(end.end).expect("numbers");
+    assert!(numbers.received < 35_000, "{numbers:?}");
     peer.kill();
     let seen = worker.run_until(|_| !end.outside.state().line.is_up());
     seen.expect("steps");
