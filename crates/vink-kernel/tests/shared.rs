@@ -182,7 +182,7 @@ fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
         assert_eq!(call(&mut sites, 0, libc::SYS_connect, &args), 0);
         let peer = call(&mut sites, 1, libc::SYS_accept, &[server, 0, 0]) as u64;
 
-        let data: Vec<u8> = (0..1 << 20u32).map(|n| (n * 7 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..1 << 20u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let mut room = vec![0u8; data.len()];
         for _ in 0..4 {
             let (mut sent, mut got) = (0, 0);
