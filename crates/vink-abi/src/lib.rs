@@ -67,7 +67,7 @@ pub const VINK_CALL_WIRE_TRACE: u32 = VINK_CALL_BASE + 19;
 pub const VINK_CALL_YIELD: u32 = VINK_CALL_BASE + 20;
 /// Tells whenever the kernel passes one of its tracepoints.
 pub const VINK_CALL_PROBE: u32 = VINK_CALL_BASE + 21;
-/// Control task; wire id, `*const` [`Share`]. Result: end id.
+/// Control task; wire id, `*const` [`Share`], end id or 0. Result: end id.
 pub const VINK_CALL_WIRE_SHARE: u32 = VINK_CALL_BASE + 22;
 /// Control task; end id, up. Result: 0.
 pub const VINK_CALL_WIRE_LINE: u32 = VINK_CALL_BASE + 23;

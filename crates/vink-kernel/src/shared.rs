@@ -349,6 +349,27 @@ impl Kernel {
     /// [`Error::NoSuchWire`]; [`Error::Errno`]: `EBUSY`, a point-to-point wire that has two ends; `EINVAL`, these are
     /// not the descriptors of [`halves`]; `ENOMEM`, and as mmap(2); `ENOSYS`, the image is older than this.
     pub fn share(&mut self, wire: WireId, half: Half) -> Result<(EndId, OwnedFd), Error> {
+        self.share_at(wire, None, half)
+    }
+
+    /// Has a shared end lead to another process than before, whose line is down at first; its descriptor.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEnd`]; as [`Kernel::share`].
+    pub fn share_anew(&mut self, end: EndId, half: Half) -> Result<OwnedFd, Error> {
+        let wire = {
+            let shares = &mut *self.host.shares.borrow_mut();
+            shares.of_end(end).ok_or(Error::NoSuchEnd)?.wire
+        };
+        self.share_at(wire, Some(end), half).map(|(_, bell)| bell)
+    }
+
+    fn share_at(
+        &mut self,
+        wire: WireId,
+        end: Option<EndId>,
+        half: Half,
+    ) -> Result<(EndId, OwnedFd), Error> {
         const WHAT: &str = "join a wire to another process";
         let failed = |error: io::Error| Error::Errno {
             what: WHAT,
@@ -363,11 +384,13 @@ impl Kernel {
         };
         let told = share.for_image(cookie);
         self.host.shares.borrow_mut().all.insert(cookie, share);
-        let args = [wire.0, (&raw const told) as u64, 0, 0, 0, 0];
+        let address = (&raw const told) as u64;
+        let args = [wire.0, address, end.map_or(0, |end| end.0), 0, 0, 0];
         let made = self.control(WHAT, VINK_CALL_WIRE_SHARE, args);
         let mut shares = self.host.shares.borrow_mut();
         match made {
             Ok(id) => {
+                shares.forget(|_, its| its == Some(EndId(id)));
                 if let Some(share) = shares.all.get_mut(&cookie) {
                     share.end = Some(EndId(id));
                     share.ring();

@@ -250,6 +250,29 @@ fn the_line_goes_with_the_other_side() {
     ));
 }
 
+#[test]
+fn an_end_may_lead_to_one_after_the_other() {
+    let [mut a, b] = two();
+    let end = a.end;
+    drop(b);
+    assert_eq!(a.hear(), Other::Gone("the other worker is gone"));
+    for number in 2..5 {
+        let [ours, theirs] = halves().expect("two halves");
+        let bell = a.net.kernel.share_anew(end, ours).expect("shared anew");
+        a.bell = bell.into();
+        assert_eq!(a.hear(), Other::Awaited);
+        assert!(!a.net.carrier(0));
+        let mut b = Site::new(number, theirs);
+        assert_eq!((a.hear(), b.hear()), (Other::There, Other::There));
+        let to = b.net.hosts[0].address;
+        a.net.send_to(0, to, 7, 100);
+        assert_eq!(b.received(), [7]);
+        let to = a.net.hosts[0].address;
+        b.net.send_to(0, to, 8, 100);
+        assert_eq!(a.received(), [8]);
+    }
+}
+
 fn counters(kernel: &mut Kernel) -> u64 {
     kernel.run().expect("it runs");
     kernel.counters().expect("counters").free_pages

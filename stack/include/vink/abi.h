@@ -195,9 +195,10 @@
  */
 #define VINK_CALL_PROBE			(VINK_CALL_BASE + 21)
 /*
- * On the control task. args: wire, const struct vink_share *. Makes an end of
- * the wire that leads to another process, whose line is down. The memory must
- * stay until the end is gone, with its wire or by VINK_CALL_WIRE_DETACH. Result:
+ * On the control task. args: wire, const struct vink_share *, end (0: a new
+ * one). Makes an end of the wire that leads to another process, whose line is
+ * down; or has one lead to yet another process. The memory must stay until then,
+ * or until the end is gone, with its wire or by VINK_CALL_WIRE_DETACH. Result:
  * the end's id (> 0), -ESRCH, -EBUSY (as VINK_CALL_WIRE_ATTACH), -EINVAL (the
  * size), -EOPNOTSUPP (there is no ops->bell), -ENOMEM.
  */

@@ -11,6 +11,7 @@ use vink_trap::Worker;
 use super::far::Far;
 use super::outside::{far, Outside};
 use super::passt::Passt;
+use super::shared;
 use super::tap::Tap;
 use crate::{Error, Machine};
 
@@ -59,6 +60,9 @@ impl Backstage {
         wire: WireId,
         uplink: &Uplink,
     ) -> Result<OutsideEnd, Error> {
+        if let Uplink::Wire(path) = uplink {
+            return Ok(OutsideEnd::of(shared::meet(worker, wire, path.as_ref())?));
+        }
         self.attach_far(worker, wire, far(uplink)?)
     }
 
@@ -107,8 +111,14 @@ impl OutsideEnd {
     /// [`Error::Kernel`]: there is no such wire, or it has all its ends, or these are not what
     /// [`shared`](super::shared) made.
     pub fn of_half(worker: &mut Worker, wire: WireId, half: Half) -> Result<OutsideEnd, Error> {
-        let (end, outside) = Outside::of_wire(worker, wire, half)?;
-        Ok(OutsideEnd { end, outside })
+        Ok(OutsideEnd::of(shared::attach(worker, wire, half)?))
+    }
+
+    fn of(attached: shared::Attached) -> OutsideEnd {
+        OutsideEnd {
+            end: attached.0,
+            outside: Outside::of_end(attached),
+        }
     }
 
     /// Takes the wire off, and closes what the host's side has open.

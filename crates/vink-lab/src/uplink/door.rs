@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::poll::{Poll, Timer, INPUT};
 use super::qemu::{failure, take};
-use super::shared::{shared, Half};
+use super::shared::shared;
+use super::Half;
 use crate::worker::{receive_with, send_with};
 use crate::Error;
 

@@ -12,7 +12,6 @@ mod forward;
 mod handshake;
 mod host_tap;
 mod link;
-mod meeting;
 mod monitor;
 mod outside;
 mod packet;

@@ -10,7 +10,6 @@ use vink_trap::{DeviceId, Site, Worker};
 use super::far::Far;
 use super::host_tap::HostTap;
 use super::link::{Link, State};
-use super::meeting::MeetingFar;
 use super::packet::PacketFar;
 use super::qemu::QemuFar;
 use super::qemu_dgram::DgramFar;
@@ -51,6 +50,11 @@ impl Outside {
         interface: &str,
         uplink: &Uplink,
     ) -> Result<Outside, Error> {
+        if let Uplink::Wire(path) = uplink {
+            return Outside::of_own_wire(worker, machine, interface, |worker, wire| {
+                shared::meet(worker, wire, path.as_ref())
+            });
+        }
         Outside::with_mtu(worker, machine, interface, far(uplink)?)
     }
 
@@ -64,6 +68,18 @@ impl Outside {
         interface: &str,
         half: Half,
     ) -> Result<Outside, Error> {
+        Outside::of_own_wire(worker, machine, interface, |worker, wire| {
+            shared::attach(worker, wire, half)
+        })
+    }
+
+    /// Makes an interface at a wire of its own, whose other end leads elsewhere.
+    fn of_own_wire<S: Site>(
+        worker: &mut S,
+        machine: &Machine,
+        interface: &str,
+        join: impl FnOnce(&mut S, WireId) -> Result<shared::Attached, Error>,
+    ) -> Result<Outside, Error> {
         let kernel = worker.kernel();
         let wire = kernel.wire(WireKind::PointToPoint)?;
         let attachment = Attachment {
@@ -72,11 +88,11 @@ impl Outside {
         };
         let attached = kernel.attach(wire, machine.id, attachment);
         let joined = attached.map_err(Error::from);
-        let joined = joined.and_then(|_| Outside::of_wire(worker, wire, half));
-        match joined {
-            Ok((_, outside)) => Ok(Outside {
+        match joined.and_then(|_| join(worker, wire)) {
+            Ok((_, device, state)) => Ok(Outside {
                 held: Held::Wire(wire),
-                ..outside
+                device,
+                state,
             }),
             Err(error) => {
                 // What went wrong first is what matters.
@@ -86,19 +102,13 @@ impl Outside {
         }
     }
 
-    /// Attaches a wire to one of another worker's.
-    pub(crate) fn of_wire(
-        worker: &mut impl Site,
-        wire: WireId,
-        half: Half,
-    ) -> Result<(EndId, Outside), Error> {
-        let (end, device, state) = shared::attach(worker, wire, half)?;
-        let outside = Outside {
+    /// A wire's end that leads to another process.
+    pub(crate) fn of_end((end, device, state): shared::Attached) -> Outside {
+        Outside {
             held: Held::End(end),
             device,
             state,
-        };
-        Ok((end, outside))
+        }
     }
 
     fn with_mtu(
@@ -187,12 +197,15 @@ pub(crate) fn far(uplink: &Uplink) -> Result<Box<dyn Far>, Error> {
             let why = "passt leads to one machine, and is attached otherwise";
             return Err(Error::Uplink(why.to_owned()));
         }
+        Uplink::Wire(_) => {
+            let why = "what is met at a path is a wire's end itself";
+            return Err(Error::Uplink(why.to_owned()));
+        }
         Uplink::Tap(name) => Box::new(HostTap::open(name)?),
         Uplink::Interface(name) => Box::new(PacketFar::open(name)?),
         Uplink::Qemu(path) => Box::new(QemuFar::listen(path.as_ref())?),
         Uplink::QemuConnect(path) => Box::new(QemuFar::connect(path.as_ref())?),
         Uplink::QemuDgram(path) => Box::new(DgramFar::open(path.as_ref())?),
-        Uplink::Wire(path) => Box::new(MeetingFar::open(path.as_ref())?),
         Uplink::Udp { listen, peer } => Box::new(UdpFar::open(*listen, *peer)?),
     })
 }

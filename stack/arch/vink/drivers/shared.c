@@ -340,6 +340,7 @@ void vx_shared_meet(struct vx_end *end)
 			WRITE_ONCE(other->dev->gso_ipv4_max_size, size);
 }
 
+/* For the first time, or in the place of one whose line is down. */
 int vx_shared_init(struct vx_end *end, const struct vink_share *share)
 {
 	struct vx_shared *shared;
@@ -359,8 +360,9 @@ int vx_shared_init(struct vx_end *end, const struct vink_share *share)
 	WRITE_ONCE(share->inward->most, end->dev->gso_ipv4_max_size + BESIDE);
 	netif_napi_add(end->dev, &shared->napi, poll);
 	napi_enable(&shared->napi);
-	end->shared = shared;
+	vx_shared_free(end);
 	local_bh_disable();
+	end->shared = shared;
 	list_add_tail(&shared->list, &all);
 	local_bh_enable();
 	return 0;

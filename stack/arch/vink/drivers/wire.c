@@ -206,13 +206,21 @@ static long wire_attach(u64 wire_id, u64 machine, const char *name,
 	return result;
 }
 
-static long wire_share(u64 wire_id, const struct vink_share *share)
+static long wire_share(u64 wire_id, const struct vink_share *share, u64 end_id)
 {
 	struct vx_wire *wire = find_wire(wire_id);
+	struct vx_end *end;
 	long id;
 
 	if (!wire)
 		return -ESRCH;
+	if (end_id) {
+		end = find_end(end_id);
+		if (!end || end->wire != wire || !end->shared)
+			return -ESRCH;
+		dev_close(end->dev);
+		return vx_shared_init(end, share) ?: end_id;
+	}
 	id = attach(wire, &init_net, "shared%d", NULL, 0, share);
 	/* Whom it stands for may have any address. */
 	if (id > 0)
@@ -341,7 +349,7 @@ static long serve(u64 nr, const u64 *args)
 	case VINK_CALL_WIRE_TRACE:
 		return wire_trace(args[0], args[1], args[2]);
 	case VINK_CALL_WIRE_SHARE:
-		return wire_share(args[0], (const void *)args[1]);
+		return wire_share(args[0], (const void *)args[1], args[2]);
 	case VINK_CALL_WIRE_LINE:
 		return wire_line(args[0], args[1]);
 	}
