@@ -108,6 +108,8 @@ pub struct Apps {
     names: Names,
     /// Those that have ended and were not told yet.
     ended: Rc<RefCell<VecDeque<AppId>>>,
+    /// Those that have written something since that was last told.
+    written: Rc<RefCell<VecDeque<AppId>>>,
 }
 
 struct Entry {
@@ -191,9 +193,9 @@ impl Apps {
         words: &[String],
         app: Box<dyn App>,
     ) -> Result<AppId, Error> {
-        let desk = Rc::new(Desk::default());
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
+        let desk = Rc::new(Desk::new(id, Rc::clone(&self.written)));
         let life = Life {
             id,
             desk: Rc::clone(&desk),
@@ -225,6 +227,15 @@ impl Apps {
     /// [`Error::NoSuchApp`].
     pub fn status(&self, id: AppId) -> Result<Status, Error> {
         Ok(self.entry(id)?.status(id))
+    }
+
+    /// The next one that has written something: [`Apps::output`] has it. Each once, until it writes again.
+    pub fn next_written(&self) -> Option<AppId> {
+        let id = self.written.borrow_mut().pop_front()?;
+        if let Ok(entry) = self.entry(id) {
+            entry.desk.untold.set(false);
+        }
+        Some(id)
     }
 
     /// The next one that has ended, each once.

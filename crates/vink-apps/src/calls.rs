@@ -74,7 +74,7 @@ impl<'f> Calls<'f> {
 
     /// Writes to the app's output, which its owner keeps (the newest 32 KiB at least).
     pub fn print(&self, text: &str) {
-        self.desk.output.borrow_mut().push(text);
+        self.desk.write(text);
     }
 
     /// From now on the owner gets its reports from this, at any time between two calls.

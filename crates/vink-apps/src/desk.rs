@@ -1,14 +1,15 @@
 //! What an app and its owner have in common: both sides look at it, on one thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
-use crate::Report;
+use crate::{AppId, Report};
 
 /// Of an app's text the newest half is kept when it reaches twice this many bytes.
 const OUTPUT_BYTES: usize = 32 << 10;
 
 /// Where an app lays down what it has to tell, and finds what it is to do.
-#[derive(Default)]
 pub(crate) struct Desk {
     /// It is to stop.
     pub stop: Cell<bool>,
@@ -17,8 +18,37 @@ pub(crate) struct Desk {
     /// Tells what it has done so far.
     pub reporter: RefCell<Option<Box<dyn Fn() -> Report>>>,
     pub output: RefCell<Text>,
+    /// There is output of which the owner has not been told.
+    pub untold: Cell<bool>,
+    /// Where the owner is told.
+    pub written: Rc<RefCell<VecDeque<AppId>>>,
+    pub id: AppId,
     /// How it ended.
     pub end: RefCell<Option<End>>,
+}
+
+impl Desk {
+    /// Of an app whose owner is told by this queue that it has written.
+    pub fn new(id: AppId, written: Rc<RefCell<VecDeque<AppId>>>) -> Desk {
+        Desk {
+            stop: Cell::default(),
+            ready: Cell::default(),
+            reporter: RefCell::default(),
+            output: RefCell::default(),
+            untold: Cell::default(),
+            written,
+            id,
+            end: RefCell::default(),
+        }
+    }
+
+    /// Adds to the output.
+    pub fn write(&self, text: &str) {
+        self.output.borrow_mut().push(text);
+        if !self.untold.replace(true) {
+            self.written.borrow_mut().push_back(self.id);
+        }
+    }
 }
 
 /// How an app ended.

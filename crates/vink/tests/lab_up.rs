@@ -240,3 +240,39 @@ events:
     assert!(events.wait().expect("vink").success());
     control.nothing_is_left();
 }
+
+/// A program, and a virtualized process that does not end by itself.
+const APPS: &str = "
+name: apps
+machines:
+  m1:
+    interfaces:
+      eth0: { wire: w1, addresses: [10.0.0.1/24] }
+    programs:
+      ping: { app: ping -c 3 -i 10ms m2, ready: success }
+      source: { app: source -n 1M m2, after: [m2.sink], ready: success }
+  m2:
+    interfaces:
+      eth0: { wire: w1, addresses: [10.0.0.2/24] }
+    programs:
+      sink: { app: sink }
+wires:
+  w1: {}
+";
+
+#[test]
+fn what_a_virtualized_process_writes_is_in_its_log() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", APPS);
+    control.vink(&["lab", "up"]);
+    // It follows until the process has ended.
+    let ping = control.vink(&["lab", "logs", "--follow", "m1.ping"]);
+    assert!(
+        ping.contains("3 received") && ping.contains("10.0.0.2"),
+        "{ping}"
+    );
+    let source = control.vink(&["lab", "logs", "--follow", "m1.source"]);
+    assert!(source.contains("1000000 bytes sent"), "{source}");
+    control.vink(&["lab", "down"]);
+}

@@ -58,7 +58,7 @@ pub(crate) struct State {
     /// Programs that run, by worker and its number for them.
     pub(crate) running: HashMap<(usize, u64), u64>,
     /// Those that had ended before it was known that they were started.
-    pub(crate) early: HashMap<(usize, u64), protocol::Event>,
+    pub(crate) early: HashMap<(usize, u64), Vec<protocol::Event>>,
     pub(crate) next: u64,
     pub(crate) captures: BTreeMap<u64, Recording>,
     pub(crate) watched: Watched,
@@ -161,7 +161,9 @@ impl Lab {
             state.workers[worker].image.clone()
         };
         match event {
-            protocol::Event::Ended { program, .. } => self.program_ended(worker, program, event),
+            protocol::Event::Ended { program, .. } | protocol::Event::Output { program, .. } => {
+                self.program_told(worker, program, event);
+            }
             protocol::Event::Gone { .. } => {}
             protocol::Event::Uplink { wire, error } => {
                 if let Some(laid) = self.state().wires.get_mut(&wire) {

@@ -198,14 +198,21 @@ impl State {
 }
 
 impl Lab {
-    /// A program's first process has ended.
-    pub(crate) fn program_ended(&self, worker: usize, number: u64, event: Event) {
+    /// A program's first process has ended, or a virtualized process has written something.
+    pub(crate) fn program_told(&self, worker: usize, number: u64, event: Event) {
         let mut state = self.state();
         let state = &mut *state;
-        let Some(id) = state.running.remove(&(worker, number)) else {
-            state.early.insert((worker, number), event);
+        let Some(&id) = state.running.get(&(worker, number)) else {
+            let early = state.early.entry((worker, number));
+            early.or_default().push(event);
             return;
         };
+        let log = state.tasks.get(&id).and_then(|task| task.log.clone());
+        if let (Event::Output { text, .. }, Some(log)) = (&event, &log) {
+            if let Err(error) = log.write(text.as_bytes()) {
+                eprintln!("vink daemon: a program's log: {error}");
+            }
+        }
         let Event::Ended {
             code,
             error,
@@ -215,7 +222,11 @@ impl Lab {
         else {
             return;
         };
+        state.running.remove(&(worker, number));
         if let Some(task) = state.tasks.get_mut(&id) {
+            if let (true, Some(log)) = (task.app, log) {
+                log.end(true);
+            }
             task.report = report;
             task.ended(code, error.clone());
             self.tell(Happening::Ended {

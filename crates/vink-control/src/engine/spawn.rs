@@ -108,8 +108,8 @@ impl Lab {
             state.running.insert((worker, number), id);
             state.early.remove(&(worker, number))
         };
-        if let Some(event) = early {
-            self.program_ended(worker, number, event);
+        for event in early.into_iter().flatten() {
+            self.program_told(worker, number, event);
         }
         Ok(())
     }
@@ -122,6 +122,9 @@ impl Lab {
         log: Option<Arc<Log>>,
     ) -> Result<(), Fault> {
         if start.app {
+            if let Some(log) = log {
+                log.end(false);
+            }
             return self.start(id, start, false, Vec::new()).await;
         }
         let (output, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;

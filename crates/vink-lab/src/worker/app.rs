@@ -19,6 +19,10 @@ pub(super) struct Fibers {
     pub(super) apps: Apps,
     running: HashMap<u64, AppId>,
     numbers: HashMap<AppId, (u64, MachineId)>,
+    /// How much of its output each has been told of, in bytes.
+    told: HashMap<AppId, u64>,
+    /// The control process reads too slowly: apps keep the newest of their output until it does.
+    pub(super) hold: bool,
 }
 
 impl Lab {
@@ -97,9 +101,35 @@ impl Lab {
         }
     }
 
-    /// Tells which have ended.
+    /// Tells what an app has written since that was last told.
+    fn tell_output(&mut self, app: AppId) {
+        let fibers = &mut self.fibers;
+        let Some((program, _)) = fibers.numbers.get(&app) else {
+            return;
+        };
+        let told = fibers.told.entry(app).or_default();
+        if let Ok(output) = fibers.apps.output(app, *told) {
+            *told = output.next;
+            if !output.text.is_empty() {
+                self.events.push(Event::Output {
+                    program: *program,
+                    text: output.text,
+                });
+            }
+        }
+    }
+
+    /// Tells which have written something, and which have ended.
     pub(super) fn look_after_apps(&mut self) -> Result<(), Trouble> {
+        while !self.fibers.hold {
+            let Some(app) = self.fibers.apps.next_written() else {
+                break;
+            };
+            self.tell_output(app);
+        }
         while let Some(app) = self.fibers.apps.next_ended() {
+            self.tell_output(app);
+            self.fibers.told.remove(&app);
             let status = self.fibers.apps.take(app)?;
             let Some((program, _)) = self.fibers.numbers.remove(&app) else {
                 continue;

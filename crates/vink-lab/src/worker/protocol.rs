@@ -418,6 +418,13 @@ pub enum Event {
         /// A virtualized process's report.
         report: Option<serde_json::Value>,
     },
+    /// A virtualized process has written something.
+    Output {
+        /// Which.
+        program: u64,
+        /// What.
+        text: String,
+    },
     /// The last process of a program has ended.
     Gone {
         /// Which.

@@ -18,7 +18,7 @@ use crate::Error;
 
 /// Bytes that may wait to be sent before no further request is carried out.
 const MOST_WAITING: usize = 4 << 20;
-/// ... and before packets are counted instead of told.
+/// ... and before packets are counted instead of told, and what apps write is left with them.
 const MOST_PACKETS: usize = 1 << 20;
 /// How long requests are carried out before it is the programs' turn.
 const TURN: Duration = Duration::from_millis(5);
@@ -140,6 +140,7 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
                 break;
             }
         }
+        lab.fibers.hold = channel.waiting() >= MOST_PACKETS;
         lab.look_around()?;
         tell(channel, lab, log, &mut missed);
         match channel.flush() {
