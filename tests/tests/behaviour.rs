@@ -43,7 +43,7 @@ enum Form {
 programs! {
     InProcess, IN_PROCESS, in_process_same_user, in_process_nobody:
     accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl epoll_close epoll_edge
-    epoll_level exhaustion file_calls helpers ioctls ip_options ipv6_options many_messages mptcp names
+    epoll_level exhaustion faults file_calls helpers ioctls ip_options ipv6_options many_messages mptcp names
     netlink_events netlink_generic netlink_route odd_calls packet_loopback ping_socket proc_files raw_calls raw_icmp
     reuse sctp signal_stream signal_timeout sock_diag socket_options socket_protocols tcp_backlog tcp_congestion
     tcp_connect_nonblocking tcp_echo tcp_fill tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset
@@ -54,7 +54,7 @@ programs! {
 programs! {
     Trapped, PROGRAMS, same_user, nobody:
     accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl
-    epoll_close epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit helpers ioctls
+    epoll_close epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion faults file_calls fork_inherit helpers ioctls
     ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
     netlink_route network_namespaces odd_calls packet_loopback packet_ring ping_socket poll_mixed proc_files raw_calls raw_icmp reuse sctp
     shared_files

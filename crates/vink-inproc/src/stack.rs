@@ -266,6 +266,17 @@ pub(crate) fn die(error: &vink_kernel::Error) -> ! {
     }
 }
 
+impl Error {
+    /// Says on standard error why there is no stack, and ends the process: with status 121 if its kernel panicked, else
+    /// with 125.
+    pub fn end_process(&self) -> ! {
+        match self {
+            Error::Kernel(error) => die(error),
+            error => end(FAILED, &error.to_string()),
+        }
+    }
+}
+
 /// Says so on standard error and ends the process.
 fn end(status: i32, words: &str) -> ! {
     let text = format!("vink: {words}\n");

@@ -99,13 +99,15 @@ extern "C" fn vink_thread_begins() {
 
 /// execve(2) and execveat(2).
 pub(crate) fn exec(nr: i64, args: [u64; 6]) -> i64 {
-    if !state::is_orphan() {
-        let kept = |fd: u64| {
-            let flags = host::call(libc::SYS_fcntl, [fd, libc::F_GETFD as u64, 0, 0, 0, 0]);
-            flags >= 0 && flags & i64::from(libc::FD_CLOEXEC) == 0
-        };
+    // execvp(3) tries one folder after the other.
+    let (from, path) = match nr {
+        libc::SYS_execve => (libc::AT_FDCWD as u64, args[0]),
+        _ => (args[0], args[1]),
+    };
+    let there = [from, path, libc::X_OK as u64, 0, 0, 0];
+    if !state::is_orphan() && host::call(libc::SYS_faccessat, there) == 0 {
         let lost = descriptors::noted(0, u64::MAX)
-            .filter(|(fd, entry)| matches!(entry, Entry::File(_)) && kept(*fd))
+            .filter(|(fd, entry)| matches!(entry, Entry::File(_)) && is_kept(*fd))
             .count();
         if lost > 0 {
             let plural = if lost == 1 { "" } else { "s" };
@@ -116,4 +118,10 @@ pub(crate) fn exec(nr: i64, args: [u64; 6]) -> i64 {
         }
     }
     host::call(nr, args)
+}
+
+/// Whether another program would have this descriptor.
+fn is_kept(fd: u64) -> bool {
+    let flags = host::call(libc::SYS_fcntl, [fd, libc::F_GETFD as u64, 0, 0, 0, 0]);
+    flags >= 0 && flags & i64::from(libc::FD_CLOEXEC) == 0
 }

@@ -8,8 +8,6 @@ use vink_inproc::{Outcome, Stack};
 use crate::thread::{self, Thread};
 use crate::{descriptors, host, signals};
 
-/// The exit status of a program that asked for a stack which can't be had, as `vink run` has it.
-const FAILED: u64 = 125;
 /// How long what a program has sent may take to arrive when it has ended, as `vink run` has it.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -42,11 +40,7 @@ fn boot(thread: &Thread) -> &'static Stack {
             leave(thread);
             stack
         }
-        Err(error) => {
-            say(&format!("{error}"));
-            host::call(libc::SYS_exit_group, [FAILED, 0, 0, 0, 0, 0]);
-            unreachable!("exit_group() returned")
-        }
+        Err(error) => error.end_process(),
     }
 }
 
