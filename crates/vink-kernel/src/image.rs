@@ -22,7 +22,7 @@ const PREFIX: &str = "libvink-linux-";
 const SUFFIX: &str = ".so";
 
 /// The image to use by default: `$VINK_IMAGE` ([a name or a path](image_named)) if set, else the
-/// first of [`images`].
+/// first of [`images`] that has no name of its own.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::NoSuchName`].
@@ -39,8 +39,11 @@ pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(name) = std::env::var_os("VINK_IMAGE") {
         return named_in(Path::new(&name), &folders);
     }
-    let pattern = || format!("{PREFIX}*{SUFFIX}");
-    let found = images_in(&folders).into_iter().next();
+    let pattern = || format!("{PREFIX}[0-9.]*{SUFFIX}");
+    let mut found = images_in(&folders).into_iter();
+    // One with a name of its own is not what somebody wants who names none.
+    let found =
+        found.find(|image| name_of_image(image).is_some_and(|(version, name)| version == name));
     found.ok_or_else(|| Error::NotFound {
         looked_at: folders.into_iter().map(|f| f.join(pattern())).collect(),
     })

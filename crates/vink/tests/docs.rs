@@ -9,8 +9,11 @@ use std::path::PathBuf;
 use common::lab::copy_labs;
 use common::{root, Place};
 
+/// What makes images, runs their lab and compares them.
+const DAYTONA: &str = "crates/vink/tests/daytona.rs";
+
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 8] = [
+const COVERED_ELSEWHERE: [(&str, &str); 14] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -40,6 +43,15 @@ const COVERED_ELSEWHERE: [(&str, &str); 8] = [
         "vink packetdrill --clock real connect.pkt",
         "crates/vink/tests/packetdrill.rs",
     ),
+    ("labs/daytona/build.sh", DAYTONA),
+    ("vink lab up labs/daytona/lab.yaml", DAYTONA),
+    ("labs/daytona/measure.sh .", DAYTONA),
+    ("vink image diff daytona-optimistic-ack", DAYTONA),
+    (
+        "vink image diff daytona-sender-1999 daytona-sender-defended",
+        DAYTONA,
+    ),
+    ("vink lab down daytona", DAYTONA),
 ];
 
 fn pages() -> Vec<PathBuf> {
