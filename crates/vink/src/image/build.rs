@@ -179,7 +179,7 @@ fn patched(
     version: &str,
 ) -> Result<(Note, PathBuf), Failure> {
     if store.pristine(version).is_err() {
-        run(store, script, &[])?;
+        run(store, script, &["--linux".as_ref(), version.as_ref()])?;
     }
     let pristine = store.pristine(version)?;
     let edition = store.edition(version)?;
