@@ -9,8 +9,6 @@
 #include <linux/slab.h>
 #include <trace/events/skb.h>
 
-#include <asm/versions.h>
-
 #include "vx.h"
 
 static LIST_HEAD(traced);	/* of ends */

@@ -15,8 +15,6 @@
 #include <net/rtnetlink.h>
 #include <net/sch_generic.h>
 
-#include <asm/versions.h>
-
 #include "vx.h"
 
 /* Packets that may wait to be received: as much as a storm may take. */

@@ -15,6 +15,7 @@
 #include <linux/rbtree.h>
 #include <linux/skbuff.h>
 
+#include <asm/versions.h>
 #include <asm/vink.h>
 
 struct vx_shared;

@@ -8,8 +8,6 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include <asm/versions.h>
-
 #include "vx.h"
 
 /* A day: times add up without an overflow. */

@@ -21,7 +21,8 @@ static inline void vink_set_lockless(struct net_device *dev)
 	dev->features |= NETIF_F_LLTX;
 }
 
-/* IPv4 has no larger ones yet. */
+/* IPv4 has none of more than 64 KiB, and no limit of its own. */
+#define gso_ipv4_max_size	gso_max_size
 static inline void vink_set_gso_max(struct net_device *dev)
 {
 	netif_set_tso_max_size(dev, GSO_MAX_SIZE);
