@@ -127,6 +127,8 @@ fn each_segment_gives_a_sample() {
             "srtt_us",
             "-f",
             "bytes_acked",
+            "-f",
+            "segs_in",
         ];
         let mut command = pcb(place, &cache, &arguments);
         let output = command.args(RUN).arg(PROGRAM).output().expect("vink pcb");
@@ -154,12 +156,13 @@ fn each_segment_gives_a_sample() {
         assert_eq!(number(last, "srtt_us") >> 3, told.srtt, "{last:?}");
         assert_eq!(number(last, "snd_cwnd"), told.window, "{last:?}");
         assert_eq!(number(last, "bytes_acked"), told.acknowledged, "{last:?}");
-        // All segments but the SYN-ACK, which is for no connection yet.
+        // All segments that have come so far but the SYN-ACK, which is for no connection yet.
         let acks: Vec<_> = client[..at]
             .iter()
             .filter(|row| cell(row, "event") == "ack")
             .collect();
-        assert_eq!(acks.len() as u64, told.segments - 1, "{client:?}");
+        assert_eq!(acks.len() as u64, number(last, "segs_in") - 1, "{client:?}");
+        assert!(number(last, "segs_in") >= told.segments, "{last:?}");
         for pair in acks.windows(2) {
             assert!(number(pair[0], "bytes_acked") <= number(pair[1], "bytes_acked"));
             let time = |row| cell(row, "time").parse::<f64>().expect("a time");
@@ -220,9 +223,14 @@ fn by_time_all_fields_are_told_when_one_has_changed() {
     command.args(RUN).args([PROGRAM, "wait"]);
     let (child, mut output) = start(command);
     let told = Told::read(&first_line(&mut output));
+    // What is read while the kernel changes it may be of before and after: the next line is not.
     let line = line_of(&place.temporary().join("t.json"), |line| {
         let fields = &line["fields"];
-        line["remote"] == "127.0.0.1:8000" && fields["bytes_acked"] == told.acknowledged
+        let srtt = fields["srtt_us"].as_u64().map(|us| us >> 3);
+        line["remote"] == "127.0.0.1:8000"
+            && fields["bytes_acked"] == told.acknowledged
+            && fields["snd_cwnd"] == told.window
+            && srtt == Some(told.srtt)
     });
     let_go(child);
     assert_eq!(line["machine"], "vink");
@@ -230,11 +238,6 @@ fn by_time_all_fields_are_told_when_one_has_changed() {
     assert_eq!(line["state"], "ESTABLISHED");
     let fields = line["fields"].as_object().expect("fields");
     assert!(fields.len() > 300, "{}", fields.len());
-    assert_eq!(fields["snd_cwnd"], told.window);
-    assert_eq!(
-        fields["srtt_us"].as_u64().map(|us| us >> 3),
-        Some(told.srtt)
-    );
     assert_eq!(fields["icsk_ca_ops"], "cubictcp");
     assert_eq!(fields["sk_protocol"], 6);
 }
