@@ -215,6 +215,43 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_nginx",
         &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
+    group(
+        "inproc_null_call",
+        &[figure(
+            "inproc_null_call",
+            "ns",
+            Some(Bar::RatioAtMost(0.6)),
+        )],
+        ONE,
+    ),
+    programs(
+        "inproc_rtt",
+        &[figure("inproc_rtt", "us", Some(Bar::RatioAtMost(0.8)))],
+    ),
+    programs(
+        "inproc_iperf3",
+        &[figure(
+            "inproc_iperf3",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(1.0)),
+        )],
+    ),
+    programs(
+        "inproc_redis_p1",
+        &[figure(
+            "inproc_redis_p1",
+            "k/s",
+            Some(Bar::RatioAtLeast(1.25)),
+        )],
+    ),
+    programs(
+        "inproc_redis_p16",
+        &[figure(
+            "inproc_redis_p16",
+            "k/s",
+            Some(Bar::RatioAtLeast(1.25)),
+        )],
+    ),
     Group {
         fresh: true,
         most_rounds: 3,

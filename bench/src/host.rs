@@ -30,7 +30,16 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             let group = group.to_owned();
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
         }
-        _ if GROUPS.contains(&group) => programs(Path::direct()?, group)?,
+        "inproc_null_call" => {
+            let own = std::env::current_exe()?;
+            let command = [own.display().to_string(), "loop".into(), group.into()];
+            Box::new(move || Ok(vec![Some(printed_figure(&command)?)]))
+        }
+        _ if GROUPS.contains(&group) => {
+            let path = Path::direct()?;
+            let pair = Pair::new(group, path.to)?;
+            programs(Some(path), pair)
+        }
         "hops" => hops()?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
@@ -38,7 +47,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
 }
 
 /// Two namespaces with a way between them.
-struct Path {
+pub(crate) struct Path {
     client: File,
     server: File,
     /// Lives only as long as it is open, since no process stays in it.
@@ -126,13 +135,19 @@ fn round_trips(path: Path) -> Result<Round, Failure> {
     }))
 }
 
-/// A server in one namespace and its client in the other.
-fn programs(path: Path, group: &str) -> Result<Round, Failure> {
-    let pair = Pair::new(group, path.to)?;
+/// What a command prints, which is a figure.
+pub(crate) fn printed_figure(words: &[String]) -> Result<f64, Failure> {
+    let output = command(words).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|e| format!("{}: {e}", words[0]))?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// A server and its client, in the two namespaces if there are any.
+pub(crate) fn programs(path: Option<Path>, pair: Pair) -> Round {
     let mut server: Option<Server> = None;
-    Ok(Box::new(move || {
+    Box::new(move || {
         if pair.once || server.is_none() {
-            path.enter_server()?;
+            path.as_ref().map_or(Ok(()), Path::enter_server)?;
             let log = create(&pair.log())?;
             let mut command = command(&pair.server);
             let child = command.stdout(log.try_clone()?).stderr(log).spawn();
@@ -145,13 +160,13 @@ fn programs(path: Path, group: &str) -> Result<Round, Failure> {
                 std::thread::sleep(Duration::from_millis(1));
             }
             server = Some(started);
-            path.enter_client()?;
+            path.as_ref().map_or(Ok(()), Path::enter_client)?;
         }
         let output = command(&pair.client).stderr(Stdio::inherit()).output();
         let output = output.map_err(|e| format!("{}: {e}", pair.client[0]))?;
         let figure = read_figure(&pair, &String::from_utf8_lossy(&output.stdout))?;
         Ok(vec![Some(figure)])
-    }))
+    })
 }
 
 /// A command that ends with this process.

@@ -56,15 +56,15 @@ struct Arguments {
 enum Inner {
     /// One side of one benchmark: a round for each line read
     Side { group: String, side: Side },
-    /// The program that runs under the interposer: prints nanoseconds per call
-    Loop { group: String },
+    /// The program that runs under the interposer: prints nanoseconds per call, or microseconds per round trip
+    Loop { group: String, to: Option<String> },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.inner {
         Some(Inner::Side { group, side }) => side::serve(group, *side).map(|()| true),
-        Some(Inner::Loop { group }) => work::print_loop(group).map(|()| true),
+        Some(Inner::Loop { group, to }) => work::print_loop(group, to.as_deref()).map(|()| true),
         None => compare(&arguments),
     };
     match done {

@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// The benchmarks that are such a pair.
-pub(crate) const GROUPS: [&str; 4] = [
+pub(crate) const GROUPS: [&str; 8] = [
+    "inproc_rtt",
+    "inproc_iperf3",
+    "inproc_redis_p1",
+    "inproc_redis_p16",
     "trap_iperf3",
     "trap_redis_p1",
     "trap_redis_p16",
@@ -44,7 +48,16 @@ impl Pair {
         };
         let redis_server = words(format!("redis-server {at}/redis.conf"));
         let (server, ready, client, figure): (_, _, _, fn(&str) -> Option<f64>) = match group {
-            "trap_iperf3" => (
+            "inproc_rtt" => {
+                let own = std::env::current_exe()?.display().to_string();
+                (
+                    words(format!("{own} loop echo_server")),
+                    "ready",
+                    words(format!("{own} loop echo_client {to}")),
+                    |output| output.trim().parse().ok(),
+                )
+            }
+            "trap_iperf3" | "inproc_iperf3" => (
                 words("iperf3 --server --one-off --forceflush".to_owned()),
                 "Server listening",
                 words(format!(
@@ -52,11 +65,11 @@ impl Pair {
                 )),
                 received,
             ),
-            "trap_redis_p1" | "trap_redis_p16" => {
+            "trap_redis_p1" | "trap_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
                 let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
                 fs::write(directory.0.join("redis.conf"), conf)?;
                 let client = match group {
-                    "trap_redis_p1" => redis(1, 30_000),
+                    "trap_redis_p1" | "inproc_redis_p1" => redis(1, 30_000),
                     _ => redis(16, 300_000),
                 };
                 (redis_server, "Ready to accept", client, gets)
@@ -76,11 +89,33 @@ impl Pair {
         Ok(Pair {
             server,
             ready,
-            once: group == "trap_iperf3",
+            once: group.ends_with("iperf3"),
             client,
             figure,
             directory,
         })
+    }
+
+    /// Both with the stack in their own process, joined by a wire in memory; the server's address is `to`.
+    pub fn in_process(mut self, vink: &Path, to: [u8; 4]) -> Pair {
+        let wire = format!("wire:{}", self.directory.0.join("wire").display());
+        let vink = vink.display().to_string();
+        let client = [to[0], to[1], to[2], to[3] ^ 3];
+        for (words, address) in [(&mut self.server, to), (&mut self.client, client)] {
+            let address = address.map(|byte| byte.to_string()).join(".") + "/24";
+            let options = [
+                "run",
+                "--in-process",
+                "--uplink",
+                &wire,
+                "--address",
+                &address,
+                "--",
+            ];
+            let front = [vink.as_str()].into_iter().chain(options);
+            words.splice(0..0, front.map(str::to_owned));
+        }
+        self
     }
 
     /// Where the server's output goes.

@@ -13,6 +13,7 @@ use vink_kernel::{
 use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
+use crate::host;
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale::{self, Tree};
 use crate::side::Round;
@@ -44,7 +45,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "workers_tcp" => workers::transfer()?,
         "workers_rtt" => workers::round_trips()?,
         "run_true" => {
-            let vink = std::env::current_exe()?.with_file_name("vink");
+            let vink = vink_itself()?;
             let vink = vink.to_str().ok_or("the path of vink is not text")?;
             let command = [vink, "run", "--", "true"].map(str::to_owned);
             Box::new(move || {
@@ -53,6 +54,20 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             })
         }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
+        "inproc_null_call" => {
+            let own = std::env::current_exe()?.display().to_string();
+            let vink = vink_itself()?.display().to_string();
+            let options = ["run", "--in-process", "--uplink", "none", "--"];
+            let words = [vink.as_str()].into_iter().chain(options);
+            let words = words.chain([own.as_str(), "loop", group]);
+            let words: Vec<_> = words.map(str::to_owned).collect();
+            Box::new(move || Ok(vec![Some(host::printed_figure(&words)?)]))
+        }
+        _ if group.starts_with("inproc_") => {
+            let to = [10, 0, 0, 2];
+            let pair = Pair::new(group, to)?.in_process(&vink_itself()?, to);
+            host::programs(None, pair)
+        }
         _ if GROUPS.contains(&group) => programs(group)?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,
@@ -67,6 +82,11 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
         _ => return Err(format!("Vink has no side of {group}").into()),
     })
+}
+
+/// `vink`, which `make bench` builds beside this program.
+fn vink_itself() -> Result<std::path::PathBuf, Failure> {
+    Ok(std::env::current_exe()?.with_file_name("vink"))
 }
 
 pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {

@@ -1,6 +1,7 @@
 //! What is timed, the same for both kernels: written against [`Calls`], which is syscall(2) on the
 //! host and a fiber's call on Vink.
 
+use std::io::{Read, Write};
 use std::time::Instant;
 
 use vink_kernel::Fiber;
@@ -54,6 +55,11 @@ pub(crate) fn timed_command(words: &[&str]) -> Result<f64, Failure> {
     }
 }
 
+/// Of a round of `inproc_null_call`.
+const LIBRARY_CALLS: u64 = 2_000_000;
+/// Of a round of `inproc_rtt`.
+const ECHOES: u64 = 20_000;
+
 /// Bytes per round of a throughput benchmark: a fraction of a second.
 pub(crate) const BULK: u64 = 4 << 30;
 /// Bytes per write, and at most per read.
@@ -105,8 +111,11 @@ pub(crate) fn getsockopts(kernel: &impl Calls) -> Result<f64, Failure> {
 }
 
 /// The body of the program that runs under the interposer: prints ns per call.
-pub(crate) fn print_loop(group: &str) -> Result<(), Failure> {
-    let ns = match group {
+pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), Failure> {
+    let figure = match group {
+        "echo_server" => return echo_server(),
+        "echo_client" => echo_client(to.ok_or("an address is missing")?)?,
+        "inproc_null_call" => library_getsockopts()?,
         // Of the trapped calls the one with the least to do: an error that the host finds. (getppid()
         // itself passes the filter and is as fast as ever.)
         "trap_null_call" => per_call(TRAPPED_CALLS, || {
@@ -118,8 +127,63 @@ pub(crate) fn print_loop(group: &str) -> Result<(), Failure> {
         }
         _ => return Err(format!("no loop is called {group}").into()),
     };
-    println!("{ns}");
+    println!("{figure}");
     Ok(())
+}
+
+/// Where the server of round trips listens.
+const ECHO_PORT: u16 = 7007;
+
+/// Sends back whatever comes, to one client after the other.
+fn echo_server() -> Result<(), Failure> {
+    let listener = std::net::TcpListener::bind(("0.0.0.0", ECHO_PORT))?;
+    println!("ready");
+    loop {
+        let (mut stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        let mut byte = [0];
+        while stream.read(&mut byte)? == 1 {
+            stream.write_all(&byte)?;
+        }
+    }
+}
+
+/// Microseconds for a byte there and back.
+fn echo_client(to: &str) -> Result<f64, Failure> {
+    let mut stream = std::net::TcpStream::connect((to, ECHO_PORT))?;
+    stream.set_nodelay(true)?;
+    let mut failure = None;
+    let mut byte = [0];
+    let ns = per_call(ECHOES, || {
+        let done = stream
+            .write_all(&[1])
+            .and_then(|()| stream.read_exact(&mut byte));
+        failure = done.err().or(failure.take());
+    });
+    match failure {
+        None => Ok(ns / 1000.0),
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// Nanoseconds for the C library's getsockopt(2), as programs call it.
+fn library_getsockopts() -> Result<f64, Failure> {
+    let socket = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+    let mut failed = 0u32;
+    let ns = per_call(LIBRARY_CALLS, || {
+        let (mut value, mut size) = (0i32, size_of::<i32>() as libc::socklen_t);
+        // SAFETY: an integer and its size, which are filled in.
+        let result = unsafe {
+            let (level, what) = (libc::SOL_SOCKET, libc::SO_RCVBUF);
+            libc::getsockopt(fd, level, what, (&raw mut value).cast(), &mut size)
+        };
+        failed += u32::from(result != 0 || value == 0);
+    });
+    match failed {
+        0 => Ok(ns),
+        _ => Err(format!("{failed} of the calls failed").into()),
+    }
 }
 
 fn per_call(count: u64, mut call: impl FnMut()) -> f64 {
