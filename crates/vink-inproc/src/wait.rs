@@ -131,13 +131,16 @@ impl Stack {
         let devices = 1..set.len();
         set.extend_from_slice(host);
         let beginning = now();
+        let mut round = 0u32;
         loop {
             let time = now();
             let due = self.due.load(Ordering::SeqCst).min(deadline);
-            let asleep = !more
-                && time >= beginning + self.spin
-                && due > time
-                && self.token.take().may_sleep();
+            let turn = self.token.take();
+            let called = turn.kernel.is_called();
+            let spinning = time < beginning + self.spin;
+            let asleep = !more && !called && !spinning && due > time && turn.may_sleep();
+            drop(turn);
+            round += 1;
             let ready = if asleep {
                 self.sleeps_until.store(due, Ordering::SeqCst);
                 let awake = || {
@@ -149,12 +152,15 @@ impl Stack {
                 let ready = me.poll(&mut set, limit, awake);
                 self.sleeps_until.store(0, Ordering::SeqCst);
                 ready
+            } else if called || (spinning && !round.is_multiple_of(LOOKS)) {
+                std::hint::spin_loop();
+                0
             } else {
                 poll(&mut set[1..], Some(0))
             };
             let theirs = set[devices.end..].iter().filter(|fd| fd.revents != 0);
             let theirs = theirs.count();
-            let ours = more || ready > theirs as i64;
+            let ours = more || called || ready > theirs as i64;
             if ours || self.due.load(Ordering::SeqCst) <= now() {
                 let mut turn = self.token.take();
                 let served = match ready > 0 {
@@ -214,6 +220,9 @@ impl Stack {
         }
     }
 }
+
+/// Of so many looks at memory that is shared, one is also at descriptors.
+const LOOKS: u32 = 16;
 
 const NOTHING: libc::pollfd = libc::pollfd {
     fd: -1,

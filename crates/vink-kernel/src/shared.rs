@@ -206,6 +206,14 @@ impl Share {
         }
     }
 
+    /// Whether the other side has something for this one.
+    fn has_something(&self) -> bool {
+        let words = self.inward.words();
+        !self.spoiled
+            && (words.head.load(Ordering::Relaxed) != words.tail.load(Ordering::Relaxed)
+                || self.out.words().has_room_for_one_that_waits())
+    }
+
     /// Has the other side ring from now on; false if there is something already.
     fn rest(&self) -> bool {
         if self.spoiled {
@@ -215,9 +223,7 @@ impl Share {
         words.asleep.store(1, Ordering::Relaxed);
         // Either we see what the other side shows now, or it sees the flag.
         fence(Ordering::SeqCst);
-        if words.head.load(Ordering::Relaxed) == words.tail.load(Ordering::Relaxed)
-            && !self.out.words().has_room_for_one_that_waits()
-        {
+        if !self.has_something() {
             return true;
         }
         words.asleep.store(0, Ordering::Relaxed);
@@ -428,6 +434,14 @@ impl Kernel {
             self.at_end("have a wire's line change", VINK_CALL_WIRE_LINE, args)?;
         }
         Ok(now)
+    }
+
+    /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a thread that looks
+    /// again and again before it sleeps.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        let shares = self.host.shares.borrow();
+        shares.all.values().any(Share::has_something)
     }
 
     /// To be asked before the thread sleeps that runs this kernel: false if other processes have something for it, and
