@@ -35,7 +35,8 @@ fn furnish(place: &Place) -> PathBuf {
     fs::create_dir(&scripts).expect("a folder for scripts");
     // The kernel's scripts write beside themselves.
     fs::set_permissions(&scripts, fs::Permissions::from_mode(0o777)).expect("its mode");
-    let tree = fs::read_to_string(root().join("build/linux-tree")).expect("make stack");
+    let tree =
+        fs::read_to_string(root().join("build/libvink-linux-6.12.tree")).expect("make stack");
     let linux = Path::new(tree.trim()).join("tools/testing/selftests/net/packetdrill");
     for folder in [own.join("scripts"), linux] {
         for entry in fs::read_dir(folder).expect("scripts") {
