@@ -253,6 +253,14 @@ pub(crate) const GROUPS: &[Group] = &[
         )],
     ),
     Group {
+        most_rounds: 3,
+        ..group(
+            "rebuild",
+            &[figure("rebuild_s", "s", Some(Bar::AtMost(15.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
         fresh: true,
         most_rounds: 3,
         ..group(

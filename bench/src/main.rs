@@ -11,6 +11,7 @@ mod benchmark;
 mod host;
 mod pinning;
 mod programs;
+mod rebuild;
 mod report;
 mod scale;
 mod side;

@@ -15,6 +15,7 @@ use vink_trap::{Program, Stdio, Worker};
 
 use crate::host;
 use crate::programs::{create, read_figure, Pair, GROUPS};
+use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
@@ -54,6 +55,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             })
         }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
+        "rebuild" => rebuild::prepare(vink_itself()?)?,
         "inproc_null_call" => {
             let own = std::env::current_exe()?.display().to_string();
             let vink = vink_itself()?.display().to_string();
