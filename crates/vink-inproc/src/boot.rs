@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vink_kernel::{find_image_beside, image_named, Image, Kernel};
 use vink_lab::{Machine, Network, Outside, Passt};
 use vink_spec::Uplink;
-use vink_trap::{Home, Site};
+use vink_trap::Site;
 
 use crate::devices::Inside;
 use crate::{Config, Error};
@@ -13,56 +13,38 @@ use crate::{Config, Error};
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
 
-/// What came of it.
-pub(crate) struct Booted {
-    pub inside: Inside,
-    pub home: Home,
-}
-
-impl Booted {
-    pub fn new(config: &Config) -> Result<Booted, Error> {
-        if let Some(root) = config.root.as_deref().filter(|root| !root.is_dir()) {
-            return Err(Error::Root(root.to_owned()));
+/// A kernel with its machine, on its way out.
+pub(crate) fn boot(config: &Config) -> Result<Inside, Error> {
+    // First of all, since it takes as long as all the rest.
+    let mut passt = match &config.uplink {
+        // No child that the program finds when it waits for its own.
+        Some(Uplink::Passt { .. }) => Some(Passt::start_detached(&config.publish)?),
+        _ => None,
+    };
+    let image = match &config.image {
+        Some(name) => image_named(name)?,
+        None => find_image_beside(library().as_deref())?,
+    };
+    let settings = vink_kernel::Config {
+        arena_bytes: config.arena,
+        cmdline: config.cmdline.clone(),
+        ..vink_kernel::Config::default()
+    };
+    let mut kernel = Kernel::boot(Image::open(&image)?, settings)?;
+    let machine = Machine::new(&mut kernel, &config.name)?;
+    let mut inside = Inside::new(kernel, machine.clone())?;
+    match (&config.uplink, &mut passt) {
+        (_, Some(passt)) => {
+            passt.attach(&mut inside, &machine)?;
+            passt.wait()?;
         }
-        // First of all, since it takes as long as all the rest.
-        let mut passt = match &config.uplink {
-            // No child that the program finds when it waits for its own.
-            Some(Uplink::Passt { .. }) => Some(Passt::start_detached(&config.publish)?),
-            _ => None,
-        };
-        let image = match &config.image {
-            Some(name) => image_named(name)?,
-            None => find_image_beside(library().as_deref())?,
-        };
-        let settings = vink_kernel::Config {
-            arena_bytes: config.arena,
-            cmdline: config.cmdline.clone(),
-            ..vink_kernel::Config::default()
-        };
-        let mut kernel = Kernel::boot(Image::open(&image)?, settings)?;
-        let machine = Machine::new(&mut kernel, &config.name)?;
-        let mut inside = Inside::new(kernel, machine.clone())?;
-        let mut resolver = String::new();
-        let mut addresses = config.addresses.clone();
-        match (&config.uplink, &mut passt) {
-            (_, Some(passt)) => {
-                let route = passt.attach(&mut inside, &machine)?;
-                (addresses, resolver) = (route.addresses, route.resolver);
-                passt.wait()?;
-            }
-            (Some(uplink), None) => attach(&mut inside, &machine, uplink, config)?,
-            (None, None) => {}
-        }
-        if let Some(passt) = passt {
-            inside.keep(passt);
-        }
-        let addresses: Vec<_> = addresses.iter().map(|network| network.address).collect();
-        let mut home = machine.home(&addresses, &resolver);
-        if let Some(root) = &config.root {
-            home = home.root(root);
-        }
-        Ok(Booted { inside, home })
+        (Some(uplink), None) => attach(&mut inside, &machine, uplink, config)?,
+        (None, None) => {}
     }
+    if let Some(passt) = passt {
+        inside.keep(passt);
+    }
+    Ok(inside)
 }
 
 /// Gives the machine a way out that is not passt.

@@ -32,8 +32,6 @@ pub struct Config {
     pub publish: Vec<Forward>,
     /// `VINK_SPIN`: for how many ns a thread that waits looks for packets before it sleeps.
     pub spin: u64,
-    /// `VINK_ROOT`: a folder of files in place of the host's.
-    pub root: Option<PathBuf>,
 }
 
 /// How long it spins unless told otherwise, in microseconds.
@@ -53,7 +51,6 @@ impl Default for Config {
             gateways: Vec::new(),
             publish: Vec::new(),
             spin: SPIN_US * 1000,
-            root: None,
         }
     }
 }
@@ -70,10 +67,7 @@ impl Config {
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Config, Error> {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name| given(name).map(|value| value.to_string_lossy().into_owned());
-        let mut config = Config {
-            root: given("VINK_ROOT").map(PathBuf::from),
-            ..Config::default()
-        };
+        let mut config = Config::default();
         if let Some(value) = text("VINK_ARENA") {
             config.arena = size(&value).map_err(|why| bad("VINK_ARENA", &value, why))?;
         }

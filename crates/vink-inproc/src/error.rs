@@ -1,7 +1,5 @@
 //! Why there is no stack in this process.
 
-use std::path::PathBuf;
-
 /// What went wrong at boot. Each says what was tried, what was found and what can be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,7 +27,4 @@ pub enum Error {
         /// A positive errno(3) value.
         errno: i32,
     },
-    /// A folder of the machine's own files can't be used.
-    #[error("VINK_ROOT={}: it is no folder", .0.display())]
-    Root(PathBuf),
 }

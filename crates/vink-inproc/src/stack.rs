@@ -7,9 +7,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use vink_kernel::{Kernel, Outcome, TaskId};
-use vink_trap::Home;
 
-use crate::boot::Booted;
+use crate::boot::boot;
 use crate::devices::Inside;
 use crate::keeper::Keeper;
 use crate::thread::{Record, Thread};
@@ -36,7 +35,6 @@ pub struct Stack {
     pub(crate) keeper: Keeper,
     /// In ns.
     pub(crate) spin: u64,
-    home: Home,
 }
 
 static STACK: OnceLock<Result<Stack, Error>> = OnceLock::new();
@@ -90,16 +88,14 @@ impl Stack {
     }
 
     fn new(config: &Config) -> Result<Stack, Error> {
-        let Booted { inside, home } = Booted::new(config)?;
         Ok(Stack {
-            token: Token::new(inside),
+            token: Token::new(boot(config)?),
             entries: AtomicU64::new(0),
             driver: AtomicPtr::new(null_mut()),
             sleeps_until: AtomicU64::new(0),
             due: AtomicU64::new(0),
             keeper: Keeper::new()?,
             spin: config.spin,
-            home,
         })
     }
 
@@ -197,11 +193,6 @@ impl Stack {
         self.leave(turn);
         ran.unwrap_or_else(|error| die(&error));
         result
-    }
-
-    /// What the machine's programs find in place of the host's files.
-    pub fn home(&self) -> &Home {
-        &self.home
     }
 
     #[inline]

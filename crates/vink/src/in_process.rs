@@ -57,7 +57,7 @@ fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, F
         Some(name) => vink_kernel::image_named(name)?,
         None => vink_kernel::find_image()?,
     };
-    let mut all = vec![
+    Ok(vec![
         ("VINK_IMAGE", absolute(&image)?.into()),
         ("VINK_ARENA", arguments.arena.to_string().into()),
         ("VINK_CMDLINE", arguments.cmdline.clone().into()),
@@ -66,13 +66,7 @@ fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, F
         ("VINK_ADDRESS", list(&arguments.address)),
         ("VINK_GATEWAY", list(&arguments.gateway)),
         ("VINK_PUBLISH", list(&arguments.publish)),
-    ];
-    let root = match &arguments.root {
-        Some(root) => absolute(root)?.into(),
-        None => OsString::new(),
-    };
-    all.push(("VINK_ROOT", root));
-    Ok(all)
+    ])
 }
 
 fn list(values: &[impl Display]) -> OsString {

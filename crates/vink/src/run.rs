@@ -48,7 +48,7 @@ const INTERFACE: &str = "eth0";
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
-    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host"])]
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root"])]
     in_process: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
