@@ -34,7 +34,7 @@ fn what_the_page_shows_works() {
     let place = &Place::all()[0];
     let page = fs::read_to_string(root().join("docs/outside.md")).expect("the page");
     let blocks = blocks(&page);
-    assert_eq!(blocks.len(), 4, "{blocks:?}");
+    assert_eq!(blocks.len(), 5, "{blocks:?}");
     for block in blocks {
         let tap = block.contains(" tap ");
         let mut script = format!("ip link set lo up\n{block}");

@@ -103,8 +103,11 @@ fn ready_labs() {
         }
         let reading = read(&path).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(reading.warnings, [], "{}", path.display());
-        // By another reader of YAML.
-        let lab: Value = serde_norway::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        // By another reader of YAML, with merge keys ("<<") as editors take them.
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lab: serde_norway::Value = serde_norway::from_str(&text).unwrap();
+        lab.apply_merge().unwrap();
+        let lab: Value = serde_norway::from_value(lab).unwrap();
         assert_eq!(
             errors(&validator, &lab),
             Vec::<String>::new(),
