@@ -408,6 +408,10 @@ impl Worker {
     /// [`Error::NoSuchProgram`] if nobody is in that group any more, [`Error::System`] for a bad signal.
     pub fn signal_group(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
         let index = self.trees.find(program)?;
+        // A group has its dead, too, until they have been waited for.
+        if !self.trees[index].is_alive() {
+            return Err(Error::NoSuchProgram);
+        }
         self.bring_forth_all(index)?;
         let group = self.trees[index].root;
         // SAFETY: takes numbers. As long as one of its members is known, the group can't be another's.
