@@ -31,7 +31,7 @@ stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
 
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
-	@$(CARGO) build --release --quiet -p vink -p vink-preload
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-packetdrill
 	@$(CARGO) run --release --quiet -p vink -- demo
 
 .PHONY: test
