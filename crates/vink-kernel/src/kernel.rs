@@ -342,9 +342,15 @@ impl Kernel {
                 return Err(errno(WHAT, -i64::from(ENOENT)));
             }
             let args = [pid as u64, libc::SIGTERM as u64, 0, 0, 0, 0];
-            return self
-                .control("interrupt a fiber", libc::SYS_kill as u32, args)
-                .map(drop);
+            return match self.control("interrupt a fiber", libc::SYS_kill as u32, args) {
+                // It had its turn before the control task, and ended.
+                Err(Error::Errno { errno, .. })
+                    if errno == libc::ESRCH && !self.tasks.contains_key(&t) =>
+                {
+                    Ok(())
+                }
+                other => other.map(drop),
+            };
         }
         let task = self.remote(t)?.image_id;
         self.ready_to_enter()?;
