@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use vink_lab::{Forward, Network};
-use vink_spec::Uplink;
+use vink_spec::{size, Uplink};
 
 use crate::Error;
 
@@ -118,27 +118,6 @@ fn list<T: FromStr<Err: ToString>>(
     words.map(|word| read(name, word)).collect()
 }
 
-/// Reads a size in bytes, with an optional K, M or G (powers of 1024).
-pub fn size(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
-        Some(end) => text.split_at(end),
-        None => (text, ""),
-    };
-    let shift = match unit {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        _ => return Err(format!("unknown unit {unit:?}: K, M or G")),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| "a number is missing, as in 64M".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too large".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,16 +127,6 @@ mod tests {
             let found = settings.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| OsString::from(value))
         })
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("32M"), Ok(32 << 20));
-        assert_eq!(size("1g"), Ok(1 << 30));
-        for bad in ["", "M", "-1", "1.5M", "64MB", "99999999999G"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

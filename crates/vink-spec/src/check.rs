@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::diff::interface_of;
 use crate::folder::{inside, looks_inside};
 use crate::mistake::{nearest, Mistake, Place};
+use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar,
     Settings, Uplink, WireSpec,
@@ -64,18 +65,9 @@ pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<Finding> {
 
 /// How many bytes `64M` or `4G` are.
 pub fn memory_bytes(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let shift = match unit.trim_start().trim_end_matches(['B', 'b', 'i']) {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let (number, unit) = digits(text);
+    let unit = unit.trim_start().trim_end_matches(['B', 'b', 'i']);
+    scaled(number, unit).ok()
 }
 
 /// Six bytes of an Ethernet address such as `02:00:00:00:00:01`.

@@ -38,6 +38,6 @@ pub use mistake::{Mistake, Mistakes, Place};
 pub use program::{Command, ProgramSpec, Ready, Restart};
 pub use schema::schema;
 pub use source::{check_lab, read, read_json, read_text, Reading};
-pub use unit::{BadUnit, Rate, Share, Span};
+pub use unit::{size, BadUnit, Rate, Share, Span};
 pub use uplink::{BadUplink, Uplink};
 pub use wire::{Burst, Settings};

@@ -1,4 +1,4 @@
-//! The units of a lab file: rates, times and shares, as `tc` writes them.
+//! The units of a lab file: rates, times and shares, as `tc` writes them, and sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,6 +34,38 @@ impl Span {
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
+}
+
+/// Reads a size in bytes, with an optional K, M or G (powers of 1024).
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = digits(text);
+    scaled(digits, unit)
+}
+
+/// The digits that a text begins with, and the rest.
+pub(crate) fn digits(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// So many K, M or G, in bytes.
+pub(crate) fn scaled(digits: &str, unit: &str) -> Result<u64, String> {
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err(format!("unknown unit {unit:?}: K, M or G")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "a number is missing, as in 64M".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
 }
 
 /// A number of at least 0 and its unit in lower case.
@@ -291,6 +323,16 @@ mod tests {
         }
         for bad in ["", "101%", "1.1", "-1%", "often"] {
             assert!(bad.parse::<Share>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("32M"), Ok(32 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        for bad in ["", "M", "-1", "1.5M", "64MB", "99999999999G"] {
+            assert!(size(bad).is_err(), "{bad}");
         }
     }
 

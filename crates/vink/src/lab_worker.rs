@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use vink_lab::worker::{serve, Config, End};
+use vink_spec::size;
 
 use crate::failure::{Failure, PANICKED};
-use crate::run::size;
 
 /// The command line.
 #[derive(clap::Args)]
