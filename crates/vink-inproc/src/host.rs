@@ -47,17 +47,6 @@ pub(crate) fn moved(fd: i32) -> i32 {
     MOVER.get().map_or(fd, |mover| mover(fd))
 }
 
-/// `CLOCK_MONOTONIC` in ns.
-pub(crate) fn now() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is writable. The C library reads the clock without a system call, or this is one.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// Sleeps as long as the word has this value, or until woken (futex(2)).
 pub(crate) fn sleep_while(word: &AtomicU32, value: u32, limit: Option<u64>) {
     let limit = limit.map(span);

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 use std::thread::Builder;
 use std::time::Duration;
 
-use crate::host::{now, poll};
+use vink_kernel::monotonic;
+
+use crate::host::poll;
 use crate::stack::{die, Stack};
 use crate::thread::Record;
 use crate::Error;
@@ -122,7 +124,7 @@ impl Keeper {
             served.unwrap_or_else(|error| die(&error));
             let limit = match more {
                 true => Some(0),
-                false => (due != u64::MAX).then(|| due.saturating_sub(now())),
+                false => (due != u64::MAX).then(|| due.saturating_sub(monotonic())),
             };
             self.record.poll(&mut set, limit, || {
                 !is_driver() || stack.due.load(Ordering::SeqCst) < due
@@ -139,14 +141,14 @@ impl Keeper {
 
     /// See [`Stack::finish`].
     pub fn linger(&self, stack: &Stack, limit: Duration) -> Result<(), vink_kernel::Error> {
-        let end = now() + limit.as_nanos() as u64;
+        let end = monotonic() + limit.as_nanos() as u64;
         stack.token.take().end()?;
         loop {
             let mut turn = stack.token.take();
             turn.serve_all()?;
             let mut set = Vec::new();
             turn.poll_set(&mut set);
-            let time = now();
+            let time = monotonic();
             if time >= end || set.iter().all(|fd| fd.fd < 0) || !turn.has_unfinished()? {
                 return Ok(());
             }

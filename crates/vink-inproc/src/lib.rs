@@ -25,5 +25,5 @@ pub use config::Config;
 pub use error::Error;
 pub use stack::Stack;
 pub use thread::Thread;
-pub use vink_kernel::Outcome;
+pub use vink_kernel::{monotonic, Outcome};
 pub use wait::Waited;

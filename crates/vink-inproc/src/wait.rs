@@ -3,7 +3,9 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{fence, Ordering};
 
-use crate::host::{now, poll};
+use vink_kernel::monotonic;
+
+use crate::host::poll;
 use crate::stack::{die, Stack};
 use crate::thread::Record;
 
@@ -130,10 +132,10 @@ impl Stack {
         drop(turn);
         let devices = 1..set.len();
         set.extend_from_slice(host);
-        let beginning = now();
+        let beginning = monotonic();
         let mut round = 0u32;
         loop {
-            let time = now();
+            let time = monotonic();
             let due = self.due.load(Ordering::SeqCst).min(deadline);
             let turn = self.token.take();
             let called = turn.kernel.is_called();
@@ -161,7 +163,7 @@ impl Stack {
             let theirs = set[devices.end..].iter().filter(|fd| fd.revents != 0);
             let theirs = theirs.count();
             let ours = more || called || ready > theirs as i64;
-            if ours || self.due.load(Ordering::SeqCst) <= now() {
+            if ours || self.due.load(Ordering::SeqCst) <= monotonic() {
                 let mut turn = self.token.take();
                 let served = match ready > 0 {
                     true => turn.serve_ready(&set[devices.clone()]),
@@ -184,7 +186,7 @@ impl Stack {
             if ready < 0 && ready != -i64::from(libc::EINTR) {
                 return Some(Passed::Host(ready));
             }
-            if now() >= deadline {
+            if monotonic() >= deadline {
                 return Some(Passed::TimedOut);
             }
             fence(Ordering::Acquire);
@@ -199,7 +201,7 @@ impl Stack {
         deadline: u64,
         over: &dyn Fn() -> bool,
     ) -> Option<Passed> {
-        let time = now();
+        let time = monotonic();
         if time >= deadline {
             return Some(Passed::TimedOut);
         }

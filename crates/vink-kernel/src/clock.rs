@@ -27,7 +27,7 @@ pub enum Clock {
 
 /// `CLOCK_MONOTONIC` in ns: through the vDSO, without a system call (clock_gettime(2), vdso(7)).
 #[inline]
-pub(crate) fn monotonic() -> u64 {
+pub fn monotonic() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

@@ -40,7 +40,7 @@ mod task;
 mod user;
 mod wire;
 
-pub use clock::Clock;
+pub use clock::{monotonic, Clock};
 pub use enter::Entered;
 pub use error::Error;
 pub use fiber::Fiber;

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use libc::{pollfd, timespec};
-use vink_inproc::{Stack, Waited};
+use libc::pollfd;
+use vink_inproc::{monotonic, Stack, Waited};
 
 use crate::descriptors::{self, Entry, Epoll};
 use crate::state::{self, call};
@@ -130,17 +130,7 @@ fn masked<R>(thread: &Thread, mask: Option<u64>, what: impl FnOnce() -> R) -> (R
 
 /// When it will be in so many ns, on `CLOCK_MONOTONIC`.
 fn deadline(ns: Option<u64>) -> Option<u64> {
-    ns.map(|ns| now().saturating_add(ns))
-}
-
-fn now() -> u64 {
-    let mut now = timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is writable; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * NS as u64 + now.tv_nsec as u64
+    ns.map(|ns| monotonic().saturating_add(ns))
 }
 
 /// A time limit of so many parts of a second in the program's memory; no address: none.
@@ -165,7 +155,7 @@ fn limit(at: u64, parts: i64) -> Result<Option<u64>, i64> {
 /// Writes what is left of a limit.
 fn write_left(at: u64, deadline: Option<u64>, parts: i64) {
     if let Some(deadline) = deadline {
-        let left = deadline.saturating_sub(now()) as i64;
+        let left = deadline.saturating_sub(monotonic()) as i64;
         // As Linux does, the result stands even if there is no place for it.
         host::write(at, &[[left / NS, left % NS / (NS / parts)]]);
     }
@@ -189,7 +179,7 @@ pub(crate) fn ppoll(thread: &Thread, mut args: [u64; 6]) -> i64 {
         Ok(mask) => mask,
         Err(error) => return error,
     };
-    let began = now();
+    let began = monotonic();
     let ours = poll_set(thread, [args[0], args[1]], || limit(args[2], NS), mask);
     if let Some(result) = ours {
         if let Ok(Some(limit)) = limit(args[2], NS) {
@@ -470,7 +460,7 @@ pub(crate) fn epoll_wait(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
             return waited;
         }
         let theirs = host::call(libc::SYS_epoll_wait, host);
-        if theirs != 0 || deadline.is_some_and(|deadline| now() >= deadline) {
+        if theirs != 0 || deadline.is_some_and(|deadline| monotonic() >= deadline) {
             return theirs;
         }
     }
@@ -480,7 +470,7 @@ impl Epoll {
     /// Adds what is ready of the host's files to what was found of Vink's, with this epoll_wait(2), unless that has
     /// just been asked for: a busy server would ask the host for each of its messages.
     fn add_hosts(&self, found: i64, [set, events, most, ..]: [u64; 6]) -> i64 {
-        let time = now();
+        let time = monotonic();
         if found < 0
             || found >= most as i32 as i64
             || time < self.asked.load(Ordering::Relaxed) + PAUSE_NS
