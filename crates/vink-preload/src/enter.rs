@@ -3,7 +3,7 @@
 //! Symbols (`symbols`) come here with a constant number, so that of this there is little left for each of them;
 //! dispatched calls (`dispatch`) with any.
 
-use vink_trap::{concerns_interfaces, NATIVE_FCNTLS};
+use vink_trap::{concerns_interfaces, looks_up, NATIVE_FCNTLS};
 
 use crate::descriptors::{self, Entry};
 use crate::state::{self, call};
@@ -92,22 +92,7 @@ fn seldom(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
         libc::SYS_close_range => close_range(thread, args),
         libc::SYS_sendfile => transfer::sendfile(thread, args),
         libc::SYS_splice => transfer::splice(thread, args),
-        libc::SYS_open
-        | libc::SYS_openat
-        | libc::SYS_openat2
-        | libc::SYS_stat
-        | libc::SYS_lstat
-        | libc::SYS_newfstatat
-        | libc::SYS_statx
-        | libc::SYS_access
-        | libc::SYS_faccessat
-        | libc::SYS_faccessat2
-        | libc::SYS_readlink
-        | libc::SYS_readlinkat
-        | libc::SYS_getxattr
-        | libc::SYS_lgetxattr
-        | libc::SYS_listxattr
-        | libc::SYS_llistxattr => files::look_up(thread, nr, args),
+        _ if looks_up(nr) => files::look_up(thread, nr, args),
         libc::SYS_rt_sigaction => signals::action(args),
         libc::SYS_rt_sigprocmask => signals::mask(args),
         libc::SYS_rt_sigsuspend => signals::suspend(args),

@@ -141,6 +141,12 @@ pub(crate) const fn kind(nr: i64) -> Kind {
     }
 }
 
+/// Whether an x86-64 system call looks up a path that may lead to the machine's own files: open(2), stat(2) and others.
+#[inline]
+pub const fn looks_up(nr: i64) -> bool {
+    matches!(kind(nr), Kind::Open | Kind::LookUp)
+}
+
 /// What is different about a call that is refused or simplified on Vink files, and what to do.
 pub(crate) const fn advice(nr: i64) -> &'static str {
     match nr {

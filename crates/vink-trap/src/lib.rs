@@ -118,7 +118,7 @@ mod tun;
 mod view;
 mod worker;
 
-pub use calls::NATIVE_FCNTLS;
+pub use calls::{looks_up, NATIVE_FCNTLS};
 pub use device::{watch, Device, DeviceId, Site, Wants};
 pub use error::Error;
 pub use home::Home;
