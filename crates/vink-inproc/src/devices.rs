@@ -206,8 +206,8 @@ impl Inside {
     }
 
     /// What poll(2) is to be asked of the devices: an entry for each, in their order.
-    pub fn poll_set(&self, set: &mut Vec<libc::pollfd>) {
-        set.extend(self.devices.iter().map(|device| {
+    pub fn poll_set(&self) -> impl Iterator<Item = libc::pollfd> + '_ {
+        self.devices.iter().map(|device| {
             let (fd, events) = match device {
                 Some((device, Wants::Room)) => {
                     (device.host().as_raw_fd(), libc::POLLIN | libc::POLLOUT)
@@ -220,7 +220,7 @@ impl Inside {
                 events,
                 revents: 0,
             }
-        }));
+        })
     }
 
     /// Whether a device is to be served although it has nothing to wait for.

@@ -118,7 +118,7 @@ impl Keeper {
                 events: 0,
                 revents: 0,
             });
-            turn.poll_set(&mut set);
+            set.extend(turn.poll_set());
             stack.sleeps_until.store(due, Ordering::SeqCst);
             stack.leave(turn);
             served.unwrap_or_else(|error| die(&error));
@@ -146,8 +146,7 @@ impl Keeper {
         loop {
             let mut turn = stack.token.take();
             turn.serve_all()?;
-            let mut set = Vec::new();
-            turn.poll_set(&mut set);
+            let mut set: Vec<_> = turn.poll_set().collect();
             let time = monotonic();
             if time >= end || set.iter().all(|fd| fd.fd < 0) || !turn.has_unfinished()? {
                 return Ok(());

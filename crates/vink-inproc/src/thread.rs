@@ -1,6 +1,7 @@
 //! What the stack knows of a thread of the program.
 
 use std::cell::{Cell, UnsafeCell};
+use std::fmt;
 use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use vink_kernel::{Outcome, TaskId};
@@ -19,7 +20,6 @@ const BY_WORD: u32 = 1;
 const BY_BELL: u32 = 2;
 
 /// A thread's record. Those of threads that have ended are used again.
-#[derive(Debug)]
 pub(crate) struct Record {
     /// Its own task; the keeper has none.
     pub task: Cell<Option<TaskId>>,
@@ -36,11 +36,21 @@ pub(crate) struct Record {
     asleep: AtomicU32,
     /// An eventfd(2), from when it first sleeps in ppoll(2); -1 before.
     bell: AtomicI32,
+    /// Room for what its waits give to poll(2): its thread's alone.
+    pub set: Cell<Vec<libc::pollfd>>,
 }
 
-// SAFETY: `task` is written before the record is shared and when its thread has ended, by who has the token;
+// SAFETY: `task` is written before the record is shared and when its thread has ended, by who has the token; only its
+// thread uses `set`;
 // `outcome` is handed over by `done`.
 unsafe impl Sync for Record {}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Record");
+        shown.field("task", &self.task).finish_non_exhaustive()
+    }
+}
 
 impl Record {
     pub fn new(task: Option<TaskId>) -> Record {
@@ -53,6 +63,7 @@ impl Record {
             word: AtomicU32::new(0),
             asleep: AtomicU32::new(AWAKE),
             bell: AtomicI32::new(-1),
+            set: Cell::default(),
         }
     }
 

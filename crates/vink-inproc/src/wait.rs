@@ -82,10 +82,15 @@ impl Stack {
             if me.interrupted.swap(false, Ordering::AcqRel) {
                 break Passed::Interrupted;
             }
+            // Empty, if a signal's handler waits in the middle of a wait.
+            let mut set = me.set.take();
+            set.clear();
+            set.push(NOTHING);
             let passed = match self.becomes_driver(me) {
-                true => self.drive(me, host, deadline, over),
-                false => self.sleep(me, host, deadline, over),
+                true => self.drive(me, &mut set, host, deadline, over),
+                false => self.sleep(me, &mut set, host, deadline, over),
             };
+            me.set.set(set);
             if let Some(passed) = passed {
                 break passed;
             }
@@ -116,18 +121,18 @@ impl Stack {
         }
     }
 
-    /// One round as the driver: `None` if it is to be looked at again.
+    /// One round as the driver: `None` if it is to be looked at again. `set` has an entry for the bell.
     fn drive(
         &self,
         me: &'static Record,
+        set: &mut Vec<libc::pollfd>,
         host: &mut [libc::pollfd],
         deadline: u64,
         over: &dyn Fn() -> bool,
     ) -> Option<Passed> {
         // The bell, the devices, and what the caller waits for.
-        let mut set = vec![NOTHING];
         let turn = self.token.take();
-        turn.poll_set(&mut set);
+        set.extend(turn.poll_set());
         let mut more = turn.has_more();
         drop(turn);
         let devices = 1..set.len();
@@ -151,7 +156,7 @@ impl Stack {
                         || self.due.load(Ordering::SeqCst) < due
                 };
                 let limit = (due != u64::MAX).then(|| due - time);
-                let ready = me.poll(&mut set, limit, awake);
+                let ready = me.poll(set, limit, awake);
                 self.sleeps_until.store(0, Ordering::SeqCst);
                 ready
             } else if called || (spinning && !round.is_multiple_of(LOOKS)) {
@@ -170,11 +175,11 @@ impl Stack {
                     false => turn.serve_ready(&[]),
                 };
                 more = turn.has_more();
-                let mut polled = vec![NOTHING];
-                turn.poll_set(&mut polled);
+                for (entry, device) in set[devices.clone()].iter_mut().zip(turn.poll_set()) {
+                    *entry = device;
+                }
                 self.leave(turn);
                 served.unwrap_or_else(|error| die(&error));
-                set[..devices.end].copy_from_slice(&polled[..devices.end]);
             }
             if over() || me.interrupted.load(Ordering::Acquire) {
                 return None;
@@ -197,6 +202,7 @@ impl Stack {
     fn sleep(
         &self,
         me: &'static Record,
+        set: &mut Vec<libc::pollfd>,
         host: &mut [libc::pollfd],
         deadline: u64,
         over: &dyn Fn() -> bool,
@@ -211,9 +217,8 @@ impl Stack {
             me.sleep(limit, awake);
             return None;
         }
-        let mut set = vec![NOTHING];
         set.extend_from_slice(host);
-        let ready = me.poll(&mut set, limit, awake);
+        let ready = me.poll(set, limit, awake);
         host.copy_from_slice(&set[1..]);
         match ready {
             0 => None,

@@ -272,7 +272,7 @@ fn the_keeper_answers() {
     request.extend([10, 9, 0, 1, 0, 0, 0, 0, 0, 0]);
     request.extend(ADDRESS);
     // Each datagram has a mark and a number in front. The first one, without a frame: we are here.
-    let lead = |number: u8| [b'V', b'N', b'K', 1, 0, 0, 0, number].to_vec();
+    let lead = |number: u32| [*b"VNK\x01", number.to_be_bytes()].concat();
     outside.send_to(&lead(0), inside).expect("sent");
     for number in 1.. {
         // The interface may not have been up yet: once more, for each datagram that comes.
