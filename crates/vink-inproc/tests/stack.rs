@@ -155,6 +155,8 @@ fn errors_are_the_kernels() {
 fn a_call_that_waits_is_interrupted() {
     let [a, b] = pair(libc::SOCK_STREAM);
     let (here, there) = channel();
+    let (tell, told) = channel();
+    let (go, gone) = channel::<()>();
     let reader = std::thread::spawn(move || {
         done(libc::SYS_getpid, &[]);
         here.send(Stack::thread().expect("it has made a call"))
@@ -162,17 +164,23 @@ fn a_call_that_waits_is_interrupted() {
         let mut byte = [0];
         let ended = outcome(libc::SYS_read, &[b, byte.as_mut_ptr() as u64, 1]);
         let waited = stack().wait(&mut [], &mut |_| false, None);
+        tell.send((ended, waited)).expect("a listener");
+        // An ended thread's record is the next one's, who is not to be interrupted.
+        assert!(gone.recv().is_err());
         stack().thread_ends();
-        (ended, waited)
     });
     let thread = there.recv().expect("a thread");
     stack().interrupt(thread);
     // Whether it waits already or not; as often as it takes to end both of its waits.
-    while !reader.is_finished() {
+    let (ended, waited) = loop {
+        if let Ok(both) = told.try_recv() {
+            break both;
+        }
         stack().interrupt(thread);
         std::thread::yield_now();
-    }
-    let (ended, waited) = reader.join().expect("its end");
+    };
+    drop(go);
+    reader.join().expect("its end");
     assert_eq!(ended.result, -i64::from(libc::EINTR));
     assert!(ended.restart, "read() is started again by SA_RESTART");
     assert_eq!(waited, Waited::Interrupted);
