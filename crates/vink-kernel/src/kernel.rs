@@ -414,6 +414,11 @@ impl Kernel {
         }
     }
 
+    /// Which clock it lives by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger stops the process until
     /// then.
     pub fn host_time(time: u64) -> u64 {

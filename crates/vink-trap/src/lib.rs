@@ -96,6 +96,7 @@ mod filter;
 mod guardian;
 mod handover;
 mod home;
+mod horizon;
 mod interface;
 mod interrupt;
 mod launch;

@@ -116,7 +116,10 @@ pub struct Worker {
     /// Dead processes whose parent had not reaped them when they died.
     zombies: Vec<OwnedFd>,
     /// The kernel's next timer.
-    deadline: Option<u64>,
+    pub(crate) deadline: Option<u64>,
+    /// How far a virtual clock may go, and whether it has nowhere to go.
+    pub(crate) horizon: u64,
+    pub(crate) stands: bool,
     /// A descriptor of the caller's is ready.
     called: bool,
     /// Something was started in the kernel: it must run before it may wait.
@@ -196,6 +199,8 @@ impl Worker {
             scratch: Vec::new(),
             zombies: Vec::new(),
             deadline: None,
+            horizon: u64::MAX,
+            stands: false,
             called: false,
             stirred: true,
             nofile,
@@ -523,7 +528,13 @@ impl Worker {
             true => timeout,
             false => Some(Duration::ZERO),
         };
-        let count = self.wait_for_events(&mut events, timeout)?;
+        let count = match self.is_virtual() {
+            true => match self.wait_in_virtual_time(&mut events, timeout, again.is_empty())? {
+                Some(count) => count,
+                None => return Ok(()),
+            },
+            false => self.wait_for_events(&mut events, timeout)?,
+        };
         // Deaths come first: what a later call of another process sees must be after them.
         for event in &events[..count] {
             if event.u64 & !0xffff_ffff == DEATH {
@@ -579,12 +590,12 @@ impl Worker {
         self.deadline.is_some_and(|t| t <= self.kernel.now())
     }
 
-    fn wait_for_events(
+    pub(crate) fn wait_for_events(
         &mut self,
         events: &mut [libc::epoll_event],
         timeout: Option<Duration>,
     ) -> Result<usize, Error> {
-        let timer = self.deadline.map(|t| {
+        let timer = self.deadline.filter(|_| !self.is_virtual()).map(|t| {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
@@ -616,7 +627,7 @@ impl Worker {
     /// If anything was started, runs the kernel until it is idle and handles all that it has to say.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         while std::mem::take(&mut self.stirred) {
-            self.deadline = self.kernel.run()?;
+            self.deadline = self.kernel.settle()?;
             self.take_events();
             // A program that learns of its call's end may look at once for what the call brought
             // about elsewhere: all readiness is shown before any answer is sent.

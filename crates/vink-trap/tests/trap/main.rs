@@ -2,6 +2,7 @@
 
 mod control;
 mod home;
+mod horizon;
 mod lab;
 mod programs;
 mod semantics;
