@@ -155,7 +155,7 @@ impl Worker {
             let mut unknown = children.filter(|c| !self.processes.contains_key(c));
             let child = unknown.find_map(|child| {
                 let pidfd = open_pidfd(child).ok()?;
-                (!has_ended(&pidfd)).then_some((child, pidfd))
+                (!has_ended(pidfd.as_fd())).then_some((child, pidfd))
             });
             match child {
                 Some((child, pidfd)) => {
@@ -172,7 +172,7 @@ impl Worker {
             let Some((_, parent)) = target::kin(child) else {
                 continue;
             };
-            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p)) {
+            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
                 let inherited = self.claim(program, parent, child);
                 self.add_process(program, child, pidfd, inherited)?;
             }

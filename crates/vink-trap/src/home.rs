@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::null;
 
 use crate::addition::{additions, Addition};
+use crate::turn::pids::First;
 use crate::Error;
 
 /// Where a tmpfs lies over the host's while files are generated: it is on every host, and no file
@@ -142,13 +143,15 @@ struct Generated {
 pub(crate) enum Failed {
     Name,
     Private,
+    /// A `/proc` of the machine's own.
+    Proc,
     /// This mount; they are counted through all lists.
     Mount(usize),
 }
 
 impl Furniture {
-    /// In a child between fork and exec, in new UTS and mount namespaces.
-    pub(crate) fn set_up(&self) -> Result<(), Failed> {
+    /// In a child between fork and exec, in new UTS and mount namespaces. `own_pids`: and in a new pid namespace.
+    pub(crate) fn set_up(&self, own_pids: bool) -> Result<(), Failed> {
         // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them, on
         // namespaces that nobody else is in.
         unsafe {
@@ -161,12 +164,20 @@ impl Furniture {
                 && self.overlays.is_empty()
                 && self.binds.is_empty()
                 && self.files.is_empty()
+                && !own_pids
             {
                 return Ok(());
             }
             let down_only = libc::MS_REC | libc::MS_SLAVE;
             if mount(null(), c"/", null(), down_only, null()) < 0 {
                 return Err(Failed::Private);
+            }
+            if own_pids {
+                let proc = c"proc".as_ptr();
+                let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+                if mount(proc, c"/proc", proc, flags, null()) < 0 {
+                    return Err(Failed::Proc);
+                }
             }
             let mut index = 0;
             let mut step = |done: bool| {
@@ -313,6 +324,11 @@ impl Furniture {
             Failed::Private => {
                 "making mounts private (in a chroot, its root must be mounted)".into()
             }
+            Failed::Proc => {
+                "mounting a /proc of the machine's own, for virtual time (an ordinary user \
+                             can if nothing is mounted below the host's /proc)"
+                    .into()
+            }
             Failed::Mount(mut index) => {
                 if let Some(addition) = self.additions.get(index) {
                     return addition.describe();
@@ -390,17 +406,20 @@ pub(crate) struct Namespaces {
     spaces: Vec<(OwnedFd, libc::c_int)>,
     /// The root folder, in that mount namespace.
     root: OwnedFd,
+    /// Of its pid namespace, if it has one.
+    _first: Option<First>,
 }
 
 impl Namespaces {
-    /// Of a process that has just made them.
-    pub(crate) fn of(pid: i32) -> std::io::Result<Namespaces> {
+    /// Of a process that has just made them, and the first one of a new pid namespace that it is in.
+    pub(crate) fn of(pid: i32, first: Option<First>) -> std::io::Result<Namespaces> {
         let mut spaces = Vec::new();
         for (name, kind) in [
             ("user", libc::CLONE_NEWUSER),
             ("net", libc::CLONE_NEWNET),
             ("uts", libc::CLONE_NEWUTS),
             ("mnt", libc::CLONE_NEWNS),
+            ("pid", libc::CLONE_NEWPID),
         ] {
             let path = format!("/proc/{pid}/ns/{name}");
             // Nobody can enter the user namespace that he is in.
@@ -409,7 +428,11 @@ impl Namespaces {
             }
         }
         let root = fs::File::open(format!("/proc/{pid}/root"))?.into();
-        Ok(Namespaces { spaces, root })
+        Ok(Namespaces {
+            spaces,
+            root,
+            _first: first,
+        })
     }
 
     /// Those by which the programs within can be told from all others: not a user namespace, which is
@@ -421,7 +444,8 @@ impl Namespaces {
             .map(|(fd, _)| fd.as_fd())
     }
 
-    /// Enters them, in a child between fork and exec. Async-signal-safe; errno tells why not.
+    /// Enters them, in a child between fork and exec; a pid namespace for its children. Async-signal-safe;
+    /// errno tells why not.
     pub(crate) fn enter(&self) -> bool {
         // SAFETY: takes descriptors that are open, numbers, and a constant.
         unsafe {

@@ -5,13 +5,14 @@
 //! number through a shared page and a futex, and the worker fetches it with pidfd_getfd(2).
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::home::{Failed, Furniture, Namespaces};
+use crate::turn::pids::{be_born, Born, First};
 use crate::{filter, Error};
 
 /// One of the three standard descriptors of a program.
@@ -146,6 +147,8 @@ impl Program {
 /// What the child tells and is told; lies in a page that both share.
 #[repr(C)]
 struct Page {
+    /// In virtual time.
+    born: Born,
     /// One of the constants below; a futex.
     state: AtomicU32,
     /// The listener's number, or an errno.
@@ -161,11 +164,11 @@ const FAILED: u32 = 3;
 const NOT_EXECUTED: u32 = 4;
 
 /// The child's steps that can fail, for messages.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 12] = [
     "starting a program: setsid() or dup2() of its standard descriptors",
     "changing to the program's directory",
-    "unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS): making the machine's namespaces on the host",
-    "unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS): making the machine's \
+    "unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | ...): making the machine's namespaces on the host",
+    "unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | ...): making the machine's \
      namespaces on the host without root (are user namespaces allowed here?)",
     "writing the user namespace's id maps",
     "prctl(PR_SET_NO_NEW_PRIVS)",
@@ -174,9 +177,11 @@ const STEPS: [&str; 10] = [
     "setns(): joining the machine's namespaces on the host",
     "prctl(PR_CAP_AMBIENT): keeping the capabilities that a program has on its machine",
     "ioctl(TIOCSCTTY): making the program's standard input its terminal",
+    "clone(CLONE_PARENT) in a pid namespace: process numbers of the machine's own, for virtual time",
+    "personality(ADDR_NO_RANDOMIZE): the same addresses in each run, for virtual time",
 ];
 
-/// From here on the step is one of the furniture's: the name, the mounts' privacy, each mount.
+/// From here on the step is one of the furniture's: the name, the mounts' privacy, `/proc`, each mount.
 const FURNISHING: u32 = 100;
 
 /// The shared page, mapped.
@@ -279,19 +284,22 @@ struct Plan<'a> {
     stdio: [Option<RawFd>; 3],
     session: bool,
     terminal: bool,
-    parent: i32,
+    parent: OwnedFd,
     user_namespace: bool,
+    virtual_time: bool,
     uid_map: CString,
     gid_map: CString,
     nofile: libc::rlimit,
     filter: Vec<libc::sock_filter>,
 }
 
-/// Starts the program. `nofile` is the descriptor limit that it shall have.
+/// Starts the program. `nofile` is the descriptor limit that it shall have. In virtual time its numbers and
+/// addresses are the same in each run; all programs of a machine are started alike.
 pub(crate) fn launch(
     program: &Program,
     nofile: libc::rlimit,
     lodging: Lodging<'_>,
+    virtual_time: bool,
 ) -> Result<Launched, Error> {
     let cannot_run = |errno| Error::CannotRun {
         program: program.name().to_string_lossy().into_owned(),
@@ -349,8 +357,9 @@ pub(crate) fn launch(
         }),
         session: program.session,
         terminal: program.terminal,
-        parent: pid,
+        parent: open_pidfd(pid)?,
         user_namespace: uid != 0,
+        virtual_time,
         uid_map: map(uid),
         gid_map: map(gid),
         nofile,
@@ -365,7 +374,11 @@ pub(crate) fn launch(
     if pid < 0 {
         return Err(Error::last("fork()"));
     }
-    match hand_over(pid, &shared, lodging) {
+    let (pid, mut first) = match virtual_time {
+        true => follow_birth(pid, &shared, lodging)?,
+        false => (pid, None),
+    };
+    match hand_over(pid, &shared, lodging, &mut first) {
         Ok((pidfd, listener, namespaces)) => Ok(Launched {
             pid,
             pidfd,
@@ -384,43 +397,25 @@ pub(crate) fn launch(
     }
 }
 
+const KILLED: Error = Error::System {
+    what: "the program was killed before it was executed",
+    errno: libc::ECHILD,
+};
+
 /// The worker's side of the hand-over: the child's pidfd, its listener, and what it has made.
 fn hand_over(
     pid: i32,
     shared: &Shared,
     lodging: Lodging<'_>,
+    first: &mut Option<First>,
 ) -> Result<(OwnedFd, OwnedFd, Option<Namespaces>), Error> {
     let page = shared.page();
     let pidfd = open_pidfd(pid)?;
     loop {
         match page.wait(PREPARING) {
-            PREPARING if has_ended(&pidfd) => {
-                return Err(Error::System {
-                    what: "the program was killed before it was executed",
-                    errno: libc::ECHILD,
-                })
-            }
+            PREPARING if has_ended(pidfd.as_fd()) => return Err(KILLED),
             PREPARING => {}
-            FAILED => {
-                let step = page.step.load(Ordering::Relaxed);
-                let errno = page.value.load(Ordering::Relaxed);
-                let failed = match step.checked_sub(FURNISHING) {
-                    None => None,
-                    Some(0) => Some(Failed::Name),
-                    Some(1) => Some(Failed::Private),
-                    Some(mount) => Some(Failed::Mount(mount as usize - 2)),
-                };
-                return Err(match (failed, lodging) {
-                    (Some(failed), Lodging::New(furniture)) => Error::Home {
-                        what: furniture.describe(failed),
-                        errno,
-                    },
-                    _ => Error::System {
-                        what: STEPS[step as usize],
-                        errno,
-                    },
-                });
-            }
+            FAILED => return Err(failure(page, lodging)),
             _ => break,
         }
     }
@@ -435,14 +430,60 @@ fn hand_over(
     // SAFETY: new, and nobody else's.
     let listener = unsafe { OwnedFd::from_raw_fd(listener as RawFd) };
     let namespaces = match lodging {
-        Lodging::New(_) => Some(Namespaces::of(pid).map_err(|e| Error::System {
-            what: "opening the machine's namespaces on the host (/proc/PID/ns)",
-            errno: e.raw_os_error().unwrap_or(libc::EIO),
-        })?),
+        Lodging::New(_) => Some(
+            Namespaces::of(pid, first.take()).map_err(|e| Error::System {
+                what: "opening the machine's namespaces on the host (/proc/PID/ns)",
+                errno: e.raw_os_error().unwrap_or(libc::EIO),
+            })?,
+        ),
         Lodging::Join(_) => None,
     };
     page.tell(TAKEN);
     Ok((pidfd, listener, namespaces))
+}
+
+/// What the child says went wrong.
+fn failure(page: &Page, lodging: Lodging<'_>) -> Error {
+    let step = page.step.load(Ordering::Relaxed);
+    let errno = page.value.load(Ordering::Relaxed);
+    let failed = match step.checked_sub(FURNISHING) {
+        None => None,
+        Some(0) => Some(Failed::Name),
+        Some(1) => Some(Failed::Private),
+        Some(2) => Some(Failed::Proc),
+        Some(mount) => Some(Failed::Mount(mount as usize - 3)),
+    };
+    match (failed, lodging) {
+        (Some(failed), Lodging::New(furniture)) => Error::Home {
+            what: furniture.describe(failed),
+            errno,
+        },
+        _ => Error::System {
+            what: STEPS[step as usize],
+            errno,
+        },
+    }
+}
+
+/// In virtual time: the process that the forked one has made in its place, and the first one of a new pid
+/// namespace.
+fn follow_birth(
+    pid: i32,
+    shared: &Shared,
+    lodging: Lodging<'_>,
+) -> Result<(i32, Option<First>), Error> {
+    // SAFETY: our own child, which ends soon.
+    while unsafe { libc::waitpid(pid, null_mut(), 0) } < 0 && errno() == libc::EINTR {}
+    let page = shared.page();
+    let first = match page.born.first.load(Ordering::Relaxed) {
+        0 => None,
+        pid => Some(First::new(open_pidfd(pid)?)),
+    };
+    match page.born.program.load(Ordering::Relaxed) {
+        0 if page.state.load(Ordering::Acquire) == FAILED => Err(failure(page, lodging)),
+        0 => Err(KILLED),
+        pid => Ok((pid, first)),
+    }
 }
 
 /// pidfd_open(2).
@@ -456,8 +497,8 @@ pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Whether the process is dead (it may be a zombie).
-pub(crate) fn has_ended(pidfd: &OwnedFd) -> bool {
+/// Whether the process is dead (it may be a zombie). Async-signal-safe.
+pub(crate) fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
     let mut fd = libc::pollfd {
         fd: pidfd.as_raw_fd(),
         events: libc::POLLIN,
@@ -479,6 +520,22 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
     // SAFETY: all pointers are into the plan, which outlives the calls; everything done here is
     // async-signal-safe and concerns this process alone.
     unsafe {
+        let lodged = match plan.lodging {
+            Lodging::Join(namespaces) => namespaces.enter().then_some(()).ok_or(7),
+            Lodging::New(_) => isolate(plan),
+        };
+        if let Err(step) = lodged {
+            fail(step);
+        }
+        if plan.virtual_time {
+            let first = matches!(plan.lodging, Lodging::New(_));
+            if !be_born(&page.born, first, plan.parent.as_fd()) {
+                fail(10);
+            }
+            if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
+                fail(11);
+            }
+        }
         if plan.session && libc::setsid() < 0 {
             fail(0);
         }
@@ -504,18 +561,15 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
             u32::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         );
-        let settled = match plan.lodging {
-            Lodging::Join(namespaces) => namespaces.enter().then_some(()).ok_or(7),
-            Lodging::New(furniture) => isolate(plan).and_then(|()| {
-                furniture.set_up().map_err(|failed| match failed {
+        if let Lodging::New(furniture) = plan.lodging {
+            if let Err(failed) = furniture.set_up(plan.virtual_time) {
+                fail(match failed {
                     Failed::Name => FURNISHING,
                     Failed::Private => FURNISHING + 1,
-                    Failed::Mount(index) => FURNISHING + 2 + index as u32,
-                })
-            }),
-        };
-        if let Err(step) = settled {
-            fail(step);
+                    Failed::Proc => FURNISHING + 2,
+                    Failed::Mount(index) => FURNISHING + 3 + index as u32,
+                });
+            }
         }
         if plan
             .cwd
@@ -534,7 +588,8 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, null_mut());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != plan.parent {
+        // From here on its end is this one's.
+        if has_ended(plan.parent.as_fd()) {
             libc::_exit(125);
         }
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
@@ -556,11 +611,7 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         }
         page.value.store(listener as i32, Ordering::Relaxed);
         page.tell(LISTENING);
-        while page.wait(LISTENING) == LISTENING {
-            if libc::getppid() != plan.parent {
-                libc::_exit(125);
-            }
-        }
+        while page.wait(LISTENING) == LISTENING {}
         let mut failure = libc::ENOENT;
         for path in &plan.candidates {
             libc::execve(path.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
@@ -582,7 +633,11 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
 /// Enters new namespaces, with a user namespace around them if there must be one. The error is the
 /// step that failed.
 fn isolate(plan: &Plan<'_>) -> Result<(), u32> {
-    let spaces = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
+    let pids = match plan.virtual_time {
+        true => libc::CLONE_NEWPID,
+        false => 0,
+    };
+    let spaces = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS | pids;
     // SAFETY: concerns this process alone; strings are NUL-terminated and outlive the calls.
     unsafe {
         if !plan.user_namespace {
@@ -662,7 +717,6 @@ mod tests {
     use crate::notify::Listener;
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::os::fd::AsFd;
 
     const NOFILE: libc::rlimit = libc::rlimit {
         rlim_cur: 256,
@@ -680,10 +734,15 @@ mod tests {
 
     /// Runs a program with all its calls let pass: exit status, output, calls trapped, exec's errno.
     fn run(program: Program) -> (i32, String, Vec<i64>, Option<i32>) {
-        let (mut output, end) = pipe();
+        let (output, end) = pipe();
         let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
-        let launched = launch(&program, NOFILE, Lodging::New(&Furniture::default())).unwrap();
+        let new = Lodging::New(&Furniture::default());
+        let launched = launch(&program, NOFILE, new, false).unwrap();
         drop(program);
+        serve(launched, output)
+    }
+
+    fn serve(launched: Launched, mut output: File) -> (i32, String, Vec<i64>, Option<i32>) {
         let listener = Listener::new(launched.listener, None).unwrap();
         let mut trapped = Vec::new();
         loop {
@@ -726,6 +785,35 @@ mod tests {
     }
 
     #[test]
+    fn numbers_and_addresses_repeat_in_virtual_time() {
+        let script =
+            "echo $$ $PPID; (:); /bin/true; sh -c 'sleep 0; echo $$'; cat /proc/self/maps; \
+                      readlink /proc/self; cat /proc/1/comm; exit 3";
+        let lodge = |lodging: Lodging<'_>| {
+            let (output, end) = pipe();
+            let program = Program::new("bash").args(["-c", script]);
+            let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
+            launch(&program, NOFILE, lodging, true).map(|launched| (launched, output))
+        };
+        let furniture = Furniture::default();
+        let both = || {
+            let (mut launched, output) = lodge(Lodging::New(&furniture)).unwrap();
+            let home = launched.namespaces.take().unwrap();
+            let (status, first, ..) = serve(launched, output);
+            let (launched, output) = lodge(Lodging::Join(&home)).unwrap();
+            (status, first, serve(launched, output).1)
+        };
+        let (once, again) = (both(), both());
+        assert_eq!(once, again);
+        let (status, first, second) = once;
+        assert_eq!(status, 3);
+        assert!(first.starts_with("2 0\n5\n"), "{first}");
+        assert!(first.contains("vink-init"), "{first}");
+        // One home, more numbers.
+        assert_ne!(first, second);
+    }
+
+    #[test]
     fn what_cannot_be_executed() {
         let missing = run(Program::new("no-such-program").env("PATH", "/usr/bin:/bin"));
         assert_eq!((missing.0, missing.3), (127, Some(libc::ENOENT)));
@@ -741,7 +829,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there() {
         let program = Program::new("true").current_dir("/no/such/directory");
-        let error = launch(&program, NOFILE, Lodging::New(&Furniture::default()))
+        let error = launch(&program, NOFILE, Lodging::New(&Furniture::default()), false)
             .err()
             .unwrap()
             .to_string();

@@ -116,6 +116,7 @@ mod target;
 mod trace;
 mod tree;
 mod tun;
+mod turn;
 mod view;
 mod worker;
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use vink_kernel::MachineId;
 
+use crate::home::Namespaces;
 use crate::launch::Shared;
 use crate::notify::Listener;
 use crate::process::Unborn;
@@ -24,6 +25,8 @@ pub struct ProgramId {
 pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) machine: MachineId,
+    /// Until it is forgotten.
+    pub(crate) home: Option<Rc<Namespaces>>,
     /// `None` when the last process of the tree is gone.
     pub(crate) listener: Option<Rc<Listener>>,
     pub(crate) root: i32,
@@ -86,6 +89,7 @@ impl Trees {
     /// Frees the place of a dead one.
     pub(crate) fn forget(&mut self, index: usize) {
         self.all[index].0 = 0;
+        self.all[index].1.home = None;
         self.changed.remove(&index);
         self.free.push(index);
     }

@@ -77,7 +77,7 @@ pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
     /// What each machine is on the host, and its namespaces from its first program on.
-    homes: Numbered<MachineId, (Furniture, Option<Namespaces>)>,
+    homes: Numbered<MachineId, (Furniture, Option<Rc<Namespaces>>)>,
     /// There from when there may be programs, or helpers.
     guardian: Option<Guardian>,
     pub(crate) trees: Trees,
@@ -285,17 +285,19 @@ impl Worker {
             listener,
             shared,
             namespaces,
-        } = launch(&program, self.nofile, lodging)?;
+        } = launch(&program, self.nofile, lodging, false)?;
         if let Some(namespaces) = namespaces {
             guardian.mind(&namespaces);
-            *made = Some(namespaces);
+            *made = Some(Rc::new(namespaces));
         }
+        let home = made.clone();
         let id = self.trees.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
         self.attend(listener.as_fd(), LISTENER | id as u64)?;
         let name = self.trees.add(Tree {
             name: program.name().to_string_lossy().into_owned(),
             machine,
+            home,
             listener: Some(Rc::new(listener)),
             root: pid,
             shared: Some(shared),
@@ -858,7 +860,7 @@ pub(crate) fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
 }
 
 /// Takes the status of a dead child; `None` if it is someone else's child, or not dead.
-fn reap(pidfd: &OwnedFd) -> Option<Status> {
+pub(crate) fn reap(pidfd: &OwnedFd) -> Option<Status> {
     let info = waits_as(pidfd, libc::WEXITED)?;
     // SAFETY: waitid() has filled in the fields of a child's end.
     let status = unsafe { info.si_status() };
@@ -896,7 +898,8 @@ fn has_hung_up(listener: BorrowedFd<'_>) -> bool {
     unsafe { libc::poll(&mut fd, 1, 10) > 0 }
 }
 
-fn wait_for_end(pidfd: &OwnedFd) {
+/// Waits for a process that has been killed.
+pub(crate) fn wait_for_end(pidfd: &OwnedFd) {
     let mut fd = libc::pollfd {
         fd: pidfd.as_raw_fd(),
         events: libc::POLLIN,

@@ -1,0 +1,92 @@
+//! Process numbers of a machine's own: a pid namespace, so that they are the same in each run.
+//!
+//! A process can't enter a pid namespace, only its children are born in one. So what is forked to become a
+//! program forks once more, as a sister (`CLONE_PARENT`): the program still is the worker's child. The first process of a
+//! namespace, number 1, is one that does nothing but wait for orphans. The worker kills it when no
+//! program of the machine is left, and the host's kernel if the worker is killed; all others in the namespace die with it.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::launch::has_ended;
+use crate::worker::{reap, send_signal, wait_for_end};
+
+/// What was made, by the worker's numbers; 0: nothing. In memory that all have.
+#[derive(Default)]
+pub(crate) struct Born {
+    pub(crate) first: AtomicI32,
+    pub(crate) program: AtomicI32,
+}
+
+/// Returns in a new process, in the pid namespace that the calling one has made or entered for its children. The
+/// calling one ends. `first`: that namespace is new. False if that was not possible. Async-signal-safe.
+pub(crate) fn be_born(born: &Born, first: bool, worker: BorrowedFd<'_>) -> bool {
+    if first {
+        match sister() {
+            0 => wait_for_orphans(worker),
+            pid if pid < 0 => return false,
+            pid => born.first.store(pid, Ordering::Relaxed),
+        }
+    }
+    match sister() {
+        0 => true,
+        pid if pid < 0 => false,
+        pid => {
+            born.program.store(pid, Ordering::Relaxed);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+    }
+}
+
+/// As fork(2), for a child of the parent's.
+fn sister() -> i32 {
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: without a stack of its own the new process goes on with a copy of this one's.
+    unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as i32 }
+}
+
+/// What the first process does until it is killed.
+fn wait_for_orphans(worker: BorrowedFd<'_>) -> ! {
+    // SAFETY: numbers, constants, and a set that lives here.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_NAME, c"vink-init".as_ptr());
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, null_mut());
+        if has_ended(worker) {
+            libc::_exit(0);
+        }
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+        let mut deaths = std::mem::zeroed();
+        libc::sigemptyset(&mut deaths);
+        libc::sigaddset(&mut deaths, libc::SIGCHLD);
+        loop {
+            while libc::waitpid(-1, null_mut(), 0) > 0 {}
+            // There is none now. One that comes, and goes, leaves the signal.
+            libc::sigtimedwait(&deaths, null_mut(), null());
+        }
+    }
+}
+
+/// The first process of a namespace. When this is dropped, it is killed, with all that are left there; the
+/// worker's own children among them must have been waited for.
+pub(crate) struct First(OwnedFd);
+
+impl First {
+    /// A child of this process.
+    pub(crate) fn new(pidfd: OwnedFd) -> First {
+        First(pidfd)
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        send_signal(&self.0, libc::SIGKILL);
+        wait_for_end(&self.0);
+        reap(&self.0);
+    }
+}
