@@ -23,7 +23,7 @@ use vink_kernel::{EndId, LossCause, PacketEvent, PacketKind, Trace};
 use super::bpf::Filter;
 use super::lab::{refused, Descriptors, Lab, Place, Trouble};
 use super::protocol::{Answer, Event, Packet};
-use super::summary::summary;
+use vink_record::summary;
 
 /// Bytes that wait to be written by one capture.
 const MOST_WAITING: usize = 8 << 20;

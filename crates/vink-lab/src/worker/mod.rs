@@ -25,7 +25,6 @@ mod program;
 pub mod protocol;
 mod serve;
 mod status;
-mod summary;
 mod uplink;
 mod wire;
 

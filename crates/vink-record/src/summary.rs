@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A line about an Ethernet frame of `length` bytes, of which these are known. One that ends early is told as far as
 /// it is there.
-pub(super) fn summary(frame: &[u8], length: u32) -> String {
+pub fn summary(frame: &[u8], length: u32) -> String {
     let mut line = String::new();
     if ethernet(&mut line, frame, length).is_none() {
         if !line.is_empty() {

@@ -1,0 +1,426 @@
+//! One thing that happened, its bytes in the journal, and a line about it.
+
+use std::fmt;
+
+use crate::bytes::{put_bytes, put_number, Bytes};
+use crate::digest::Hash;
+use crate::summary;
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// On the lab's clock, ns. That of a program's output or end is when the worker saw it, and is not compared.
+    pub time: u64,
+    /// What.
+    pub event: Event,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something happened to a packet at an interface.
+    Packet {
+        /// `machine:interface`.
+        place: String,
+        /// What.
+        fate: Fate,
+        /// Its length in bytes, with its Ethernet header.
+        length: u32,
+        /// Of all its bytes that were seen (65,535 at most).
+        hash: u64,
+        /// Its first bytes.
+        head: Vec<u8>,
+    },
+    /// A trapped system call has ended.
+    Call {
+        /// Threads are numbered in the order in which they made their first call.
+        thread: u64,
+        /// When it was made, on the lab's clock.
+        began: u64,
+        /// The call with its arguments and its result, in the manner of strace(1).
+        text: String,
+        /// Of the bytes that it gave to a file of the host; 0: of none.
+        hash: u64,
+    },
+    /// A thread has made its first call.
+    Thread {
+        /// Its number.
+        thread: u64,
+        /// On this machine.
+        machine: String,
+        /// In the process of this thread: its own number if it is the first one.
+        process: u64,
+    },
+    /// A thread runs a program's file.
+    Executed {
+        /// Which thread.
+        thread: u64,
+        /// The file's path, as the program has it.
+        path: String,
+        /// Of its contents; none: it could not be read.
+        hash: Option<Hash>,
+    },
+    /// A program was started.
+    Started {
+        /// Its number in the run.
+        program: u64,
+        /// Where.
+        machine: String,
+        /// It and its arguments.
+        words: Vec<String>,
+    },
+    /// What a virtualized process has written.
+    Output {
+        /// Its number.
+        program: u64,
+        /// What.
+        text: String,
+    },
+    /// A program has ended.
+    Ended {
+        /// Its number.
+        program: u64,
+        /// As a shell gives it.
+        code: i32,
+        /// A virtualized process's report, or why it was not run.
+        report: String,
+    },
+}
+
+/// What has happened to a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was sent.
+    Departure,
+    /// It was received.
+    Arrival,
+    /// It was lost, for this reason.
+    Loss(String),
+}
+
+const DEPARTURE: u8 = 1;
+const ARRIVAL: u8 = 2;
+const LOSS: u8 = 3;
+const CALL: u8 = 4;
+const THREAD: u8 = 5;
+const EXECUTED: u8 = 6;
+const STARTED: u8 = 7;
+const OUTPUT: u8 = 8;
+const ENDED: u8 = 9;
+
+impl Record {
+    /// Writes it behind others: what is compared, and the time.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        match &self.event {
+            Event::Packet {
+                place,
+                fate,
+                length,
+                hash,
+                head,
+            } => {
+                match fate {
+                    Fate::Departure => to.push(DEPARTURE),
+                    Fate::Arrival => to.push(ARRIVAL),
+                    Fate::Loss(reason) => {
+                        to.push(LOSS);
+                        put_bytes(to, reason.as_bytes());
+                    }
+                }
+                put_bytes(to, place.as_bytes());
+                put_number(to, (*length).into());
+                to.extend(hash.to_le_bytes());
+                put_bytes(to, head);
+            }
+            Event::Call {
+                thread,
+                began,
+                text,
+                hash,
+            } => {
+                to.push(CALL);
+                put_number(to, *thread);
+                put_number(to, *began);
+                put_bytes(to, text.as_bytes());
+                to.extend(hash.to_le_bytes());
+            }
+            Event::Thread {
+                thread,
+                machine,
+                process,
+            } => {
+                to.push(THREAD);
+                put_number(to, *thread);
+                put_bytes(to, machine.as_bytes());
+                put_number(to, *process);
+            }
+            Event::Executed { thread, path, hash } => {
+                to.push(EXECUTED);
+                put_number(to, *thread);
+                put_bytes(to, path.as_bytes());
+                put_bytes(to, hash.as_ref().map_or(&[], |hash| &hash.0[..]));
+            }
+            Event::Started {
+                program,
+                machine,
+                words,
+            } => {
+                to.push(STARTED);
+                put_number(to, *program);
+                put_bytes(to, machine.as_bytes());
+                put_number(to, words.len() as u64);
+                for word in words {
+                    put_bytes(to, word.as_bytes());
+                }
+            }
+            Event::Output { program, text } => {
+                to.push(OUTPUT);
+                put_number(to, *program);
+                put_bytes(to, text.as_bytes());
+            }
+            Event::Ended {
+                program,
+                code,
+                report,
+            } => {
+                to.push(ENDED);
+                put_number(to, *program);
+                to.extend(code.to_le_bytes());
+                put_bytes(to, report.as_bytes());
+            }
+        }
+        put_number(to, self.time);
+    }
+
+    /// Reads one; `None`: these bytes are none.
+    pub(crate) fn read(from: &mut Bytes<'_>) -> Option<Record> {
+        let event = match from.byte()? {
+            kind @ (DEPARTURE | ARRIVAL | LOSS) => Event::Packet {
+                fate: match kind {
+                    DEPARTURE => Fate::Departure,
+                    ARRIVAL => Fate::Arrival,
+                    _ => Fate::Loss(from.text()?),
+                },
+                place: from.text()?,
+                length: u32::try_from(from.number()?).ok()?,
+                hash: u64::from_le_bytes(from.array()?),
+                head: from.bytes()?.to_vec(),
+            },
+            CALL => Event::Call {
+                thread: from.number()?,
+                began: from.number()?,
+                text: from.text()?,
+                hash: u64::from_le_bytes(from.array()?),
+            },
+            THREAD => Event::Thread {
+                thread: from.number()?,
+                machine: from.text()?,
+                process: from.number()?,
+            },
+            EXECUTED => Event::Executed {
+                thread: from.number()?,
+                path: from.text()?,
+                hash: match from.bytes()? {
+                    [] => None,
+                    bytes => Some(Hash(bytes.try_into().ok()?)),
+                },
+            },
+            STARTED => Event::Started {
+                program: from.number()?,
+                machine: from.text()?,
+                words: {
+                    let count = from.number()?;
+                    (0..count).map(|_| from.text()).collect::<Option<_>>()?
+                },
+            },
+            OUTPUT => Event::Output {
+                program: from.number()?,
+                text: from.text()?,
+            },
+            ENDED => Event::Ended {
+                program: from.number()?,
+                code: i32::from_le_bytes(from.array()?),
+                report: from.text()?,
+            },
+            _ => return None,
+        };
+        let time = from.number()?;
+        Some(Record { time, event })
+    }
+}
+
+impl Event {
+    /// The program whose strand it is in; `None`: it is in the order of packets and calls, and its time counts.
+    pub fn strand(&self) -> Option<u64> {
+        match self {
+            Event::Started { program, .. }
+            | Event::Output { program, .. }
+            | Event::Ended { program, .. } => Some(*program),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    /// In one line. Threads have their numbers only: who they are was told when they came.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Packet {
+                place,
+                fate,
+                length,
+                hash,
+                head,
+            } => {
+                let line = summary(head, *length);
+                match fate {
+                    Fate::Departure => write!(f, "{place} sends {line}")?,
+                    Fate::Arrival => write!(f, "{place} receives {line}")?,
+                    Fate::Loss(reason) => write!(f, "{place} loses ({reason}) {line}")?,
+                }
+                write!(f, " [{length} bytes, {hash:016x}]")
+            }
+            Event::Call {
+                thread, text, hash, ..
+            } => {
+                write!(f, "thread {thread}: {text}")?;
+                match hash {
+                    0 => Ok(()),
+                    hash => write!(f, " [{hash:016x}]"),
+                }
+            }
+            Event::Thread {
+                thread,
+                machine,
+                process,
+            } if thread == process => write!(f, "thread {thread}: new on {machine}"),
+            Event::Thread {
+                thread,
+                machine,
+                process,
+            } => write!(
+                f,
+                "thread {thread}: new on {machine}, beside thread {process}"
+            ),
+            Event::Executed {
+                thread,
+                path,
+                hash: Some(hash),
+            } => write!(f, "thread {thread}: runs {path} [{}]", hash.short()),
+            Event::Executed { thread, path, .. } => write!(f, "thread {thread}: runs {path}"),
+            Event::Started {
+                program,
+                machine,
+                words,
+            } => write!(
+                f,
+                "program {program}: started on {machine}: {}",
+                words.join(" ")
+            ),
+            Event::Output { program, text } => write!(f, "program {program}: writes {text:?}"),
+            Event::Ended {
+                program,
+                code,
+                report,
+            } => {
+                write!(f, "program {program}: ended with {code}")?;
+                match report.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, ": {report}"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, ns) = (self.time / 1_000_000_000, self.time % 1_000_000_000);
+        write!(f, "{seconds}.{ns:09} {}", self.event)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// One of each kind.
+    pub(crate) fn samples() -> Vec<Record> {
+        let packet = |fate| Event::Packet {
+            place: "client:eth0".to_owned(),
+            fate,
+            length: 98,
+            hash: 0x1234_5678_9abc_def0,
+            head: vec![1, 2, 3],
+        };
+        let events = vec![
+            Event::Thread {
+                thread: 1,
+                machine: "client".to_owned(),
+                process: 1,
+            },
+            Event::Executed {
+                thread: 1,
+                path: "/usr/bin/curl".to_owned(),
+                hash: Some(Hash::of(b"curl")),
+            },
+            Event::Executed {
+                thread: 1,
+                path: "/gone".to_owned(),
+                hash: None,
+            },
+            packet(Fate::Departure),
+            packet(Fate::Arrival),
+            packet(Fate::Loss("random".to_owned())),
+            Event::Call {
+                thread: 300,
+                began: 5,
+                text: "close(4<vink>) = 0".to_owned(),
+                hash: 0,
+            },
+            Event::Started {
+                program: 7,
+                machine: "m".to_owned(),
+                words: vec!["ping".to_owned(), "-c 1".to_owned()],
+            },
+            Event::Output {
+                program: 7,
+                text: "hello\n".to_owned(),
+            },
+            Event::Ended {
+                program: 7,
+                code: -1,
+                report: String::new(),
+            },
+        ];
+        let timed = events.into_iter().enumerate();
+        timed
+            .map(|(i, event)| Record {
+                time: i as u64 * 1_000_000_007,
+                event,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn there_and_back() {
+        for record in samples() {
+            let mut bytes = Vec::new();
+            record.write(&mut bytes);
+            assert_eq!(Record::read(&mut Bytes(&bytes)), Some(record.clone()));
+            for end in 0..bytes.len() {
+                assert_eq!(Record::read(&mut Bytes(&bytes[..end])), None, "{record}");
+            }
+        }
+        assert_eq!(Record::read(&mut Bytes(&[99, 0])), None);
+    }
+
+    #[test]
+    fn lines() {
+        let lines: Vec<_> = samples().iter().map(ToString::to_string).collect();
+        assert_eq!(lines[0], "0.000000000 thread 1: new on client");
+        assert!(lines[5].starts_with("5.000000035 client:eth0 loses (random) "));
+        assert_eq!(lines[6], "6.000000042 thread 300: close(4<vink>) = 0");
+        assert_eq!(lines[7], "7.000000049 program 7: started on m: ping -c 1");
+    }
+}
