@@ -333,7 +333,9 @@ mod tests {
     }
 
     /// Track's name, kind, time, flows that begin and end there.
-    fn events(trace: &Trace) -> Vec<(String, i32, u64, Vec<u64>, Vec<u64>)> {
+    type Seen = (String, i32, u64, Vec<u64>, Vec<u64>);
+
+    fn events(trace: &Trace) -> Vec<Seen> {
         let descriptors = trace
             .packet
             .iter()
