@@ -142,7 +142,7 @@ impl Worker {
     }
 
     /// The thread has left its fork: its child is there, or never will be.
-    fn bring_forth(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+    pub(crate) fn bring_forth(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
         let program = self.processes[&pid].program;
         loop {
             let unborn = &mut self.process_mut(pid).unborn;
@@ -277,6 +277,7 @@ impl Worker {
         let Some(thread) = self.threads.remove(&tid) else {
             return;
         };
+        self.forget_thread(tid);
         let process = self.process_mut(thread.pid);
         process.moving.retain(|t| *t != tid);
         process.threads.retain(|t| *t != tid);
@@ -319,7 +320,9 @@ impl Worker {
         let process = self.processes.remove(&pid)?;
         for tid in &process.threads {
             self.threads.remove(tid);
+            self.forget_thread(*tid);
         }
+        self.forget_process(pid);
         let orphans = &mut self.trees[process.program].orphans;
         orphans.extend(process.unborn);
         Some((process.pidfd, process.program))

@@ -7,6 +7,7 @@
 use libc::sock_filter;
 
 use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SHARED_FILE, SOCKET_TTY_IOCTLS};
+use crate::turn::quiet::is_quiet;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -39,16 +40,21 @@ enum Leaf {
     Fcntl,
     Ioctl,
     Mmap,
+    Futex,
 }
 
-const fn leaf(nr: i64) -> Leaf {
+/// The last argument of futex(2) calls of a child that is not yet a program: nobody serves it then.
+pub(crate) const OWN_FUTEX: u32 = 0x564e_4b00;
+
+const fn leaf(nr: i64, time: bool) -> Leaf {
     match (nr, kind(nr)) {
+        (libc::SYS_futex, _) if time => Leaf::Futex,
         (libc::SYS_ioctl, _) => Leaf::Ioctl,
         (_, Kind::Socket) => Leaf::Socket,
         (_, Kind::Fcntl) => Leaf::Fcntl,
         (_, Kind::Mmap) => Leaf::Mmap,
         (_, Kind::Uring) => Leaf::Return(ENOSYS),
-        (_, Kind::Other) => Leaf::Return(ALLOW),
+        (_, Kind::Other) if !time || is_quiet(nr) => Leaf::Return(ALLOW),
         _ => Leaf::Return(NOTIFY),
     }
 }
@@ -77,6 +83,11 @@ fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
         Leaf::Fcntl => {
             let mut code = vec![op(LOAD, offset_arg(1), 0, 0)];
             code.extend(among(&NATIVE_FCNTLS, ALLOW, NOTIFY));
+            code
+        }
+        Leaf::Futex => {
+            let mut code = vec![op(LOAD, offset_arg(5), 0, 0)];
+            code.extend(among(&[OWN_FUTEX], ALLOW, NOTIFY));
             code
         }
         Leaf::Mmap => {
@@ -113,11 +124,11 @@ fn emit_search(ranges: &[(u32, Leaf)]) -> Vec<sock_filter> {
     code
 }
 
-/// The whole program, ready for seccomp(2).
-pub(crate) fn program() -> Vec<sock_filter> {
+/// The whole program, ready for seccomp(2); `time`: for virtual time.
+pub(crate) fn program(time: bool) -> Vec<sock_filter> {
     let mut ranges: Vec<(u32, Leaf)> = Vec::new();
     for nr in 0..=NR_END as i64 {
-        let leaf = leaf(nr);
+        let leaf = leaf(nr, time);
         if ranges.last().is_none_or(|last| last.1 != leaf) {
             ranges.push((nr as u32, leaf));
         }
@@ -140,7 +151,7 @@ mod tests {
 
     /// Runs the program as the kernel would; also counts instructions.
     fn run(arch: u32, nr: i64, args: [u64; 6]) -> (u32, usize) {
-        let code = program();
+        let code = program(false);
         let (mut pc, mut acc, mut steps) = (0, 0u32, 0);
         loop {
             let i = code[pc];
@@ -172,7 +183,7 @@ mod tests {
     #[test]
     fn every_number_gets_its_leaf() {
         for nr in 0..600 {
-            if let Leaf::Return(action) = leaf(nr) {
+            if let Leaf::Return(action) = leaf(nr, false) {
                 assert_eq!(on(nr, [0; 6]), action, "call {nr}");
             }
         }
@@ -218,6 +229,6 @@ mod tests {
             let (_, steps) = run(AUDIT_ARCH_X86_64, nr, [0; 6]);
             assert!(steps <= 18, "call {nr} takes {steps} instructions");
         }
-        assert!(program().len() < 4096 / 8);
+        assert!(program(true).len() < 4096 / 8);
     }
 }

@@ -1,10 +1,6 @@
 //! How far a virtual clock goes: to the next thing that is waited for, and never past a horizon that whoever drives it sets.
 
-use std::time::Duration;
-
-use vink_kernel::Clock;
-
-use crate::{Error, Worker};
+use crate::Worker;
 
 impl Worker {
     /// Lets a virtual clock go on as far as `horizon` (ns on [`vink_kernel::Kernel::now`]'s clock), and no further: there
@@ -23,51 +19,9 @@ impl Worker {
         self.stands
     }
 
-    /// What is waited for next, on the kernel's clock in ns.
-    pub fn next_timer(&self) -> Option<u64> {
-        self.deadline
-    }
-
-    pub(crate) fn is_virtual(&self) -> bool {
-        self.kernel.clock() == Clock::Virtual
-    }
-
-    /// Looks for what has come from outside. If nothing has, and nothing else is to be done (`idle`), time passes, or it is
-    /// waited for, for `timeout` at most, if the clock stood before: `None` if the caller may have something to see first.
-    pub(crate) fn wait_in_virtual_time(
-        &mut self,
-        events: &mut [libc::epoll_event],
-        timeout: Option<Duration>,
-        idle: bool,
-    ) -> Result<Option<usize>, Error> {
-        let stood = std::mem::take(&mut self.stands);
-        let count = self.wait_for_events(events, Some(Duration::ZERO))?;
-        if count > 0 || !idle {
-            return Ok(Some(count));
-        }
-        self.pass_time()?;
-        if !(self.stands && stood) {
-            return Ok(None);
-        }
-        let count = self.wait_for_events(events, timeout)?;
-        self.stands = count == 0;
-        Ok(Some(count))
-    }
-
-    /// Nothing can happen any more at this time: the clock goes to what is waited for next, or to the horizon.
-    fn pass_time(&mut self) -> Result<(), Error> {
-        let now = self.kernel.now();
-        let to = match self.deadline {
-            None if self.horizon == u64::MAX => now,
-            None => self.horizon,
-            Some(next) => next.min(self.horizon),
-        };
-        self.stands = to <= now;
-        if !self.stands {
-            self.kernel.wait(to);
-            self.stirred = true;
-            self.settle()?;
-        }
-        Ok(())
+    /// What is waited for next, by the kernel or by a program, on the kernel's clock in ns.
+    pub fn next_timer(&mut self) -> Option<u64> {
+        let alarm = self.next_alarm();
+        [self.deadline, alarm].into_iter().flatten().min()
     }
 }

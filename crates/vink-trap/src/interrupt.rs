@@ -77,7 +77,7 @@ impl Running {
 }
 
 /// The state in the text of a stat file; proc_pid_stat(5).
-fn state(stat: &[u8]) -> Option<u8> {
+pub(crate) fn state(stat: &[u8]) -> Option<u8> {
     // The name may contain anything.
     let name_end = stat.iter().rposition(|b| *b == b')')?;
     stat.get(name_end + 2).copied()
@@ -87,6 +87,7 @@ fn state(stat: &[u8]) -> Option<u8> {
 pub(crate) struct Pulse {
     interval: Duration,
     next: Instant,
+    hinted: bool,
     /// Shared with each [`Running`].
     count: Rc<()>,
 }
@@ -96,6 +97,7 @@ impl Pulse {
         Pulse {
             interval: LONGEST,
             next: Instant::now(),
+            hinted: false,
             count: Rc::new(()),
         }
     }
@@ -113,6 +115,12 @@ impl Pulse {
     pub(crate) fn hint(&mut self) {
         self.interval = SHORTEST;
         self.next = Instant::now() + SHORTEST;
+        self.hinted = true;
+    }
+
+    /// Whether there was a hint since this was last asked.
+    pub(crate) fn take_hint(&mut self) -> bool {
+        std::mem::take(&mut self.hinted)
     }
 
     /// The time until the next look; `None` while no call waits.

@@ -65,6 +65,15 @@ impl Program {
         self
     }
 
+    /// Its standard descriptors, as this process has them; -1: none.
+    pub(crate) fn descriptors(&self) -> [RawFd; 3] {
+        [0, 1, 2].map(|number: i32| match &self.stdio[number as usize] {
+            Stdio::Inherit => number,
+            Stdio::Null => -1,
+            Stdio::Fd(fd) => fd.as_raw_fd(),
+        })
+    }
+
     /// Sets an environment variable.
     pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Program {
         self.env.retain(|(k, _)| k != key.as_ref());
@@ -230,7 +239,10 @@ impl Page {
     fn tell(&self, state: u32) {
         self.state.store(state, Ordering::Release);
         // SAFETY: a futex operation on an atomic that both sides have mapped.
-        unsafe { libc::syscall(libc::SYS_futex, &self.state, libc::FUTEX_WAKE, 1) };
+        unsafe {
+            let (wake, own) = (libc::FUTEX_WAKE, filter::OWN_FUTEX);
+            libc::syscall(libc::SYS_futex, &self.state, wake, 1, 0, 0, own)
+        };
     }
 
     /// Waits until the state is not `from`, or for a tenth of a second.
@@ -248,6 +260,8 @@ impl Page {
                     libc::FUTEX_WAIT,
                     from,
                     &timeout,
+                    0,
+                    filter::OWN_FUTEX,
                 )
             };
         }
@@ -363,7 +377,7 @@ pub(crate) fn launch(
         uid_map: map(uid),
         gid_map: map(gid),
         nofile,
-        filter: filter::program(),
+        filter: filter::program(virtual_time),
     };
     let shared = Shared::new()?;
     // SAFETY: the child makes async-signal-safe calls only, and never returns from child().

@@ -129,4 +129,5 @@ pub use launch::{Program, Stdio};
 pub use place::translate as machine_path;
 pub use trace::call_name;
 pub use tree::ProgramId;
+pub use turn::{Charge, Virtual};
 pub use worker::{Statistics, Status, Worker};

@@ -12,15 +12,15 @@ use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
-const POLLFD: usize = size_of::<libc::pollfd>();
+pub(crate) const POLLFD: usize = size_of::<libc::pollfd>();
 /// The most descriptors that one call may name here; the host's limit is its descriptor limit.
-const MOST: u64 = 1 << 20;
+pub(crate) const MOST: u64 = 1 << 20;
 
 /// Bytes of memory that are kept from one call to the next.
 const KEPT: usize = 64 << 10;
 
 /// What select(2) takes for readable, writable and exceptional, as in the kernel's fs/select.c.
-const SETS: [u32; 3] = [
+pub(crate) const SETS: [u32; 3] = [
     (libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR)
         as u32,
     (libc::EPOLLWRBAND | libc::EPOLLWRNORM | libc::EPOLLOUT | libc::EPOLLERR) as u32,

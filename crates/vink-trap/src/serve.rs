@@ -9,6 +9,7 @@ use crate::interrupt::Running;
 use crate::notify::{Listener, Notification, Sent};
 use crate::process::{Busy, Entry, File, Stage, Table, Then};
 use crate::target;
+use crate::turn::Patience;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -65,6 +66,9 @@ impl Worker {
         }
         if self.carrier.is_some() && self.processes[&pid].table.is_receiving() {
             self.recognise_named(call)?;
+        }
+        if self.turn.is_some() && self.treat(call)? {
+            return Ok(());
         }
         let table = &mut self.process_mut(pid).table;
         let first = table.get(call.args[0]);
@@ -179,7 +183,7 @@ impl Worker {
                 if let Some(listener) = listener {
                     listener.let_pass(call.id);
                 }
-                Ok(())
+                self.await_end(pid, call.tid)
             }
             Kind::Foreign => {
                 self.note_unsupported(call.nr);
@@ -203,14 +207,17 @@ impl Worker {
 
     /// The host does it.
     pub(crate) fn pass(&mut self, call: Notification) -> Result<(), Error> {
-        if let Some(listener) = self.listener(call.tid) {
-            listener.let_pass(call.id);
+        match self.ready_to_pass(call)? {
+            Some(patience) => self.pass_with(call, patience),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The host does it, and Vink files may travel with it.
     fn pass_io(&mut self, call: Notification) -> Result<(), Error> {
+        let Some(patience) = self.ready_to_pass(call)? else {
+            return Ok(());
+        };
         match call.nr {
             libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send_off(call)?,
             libc::SYS_recvmsg | libc::SYS_recvmmsg => {
@@ -218,13 +225,14 @@ impl Worker {
             }
             _ => {}
         }
-        self.pass(call)
+        self.pass_with(call, patience)
     }
 
     /// This is the result.
     pub(crate) fn answer(&mut self, call: Notification, result: i64) -> Result<(), Error> {
         if let Some(listener) = self.listener(call.tid) {
-            listener.answer(call.id, result);
+            let sent = listener.answer(call.id, result);
+            self.goes_out(call, sent, Patience::Runs);
         }
         Ok(())
     }
@@ -234,7 +242,12 @@ impl Worker {
     }
 
     /// The kernel does it, as it is but for its own number of the file, on the program's memory.
-    fn run(&mut self, call: Notification, stage: Stage, entry: &Entry) -> Result<(), Error> {
+    pub(crate) fn run(
+        &mut self,
+        call: Notification,
+        stage: Stage,
+        entry: &Entry,
+    ) -> Result<(), Error> {
         let mut args = call.args;
         args[0] = entry.number as u64;
         let file = Some(entry.file.clone());
@@ -471,6 +484,7 @@ impl Worker {
         match listener.answer_fd(call.id, end, cloexec) {
             Ok((Sent::Gone, _)) => return Ok(Sent::Gone),
             Ok((Sent::Taken, fd)) => {
+                self.goes_out(call, Sent::Taken, Patience::Runs);
                 // The host gives no number that is in use.
                 if let Some(stale) = self.enter(call.tid, fd, entry) {
                     self.close_own(call.tid, stale.number)?;
@@ -478,7 +492,7 @@ impl Worker {
             }
             Err(errno) => {
                 self.close_own(call.tid, entry.number)?;
-                listener.answer(call.id, -i64::from(errno));
+                return self.answer(call, -i64::from(errno)).map(|()| Sent::Taken);
             }
         }
         Ok(Sent::Taken)
@@ -599,6 +613,7 @@ impl Worker {
 
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
+        self.expect_birth(flags);
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)
         } else {

@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Event, Kernel, MachineId, Numbered, Outcome, TaskId};
+use vink_kernel::{Clock, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
 use crate::device::{self, Attached};
@@ -26,6 +26,7 @@ use crate::ring::Mapped;
 use crate::splice::Basin;
 use crate::trace::Tracer;
 use crate::tree::{ProgramId, Tree, Trees};
+use crate::turn::{Turn, Virtual};
 use crate::Error;
 
 /// How a program ended; see wait(2).
@@ -106,7 +107,7 @@ pub struct Worker {
     /// Rings of packet sockets that programs may have mapped.
     pub(crate) rings: Vec<Mapped>,
     /// Calls received in this step: program and call.
-    heard: Vec<(usize, Notification)>,
+    pub(crate) heard: Vec<(usize, Notification)>,
     /// Calls that the kernel has done, to be concluded.
     pub(crate) finished: VecDeque<(Running, Outcome)>,
     /// When to look for signals.
@@ -127,6 +128,8 @@ pub struct Worker {
     nofile: libc::rlimit,
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
+    /// On a virtual clock.
+    pub(crate) turn: Option<Box<Turn>>,
 }
 
 const LISTENER: u64 = 1 << 32;
@@ -172,6 +175,10 @@ impl Worker {
                 libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             }
         }
+        let turn = match kernel.clock() {
+            Clock::Real => None,
+            Clock::Virtual => Some(Box::new(Turn::new(Virtual::default())?)),
+        };
         Ok(Worker {
             kernel,
             // SAFETY: new, and nobody else's.
@@ -209,6 +216,7 @@ impl Worker {
                 ..Statistics::default()
             },
             tracer: None,
+            turn,
         })
     }
 
@@ -285,7 +293,7 @@ impl Worker {
             listener,
             shared,
             namespaces,
-        } = launch(&program, self.nofile, lodging, false)?;
+        } = launch(&program, self.nofile, lodging, self.turn.is_some())?;
         if let Some(namespaces) = namespaces {
             guardian.mind(&namespaces);
             *made = Some(Rc::new(namespaces));
@@ -307,6 +315,8 @@ impl Worker {
         });
         self.settle_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
+        self.note_outside(program.descriptors());
+        self.sets_out(pid);
         Ok(name)
     }
 
@@ -516,6 +526,9 @@ impl Worker {
     /// # Errors
     /// [`Error::Kernel`] if the kernel panicked: the worker is of no use any more.
     pub fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        if self.turn.is_some() {
+            return self.step_turn(timeout);
+        }
         if self.is_due() {
             self.stirred = true;
         }
@@ -530,26 +543,47 @@ impl Worker {
             true => timeout,
             false => Some(Duration::ZERO),
         };
-        let count = match self.is_virtual() {
-            true => match self.wait_in_virtual_time(&mut events, timeout, again.is_empty())? {
-                Some(count) => count,
-                None => return Ok(()),
-            },
-            false => self.wait_for_events(&mut events, timeout)?,
+        let count = self.wait_for_events(&mut events, timeout)?;
+        self.take_in(&events[..count], again)?;
+        let mut heard = std::mem::take(&mut self.heard);
+        for (program, call) in heard.drain(..) {
+            self.trapped(program, call)?;
+            self.settle()?;
+        }
+        self.heard = heard;
+        self.look_after_carried()?;
+        Ok(())
+    }
+
+    /// Waits for events, for `limit` at most, and handles all but calls, which are received. How many there were.
+    pub(crate) fn catch_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let again = std::mem::take(&mut self.again);
+        let limit = match again.is_empty() {
+            true => limit,
+            false => Some(Duration::ZERO),
         };
+        let count = self.harvest(&mut events, limit)?;
+        self.take_in(&events[..count], again)?;
+        self.look_after_carried()?;
+        Ok(count)
+    }
+
+    /// Handles what has happened; calls are only received.
+    fn take_in(&mut self, events: &[libc::epoll_event], again: Vec<usize>) -> Result<(), Error> {
         // Deaths come first: what a later call of another process sees must be after them.
-        for event in &events[..count] {
+        for event in events {
             if event.u64 & !0xffff_ffff == DEATH {
                 self.died(event.u64 as u32 as i32)?;
                 self.settle()?;
             }
         }
-        if events[..count].iter().any(|event| event.u64 == CARRIED) {
+        if events.iter().any(|event| event.u64 == CARRIED) {
             self.stir_carried();
             self.look_after_carried()?;
             self.settle()?;
         }
-        for event in &events[..count] {
+        for event in events {
             self.called |= event.u64 == OUTSIDE;
             if event.u64 & !0xffff_ffff == PIPE {
                 self.pipe_is_ready(event.u64 as u32 as i32);
@@ -563,18 +597,11 @@ impl Worker {
             self.serve_device(id)?;
             self.settle()?;
         }
-        for event in &events[..count] {
+        for event in events {
             if event.u64 & !0xffff_ffff == LISTENER {
                 self.hear(event.u64 as u32 as usize, event.events)?;
             }
         }
-        let mut heard = std::mem::take(&mut self.heard);
-        for (program, call) in heard.drain(..) {
-            self.trapped(program, call)?;
-            self.settle()?;
-        }
-        self.heard = heard;
-        self.look_after_carried()?;
         Ok(())
     }
 
@@ -592,17 +619,24 @@ impl Worker {
         self.deadline.is_some_and(|t| t <= self.kernel.now())
     }
 
-    pub(crate) fn wait_for_events(
+    fn wait_for_events(
         &mut self,
         events: &mut [libc::epoll_event],
         timeout: Option<Duration>,
     ) -> Result<usize, Error> {
-        let timer = self.deadline.filter(|_| !self.is_virtual()).map(|t| {
+        let timer = self.deadline.map(|t| {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
         let limits = [timer, timeout, self.ring_timeout(), self.pulse.left()];
-        let limit = limits.into_iter().flatten().min();
+        self.harvest(events, limits.into_iter().flatten().min())
+    }
+
+    fn harvest(
+        &self,
+        events: &mut [libc::epoll_event],
+        limit: Option<Duration>,
+    ) -> Result<usize, Error> {
         let limit = limit.map(|t| libc::timespec {
             tv_sec: t.as_secs().min(1 << 30) as libc::time_t,
             tv_nsec: t.subsec_nanos().into(),
@@ -634,7 +668,10 @@ impl Worker {
             // A program that learns of its call's end may look at once for what the call brought
             // about elsewhere: all readiness is shown before any answer is sent.
             while let Some((running, outcome)) = self.finished.pop_front() {
-                self.conclude(running, outcome)?;
+                match self.has_turn(running.busy.call.tid) {
+                    true => self.conclude(running, outcome)?,
+                    false => self.line_up(running, outcome),
+                }
             }
             while let Some(id) = self.woken.pop() {
                 self.serve_device(id)?;
@@ -743,6 +780,7 @@ impl Worker {
         };
         let before = file.placeholder.shown();
         file.placeholder.show(events);
+        self.call_watchers(cookie);
         if file.followed.get() {
             // What is new has woken those who wait for it, and they look at everything. Those who wait for
             // data alone must see that more has come.

@@ -1,3 +1,747 @@
-//! Virtual time: what a program finds is the same in each run.
+//! Virtual time for programs: one thread runs at a time, and the clock jumps when none can.
+//!
+//! # Theory of operation
+//!
+//! The filter of such programs traps all but calls that can neither wait nor see time (`quiet`). So the worker
+//! knows of each thread whether it is *out* (it may be running, until its next call is heard or it dies) or
+//! *parked* (its call has been received and not been answered). Nothing is decided while anybody is out. Then
+//! the thread at the head of the *line* gets the *turn*: its call is worked on, it is answered and is out, and
+//! keeps the turn until a call of it waits. The line is in the order in which things became ready, so that a run
+//! repeats; with a seed somebody in it is drawn. When nobody is in the line, the clock jumps to the next timer of
+//! the kernel or deadline of a parked thread ([`Alarm`]).
+//!
+//! # Parked threads
+//!
+//! Whoever handles a call that has to wait and is not the kernel's says [`Worker::park`]: until
+//! when at most ([`Until::deadline`]), and what is answered then ([`Until::late`]; `None`: the call is dispatched
+//! again, and finds its deadline by [`Worker::deadline`] to have passed). Parked threads are never looked at "from time to
+//! time". They are woken by whoever has done what they wait for: [`Worker::wake`], which puts them in the
+//! line, to be given a result or to be dispatched again when it is their turn. Who keeps a list of
+//! parked calls names them by thread and by [`Notification::id`], and asks [`Worker::is_parked`]: they leave by
+//! deadlines, signals and deaths as well. A signal ends the call as [`Until::interrupted`] says.
+//!
+//! Calls that wait in the kernel are the kernel's: `Thread::busy`. Calls that wait for descriptors of the host are
+//! parked with copies of these in a set of the worker's (`host`), which is looked at after whatever may have
+//! changed one. A call that waits in the host against expectation is found there by its thread's state
+//! (`states`), and so is its going on.
+//!
+//! New threads and processes are out from the moment of their creation (`births`).
 
+mod births;
+mod clocks;
+mod host;
 pub(crate) mod pids;
+mod poll;
+pub(crate) mod quiet;
+mod states;
+mod treat;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use vink_kernel::{Numbered, Outcome};
+
+use crate::interrupt::Running;
+use crate::notify::{Notification, Sent};
+use crate::worker::Worker;
+use crate::Error;
+
+use host::Watched;
+
+/// What a signal answers where the host then runs the handler, and restarts the call if there is none.
+pub(crate) const ERESTARTNOHAND: i64 = -514;
+
+/// How long one thread may keep the turn while others are in the line: so many calls.
+const QUOTA: u32 = 100;
+/// So many looks at the clock and the like with no time passing are taken for a loop that waits for time, ...
+const PATIENCE: u64 = 1000;
+/// ... which is named after so many.
+const NAMED: u64 = 10_000;
+/// What the first of them costs, and the most that one does, in ns.
+const LEAST_CHARGE: u64 = 1_000;
+const MOST_CHARGE: u64 = 1_000_000;
+/// Jumps in one step with nobody out.
+const JUMPS: u32 = 256;
+/// How long a thread may compute before it is named.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How virtual time passes.
+#[derive(Clone, Debug, Default)]
+pub struct Virtual {
+    /// Draws who of those that could run comes next; `None`: whoever could first.
+    pub seed: Option<u64>,
+    /// What computing costs.
+    pub charge: Charge,
+}
+
+/// What programs' computing costs in virtual time, by count, so that it repeats.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Charge {
+    /// Each trapped system call.
+    pub call: Duration,
+}
+
+/// Why nothing goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standstill {
+    /// It does.
+    No,
+    /// The turns that [`Worker::allow_turns`] gave are used up.
+    Held,
+    /// The clock is at its horizon, or nobody waits for any time.
+    Stands,
+}
+
+/// A wait of a parked thread.
+#[derive(Debug)]
+pub(crate) struct Until {
+    /// On [`vink_kernel::Kernel::now`]'s clock.
+    pub(crate) deadline: Option<u64>,
+    /// The result at the deadline; `None`: the call is dispatched once more.
+    pub(crate) late: Option<i64>,
+    /// The result if a signal comes: what the host's kernel makes of it is as if it had been its own.
+    pub(crate) interrupted: i64,
+    /// The signal mask of this call alone (ppoll(2) and others): if one of the others comes, the host does the call, and
+    /// finds it.
+    pub(crate) mask: Option<u64>,
+    /// What comes by a network may end it.
+    pub(crate) network: bool,
+}
+
+impl Until {
+    pub(crate) const fn forever() -> Until {
+        Until {
+            deadline: None,
+            late: None,
+            interrupted: ERESTARTNOHAND,
+            mask: None,
+            network: false,
+        }
+    }
+}
+
+/// A parked thread.
+struct Parked {
+    call: Notification,
+    until: Until,
+    /// It is in the line.
+    called: bool,
+    /// Descriptors of the host that it waits for: in the set for as long as they are here.
+    _watched: Vec<Watched>,
+    /// When it must be called to write down the rest of its sleep: where to.
+    rest: u64,
+}
+
+/// How soon a thread that is out is looked after when nothing is heard of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It runs, as far as is known.
+    Runs,
+    /// Its call may wait in the host.
+    MayWait,
+    /// It waits for somebody outside, and time stands still meanwhile.
+    Outside,
+    /// It waits for its child's exec or end (vfork(2)).
+    Vfork,
+    /// As `Runs`; its number may become its process's.
+    Executes,
+}
+
+/// A thread that may be running.
+struct Out {
+    tid: i32,
+    pid: i32,
+    patience: Patience,
+}
+
+/// Somebody who can go on.
+enum Ready {
+    /// A call that was not looked at yet, and its program.
+    Heard(usize, Notification),
+    /// The kernel is done.
+    Done(Box<(Running, Outcome)>),
+    /// A parked call: to be answered like this, or dispatched again.
+    Parked(Notification, Option<i64>),
+    /// A parked call whose thread has a signal pending that only the host can deliver.
+    Pass(Notification),
+}
+
+impl Ready {
+    fn tid(&self) -> i32 {
+        match self {
+            Ready::Heard(_, call) | Ready::Parked(call, _) | Ready::Pass(call) => call.tid,
+            Ready::Done(done) => done.0.busy.call.tid,
+        }
+    }
+}
+
+/// Something that happens at a time.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    /// Of a parked call: thread and name.
+    Deadline(i32, u64),
+}
+
+/// The state of virtual time.
+pub(crate) struct Turn {
+    how: Virtual,
+    random: u64,
+    /// Whose turn it is.
+    holder: Option<i32>,
+    /// Calls that the holder has made in a row.
+    row: u32,
+    out: Vec<Out>,
+    /// Threads that wait in the host although their calls were passed: with their processes.
+    inside: Vec<(i32, i32)>,
+    /// Parents in vfork(2), and their children.
+    vforked: Vec<(i32, i32)>,
+    /// The holder's last call makes a thread (true) or a process (false).
+    forks: Option<bool>,
+    arrived: Vec<(usize, Notification)>,
+    line: VecDeque<Ready>,
+    parked: Numbered<i32, Parked>,
+    /// Threads parked for a file of the kernel's, by its cookie.
+    watchers: Numbered<u64, Vec<(i32, u64)>>,
+    /// Copies of the host's descriptors that parked threads wait for, by thread.
+    set: OwnedFd,
+    /// Something may have become true of the host's files.
+    stale: bool,
+    alarms: BinaryHeap<Reverse<(u64, u64, Alarm)>>,
+    /// Threads in the order of their creation.
+    serials: Numbered<i32, u64>,
+    last_serial: u64,
+    /// The deadline of the call that is dispatched again.
+    resumed: Option<Option<u64>>,
+    /// What has been waited for without anything coming, since somebody last went out.
+    waits: u32,
+    silent: Duration,
+    /// Calls of each thread, by which its CPU time is told.
+    calls: Numbered<i32, u64>,
+    /// Looks at the clock and the like since time last jumped.
+    looks: u64,
+    named: HashSet<i32>,
+    /// Standard descriptors that programs have from outside.
+    outside: HashSet<(u64, u64)>,
+    allowed: Option<u64>,
+    /// Last calls, for messages.
+    last: BTreeMap<i32, i64>,
+}
+
+impl Turn {
+    pub(crate) fn new(how: Virtual) -> Result<Turn, Error> {
+        // SAFETY: makes a descriptor.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if set < 0 {
+            return Err(Error::last("epoll_create1()"));
+        }
+        Ok(Turn {
+            random: how.seed.unwrap_or(0),
+            how,
+            holder: None,
+            row: 0,
+            out: Vec::new(),
+            inside: Vec::new(),
+            vforked: Vec::new(),
+            forks: None,
+            arrived: Vec::new(),
+            line: VecDeque::new(),
+            parked: Numbered::default(),
+            watchers: Numbered::default(),
+            // SAFETY: new, and nobody else's.
+            set: unsafe { OwnedFd::from_raw_fd(set) },
+            stale: false,
+            alarms: BinaryHeap::new(),
+            serials: Numbered::default(),
+            last_serial: 0,
+            resumed: None,
+            waits: 0,
+            silent: Duration::ZERO,
+            calls: Numbered::default(),
+            looks: 0,
+            named: HashSet::new(),
+            outside: HashSet::new(),
+            allowed: None,
+            last: BTreeMap::new(),
+        })
+    }
+
+    /// The thread's place in the order of creation.
+    fn serial(&mut self, tid: i32) -> u64 {
+        let last = &mut self.last_serial;
+        *self.serials.entry(tid).or_insert_with(|| {
+            *last += 1;
+            *last
+        })
+    }
+
+    /// Takes whose turn is next out of the line.
+    fn next(&mut self) -> Option<Ready> {
+        if self.how.seed.is_none() || self.line.len() < 2 {
+            return self.line.pop_front();
+        }
+        let index = splitmix(&mut self.random) % self.line.len() as u64;
+        self.line.remove(index as usize)
+    }
+
+    fn has_arrived(&self, tid: i32) -> bool {
+        self.arrived.iter().any(|(_, call)| call.tid == tid)
+    }
+
+    fn is_out(&self, tid: i32) -> bool {
+        self.out.iter().any(|out| out.tid == tid)
+    }
+}
+
+/// SplitMix64: the next number of a sequence.
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Worker {
+    /// Says how virtual time passes, before the first program is started. The worker's kernel must be on
+    /// [`vink_kernel::Clock::Virtual`], or nothing comes of it.
+    pub fn set_time(&mut self, how: Virtual) {
+        if let Some(turn) = &mut self.turn {
+            turn.random = how.seed.unwrap_or(0);
+            turn.how = how;
+        }
+    }
+
+    /// In virtual time: how many more turns may be given, each for a system call of a program. `None`: any
+    /// number.
+    pub fn allow_turns(&mut self, turns: Option<u64>) {
+        if let Some(turn) = &mut self.turn {
+            turn.allowed = turns;
+        }
+    }
+
+    /// In virtual time: whether programs could go on, but for want of turns ([`Worker::allow_turns`]).
+    pub fn is_held(&self) -> bool {
+        let turn = self.turn.as_ref();
+        turn.is_some_and(|turn| turn.allowed == Some(0) && turn.out.is_empty())
+    }
+
+    /// [`Worker::step`] in virtual time.
+    pub(crate) fn step_turn(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.refresh_rings()?;
+        let stood = std::mem::take(&mut self.stands);
+        match self.advance()? {
+            Standstill::No if self.turn.as_ref().is_some_and(|t| t.out.is_empty()) => Ok(()),
+            Standstill::No => self.await_out(timeout),
+            Standstill::Held => self.await_outside(timeout).map(drop),
+            Standstill::Stands if stood => {
+                self.stands = !self.await_outside(timeout)?;
+                Ok(())
+            }
+            Standstill::Stands => {
+                self.stands = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives turns, and lets time pass, until somebody is out or nothing goes on.
+    fn advance(&mut self) -> Result<Standstill, Error> {
+        let mut jumps = 0;
+        loop {
+            self.settle()?;
+            let turn = self.turn.as_mut().expect("virtual time");
+            if !turn.out.is_empty() {
+                return Ok(Standstill::No);
+            }
+            self.collect()?;
+            let turn = self.turn.as_mut().expect("virtual time");
+            if !turn.out.is_empty() || self.stirred {
+                continue;
+            }
+            if turn.allowed == Some(0) {
+                return Ok(Standstill::Held);
+            }
+            if let Some(ready) = turn.next() {
+                if let Some(allowed) = &mut turn.allowed {
+                    *allowed -= 1;
+                }
+                self.grant(ready)?;
+                continue;
+            }
+            turn.holder = None;
+            jumps += 1;
+            if jumps > JUMPS {
+                return Ok(Standstill::No);
+            }
+            self.catch_events(Some(Duration::ZERO))?;
+            self.arrive()?;
+            let turn = self.turn.as_mut().expect("virtual time");
+            if !turn.out.is_empty() || !turn.arrived.is_empty() || self.stirred {
+                continue;
+            }
+            if !self.jump()? {
+                return Ok(Standstill::Stands);
+            }
+        }
+    }
+
+    /// Lets the clock jump to whatever comes next. False: there is nothing, or it may not.
+    fn jump(&mut self) -> Result<bool, Error> {
+        let alarm = self.next_alarm();
+        let turn = self.turn.as_ref().expect("virtual time");
+        // What the kernel does by itself matters to nobody if no program waits for it.
+        let matters = self.horizon != u64::MAX
+            || alarm.is_some()
+            || self.threads.is_empty()
+            || turn.parked.values().any(|parked| parked.until.network)
+            || self.threads.values().any(|thread| thread.busy.is_some());
+        let kernel = self.deadline.filter(|_| matters);
+        let now = self.kernel.now();
+        let next = [kernel, alarm].into_iter().flatten().min();
+        let to = match next {
+            None if self.horizon == u64::MAX => return Ok(false),
+            None => self.horizon,
+            Some(next) => next.max(now).min(self.horizon.max(now)),
+        };
+        if to > now {
+            self.pass_time(to);
+            self.turn.as_mut().expect("virtual time").looks = 0;
+        }
+        let due = next.is_some_and(|next| next <= to);
+        if due && kernel.is_some_and(|time| time <= to) {
+            self.stirred = true;
+        }
+        self.settle()?;
+        self.ring_alarms()?;
+        Ok(due || to > now)
+    }
+
+    fn pass_time(&mut self, to: u64) {
+        self.kernel.wait(to);
+        self.stirred = true;
+    }
+
+    /// The time of the next alarm that still means something.
+    pub(crate) fn next_alarm(&mut self) -> Option<u64> {
+        let turn = self.turn.as_mut()?;
+        while let Some(Reverse((time, _, alarm))) = turn.alarms.peek() {
+            match alarm {
+                Alarm::Deadline(tid, id) => match turn.parked.get(tid) {
+                    Some(parked) if parked.call.id == *id && !parked.called => return Some(*time),
+                    _ => drop(turn.alarms.pop()),
+                },
+            }
+        }
+        None
+    }
+
+    /// Does what is due.
+    fn ring_alarms(&mut self) -> Result<(), Error> {
+        let now = self.kernel.now();
+        while self.next_alarm().is_some_and(|time| time <= now) {
+            let turn = self.turn.as_mut().expect("virtual time");
+            match turn.alarms.pop() {
+                Some(Reverse((_, _, Alarm::Deadline(tid, id)))) => {
+                    let parked = turn.parked.get(&tid);
+                    let late = parked.and_then(|parked| parked.until.late);
+                    self.wake(tid, id, late);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// It is this one's turn.
+    fn grant(&mut self, ready: Ready) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let tid = ready.tid();
+        if turn.holder.replace(tid) != Some(tid) {
+            turn.row = 0;
+        }
+        turn.row += 1;
+        match ready {
+            Ready::Heard(program, call) => {
+                turn.serial(tid);
+                *turn.calls.entry(tid).or_default() += 1;
+                turn.last.insert(tid, call.nr);
+                let cost = turn.how.charge.call;
+                if !cost.is_zero() {
+                    let to = self.kernel.now() + cost.as_nanos() as u64;
+                    self.pass_time(to);
+                    self.settle()?;
+                }
+                self.trapped(program, call)
+            }
+            Ready::Done(done) => self.conclude(done.0, done.1),
+            Ready::Parked(call, result) => {
+                let Some(parked) = turn.parked.remove(&tid) else {
+                    return Ok(());
+                };
+                match result {
+                    Some(result) => self.answer_parked(parked, result),
+                    None => {
+                        turn.resumed = Some(parked.until.deadline);
+                        drop(parked);
+                        let done = self.dispatch(call);
+                        self.turn.as_mut().expect("virtual time").resumed = None;
+                        done
+                    }
+                }
+            }
+            Ready::Pass(call) => {
+                turn.parked.remove(&tid);
+                self.pass_with(call, Patience::Runs)
+            }
+        }
+    }
+
+    /// Answers a call that was parked.
+    fn answer_parked(&mut self, parked: Parked, result: i64) -> Result<(), Error> {
+        if result == ERESTARTNOHAND && parked.rest != 0 {
+            self.tell_rest(&parked);
+        }
+        self.answer(parked.call, result)
+    }
+
+    /// Whether calls of this thread may be concluded now.
+    pub(crate) fn has_turn(&self, tid: i32) -> bool {
+        self.turn.as_ref().is_none_or(|t| t.holder == Some(tid))
+    }
+
+    /// The kernel is done with a call whose thread has not the turn.
+    pub(crate) fn line_up(&mut self, running: Running, outcome: Outcome) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        turn.line
+            .push_back(Ready::Done(Box::new((running, outcome))));
+    }
+
+    /// The thread's call waits, for something that is not the kernel's.
+    pub(crate) fn park(&mut self, call: Notification, until: Until) {
+        self.park_for(call, until, Vec::new(), 0);
+    }
+
+    fn park_for(&mut self, call: Notification, until: Until, watched: Vec<Watched>, rest: u64) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        if let Some(deadline) = until.deadline {
+            let serial = turn.serial(call.tid);
+            let alarm = Alarm::Deadline(call.tid, call.id);
+            turn.alarms.push(Reverse((deadline, serial, alarm)));
+        }
+        let masked = until.mask.is_some();
+        let parked = Parked {
+            call,
+            until,
+            called: false,
+            _watched: watched,
+            rest,
+        };
+        turn.parked.insert(call.tid, parked);
+        if masked {
+            // One that the mask lets through may be pending already.
+            self.pulse.hint();
+        }
+    }
+
+    /// Whether the thread waits in this call.
+    pub(crate) fn is_parked(&self, tid: i32, id: u64) -> bool {
+        let parked = self.turn.as_ref().and_then(|t| t.parked.get(&tid));
+        parked.is_some_and(|parked| parked.call.id == id && !parked.called)
+    }
+
+    /// A parked call can go on, with this result, or to be dispatched again. False if the thread does not
+    /// wait in it any more.
+    pub(crate) fn wake(&mut self, tid: i32, id: u64, result: Option<i64>) -> bool {
+        if !self.is_parked(tid, id) {
+            return false;
+        }
+        let turn = self.turn.as_mut().expect("virtual time");
+        let parked = turn.parked.get_mut(&tid).expect("looked at");
+        parked.called = true;
+        turn.line.push_back(Ready::Parked(parked.call, result));
+        true
+    }
+
+    /// Until when a call waits that may last so many ns: from its first dispatch on.
+    pub(crate) fn deadline(&self, lasting: Option<u64>) -> Option<u64> {
+        let resumed = self.turn.as_ref().and_then(|turn| turn.resumed);
+        resumed.unwrap_or_else(|| lasting.map(|ns| self.kernel.now().saturating_add(ns)))
+    }
+
+    /// The thread has its answer, or its call is the host's now.
+    pub(crate) fn goes_out(&mut self, call: Notification, sent: Sent, patience: Patience) {
+        let Some(thread) = self.threads.get(&call.tid) else {
+            return;
+        };
+        let pid = thread.pid;
+        let Some(turn) = &mut self.turn else { return };
+        if sent == Sent::Gone {
+            return;
+        }
+        turn.waits = 0;
+        turn.silent = Duration::ZERO;
+        turn.out.push(Out {
+            tid: call.tid,
+            pid,
+            patience,
+        });
+    }
+
+    /// A process that nobody has heard of yet runs.
+    pub(crate) fn sets_out(&mut self, pid: i32) {
+        if let Some(turn) = &mut self.turn {
+            turn.serial(pid);
+            turn.waits = 0;
+            turn.out.push(Out {
+                tid: pid,
+                pid,
+                patience: Patience::Runs,
+            });
+        }
+    }
+
+    /// What was heard is put in the line.
+    fn arrive(&mut self) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        for (program, call) in self.heard.drain(..) {
+            let execed = |out: &Out| {
+                out.patience == Patience::Executes && out.pid == call.tid && out.tid != call.tid
+            };
+            if let Some(index) = turn.out.iter().position(execed) {
+                let out = turn.out.remove(index);
+                if turn.holder == Some(out.tid) {
+                    turn.holder = Some(call.tid);
+                }
+            }
+            turn.out.retain(|out| out.tid != call.tid);
+            turn.inside.retain(|(tid, _)| *tid != call.tid);
+            turn.arrived.push((program, call));
+        }
+        self.find_births()
+    }
+
+    /// Nobody is out: what has happened meanwhile is put in the line, in an order that depends on nothing else.
+    fn collect(&mut self) -> Result<(), Error> {
+        self.arrive()?;
+        let turn = self.turn.as_mut().expect("virtual time");
+        if !turn.out.is_empty() {
+            return Ok(());
+        }
+        let holder = turn.holder;
+        let mut arrived = std::mem::take(&mut turn.arrived);
+        arrived.sort_by_key(|(_, call)| {
+            let serial = turn.serials.get(&call.tid).copied().unwrap_or(u64::MAX);
+            (serial, call.tid)
+        });
+        let mut own = None;
+        for (program, call) in arrived {
+            turn.serial(call.tid);
+            match holder == Some(call.tid) {
+                true => own = Some(Ready::Heard(program, call)),
+                false => turn.line.push_back(Ready::Heard(program, call)),
+            }
+        }
+        if std::mem::take(&mut turn.stale) {
+            self.look_at_host()?;
+            self.look_inside()?;
+        }
+        if self.pulse.take_hint() {
+            self.find_signals()?;
+        }
+        let turn = self.turn.as_mut().expect("virtual time");
+        match own {
+            Some(own) if turn.row < QUOTA => turn.line.push_front(own),
+            Some(own) => {
+                turn.row = 0;
+                turn.line.push_back(own);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Waits until something is heard of those who are out.
+    fn await_out(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        let turn = self.turn.as_ref().expect("virtual time");
+        let patience = states::interval(&turn.out, turn.waits);
+        let limit = timeout.map_or(patience, |t| t.min(patience));
+        let before = turn.out.len();
+        self.catch_events(Some(limit))?;
+        self.arrive()?;
+        let turn = self.turn.as_mut().expect("virtual time");
+        if turn.out.len() == before && limit == patience {
+            turn.waits += 1;
+            turn.silent += limit;
+            self.look_after_out()?;
+            self.report_silence();
+        }
+        Ok(())
+    }
+
+    /// Nobody can go on: waits for the world outside. Whether it has something.
+    fn await_outside(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
+        let own = self.as_raw_fd();
+        let turn = self.turn.as_mut().expect("virtual time");
+        turn.stale = true;
+        let mut fds = [own, turn.set.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // Whoever waits may be sent a signal from outside, which nothing tells of.
+        let most = Duration::from_millis(100);
+        let limit = timeout.map_or(most, |t| t.min(most));
+        // SAFETY: two structures, as said.
+        unsafe { libc::poll(fds.as_mut_ptr(), 2, limit.as_millis() as i32) };
+        let any = fds.iter().any(|fd| fd.revents != 0);
+        if !any {
+            self.pulse.hint();
+        }
+        Ok(self.catch_events(Some(Duration::ZERO))? > 0 || any)
+    }
+
+    /// Forgets a thread that is gone.
+    pub(crate) fn forget_thread(&mut self, tid: i32) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.parked.remove(&tid);
+        turn.out.retain(|out| out.tid != tid);
+        turn.inside.retain(|(inside, _)| *inside != tid);
+        turn.arrived.retain(|(_, call)| call.tid != tid);
+        turn.line.retain(|ready| ready.tid() != tid);
+        turn.serials.remove(&tid);
+        turn.calls.remove(&tid);
+        turn.last.remove(&tid);
+        turn.stale = true;
+    }
+
+    /// Forgets a process that is gone.
+    pub(crate) fn forget_process(&mut self, pid: i32) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.out.retain(|out| out.pid != pid);
+        turn.inside.retain(|(_, inside)| *inside != pid);
+        turn.stale = true;
+        self.release_vfork(pid);
+    }
+
+    /// The thread looks at the clock, or whether something is ready: if it does so for ever, time must pass.
+    pub(crate) fn note_look(&mut self, tid: i32) -> Result<(), Error> {
+        let Some(turn) = &mut self.turn else {
+            return Ok(());
+        };
+        turn.looks += 1;
+        let Some(more) = turn.looks.checked_sub(PATIENCE) else {
+            return Ok(());
+        };
+        let doubled = (more / PATIENCE).min(10) as u32;
+        let charge = (LEAST_CHARGE << doubled).min(MOST_CHARGE);
+        if turn.looks == NAMED && turn.named.insert(tid) {
+            self.name_spinner(tid);
+        }
+        let to = self.kernel.now() + charge;
+        self.pass_time(to);
+        self.settle()?;
+        self.ring_alarms()
+    }
+}

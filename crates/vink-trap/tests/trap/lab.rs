@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use vink_kernel::{find_image, Config, Image, Kernel, MachineId};
+use vink_kernel::{find_image, Clock, Config, Image, Kernel, MachineId};
 use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
 
 /// What a program left behind.
@@ -40,8 +40,18 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Lab {
+        Lab::on(Clock::Real)
+    }
+
+    pub fn on(clock: Clock) -> Lab {
         let image = Image::open(&image_path()).unwrap();
-        let mut kernel = Kernel::boot(image, Config::default()).unwrap();
+        let seed = (clock == Clock::Virtual).then_some([7; 32]);
+        let config = Config {
+            clock,
+            seed,
+            ..Config::default()
+        };
+        let mut kernel = Kernel::boot(image, config).unwrap();
         let machine = kernel.machine("m").unwrap();
         let worker = Worker::new(kernel).unwrap();
         let mut lab = Lab { worker, machine };

@@ -6,3 +6,4 @@ mod horizon;
 mod lab;
 mod programs;
 mod semantics;
+mod virtual_time;

@@ -1,0 +1,148 @@
+//! New threads and processes: they are out from the moment of their creation, before they are heard of.
+
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
+
+use super::{states, Out, Patience, SILENCE};
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Of `<linux/pidfd.h>`, since Linux 6.9: the number is a thread's.
+const PIDFD_THREAD: i32 = libc::O_EXCL;
+
+impl Worker {
+    /// A call that makes a thread or a process is about to pass.
+    pub(crate) fn expect_birth(&mut self, flags: u64) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.forks = Some(flags & libc::CLONE_THREAD as u64 != 0);
+    }
+
+    /// If the holder is back from a call that made somebody, finds out whom.
+    pub(super) fn find_births(&mut self) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let (Some(thread), Some(holder)) = (turn.forks, turn.holder) else {
+            return Ok(());
+        };
+        if !turn.has_arrived(holder) {
+            return Ok(());
+        }
+        turn.forks = None;
+        let Some(pid) = self.threads.get(&holder).map(|thread| thread.pid) else {
+            return Ok(());
+        };
+        match thread {
+            true => self.find_threads(pid),
+            false => drop(self.find_children(pid, holder)?),
+        }
+        Ok(())
+    }
+
+    /// Threads of the process that have not been heard of are out.
+    fn find_threads(&mut self, pid: i32) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        let turn = self.turn.as_mut().expect("virtual time");
+        let mut found: Vec<i32> = tasks
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|tid| !self.threads.contains_key(tid))
+            .filter(|tid| !turn.has_arrived(*tid) && !turn.is_out(*tid))
+            .filter(|tid| !turn.line.iter().any(|ready| ready.tid() == *tid))
+            .collect();
+        found.sort_unstable();
+        for tid in found {
+            turn.serial(tid);
+            turn.waits = 0;
+            turn.out.push(Out {
+                tid,
+                pid,
+                patience: Patience::Runs,
+            });
+        }
+    }
+
+    /// Makes the thread's new children known: those that have not been heard of are out. The first of them.
+    fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
+        let mut unknown = target::children(pid, tid);
+        unknown.retain(|child| !self.processes.contains_key(child));
+        self.bring_forth(pid, tid)?;
+        unknown.retain(|child| self.processes.contains_key(child));
+        for child in &unknown {
+            let turn = self.turn.as_mut().expect("virtual time");
+            turn.serial(*child);
+            let heard = turn.line.iter().any(|ready| ready.tid() == *child);
+            if !heard && !turn.has_arrived(*child) && !turn.is_out(*child) {
+                self.sets_out(*child);
+            }
+        }
+        Ok(unknown.first().copied())
+    }
+
+    /// A thread was found waiting in vfork(2): its child has the turn.
+    pub(super) fn wait_for_vfork(&mut self, tid: i32, pid: i32) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        if turn.forks.take().is_none() {
+            // It is still there: its child's exec has failed.
+            let child = turn.holder.and_then(|holder| self.threads.get(&holder));
+            if let Some(child) = child.map(|thread| thread.pid) {
+                turn.vforked.push((tid, child));
+            }
+            return Ok(());
+        }
+        if let Some(child) = self.find_children(pid, tid)? {
+            let turn = self.turn.as_mut().expect("virtual time");
+            turn.vforked.push((tid, child));
+            turn.holder = Some(child);
+        }
+        Ok(())
+    }
+
+    /// The process executes a program, or has ended: whoever made it by vfork(2) goes on.
+    pub(super) fn release_vfork(&mut self, child: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let Some(index) = turn.vforked.iter().position(|(_, c)| *c == child) else {
+            return;
+        };
+        let (tid, _) = turn.vforked.remove(index);
+        let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+            return;
+        };
+        turn.waits = 0;
+        turn.out.push(Out {
+            tid,
+            pid,
+            patience: Patience::Vfork,
+        });
+    }
+
+    /// Waits until a thread that has been let go to its end has got there.
+    pub(crate) fn await_end(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+        let Some(turn) = &mut self.turn else {
+            return Ok(());
+        };
+        turn.stale = true;
+        turn.out.retain(|out| out.tid != tid);
+        // SAFETY: makes a descriptor.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, PIDFD_THREAD) };
+        if fd >= 0 {
+            // SAFETY: new, and nobody else's.
+            let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+            let mut poll = libc::pollfd {
+                fd: fd.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure, as said.
+            unsafe { libc::poll(&mut poll, 1, SILENCE.as_millis() as i32) };
+        }
+        let start = Instant::now();
+        while !matches!(states::of(pid, tid), None | Some(b'Z' | b'X')) && start.elapsed() < SILENCE
+        {
+            std::thread::yield_now();
+        }
+        self.catch_events(Some(std::time::Duration::ZERO)).map(drop)
+    }
+}

@@ -1,0 +1,182 @@
+//! Clocks and sleeps: what a thread's call finds is the kernel's virtual clock.
+
+use super::{Parked, Until, ERESTARTNOHAND};
+use crate::notify::Notification;
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const EPERM: i64 = -(libc::EPERM as i64);
+const SECOND: u64 = 1_000_000_000;
+/// What each trapped call is taken to cost of CPU time: a program that divides by it finds no zero.
+const CPU_PER_CALL: u64 = 1_000;
+/// Of times(2): one tick (`USER_HZ`).
+const TICK: u64 = 10_000_000;
+
+/// Seconds and ns, as in `struct timespec`.
+pub(crate) fn timespec(ns: u64) -> [u8; 16] {
+    pair(ns / SECOND, ns % SECOND)
+}
+
+fn pair(a: u64, b: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&a.to_ne_bytes());
+    bytes[8..].copy_from_slice(&b.to_ne_bytes());
+    bytes
+}
+
+/// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
+pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
+    let mut bytes = [0; 16];
+    if !target::read(tid, address, &mut bytes) {
+        return Err(EFAULT);
+    }
+    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
+    match (half(0), half(8)) {
+        (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)
+            .saturating_mul(SECOND)
+            .saturating_add(ns as u64)),
+        _ => Err(EINVAL),
+    }
+}
+
+impl Worker {
+    /// What a clock shows to the thread, in ns; `None`: there is no such clock.
+    pub(crate) fn clock(&self, tid: i32, clock: i32) -> Option<u64> {
+        let now = self.kernel.now();
+        match clock {
+            libc::CLOCK_REALTIME
+            | libc::CLOCK_REALTIME_COARSE
+            | libc::CLOCK_REALTIME_ALARM
+            | libc::CLOCK_TAI => Some(self.kernel.date(now)),
+            libc::CLOCK_MONOTONIC
+            | libc::CLOCK_MONOTONIC_COARSE
+            | libc::CLOCK_MONOTONIC_RAW
+            | libc::CLOCK_BOOTTIME
+            | libc::CLOCK_BOOTTIME_ALARM => Some(now),
+            // Of processes and threads: by what they have called.
+            libc::CLOCK_THREAD_CPUTIME_ID => Some(self.cpu_time(&[tid])),
+            libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
+            _ => None,
+        }
+    }
+
+    fn cpu_time(&self, tids: &[i32]) -> u64 {
+        let Some(turn) = &self.turn else { return 0 };
+        let calls = tids.iter().filter_map(|tid| turn.calls.get(tid));
+        calls.sum::<u64>() * CPU_PER_CALL
+    }
+
+    fn cpu_time_of_process(&self, tid: i32) -> u64 {
+        self.cpu_time(&self.processes[&self.threads[&tid].pid].threads)
+    }
+
+    /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
+    pub(super) fn tell_time(&mut self, call: Notification) -> Result<(), Error> {
+        self.note_look(call.tid)?;
+        let [first, second, ..] = call.args;
+        let write = |address, bytes: &[u8]| address == 0 || target::write(call.tid, address, bytes);
+        let date = self.kernel.date(self.kernel.now());
+        let result = match call.nr {
+            libc::SYS_time => {
+                let secs = date / SECOND;
+                match write(first, &secs.to_ne_bytes()) {
+                    true => secs as i64,
+                    false => EFAULT,
+                }
+            }
+            libc::SYS_gettimeofday => {
+                let time = pair(date / SECOND, date % SECOND / 1000);
+                match write(first, &time) && write(second, &[0; 8]) {
+                    true => 0,
+                    false => EFAULT,
+                }
+            }
+            nr => match self.clock(call.tid, first as i32) {
+                None => EINVAL,
+                Some(time) => {
+                    let time = if nr == libc::SYS_clock_getres {
+                        1
+                    } else {
+                        time
+                    };
+                    let optional = nr == libc::SYS_clock_getres;
+                    match (optional || second != 0) && write(second, &timespec(time)) {
+                        true => 0,
+                        false => EFAULT,
+                    }
+                }
+            },
+        };
+        self.answer(call, result)
+    }
+
+    /// clock_settime(2), settimeofday(2), adjtimex(2): nobody moves this clock.
+    pub(super) fn refuse_to_set(&mut self, call: Notification) -> Result<(), Error> {
+        self.answer(call, EPERM)
+    }
+
+    /// times(2).
+    pub(super) fn times(&mut self, call: Notification) -> Result<(), Error> {
+        let ticks = self.cpu_time_of_process(call.tid) / TICK;
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&ticks.to_ne_bytes());
+        let written = call.args[0] == 0 || target::write(call.tid, call.args[0], &bytes);
+        let now = (self.kernel.now() / TICK) as i64;
+        self.answer(call, if written { now } else { EFAULT })
+    }
+
+    /// getrusage(2): of the time only; all else is the host's, and differs from run to run.
+    pub(super) fn usage(&mut self, call: Notification) -> Result<(), Error> {
+        let time = self.cpu_time_of_process(call.tid);
+        let mut bytes = [0; size_of::<libc::rusage>()];
+        bytes[..16].copy_from_slice(&pair(time / SECOND, time % SECOND / 1000));
+        let written = target::write(call.tid, call.args[1], &bytes);
+        self.answer(call, if written { 0 } else { EFAULT })
+    }
+
+    /// nanosleep(2), clock_nanosleep(2).
+    pub(super) fn sleep(&mut self, call: Notification) -> Result<(), Error> {
+        let (clock, absolute, request, rest) = match call.nr {
+            libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, false, call.args[0], call.args[1]),
+            _ => {
+                let absolute = call.args[1] as i32 & libc::TIMER_ABSTIME != 0;
+                (call.args[0] as i32, absolute, call.args[2], call.args[3])
+            }
+        };
+        let time = match read_timespec(call.tid, request) {
+            Ok(time) => time,
+            Err(error) => return self.answer(call, error),
+        };
+        let Some(shown) = self.clock(call.tid, clock) else {
+            return self.answer(call, EINVAL);
+        };
+        let now = self.kernel.now();
+        let deadline = match absolute {
+            true => now.saturating_add(time.saturating_sub(shown)),
+            false => now.saturating_add(time),
+        };
+        if deadline <= now {
+            // Whoever does this for ever waits for others.
+            self.note_look(call.tid)?;
+        }
+        let until = Until {
+            deadline: Some(deadline),
+            late: Some(0),
+            ..Until::forever()
+        };
+        let rest = if absolute { 0 } else { rest };
+        self.park_for(call, until, Vec::new(), rest);
+        Ok(())
+    }
+
+    /// Writes down how much of an interrupted sleep was left.
+    pub(super) fn tell_rest(&self, parked: &Parked) {
+        debug_assert_eq!(parked.until.interrupted, ERESTARTNOHAND);
+        let deadline = parked.until.deadline.unwrap_or(0);
+        let rest = deadline.saturating_sub(self.kernel.now());
+        target::write(parked.call.tid, parked.rest, &timespec(rest));
+    }
+}

@@ -1,0 +1,171 @@
+//! Waiting for files of the host (pipes, terminals, unix sockets, event counters): a call is let pass when it will
+//! not wait.
+//!
+//! What the worker looks at is a copy of the program's descriptor (pidfd_getfd(2)): the same open file. The copies that
+//! parked threads wait for are in one epoll set, so that a look costs one call however many there are.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::null_mut;
+
+use super::{Patience, Until};
+use crate::interrupt::ERESTARTSYS;
+use crate::notify::Notification;
+use crate::worker::Worker;
+use crate::Error;
+
+/// As much can be written to a pipe that is not full without waiting (`PIPE_BUF`).
+const AT_ONCE: u64 = 4096;
+
+/// A descriptor of the host's in the set; leaves it when dropped.
+pub(super) struct Watched {
+    copy: OwnedFd,
+    set: RawFd,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // The program has the file open too, so closing would not take it out of the set.
+        // SAFETY: takes numbers and a null pointer; at worst the set is gone.
+        unsafe {
+            libc::epoll_ctl(
+                self.set,
+                libc::EPOLL_CTL_DEL,
+                self.copy.as_raw_fd(),
+                null_mut(),
+            )
+        };
+    }
+}
+
+/// What poll(2) says of a descriptor.
+pub(super) fn events_of(fd: RawFd, events: i16) -> i16 {
+    let mut fd = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one structure, as said.
+    unsafe { libc::poll(&mut fd, 1, 0) };
+    fd.revents
+}
+
+/// What kind of file it is (`S_IFMT`), and which.
+fn kind_of(fd: RawFd) -> (libc::mode_t, (u64, u64), u64) {
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills the structure.
+    unsafe { libc::fstat(fd, &mut stat) };
+    (
+        stat.st_mode & libc::S_IFMT,
+        (stat.st_dev, stat.st_ino),
+        stat.st_rdev,
+    )
+}
+
+impl Worker {
+    /// What the process has open under this number.
+    pub(super) fn copy_of(&self, tid: i32, number: u64) -> Option<OwnedFd> {
+        let process = &self.processes[&self.threads[&tid].pid];
+        let (pidfd, number) = (process.pidfd.as_raw_fd(), number as u32);
+        // SAFETY: makes a descriptor.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd, number, 0) };
+        // SAFETY: new, and nobody else's.
+        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    }
+
+    /// Has the thread looked at again when one of these is as it wants (`POLL*`).
+    pub(super) fn watch_host(&self, tid: i32, copies: Vec<(OwnedFd, i16)>) -> Vec<Watched> {
+        let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
+        let mut watched = Vec::new();
+        for (copy, events) in copies {
+            let mut event = libc::epoll_event {
+                events: events as u16 as u32 | libc::EPOLLONESHOT as u32,
+                u64: tid as u64,
+            };
+            // SAFETY: adds an open descriptor with a structure that outlives the call.
+            let done =
+                unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, copy.as_raw_fd(), &mut event) };
+            if done == 0 {
+                watched.push(Watched { copy, set });
+            }
+        }
+        watched
+    }
+
+    /// Whoever waits for a file of the host's that is ready now goes on.
+    pub(super) fn look_at_host(&mut self) -> Result<(), Error> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        loop {
+            let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
+            // SAFETY: room for as many events as said.
+            let count = unsafe { libc::epoll_wait(set, events.as_mut_ptr(), 64, 0) };
+            let Ok(count @ 1..) = usize::try_from(count) else {
+                return Ok(());
+            };
+            for event in &events[..count] {
+                let tid = event.u64 as i32;
+                let turn = self.turn.as_ref().expect("virtual time");
+                if let Some(id) = turn.parked.get(&tid).map(|parked| parked.call.id) {
+                    self.wake(tid, id, None);
+                }
+            }
+        }
+    }
+
+    /// How the host may do a call on one of its own files now. `None`: it would wait for `events` (`POLL*`), and
+    /// is parked until it would not.
+    pub(super) fn ready_to_move(
+        &mut self,
+        call: Notification,
+        events: i16,
+        len: u64,
+    ) -> Result<Option<Patience>, Error> {
+        let Some(copy) = self.copy_of(call.tid, call.args[0]) else {
+            return Ok(Some(Patience::Runs));
+        };
+        let fd = copy.as_raw_fd();
+        let (kind, identity, device) = kind_of(fd);
+        let terminal = kind == libc::S_IFCHR && matches!(libc::major(device), 4 | 5 | 136..=143);
+        if matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK)
+            || kind == libc::S_IFCHR && !terminal
+        {
+            return Ok(Some(Patience::Runs));
+        }
+        // SAFETY: takes numbers.
+        if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+            if events_of(fd, events) == 0 {
+                self.note_look(call.tid)?;
+            }
+            return Ok(Some(Patience::Runs));
+        }
+        let turn = self.turn.as_ref().expect("virtual time");
+        let out = events == libc::POLLOUT;
+        if terminal && out || turn.outside.contains(&identity) && !terminal {
+            return Ok(Some(Patience::Outside));
+        }
+        if events_of(fd, events) != 0 {
+            return Ok(Some(match out && len > AT_ONCE {
+                true => Patience::MayWait,
+                false => Patience::Runs,
+            }));
+        }
+        let until = Until {
+            interrupted: ERESTARTSYS,
+            ..Until::forever()
+        };
+        let watched = self.watch_host(call.tid, vec![(copy, events)]);
+        self.park_for(call, until, watched, 0);
+        Ok(None)
+    }
+
+    /// A program's standard descriptors, which come from outside.
+    pub(crate) fn note_outside(&mut self, descriptors: [RawFd; 3]) {
+        let Some(turn) = &mut self.turn else { return };
+        for fd in descriptors {
+            let (kind, identity, _) = kind_of(fd);
+            if matches!(kind, libc::S_IFIFO | libc::S_IFSOCK) {
+                turn.outside.insert(identity);
+            }
+        }
+    }
+}

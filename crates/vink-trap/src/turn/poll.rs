@@ -1,0 +1,306 @@
+//! poll, select and epoll_wait in virtual time: over files of the kernel's and of the host's, answered by the worker.
+
+use std::os::fd::AsRawFd;
+
+use super::clocks::read_timespec;
+use super::host::events_of;
+use super::Until;
+use crate::notify::Notification;
+use crate::process::Entry;
+use crate::ready::{MOST, POLLFD, SETS};
+use crate::serve::soften;
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const EBADF: i64 = -(libc::EBADF as i64);
+const EINTR: i64 = -(libc::EINTR as i64);
+const MILLISECOND: u64 = 1_000_000;
+/// `struct epoll_event`, which is packed.
+const EPOLL_EVENT: usize = 12;
+/// Events taken from an epoll instance at once.
+const TAKEN: u64 = 1024;
+
+/// Somebody waits for these until one of them is ready.
+struct Waits {
+    /// Of the kernel's: their cookies.
+    cookies: Vec<u64>,
+    copies: Vec<(std::os::fd::OwnedFd, i16)>,
+}
+
+/// A descriptor, and what is true of it.
+enum Found {
+    Events(u32),
+    /// There is no such file.
+    None,
+}
+
+impl Worker {
+    /// What is true of one of the thread's descriptors; it is added to what is waited for.
+    fn find(
+        &mut self,
+        tid: i32,
+        number: u64,
+        wanted: u32,
+        waits: &mut Waits,
+    ) -> Result<Found, Error> {
+        if let Some(entry) = self.table_of(tid).get(number) {
+            let events = self.watch_entry(tid, &entry)?;
+            waits.cookies.push(entry.file.cookie.get());
+            return Ok(Found::Events(events & wanted));
+        }
+        let Some(copy) = self.copy_of(tid, number) else {
+            return Ok(Found::None);
+        };
+        let events = wanted as i16;
+        let found = events_of(copy.as_raw_fd(), events) as u16;
+        waits.copies.push((copy, events));
+        Ok(Found::Events(found.into()))
+    }
+
+    fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
+        match self.task_of(tid) {
+            Ok(task) => self.watch(task, entry),
+            Err(error) => soften(error).map(|_| 0),
+        }
+    }
+
+    /// Nothing is ready: waits, or answers with `none` if time is up.
+    fn wait_for(
+        &mut self,
+        call: Notification,
+        waits: Waits,
+        lasting: Option<u64>,
+        mask: Option<u64>,
+    ) -> Result<bool, Error> {
+        let deadline = self.deadline(lasting);
+        if lasting == Some(0) {
+            self.note_look(call.tid)?;
+        }
+        if deadline.is_some_and(|deadline| deadline <= self.kernel.now()) {
+            return Ok(false);
+        }
+        let watched = self.watch_host(call.tid, waits.copies);
+        let until = Until {
+            deadline,
+            mask,
+            network: true,
+            ..Until::forever()
+        };
+        let turn = self.turn.as_mut().expect("virtual time");
+        for cookie in waits.cookies {
+            turn.watchers
+                .entry(cookie)
+                .or_default()
+                .push((call.tid, call.id));
+        }
+        self.park_for(call, until, watched, 0);
+        Ok(true)
+    }
+
+    /// A file of the kernel's has become ready.
+    pub(crate) fn call_watchers(&mut self, cookie: u64) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.stale = true;
+        for (tid, id) in turn.watchers.remove(&cookie).unwrap_or_default() {
+            self.wake(tid, id, None);
+        }
+    }
+
+    /// The mask of a call that has one, and how long it may last; an error is its result.
+    fn limits(&self, call: Notification, at: usize) -> Result<Option<u64>, i64> {
+        match call.args[at] {
+            0 => Ok(None),
+            address => read_timespec(call.tid, address).map(Some),
+        }
+    }
+
+    fn mask(&self, call: Notification, address: u64) -> Result<Option<u64>, i64> {
+        match address {
+            0 => Ok(None),
+            address => target::read_u64(call.tid, address).map(Some).ok_or(EFAULT),
+        }
+    }
+
+    /// poll(2) and ppoll(2).
+    pub(super) fn poll_in_turn(&mut self, call: Notification) -> Result<(), Error> {
+        let (lasting, mask) = match call.nr {
+            libc::SYS_poll => {
+                let ms = call.args[2] as i32;
+                let lasting = u64::try_from(ms).ok().map(|ms| ms * MILLISECOND);
+                (Ok(lasting), Ok(None))
+            }
+            _ => (self.limits(call, 2), self.mask(call, call.args[3])),
+        };
+        let (lasting, mask) = match (lasting, mask) {
+            (Ok(lasting), Ok(mask)) => (lasting, mask),
+            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        };
+        let count = call.args[1] & 0xffff_ffff;
+        if count > MOST {
+            return self.answer(call, EINVAL);
+        }
+        let mut fds = vec![0; count as usize * POLLFD];
+        if !target::read(call.tid, call.args[0], &mut fds) && count != 0 {
+            return self.answer(call, EFAULT);
+        }
+        let mut waits = Waits {
+            cookies: Vec::new(),
+            copies: Vec::new(),
+        };
+        let mut ready = 0;
+        for fd in fds.chunks_exact_mut(POLLFD) {
+            let number = i32::from_ne_bytes(fd[..4].try_into().expect("four bytes"));
+            let events = u16::from_ne_bytes(fd[4..6].try_into().expect("two bytes"));
+            let found = match number {
+                ..0 => 0,
+                _ => {
+                    let wanted = u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+                    match self.find(call.tid, number as u64, wanted, &mut waits)? {
+                        Found::Events(events) => events as u16,
+                        Found::None => libc::POLLNVAL as u16,
+                    }
+                }
+            };
+            ready += i64::from(found != 0);
+            fd[6..].copy_from_slice(&found.to_ne_bytes());
+        }
+        if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
+            return Ok(());
+        }
+        let written = count == 0 || target::write(call.tid, call.args[0], &fds);
+        self.answer(call, if written { ready } else { EFAULT })
+    }
+
+    /// select(2) and pselect6(2).
+    pub(super) fn select_in_turn(&mut self, call: Notification) -> Result<(), Error> {
+        let limits = match (call.nr, call.args[4]) {
+            (_, 0) => Ok(None),
+            (libc::SYS_select, address) => read_timeval(call.tid, address).map(Some),
+            _ => self.limits(call, 4),
+        };
+        let mask = match (call.nr, call.args[5]) {
+            (libc::SYS_select, _) | (_, 0) => Ok(None),
+            // A pointer to the mask, and its size.
+            (_, address) => match target::read_u64(call.tid, address) {
+                Some(mask) => self.mask(call, mask),
+                None => Err(EFAULT),
+            },
+        };
+        let (lasting, mask) = match (limits, mask) {
+            (Ok(lasting), Ok(mask)) => (lasting, mask),
+            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        };
+        let count = call.args[0] as i32;
+        if count < 0 || count as u64 > MOST {
+            return self.answer(call, EINVAL);
+        }
+        let set_len = (count as usize).div_ceil(64) * 8;
+        let mut sets = vec![0; SETS.len() * set_len];
+        let mut waits = Waits {
+            cookies: Vec::new(),
+            copies: Vec::new(),
+        };
+        let mut found = vec![0; sets.len()];
+        let mut ready = 0;
+        for (n, wanted) in SETS.into_iter().enumerate() {
+            let (address, place) = (call.args[1 + n], n * set_len);
+            let set = &mut sets[place..place + set_len];
+            if address == 0 || count == 0 {
+                continue;
+            }
+            if !target::read(call.tid, address, set) {
+                return self.answer(call, EFAULT);
+            }
+            for fd in 0..count as usize {
+                if sets[place + fd / 8] & 1 << (fd % 8) == 0 {
+                    continue;
+                }
+                match self.find(call.tid, fd as u64, wanted, &mut waits)? {
+                    Found::None => return self.answer(call, EBADF),
+                    Found::Events(0) => {}
+                    Found::Events(_) => {
+                        found[place + fd / 8] |= 1 << (fd % 8);
+                        ready += 1;
+                    }
+                }
+            }
+        }
+        if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
+            return Ok(());
+        }
+        let mut written = true;
+        for (n, address) in call.args[1..4].iter().enumerate() {
+            let set = &found[n * set_len..(n + 1) * set_len];
+            written &= *address == 0 || set.is_empty() || target::write(call.tid, *address, set);
+        }
+        self.answer(call, if written { ready } else { EFAULT })
+    }
+
+    /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
+    pub(super) fn epoll_in_turn(&mut self, call: Notification) -> Result<(), Error> {
+        let lasting = match call.nr {
+            libc::SYS_epoll_pwait2 => self.limits(call, 3),
+            _ => Ok(u64::try_from(call.args[3] as i32)
+                .ok()
+                .map(|ms| ms * MILLISECOND)),
+        };
+        let mask = match call.nr {
+            libc::SYS_epoll_wait => Ok(None),
+            _ => self.mask(call, call.args[4]),
+        };
+        let (lasting, mask) = match (lasting, mask) {
+            (Ok(lasting), Ok(mask)) => (lasting, mask),
+            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        };
+        let Some(copy) = self.copy_of(call.tid, call.args[0]) else {
+            return self.answer(call, EBADF);
+        };
+        let most = call.args[2] as i32;
+        if most <= 0 {
+            return self.answer(call, EINVAL);
+        }
+        let most = (most as u64).min(TAKEN) as usize;
+        let mut events = vec![0u8; most * EPOLL_EVENT];
+        // SAFETY: room for as many events as said.
+        let count = unsafe {
+            libc::epoll_wait(copy.as_raw_fd(), events.as_mut_ptr().cast(), most as i32, 0)
+        };
+        let Ok(count) = usize::try_from(count) else {
+            // The host will say what is wrong.
+            return self.pass(call);
+        };
+        if count == 0 {
+            let waits = Waits {
+                cookies: Vec::new(),
+                copies: vec![(copy, libc::POLLIN)],
+            };
+            if self.wait_for(call, waits, lasting, mask)? {
+                let turn = self.turn.as_mut().expect("virtual time");
+                let parked = turn.parked.get_mut(&call.tid).expect("just parked");
+                parked.until.interrupted = EINTR;
+                return Ok(());
+            }
+        }
+        events.truncate(count * EPOLL_EVENT);
+        let written = count == 0 || target::write(call.tid, call.args[1], &events);
+        self.answer(call, if written { count as i64 } else { EFAULT })
+    }
+}
+
+/// As [`read_timespec`] of a `struct timeval`, whose microseconds may be any number.
+fn read_timeval(tid: i32, address: u64) -> Result<u64, i64> {
+    let mut bytes = [0; 16];
+    if !target::read(tid, address, &mut bytes) {
+        return Err(EFAULT);
+    }
+    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
+    match (half(0), half(8)) {
+        (secs @ 0.., us @ 0..) => Ok((secs as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add((us as u64).saturating_mul(1000))),
+        _ => Err(EINVAL),
+    }
+}

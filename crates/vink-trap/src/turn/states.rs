@@ -1,0 +1,218 @@
+//! What the host says of threads that were let go: that they run, wait there, or have a signal pending.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::{Out, Patience, Ready, SILENCE};
+use crate::interrupt::state;
+use crate::notify::Notification;
+use crate::trace::call_name;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Between looks at a thread that may wait in the host.
+const SHORTEST: Duration = Duration::from_micros(30);
+const LONGEST: Duration = Duration::from_millis(10);
+/// ... at one that should run.
+const USUAL: Duration = Duration::from_millis(50);
+
+/// How long to wait before a look at those who are out.
+pub(super) fn interval(out: &[Out], waits: u32) -> Duration {
+    let uncertain = |out: &Out| matches!(out.patience, Patience::MayWait | Patience::Vfork);
+    match out.iter().any(uncertain) {
+        true => LONGEST.min(SHORTEST * (1 << waits.min(10))),
+        false => USUAL,
+    }
+}
+
+/// The thread's state, as in proc_pid_stat(5); `None` if it is gone.
+pub(super) fn of(pid: i32, tid: i32) -> Option<u8> {
+    let text = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    state(&text[..text.len().min(64)])
+}
+
+/// Signals that are pending for the thread, and those that it catches or lets do their worst: bits from signal 1 on.
+fn pending(pid: i32, tid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
+    };
+    Some((field("SigPnd:")? | field("ShdPnd:")?) & !field("SigIgn:")?)
+}
+
+impl Worker {
+    /// Nothing was heard of those who are out: some of them may not be.
+    pub(super) fn look_after_out(&mut self) -> Result<(), Error> {
+        let turn = self.turn.as_ref().expect("virtual time");
+        let mut waiting = Vec::new();
+        let mut gone = Vec::new();
+        for out in &turn.out {
+            let (tid, pid, patience) = (out.tid, out.pid, out.patience);
+            match of(pid, tid) {
+                _ if patience == Patience::Outside => {}
+                Some(b'D') if patience == Patience::Vfork => waiting.push((tid, pid)),
+                Some(b'S' | b'T' | b't') => waiting.push((tid, pid)),
+                None if fs::metadata(format!("/proc/{pid}")).is_ok() => gone.push(tid),
+                _ => {}
+            }
+        }
+        // Whoever slept, but not to be heard, is still not heard now.
+        self.catch_events(Some(Duration::ZERO))?;
+        self.arrive()?;
+        for (tid, pid) in waiting {
+            let turn = self.turn.as_mut().expect("virtual time");
+            let Some(index) = turn.out.iter().position(|out| out.tid == tid) else {
+                continue;
+            };
+            let out = turn.out.remove(index);
+            match out.patience {
+                Patience::Vfork => self.wait_for_vfork(tid, pid)?,
+                _ => turn.inside.push((tid, pid)),
+            }
+        }
+        let turn = self.turn.as_mut().expect("virtual time");
+        turn.out.retain(|out| !gone.contains(&out.tid));
+        Ok(())
+    }
+
+    /// Those who waited in the host may have been woken: they are out again.
+    pub(super) fn look_inside(&mut self) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let mut inside = std::mem::take(&mut turn.inside);
+        inside.retain(|(tid, pid)| match of(*pid, *tid) {
+            Some(b'S' | b'D' | b'T' | b't') => true,
+            Some(_) => {
+                turn.waits = 0;
+                turn.out.push(Out {
+                    tid: *tid,
+                    pid: *pid,
+                    patience: Patience::MayWait,
+                });
+                false
+            }
+            None => false,
+        });
+        turn.inside = inside;
+        Ok(())
+    }
+
+    /// Finds the parked threads and those in the kernel that have been sent signals. Dying processes are waited
+    /// for.
+    pub(super) fn find_signals(&mut self) -> Result<(), Error> {
+        let turn = self.turn.as_ref().expect("virtual time");
+        let mut tids: Vec<i32> = self.threads.keys().copied().collect();
+        tids.retain(|tid| !turn.is_out(*tid) && !turn.inside.iter().any(|(t, _)| t == tid));
+        tids.sort_by_key(|tid| turn.serials.get(tid).copied().unwrap_or(u64::MAX));
+        let mut busy = false;
+        for tid in tids {
+            let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+                continue;
+            };
+            let start = Instant::now();
+            loop {
+                let turn = self.turn.as_ref().expect("virtual time");
+                let parked = turn.parked.get(&tid).filter(|parked| !parked.called);
+                match of(pid, tid) {
+                    Some(b'D') if parked.is_some() => self.interrupt(tid),
+                    Some(b'D') if self.threads[&tid].busy.is_some() => busy = true,
+                    // It has not been looked at, or is done: it will wait, or be answered.
+                    Some(b'D') if turn.line.iter().any(|ready| ready.tid() == tid) => {
+                        self.pulse.hint();
+                    }
+                    Some(b'S') => {
+                        let mask = parked.and_then(|parked| parked.until.mask);
+                        if mask.is_some_and(|mask| pending(pid, tid).unwrap_or(0) & !mask != 0) {
+                            self.have_host_interrupt(tid);
+                        }
+                    }
+                    // On its way to be one of these, or dead.
+                    Some(b'R') if start.elapsed() < SILENCE => {
+                        std::thread::yield_now();
+                        self.catch_events(Some(Duration::ZERO))?;
+                        if self.threads.contains_key(&tid) {
+                            continue;
+                        }
+                    }
+                    Some(b'Z' | b'X') | None => {
+                        // The last of its threads to go makes the process's end known.
+                        while self.threads.contains_key(&tid) && start.elapsed() < SILENCE {
+                            self.catch_events(Some(Duration::from_millis(1)))?;
+                            if fs::metadata(format!("/proc/{pid}/task/{tid}")).is_err()
+                                && self.processes.contains_key(&pid)
+                                && of(pid, pid).is_some_and(|s| !matches!(s, b'Z' | b'X'))
+                            {
+                                self.end_thread(tid);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+                break;
+            }
+        }
+        if busy {
+            self.look_for_signals()?;
+        }
+        Ok(())
+    }
+
+    /// A signal has come for a parked thread.
+    fn interrupt(&mut self, tid: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let parked = turn.parked.get_mut(&tid).expect("looked at");
+        parked.called = true;
+        let result = Some(parked.until.interrupted);
+        turn.line.push_back(Ready::Parked(parked.call, result));
+    }
+
+    /// ... which only the mask of its call lets through.
+    fn have_host_interrupt(&mut self, tid: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let parked = turn.parked.get_mut(&tid).expect("looked at");
+        parked.called = true;
+        turn.line.push_back(Ready::Pass(parked.call));
+    }
+
+    /// Says who looks at the clock all the time.
+    pub(super) fn name_spinner(&self, tid: i32) {
+        let who = self.describe(tid);
+        eprintln!("vink: {who} asks again and again without waiting: time is made to pass for it");
+    }
+
+    /// Says who has not been heard of for long.
+    pub(super) fn report_silence(&mut self) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        if turn.silent < SILENCE {
+            return;
+        }
+        let quiet = turn
+            .out
+            .iter()
+            .find(|out| out.patience != Patience::Outside && out.patience != Patience::Vfork);
+        let Some(tid) = quiet.map(|out| out.tid) else {
+            return;
+        };
+        if turn.named.insert(tid) {
+            let who = self.describe(tid);
+            let secs = SILENCE.as_secs();
+            eprintln!(
+                "vink: {who} has made no system call for {secs} s: it computes, and all wait for it"
+            );
+        }
+    }
+
+    fn describe(&self, tid: i32) -> String {
+        let pid = self.threads.get(&tid).map_or(tid, |thread| thread.pid);
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let turn = self.turn.as_ref().expect("virtual time");
+        let last = turn.last.get(&tid).copied().map(call_name);
+        let last = last.unwrap_or_else(|| "none".to_owned());
+        format!("{} (process {pid}, last call: {last})", name.trim())
+    }
+
+    /// Lets the host do a call that may wait there.
+    pub(crate) fn pass_that_may_wait(&mut self, call: Notification) -> Result<(), Error> {
+        self.pass_with(call, Patience::MayWait)
+    }
+}
