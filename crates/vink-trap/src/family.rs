@@ -362,6 +362,9 @@ impl Worker {
             }
         }
         self.take_up(pid)?;
+        if self.turn.is_some() {
+            self.begin(call.tid)?;
+        }
         let process = self.process_mut(pid);
         if process.threads == [call.tid]
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)

@@ -4,7 +4,7 @@
 //! process has its `net` below its number, which is another one in the kernel; the one of the
 //! calling task stands for those of all processes in the same network.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use crate::target;
 use crate::worker::Worker;
@@ -29,6 +29,9 @@ const LOOK: usize = 16;
 
 /// What a program opens to make itself a TUN or TAP interface.
 pub(crate) const TUN: &[u8] = b"/dev/net/tun";
+
+/// Devices that give random numbers.
+pub(crate) const RANDOM: [&CStr; 2] = [c"/dev/random", c"/dev/urandom"];
 
 /// A file of the machine's.
 pub(crate) struct Place {
@@ -80,7 +83,15 @@ impl Worker {
             }
             false => whole.to_vec(),
         };
-        let path = translate(&path, |number| self.is_neighbour(tid, number))?;
+        let neighbour = |number| self.is_neighbour(tid, number);
+        let path = follow(&path, |parts| {
+            let own = place(parts, neighbour);
+            own.or_else(|| {
+                self.turn
+                    .as_ref()
+                    .and_then(|_| place_in_virtual_time(parts))
+            })
+        })?;
         Some(Place {
             directory: libc::AT_FDCWD,
             path: CString::new(path).ok()?,
@@ -116,6 +127,11 @@ fn may_lead_here(start: &[u8]) -> bool {
 /// The kernel's name of an absolute path, if it is one of the machine's files: `/proc/net` and what is in it, for
 /// example. `neighbour` says whether a process or thread of this number is in the same network.
 pub fn translate(path: &[u8], neighbour: impl Fn(i32) -> bool) -> Option<Vec<u8>> {
+    follow(path, |parts| place(parts, &neighbour))
+}
+
+/// Walks along a path, until `place` says that it has come to a place of the machine's, and on from there.
+fn follow(path: &[u8], place: impl Fn(&[&[u8]]) -> Option<&'static [u8]>) -> Option<Vec<u8>> {
     let mut parts: Vec<&[u8]> = Vec::new();
     let mut name: Option<Vec<u8>> = None;
     let mut below = 0;
@@ -139,7 +155,7 @@ pub fn translate(path: &[u8], neighbour: impl Fn(i32) -> bool) -> Option<Vec<u8>
             (None, b"..") => drop(parts.pop()),
             (None, part) => {
                 parts.push(part);
-                name = place(&parts, &neighbour).map(<[u8]>::to_vec);
+                name = place(&parts).map(<[u8]>::to_vec);
             }
         }
     }
@@ -166,6 +182,23 @@ fn place(parts: &[&[u8]], neighbour: impl Fn(i32) -> bool) -> Option<&'static [u
         [b"sys", b"class", b"net"] => Some(b"/sys/class/net"),
         [b"dev", b"net", b"tun"] => Some(TUN),
         [b"sys", b"devices", b"virtual", b"net"] => Some(b"/sys/devices/virtual/net"),
+        _ => None,
+    }
+}
+
+/// The same of what tells of time, of chance or of the host's processors.
+fn place_in_virtual_time(parts: &[&[u8]]) -> Option<&'static [u8]> {
+    match parts {
+        [b"proc", b"uptime"] => Some(b"/proc/uptime"),
+        [b"proc", b"loadavg"] => Some(b"/proc/loadavg"),
+        [b"proc", b"stat"] => Some(b"/proc/stat"),
+        [b"proc", b"cpuinfo"] => Some(b"/proc/cpuinfo"),
+        [b"proc", b"interrupts"] => Some(b"/proc/interrupts"),
+        [b"proc", b"softirqs"] => Some(b"/proc/softirqs"),
+        [b"proc", b"sys", b"kernel", b"random"] => Some(b"/proc/sys/kernel/random"),
+        [b"sys", b"devices", b"system", b"cpu"] => Some(b"/sys/devices/system/cpu"),
+        [b"dev", b"random"] => Some(RANDOM[0].to_bytes()),
+        [b"dev", b"urandom"] => Some(RANDOM[1].to_bytes()),
         _ => None,
     }
 }
@@ -219,6 +252,22 @@ mod tests {
         ] {
             assert_eq!(name(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn names_in_virtual_time() {
+        let name = |path: &str| follow(path.as_bytes(), place_in_virtual_time);
+        for path in [
+            "/proc/uptime",
+            "/dev/urandom",
+            "/sys/devices/system/cpu/online",
+        ] {
+            assert_eq!(name(path).as_deref(), Some(path.as_bytes()));
+        }
+        for path in ["/proc/net/dev", "/proc/self/stat", "/dev/null"] {
+            assert_eq!(name(path), None, "{path}");
+        }
+        assert!(translate(b"/proc/uptime", |_| true).is_none());
     }
 
     #[test]

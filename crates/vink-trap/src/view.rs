@@ -21,7 +21,7 @@ use std::rc::Rc;
 use vink_kernel::TaskId;
 
 use crate::notify::{Notification, Sent};
-use crate::place::{Place, TUN};
+use crate::place::{Place, RANDOM, TUN};
 use crate::process::{Entry, File};
 use crate::serve::soften;
 use crate::target;
@@ -183,6 +183,9 @@ impl Worker {
         if place.path.as_bytes().starts_with(b"/sys/") {
             self.mount_sysfs(tid)?;
         }
+        if RANDOM.contains(&place.path.as_c_str()) {
+            self.make_random_devices(tid)?;
+        }
         match self.task_of(tid) {
             Ok(task) => Ok(Ok(task)),
             Err(error) => soften(error).map(Err),
@@ -236,8 +239,8 @@ impl Worker {
         }
         let number = number as i32;
         let pid = self.threads[&call.tid].pid;
-        let is_tun = place.path.as_bytes() == TUN;
-        let file = if is_tun || write_only {
+        let is_device = place.path.as_bytes() == TUN || RANDOM.contains(&place.path.as_c_str());
+        let file = if is_device || write_only {
             File::uncopied().map_err(|_| ENFILE)
         } else {
             match self.contents(task, number)? {
@@ -249,7 +252,7 @@ impl Worker {
         match file {
             Ok(file) => {
                 let entry = Entry { file, number };
-                if is_tun && self.table_of(call.tid).is_followed() {
+                if is_device && self.table_of(call.tid).is_followed() {
                     self.follow(call.tid, &entry)?;
                 }
                 if self.install(call, entry, cloexec)? == Sent::Gone {
@@ -357,6 +360,21 @@ impl Worker {
         self.answer(call, result)
     }
 
+    /// Sees to it that the kernel has these devices.
+    fn make_random_devices(&mut self, tid: i32) -> Result<(), Error> {
+        let task = match self.task_of(tid) {
+            Ok(task) => task,
+            Err(error) => return soften(error).map(drop),
+        };
+        for (path, number) in RANDOM.iter().zip(RANDOM_NUMBERS) {
+            let kind = u64::from(libc::S_IFCHR | 0o666);
+            let args = [path.as_ptr() as u64, kind, number, 0, 0, 0];
+            // It may have them.
+            self.call(task, libc::SYS_mknod, args)?;
+        }
+        Ok(())
+    }
+
     /// Lets the thread's task see its machine's sysfs. A sysfs shows the network namespace that it
     /// was mounted in, and the one that all tasks begin with was mounted at boot.
     fn mount_sysfs(&mut self, tid: i32) -> Result<(), Error> {
@@ -375,6 +393,9 @@ impl Worker {
         Ok(())
     }
 }
+
+/// See random(4).
+const RANDOM_NUMBERS: [libc::dev_t; 2] = [libc::makedev(1, 8), libc::makedev(1, 9)];
 
 /// A file of which the program gets these contents, for reading.
 fn copy(contents: &[u8]) -> std::io::Result<Rc<File>> {

@@ -55,7 +55,8 @@ impl Worker {
             | libc::CLOCK_MONOTONIC_COARSE
             | libc::CLOCK_MONOTONIC_RAW
             | libc::CLOCK_BOOTTIME
-            | libc::CLOCK_BOOTTIME_ALARM => Some(now),
+            // Go takes a zero for a broken clock.
+            | libc::CLOCK_BOOTTIME_ALARM => Some(now.max(1)),
             // Of processes and threads: by what they have called.
             libc::CLOCK_THREAD_CPUTIME_ID => Some(self.cpu_time(&[tid])),
             libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),

@@ -27,14 +27,18 @@
 //!
 //! New threads and processes are out from the moment of their creation (`births`).
 
+pub(crate) mod begin;
 mod births;
 mod clocks;
 mod host;
 pub(crate) mod pids;
 mod poll;
 pub(crate) mod quiet;
+mod random;
 mod states;
+mod system;
 mod treat;
+pub(crate) mod vdso;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
@@ -188,6 +192,8 @@ enum Alarm {
 pub(crate) struct Turn {
     how: Virtual,
     random: u64,
+    /// What programs are given of it.
+    chance: random::Chance,
     /// Whose turn it is.
     holder: Option<i32>,
     /// Calls that the holder has made in a row.
@@ -238,6 +244,7 @@ impl Turn {
         }
         Ok(Turn {
             random: how.seed.unwrap_or(0),
+            chance: random::Chance::default(),
             how,
             holder: None,
             row: 0,
@@ -721,6 +728,7 @@ impl Worker {
         let Some(turn) = &mut self.turn else { return };
         turn.out.retain(|out| out.pid != pid);
         turn.inside.retain(|(_, inside)| *inside != pid);
+        turn.chance.forget(pid);
         turn.stale = true;
         self.release_vfork(pid);
     }

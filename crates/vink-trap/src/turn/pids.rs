@@ -2,11 +2,11 @@
 //!
 //! A process can't enter a pid namespace, only its children are born in one. So what is forked to become a
 //! program forks once more, as a sister (`CLONE_PARENT`): the program still is the worker's child. The first process of a
-//! namespace, number 1, is one that does nothing but wait for orphans. The worker kills it when no
+//! namespace, number 1, does nothing but inherit orphans. The worker kills it when no
 //! program of the machine is left, and the host's kernel if the worker is killed; all others in the namespace die with it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::launch::has_ended;
@@ -23,8 +23,11 @@ pub(crate) struct Born {
 /// calling one ends. `first`: that namespace is new. False if that was not possible. Async-signal-safe.
 pub(crate) fn be_born(born: &Born, first: bool, worker: BorrowedFd<'_>) -> bool {
     if first {
+        // Whoever looks finds it by this name, from its beginning.
+        // SAFETY: a NUL-terminated string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"vink-init".as_ptr()) };
         match sister() {
-            0 => wait_for_orphans(worker),
+            0 => adopt_orphans(worker),
             pid if pid < 0 => return false,
             pid => born.first.store(pid, Ordering::Relaxed),
         }
@@ -48,11 +51,10 @@ fn sister() -> i32 {
 }
 
 /// What the first process does until it is killed.
-fn wait_for_orphans(worker: BorrowedFd<'_>) -> ! {
+fn adopt_orphans(worker: BorrowedFd<'_>) -> ! {
     // SAFETY: numbers, constants, and a set that lives here.
     unsafe {
         libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"vink-init".as_ptr());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
@@ -61,13 +63,10 @@ fn wait_for_orphans(worker: BorrowedFd<'_>) -> ! {
             libc::_exit(0);
         }
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        let mut deaths = std::mem::zeroed();
-        libc::sigemptyset(&mut deaths);
-        libc::sigaddset(&mut deaths, libc::SIGCHLD);
+        // They are gone at their deaths, whenever this process would come to wait for them.
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         loop {
-            while libc::waitpid(-1, null_mut(), 0) > 0 {}
-            // There is none now. One that comes, and goes, leaves the signal.
-            libc::sigtimedwait(&deaths, null_mut(), null());
+            libc::pause();
         }
     }
 }

@@ -85,7 +85,7 @@ impl Worker {
             | libc::SYS_semtimedop
             | libc::SYS_mq_timedreceive
             | libc::SYS_mq_timedsend => self.pass_that_may_wait(call)?,
-            _ => return Ok(false),
+            _ => return self.ask_about_host(call),
         }
         Ok(true)
     }

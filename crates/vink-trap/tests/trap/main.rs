@@ -6,4 +6,5 @@ mod horizon;
 mod lab;
 mod programs;
 mod semantics;
+mod virtual_start;
 mod virtual_time;

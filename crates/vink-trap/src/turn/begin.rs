@@ -1,0 +1,62 @@
+//! What a program finds when it is executed, beside its arguments: see getauxval(3).
+
+use std::fs;
+
+use super::vdso;
+use crate::target;
+use crate::worker::Worker;
+use crate::Error;
+
+const AT_RANDOM: u64 = 25;
+const AT_SYSINFO_EHDR: u64 = 33;
+
+/// Addresses that the host's kernel tells a program, in it.
+#[derive(Debug, Default)]
+pub(crate) struct Auxiliary {
+    pub(crate) vdso: Option<u64>,
+    /// Of 16 random bytes.
+    pub(crate) random: Option<u64>,
+}
+
+impl Auxiliary {
+    /// Of a process; `None` if it is gone.
+    pub(crate) fn of(pid: i32) -> Option<Auxiliary> {
+        let bytes = fs::read(format!("/proc/{pid}/auxv")).ok()?;
+        let mut found = Auxiliary::default();
+        for pair in bytes.chunks_exact(16) {
+            let (kind, value) = pair.split_at(8);
+            let number = |half: &[u8]| u64::from_ne_bytes(half.try_into().expect("eight bytes"));
+            match number(kind) {
+                AT_RANDOM => found.random = Some(number(value)),
+                AT_SYSINFO_EHDR => found.vdso = Some(number(value)),
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}
+
+impl Worker {
+    /// The first trapped call of a program after its exec, before it has looked at the time or used its random
+    /// bytes: C libraries make others earlier. If the exec has failed, nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::System`]: the program's memory can't be written.
+    pub(crate) fn begin(&mut self, tid: i32) -> Result<(), Error> {
+        let pid = self.threads[&tid].pid;
+        let Some(auxiliary) = Auxiliary::of(pid) else {
+            return Ok(());
+        };
+        if let Some(vdso) = auxiliary.vdso {
+            if !vdso::replace(pid, vdso)? {
+                return Ok(());
+            }
+        }
+        let mut random = [0; 16];
+        if let (Ok(()), Some(address)) = (self.draw(tid, &mut random)?, auxiliary.random) {
+            // Fails only if it has unmapped its stack.
+            target::write(tid, address, &random);
+        }
+        Ok(())
+    }
+}

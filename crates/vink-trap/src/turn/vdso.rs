@@ -1,0 +1,179 @@
+//! The vDSO: its functions, which tell the time without a system call, are overwritten with system calls.
+//!
+//! The host maps the same image into each process at exec, and lets whoever may trace the process change its copy: no
+//! other process sees that. Overwritten it works for all programs alike, those without a dynamic
+//! linker too, and forked children have it so.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use crate::Error;
+
+/// A system call's number in eax, syscall, ret.
+const LENGTH: usize = 8;
+/// More than any vDSO has.
+const LARGEST: usize = 64 << 10;
+
+const SHT_DYNSYM: u32 = 11;
+const STT_FUNC: u8 = 2;
+
+/// What is written where, counted from the image's start.
+type Patches = Vec<(u64, [u8; LENGTH])>;
+
+/// Has the vDSO of a process that has just been executed make system calls. `base`: where it is. False if that was done
+/// before.
+///
+/// # Errors
+/// [`Error::System`]: the vDSO is not what is expected, or /proc/PID/mem can't be written.
+pub(crate) fn replace(pid: i32, base: u64) -> Result<bool, Error> {
+    static PATCHES: OnceLock<Option<Patches>> = OnceLock::new();
+    let cannot = |what, e: std::io::Error| Error::System {
+        what,
+        errno: e.raw_os_error().unwrap_or(libc::EIO),
+    };
+    let path = format!("/proc/{pid}/mem");
+    let memory = File::options().read(true).write(true).open(path);
+    let memory = memory.map_err(|e| cannot("opening a program's memory (/proc/PID/mem)", e))?;
+    // It is the same in all processes, and those that come later have it as it was.
+    let patches = PATCHES.get_or_init(|| {
+        let mut image = vec![0; LARGEST];
+        let length = memory.read_at(&mut image, base).unwrap_or(0);
+        patches(&image[..length])
+    });
+    let Some(patches) = patches else {
+        return Err(Error::System {
+            what: "looking for the symbols of the host's vDSO (start the host with vdso=0)",
+            errno: libc::ENOEXEC,
+        });
+    };
+    for (offset, code) in patches {
+        let mut there = [0; LENGTH];
+        let read = memory.read_exact_at(&mut there, base + offset);
+        if read.is_ok() && there == *code {
+            return Ok(false);
+        }
+        memory.write_all_at(code, base + offset).map_err(|e| {
+            cannot("writing to the vDSO of a program (/proc/PID/mem; start the host without proc_mem.force_override=never)", e)
+        })?;
+    }
+    Ok(!patches.is_empty())
+}
+
+/// What is to be written into an image; `None` if it has no such symbols.
+fn patches(image: &[u8]) -> Option<Patches> {
+    let sections = (0..u64::from(half(image, 60)?)).map(|n| {
+        let at = word(image, 40)? + n * u64::from(half(image, 58)?);
+        image.get(usize::try_from(at).ok()?..)
+    });
+    let sections: Vec<&[u8]> = sections.collect::<Option<_>>()?;
+    let content = |section: &[u8]| {
+        let (offset, length) = (word(section, 24)? as usize, word(section, 32)? as usize);
+        image.get(offset..offset.checked_add(length)?)
+    };
+    let symbols = sections.iter().find(|s| int(s, 4) == Some(SHT_DYNSYM))?;
+    let names = content(sections.get(int(symbols, 40)? as usize)?)?;
+    let mut patches = Patches::new();
+    for symbol in content(symbols)?.chunks_exact(24) {
+        let name = names.get(int(symbol, 0)? as usize..)?;
+        let name = &name[..name.iter().position(|b| *b == 0)?];
+        let (value, length) = (word(symbol, 8)?, word(symbol, 16)?);
+        // Those with and without __vdso_ are the same.
+        let code = name.strip_prefix(b"__vdso_").and_then(code);
+        let Some(code) = code.filter(|_| symbol[4] & 15 == STT_FUNC) else {
+            continue;
+        };
+        if length < LENGTH as u64 {
+            return None;
+        }
+        patches.push((value, code));
+    }
+    (!patches.is_empty()).then_some(patches)
+}
+
+/// What a function becomes.
+fn code(name: &[u8]) -> Option<[u8; LENGTH]> {
+    let nr = match name {
+        b"clock_gettime" => libc::SYS_clock_gettime,
+        b"clock_getres" => libc::SYS_clock_getres,
+        b"gettimeofday" => libc::SYS_gettimeofday,
+        b"time" => libc::SYS_time,
+        b"getcpu" => libc::SYS_getcpu,
+        // mov eax, -ENOSYS; ret: it has a state of its own, of which the system call knows nothing. C
+        // libraries make that instead.
+        b"getrandom" => return Some([0xb8, 0xda, 0xff, 0xff, 0xff, 0xc3, 0x90, 0x90]),
+        _ => return None,
+    };
+    // mov eax, number; syscall; ret: the arguments are where the system call wants them.
+    let [low, high, ..] = nr.to_le_bytes();
+    Some([0xb8, low, high, 0, 0, 0x0f, 0x05, 0xc3])
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn int(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    use crate::turn::begin::Auxiliary;
+
+    #[test]
+    fn a_program_goes_on_without_its_vdso() {
+        let script = "echo; read x; printf '%(%s)T\\n' -1; (printf '%(%s)T\\n' -1); read x";
+        let mut shell = Command::new("bash")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        let pid = shell.id() as i32;
+        let base = Auxiliary::of(pid).unwrap().vdso.unwrap();
+        assert!(replace(pid, base).unwrap());
+        assert!(!replace(pid, base).unwrap());
+        let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+        let mut image = vec![0; LARGEST];
+        let length = memory.read_at(&mut image, base).unwrap();
+        let all = patches(&image[..length]).unwrap();
+        assert!(all.len() >= 4, "{all:x?}");
+        for (offset, code) in all {
+            assert_eq!(&image[offset as usize..][..LENGTH], code);
+        }
+        let input = shell.stdin.as_mut().unwrap();
+        input.write_all(b"\n").unwrap();
+        let numbers: Vec<u64> = (0..2)
+            .map(|_| lines.next().unwrap().unwrap().parse().unwrap())
+            .collect();
+        assert!(numbers[0] > 1_600_000_000 && numbers[1] >= numbers[0]);
+        input.write_all(b"\n").unwrap();
+        assert!(shell.wait().unwrap().success());
+        // Nobody else's has changed.
+        let own = Auxiliary::of(std::process::id() as i32).unwrap();
+        assert_ne!(own.vdso, None);
+        let memory = File::open("/proc/self/mem").unwrap();
+        let length = memory.read_at(&mut image, own.vdso.unwrap()).unwrap();
+        for (offset, code) in patches(&image[..length]).unwrap() {
+            assert_ne!(&image[offset as usize..][..LENGTH], code);
+        }
+    }
+
+    #[test]
+    fn what_is_no_vdso() {
+        assert_eq!(patches(b""), None);
+        assert_eq!(patches(&[0; 4096]), None);
+        assert_eq!(patches(&[0xff; 4096]), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! What programs in virtual time find when they start, and of chance: the same in each run.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use vink_kernel::Clock;
+use vink_trap::Home;
+
+use crate::lab::{as_both, Lab};
+
+/// The output of something, which must be the same on a second machine started afresh.
+fn repeats(run: impl Fn(&mut Lab) -> String) -> String {
+    let once = || {
+        let mut lab = Lab::on(Clock::Virtual);
+        run(&mut lab)
+    };
+    let (first, second) = (once(), once());
+    assert_eq!(first, second);
+    first
+}
+
+/// A program made of this source, gone when dropped.
+struct Built(PathBuf);
+
+impl Built {
+    fn new(name: &str, source: &str, flags: &[&str]) -> Built {
+        let name = format!("vink-start-{}-{name}", std::process::id());
+        let built = Built(std::env::temp_dir().join(name));
+        let file = built.0.with_extension("c");
+        fs::write(&file, source).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.arg("-O1").args(flags).arg("-o");
+        let status = compiler.arg(&built.0).arg(&file).status().unwrap();
+        fs::remove_file(file).unwrap();
+        assert!(status.success());
+        fs::set_permissions(&built.0, fs::Permissions::from_mode(0o755)).unwrap();
+        built
+    }
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        // A test's failure matters more than what it leaves.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Everything that the C library and the kernel tell a program without being asked, and more.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/times.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int global;
+
+static void tell(const char *who)
+{
+	struct timespec ts;
+	struct timeval tv;
+	unsigned char bytes[40];
+	unsigned cpu = 9, node = 9;
+	struct sysinfo info;
+	struct rusage usage;
+	struct tms tms;
+	int local;
+	uint64_t canary;
+
+	__asm__("mov %%fs:0x28, %0" : "=r"(canary));
+	printf("%s: pid %d parent %d\n", who, getpid(), getppid());
+	printf("addresses %p %p %p %p\n", &local, &global, malloc(100), (void *)printf);
+	printf("canary %016lx\n", canary);
+	for (int i = 0; i < 16; i++)
+		printf("%02x", ((unsigned char *)getauxval(AT_RANDOM))[i]);
+	printf("\nvdso %lx\n", getauxval(AT_SYSINFO_EHDR));
+	for (int clock = 0; clock < 8; clock++)
+		if (!clock_gettime(clock, &ts))
+			printf("clock %d: %ld.%09ld\n", clock, ts.tv_sec, ts.tv_nsec);
+	gettimeofday(&tv, NULL);
+	printf("day %ld.%06ld %ld\n", tv.tv_sec, tv.tv_usec, time(NULL));
+	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+		return;
+	for (unsigned i = 0; i < sizeof bytes; i++)
+		printf("%02x", bytes[i]);
+	getcpu(&cpu, &node);
+	printf("\ncpu %u %u %d of %ld %ld\n", cpu, node, sched_getcpu(),
+	       sysconf(_SC_NPROCESSORS_ONLN), sysconf(_SC_NPROCESSORS_CONF));
+	sysinfo(&info);
+	printf("up %ld, %lu of %lu, load %lu, %d\n", info.uptime, info.freeram,
+	       info.totalram, info.loads[0], info.procs);
+	getrusage(RUSAGE_SELF, &usage);
+	printf("used %ld.%06ld %ld, %ld\n", usage.ru_utime.tv_sec,
+	       usage.ru_utime.tv_usec, usage.ru_maxrss, (long)times(&tms));
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IONBF, 0);
+	tell("parent");
+	if (!fork()) {
+		tell("child");
+		return 0;
+	}
+	wait(NULL);
+	tell("parent");
+	return 0;
+}
+"#;
+
+#[test]
+fn a_program_in_c() {
+    let built = Built::new("dynamic", SOURCE, &[]);
+    let output = repeats(|lab| lab.ok(built.0.to_str().unwrap()));
+    assert!(output.contains("cpu 0 0 0 of 1 1\n"), "{output}");
+}
+
+#[test]
+fn a_static_program_in_c() {
+    let built = Built::new("static", SOURCE, &["-static"]);
+    let output = repeats(|lab| lab.ok(built.0.to_str().unwrap()));
+    assert!(output.contains("cpu 0 0 0 of 1 1\n"), "{output}");
+}
+
+#[test]
+fn chance_is_the_seeds() {
+    let script = "cat /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id
+        head -c 16 /dev/urandom | od -An -tx1; head -c 16 /dev/random | od -An -tx1
+        exec 3< /dev/urandom; head -c 4 <&3 | od -An -tx1; head -c 4 <&3 | od -An -tx1
+        echo $RANDOM $SRANDOM; mktemp -u";
+    let output = repeats(|lab| {
+        let done = lab.shell(script);
+        assert!(done.err.is_empty(), "{done:?}");
+        done.out
+    });
+    let mut lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 8, "{output}");
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 8, "{output}");
+}
+
+#[test]
+fn a_program_in_python() {
+    let script = "import random, uuid, os, secrets, tempfile, time
+print(random.random(), uuid.uuid4(), uuid.uuid1(), secrets.token_hex(8), hash('x'), id(os))
+print(os.getpid(), os.getppid(), os.cpu_count(), os.times(), tempfile.mktemp())
+print(time.time_ns(), time.monotonic_ns(), time.perf_counter_ns(), time.process_time_ns())
+print(set('abcdefgh'), os.urandom(8).hex(), os.getloadavg())";
+    repeats(|lab| lab.python(script));
+}
+
+#[test]
+fn numbers_of_processes() {
+    as_both("virtual_start::numbers_of_processes", || {
+        let output = repeats(|lab| {
+            lab.worker
+                .furnish(lab.machine, &Home::new().name("machine"))
+                .unwrap();
+            let script = "echo $$ $PPID; sh -c 'echo $$; exec sh -c \"echo \\$\\$\"'; (sleep 1 &)
+                true | cat; cat /proc/self/comm; cut -d' ' -f1 /proc/self/stat; wait
+                nproc; cat /proc/uptime /proc/loadavg; uptime -p; hostname; ls /proc | grep '^[0-9]'
+                sleep 2; ls /proc | grep -c '^[0-9]'";
+            let done = lab.shell(script);
+            assert!(done.err.is_empty(), "{done:?}");
+            done.out
+        });
+        assert!(output.starts_with("2 0\n3\n3\n"), "{output}");
+    });
+}
