@@ -105,7 +105,8 @@ impl Worker {
             let thread = self.threads.get(&tid)?;
             Some((self.processes[&thread.pid].machine, thread.network))
         };
-        network(number) == network(tid)
+        let number = self.number_of(tid, number);
+        number.is_some_and(|number| network(number) == network(tid))
     }
 }
 

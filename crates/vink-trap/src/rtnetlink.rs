@@ -58,7 +58,10 @@ impl Worker {
             let number = &message[value..value + 4];
             let number = i32::from_ne_bytes(number.try_into().expect("four bytes"));
             let key = match reference.is_process {
-                true => self.network_of_process(number),
+                true => {
+                    let pid = self.number_of(call.tid, number);
+                    pid.and_then(|pid| self.network_of_process(pid))
+                }
                 false => target::descriptor(self.threads[&call.tid].pid, number),
             };
             // What is no namespace of ours is none at all.

@@ -130,7 +130,7 @@ impl Worker {
             Kind::LookUp => self.look_up(call),
             Kind::Fstat => match first.filter(|entry| entry.file.named) {
                 Some(entry) => self.run(call, Stage::Answer, &entry),
-                None => self.pass(call),
+                None => self.look_at_hosts(call),
             },
             Kind::Chdir => self.change_directory(call),
             Kind::Fchdir => match first {

@@ -73,6 +73,20 @@ pub(crate) fn kin(tid: i32) -> Option<(i32, i32)> {
     Some((field("Tgid:")?, field("PPid:")?))
 }
 
+/// The number of a thread in its own pid namespace; `None` if it is gone.
+pub(crate) fn own_number(tid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// As which user a thread opens files; `None` if it is gone.
+pub(crate) fn user(tid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
 /// The children that a thread made and that have not been reaped.
 pub(crate) fn children(pid: i32, tid: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
@@ -215,6 +229,8 @@ mod tests {
         let tid = unsafe { libc::gettid() };
         assert_eq!(kin(pid), Some((pid, me())));
         assert_eq!(kin(tid).unwrap().0, me());
+        // SAFETY: returns a number.
+        assert_eq!(own_number(tid), Some(unsafe { libc::gettid() }));
         assert!(children(me(), tid).contains(&pid));
         assert!(has_thread(me(), tid) && !has_thread(pid, tid));
         drop(child.stdin.take());

@@ -37,6 +37,7 @@ pub(crate) mod quiet;
 mod random;
 mod states;
 mod system;
+mod times;
 mod treat;
 pub(crate) mod vdso;
 
@@ -194,6 +195,7 @@ pub(crate) struct Turn {
     random: u64,
     /// What programs are given of it.
     chance: random::Chance,
+    times: times::FileTimes,
     /// Whose turn it is.
     holder: Option<i32>,
     /// Calls that the holder has made in a row.
@@ -245,6 +247,7 @@ impl Turn {
         Ok(Turn {
             random: how.seed.unwrap_or(0),
             chance: random::Chance::default(),
+            times: times::FileTimes::new(),
             how,
             holder: None,
             row: 0,

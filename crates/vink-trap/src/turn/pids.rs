@@ -10,7 +10,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::launch::has_ended;
-use crate::worker::{reap, send_signal, wait_for_end};
+use crate::target;
+use crate::worker::{reap, send_signal, wait_for_end, Worker};
 
 /// What was made, by the worker's numbers; 0: nothing. In memory that all have.
 #[derive(Default)]
@@ -87,5 +88,19 @@ impl Drop for First {
         send_signal(&self.0, libc::SIGKILL);
         wait_for_end(&self.0);
         reap(&self.0);
+    }
+}
+
+impl Worker {
+    /// The worker's number of a process or thread that this thread names by its machine's number. `None`
+    /// if it has made no trapped call, or is gone.
+    pub(crate) fn number_of(&self, tid: i32, named: i32) -> Option<i32> {
+        if self.turn.is_none() {
+            return Some(named);
+        }
+        let machine = |tid: &i32| self.processes[&self.threads[tid].pid].machine;
+        let mut near = self.threads.keys().filter(|t| machine(t) == machine(&tid));
+        near.find(|t| target::own_number(**t) == Some(named))
+            .copied()
     }
 }

@@ -171,11 +171,42 @@ fn numbers_of_processes() {
             let script = "echo $$ $PPID; sh -c 'echo $$; exec sh -c \"echo \\$\\$\"'; (sleep 1 &)
                 true | cat; cat /proc/self/comm; cut -d' ' -f1 /proc/self/stat; wait
                 nproc; cat /proc/uptime /proc/loadavg; uptime -p; hostname; ls /proc | grep '^[0-9]'
-                sleep 2; ls /proc | grep -c '^[0-9]'";
+                sleep 2; ls /proc | grep -c '^[0-9]'
+                ip link add here type dummy; grep -c here: /proc/$$/net/dev";
             let done = lab.shell(script);
             assert!(done.err.is_empty(), "{done:?}");
             done.out
         });
         assert!(output.starts_with("2 0\n3\n3\n"), "{output}");
+    });
+}
+
+#[test]
+fn times_of_files() {
+    as_both("virtual_start::times_of_files", || {
+        let folder = std::env::temp_dir().join(format!("vink-times-{}", std::process::id()));
+        let script = format!(
+            "mkdir {0}; cd {0}; sleep 100; echo a > a; stat -c '%n %x %y %z %w' a; sleep 1000
+            stat -c '%n %y' a . ../{1}/a; cat a; sleep 10; echo b >> a; ln -s {0}/a link
+            stat -c '%n %y' a link; stat -L -c '%n %y' link; ls --full-time -l | cut -d' ' -f6-
+            touch -d 2001-01-01 old; stat -c '%n %x %y' old /etc/passwd; stat -c '%n %y' - < a
+            python3 -c 'import os; print(os.stat(0), os.fstat(0).st_mtime)' < a | grep -o ' .*_time.*'
+            find . -newer old | sort; cd /; rm -r {0}",
+            folder.display(),
+            folder.file_name().unwrap().to_str().unwrap()
+        );
+        let output = repeats(|lab| {
+            let done = lab.shell(&script);
+            assert!(done.err.is_empty(), "{done:?}");
+            done.out
+        });
+        let known = [
+            "a 2025-01-01 00:01:40.0",
+            "./a",
+            "old 2001-01-01 00:00:00.0",
+        ];
+        for text in known {
+            assert!(output.contains(text), "{output}");
+        }
     });
 }
