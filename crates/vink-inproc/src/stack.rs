@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Stack {
 }
 
 static STACK: OnceLock<Result<Stack, Error>> = OnceLock::new();
+/// The program ends: its tasks are gone, and threads that have not noticed may still call.
+static ENDING: AtomicBool = AtomicBool::new(false);
 /// This process is a fork of the one that has booted.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -175,10 +177,10 @@ impl Stack {
         ME.set(null());
     }
 
-    /// The program ends, and no thread of it makes another call: closes its descriptors, and serves the devices until
-    /// what was sent has been taken by whom it was sent to, or `limit` is over, as kernels do for programs that don't
-    /// wait for it.
+    /// The program ends; other threads' calls never return. Closes its descriptors, and serves the devices until what was
+    /// sent has been taken by whom it was sent to, or `limit` is over, as kernels do for programs that don't wait for it.
     pub fn finish(&self, limit: Duration) {
+        ENDING.store(true, Ordering::Relaxed);
         self.keeper
             .linger(self, limit)
             .unwrap_or_else(|error| die(&error));
@@ -249,9 +251,12 @@ impl Stack {
     }
 }
 
-/// The kernel can't go on: says why, and ends the process.
+/// The kernel can't go on: says why, and ends the process. Or the process ends, which another thread sees to.
 pub(crate) fn die(error: &vink_kernel::Error) -> ! {
     match error {
+        vink_kernel::Error::NoSuchTask if ENDING.load(Ordering::Relaxed) => loop {
+            host::sleep_while(&AtomicU32::new(0), 0, None);
+        },
         vink_kernel::Error::Panic(panic) => end(PANICKED, &format!("{panic}\n{}", panic.log)),
         error => end(FAILED, &error.to_string()),
     }
