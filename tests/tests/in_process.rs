@@ -90,6 +90,21 @@ fn a_panic_has_a_status_of_its_own() {
 }
 
 #[test]
+fn nothing_is_allocated_where_the_c_library_allocates() {
+    let (status, out, err) = ended(in_process(compiled("arenas")));
+    assert_eq!((status, out.as_str()), (Some(0), "all ended\n"), "{err}");
+}
+
+#[test]
+fn threads_that_go_on_do_not_change_the_end() {
+    let program = compiled("ending");
+    for _ in 0..10 {
+        let (status, _, err) = ended(in_process(&program));
+        assert_eq!((status, err.as_str()), (Some(7), ""));
+    }
+}
+
+#[test]
 fn what_has_no_socket_has_no_stack() {
     let mut command = in_process("sh");
     command

@@ -40,6 +40,12 @@ fn may_lead_here(start: &[u8]) -> bool {
         .any(|beginning| start.starts_with(beginning))
 }
 
+/// Whether a path has what all names of the machine's files have. The C library opens files of `/sys` in the middle of
+/// malloc(3): nothing may be allocated for those.
+fn has_net(path: &[u8]) -> bool {
+    path.windows(4).any(|part| part == b"/net")
+}
+
 /// open(2), stat(2) and others that have a path.
 pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     let (from, path) = arguments(nr);
@@ -65,6 +71,9 @@ pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     let Some(length) = string(args[path], &mut whole) else {
         return EFAULT;
     };
+    if !has_net(&whole[..length]) {
+        return host::call(nr, args);
+    }
     let own = host::call(libc::SYS_getpid, [0; 6]);
     let name = machine_path(&whole[..length], |number| i64::from(number) == own);
     let Some(name) = name.and_then(|name| CString::new(name).ok()) else {
