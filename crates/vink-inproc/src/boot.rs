@@ -2,16 +2,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use vink_kernel::{find_image_beside, image_named, Image, Kernel};
+use vink_kernel::{find_image_beside, image_named, monotonic, Image, Kernel};
 use vink_lab::{Machine, Network, Outside, Passt};
 use vink_spec::Uplink;
 use vink_trap::Site;
 
 use crate::devices::Inside;
+use crate::host::poll;
 use crate::{Config, Error};
 
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
+
+/// For who is at the other end of a wire to answer, in ns.
+const PATIENCE: u64 = 2_000_000_000;
 
 /// A kernel with its machine, on its way out.
 pub(crate) fn boot(config: &Config) -> Result<Inside, Error> {
@@ -54,7 +58,13 @@ fn attach(
     uplink: &Uplink,
     config: &Config,
 ) -> Result<(), Error> {
-    Outside::attach(inside, machine, INTERFACE, uplink)?;
+    let outside = Outside::attach(inside, machine, INTERFACE, uplink)?;
+    let until = monotonic() + PATIENCE;
+    while outside.is_coming() && monotonic() < until {
+        let mut set: Vec<_> = inside.poll_set().collect();
+        poll(&mut set, Some(until.saturating_sub(monotonic())));
+        inside.serve_all()?;
+    }
     let (kernel, admin) = (inside.kernel(), machine.admin);
     for Network { address, prefix } in &config.addresses {
         admin.address(kernel, INTERFACE, *address, *prefix)?;

@@ -38,9 +38,15 @@ impl Machine {
             .sysctl(kernel, "net/ipv6/conf/all/forwarding", "1")
     }
 
-    /// Whether something that its programs sent by TCP before they closed their sockets waits to be taken by whom it
-    /// was sent to.
+    /// Whether something that its programs sent by TCP or SCTP before they closed their sockets waits to be taken by
+    /// whom it was sent to.
     pub fn has_unfinished(&self, kernel: &mut Kernel) -> Result<bool, Error> {
+        match self.admin.read(kernel, "/proc/net/sctp/assocs") {
+            Ok(table) if is_shutting_down(&table) => return Ok(true),
+            Err(error @ Error::Kernel(_)) => return Err(error),
+            // There is none before the first socket of SCTP's.
+            _ => {}
+        }
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
             if has_unfinished(&self.admin.read(kernel, table)?) {
                 return Ok(true);
@@ -56,6 +62,14 @@ fn has_unfinished(table: &str) -> bool {
     let states = table.lines().skip(1);
     let mut states = states.filter_map(|line| line.split_whitespace().nth(3));
     states.any(|state| ["04", "09", "0B"].contains(&state))
+}
+
+/// Whether a table of SCTP's associations has one that its shutdown is under way for: from `SCTP_STATE_SHUTDOWN_PENDING`, 4,
+/// on.
+fn is_shutting_down(table: &str) -> bool {
+    let states = table.lines().skip(1);
+    let mut states = states.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
+    states.any(|state| state >= 4)
 }
 
 /// One end of a wire: a new interface of a machine, and its addresses.
@@ -120,5 +134,18 @@ mod tests {
             assert_eq!(has_unfinished(&table), expected, "{state}");
         }
         assert!(!has_unfinished(""));
+    }
+
+    #[test]
+    fn shutting_down() {
+        let heading = " ASSOC     SOCK   STY SST ST HBKT ASSOC-ID TX_QUEUE RX_QUEUE UID INODE LPORT RPORT LADDRS <-> RADDRS\n";
+        let line = |state| {
+            format!("c0de c0de 2 10 {state} 0 1 50000 0 0 77 40000 7200 *10.0.0.1 <-> *10.0.0.2\n")
+        };
+        for (state, expected) in [(3, false), (4, true), (7, true)] {
+            let table = format!("{heading}{}{}", line(1), line(state));
+            assert_eq!(is_shutting_down(&table), expected, "{state}");
+        }
+        assert!(!is_shutting_down(""));
     }
 }

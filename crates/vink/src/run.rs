@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vink_kernel::{find_image, image_named, Config, Image, Kernel};
 use vink_lab::{Forward, Line, Machine, Network, Outside, Passt, Recorders};
@@ -40,6 +40,9 @@ const CAUGHT: [i32; 11] = [
 
 /// How long what a program has sent may take to arrive when it has ended.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// For who is at the other end of a wire to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
@@ -161,6 +164,13 @@ fn attach<'a>(
         return Ok(None);
     };
     let outside = Outside::attach(worker, machine, INTERFACE, uplink)?;
+    let until = Instant::now() + PATIENCE;
+    while outside.is_coming() {
+        let Some(left) = until.checked_duration_since(Instant::now()) else {
+            break;
+        };
+        worker.step(Some(left))?;
+    }
     let (kernel, admin) = (worker.kernel(), machine.admin);
     for Network { address, prefix } in &arguments.address {
         admin.address(kernel, INTERFACE, *address, *prefix)?;

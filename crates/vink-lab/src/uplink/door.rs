@@ -79,6 +79,11 @@ impl Door {
         self.timer.every(Duration::ZERO)
     }
 
+    /// Whether somebody listens who has not answered yet.
+    pub(crate) fn is_guest(&self) -> bool {
+        matches!(self.role, Role::Guest(_))
+    }
+
     /// To be asked whenever the descriptor is readable: this side's end of a wire, if somebody has come. As long as one
     /// is in use, whoever comes is sent away.
     pub fn answer(&mut self, in_use: bool) -> Option<Half> {

@@ -18,6 +18,8 @@ const TURN: usize = 256;
 pub struct State {
     /// Whether frames get through.
     pub line: Line,
+    /// Somebody is there who has not answered yet: the line will be up in a moment.
+    pub coming: bool,
     /// Frames sent to the outside.
     pub sent: u64,
     /// Frames received from it.
@@ -43,6 +45,7 @@ impl Link {
     /// ended. `state` tells how it is.
     pub(crate) fn new(tap: Tap, far: Box<dyn Far>) -> (Link, Rc<RefCell<State>>) {
         let state = Rc::new(RefCell::new(State {
+            coming: false,
             line: Line::Up,
             sent: 0,
             received: 0,

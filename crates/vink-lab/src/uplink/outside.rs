@@ -164,6 +164,12 @@ impl Outside {
         self.state.borrow()
     }
 
+    /// Whether it is worth waiting for the line, which will be up in a moment: a program whose first packet is one of
+    /// IPv6 finds no route before.
+    pub fn is_coming(&self) -> bool {
+        self.state.borrow().coming
+    }
+
     pub(crate) fn watch(&self) -> Rc<RefCell<State>> {
         self.state.clone()
     }

@@ -78,6 +78,7 @@ fn attach_with(
     let attached = made.and_then(|poll| {
         let state = Rc::new(RefCell::new(State {
             line: Line::Down("the other worker is not there yet".to_owned()),
+            coming: door.as_ref().is_some_and(|(door, _)| door.is_guest()),
             sent: 0,
             received: 0,
             lost: 0,
@@ -156,7 +157,10 @@ impl Device for Bell {
             }
             (Other::Gone(why), None) => (Line::Down(why.to_owned()), Wants::Nothing),
         };
-        self.state.borrow_mut().line = line;
+        let mut state = self.state.borrow_mut();
+        let is_guest = self.door.as_ref().is_some_and(|(door, _)| door.is_guest());
+        state.coming = !line.is_up() && (is_guest || !self.alone);
+        state.line = line;
         Ok(wants)
     }
 }
