@@ -48,6 +48,7 @@ bench: stack ## Vink beside the host kernel [ONLY=name,...]
 .PHONY: compat
 compat: stack ## well-known programs on the host and on Vink: docs/compatibility.md [ONLY=name,...]
 	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ')" .ci/setup
+	@$(CARGO) build --release --quiet -p vink-preload
 	@$(CARGO) run --release --quiet -p vink-compat -- $(if $(ONLY),--only $(ONLY),--json bench/compat.json \
 		--page docs/compatibility.md)
 

@@ -22,6 +22,11 @@ eventually() {
 	done
 }
 
+# Whether several programs can be at one end at the same time.
+together() {
+	test -z "${ALONE-}"
+}
+
 # Makes what both ends start with; on the host, before anything else, once for all runs.
 prepare() {
 	:

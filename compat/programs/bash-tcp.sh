@@ -1,6 +1,7 @@
 # bash: its own /dev/tcp and /dev/udp, descriptors moved between numbers and inherited by what it starts.
 # packages: socat
 # listens: tcp/7000 udp/7001
+# not in-process: bash's children use its sockets; see bash-socket
 # quick
 
 server() {

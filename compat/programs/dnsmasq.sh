@@ -12,7 +12,8 @@ prepare() {
 }
 
 server() {
-	exec dnsmasq -k -p 5353 -C dnsmasq.conf -h -H hosts -R -u "$(id -un)" -g "$(id -gn)" -x '' --log-facility=- -q
+	# With -d, no forks for TCP.
+	exec dnsmasq $(together && echo -k || echo -d) -p 5353 -C dnsmasq.conf -h -H hosts -R -u "$(id -un)" -g "$(id -gn)" -x '' --log-facility=- -q
 }
 
 client() {

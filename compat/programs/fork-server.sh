@@ -1,6 +1,7 @@
 # A server that forks for each connection, and clients that fork: 200 connections, children reaped on SIGCHLD.
 # packages: gcc libc6-dev
 # listens: tcp/7000
+# not in-process: it forks for each connection
 # quick
 
 prepare() {

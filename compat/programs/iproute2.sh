@@ -1,6 +1,7 @@
 # ip, ss, tc, nft, bridge: addresses, routes, rules, a tunnel, a bridge, shaping, a firewall that counts and rejects.
 # packages: iproute2 nftables iputils-ping curl socat
 # listens: tcp/7000
+# not in-process: each ip would be a machine of its own; see ip-batch
 # quick
 
 server() {

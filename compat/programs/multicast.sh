@@ -8,7 +8,7 @@ server() {
 }
 
 client() {
-	ip route add 239.0.0.0/8 dev eth0
+	if together; then ip route add 239.0.0.0/8 dev eth0; else export VINK_GATEWAY=$SERVER; fi
 	python3 multicast.py send
 	eventually grep -q end received
 	cat received

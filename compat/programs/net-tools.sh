@@ -1,6 +1,7 @@
 # ifconfig, route, arp and netstat of net-tools, which use ioctls and /proc/net.
 # packages: net-tools iputils-ping socat
 # listens: tcp/7000
+# not in-process: each program would be a machine of its own
 
 server() {
 	exec socat -t 20 TCP-LISTEN:7000,fork,reuseaddr EXEC:cat

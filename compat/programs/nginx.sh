@@ -7,7 +7,7 @@ prepare() {
 	data html/file 8
 	echo small >html/small
 	cat >nginx.conf <<-END
-		worker_processes 3;
+		include processes;
 		daemon off;
 		pid nginx.pid;
 		error_log logs/error.log;
@@ -30,6 +30,7 @@ prepare() {
 }
 
 server() {
+	if together; then echo 'worker_processes 3;'; else echo 'master_process off;'; fi >processes
 	exec nginx -p . -c nginx.conf -e logs/error.log
 }
 
@@ -41,10 +42,11 @@ client() {
 	curl -sSf --compressed "$url/gzip" | sum
 	for _ in 1 2 3 4 5 6 7 8; do
 		curl -sSf "$url/file" "$url/small" "$url/file" | sum &
+		together || wait
 	done
 	wait
 	wrk -c 20 -t 2 -d 1 "$url/small" | grep -ciE 'non-2xx|socket errors' || true
-	kill -HUP "$(cat nginx.pid)"
+	if together; then kill -HUP "$(cat nginx.pid)"; fi
 	curl -sSf "$url/small" "$url/small"
 	grep -cE 'alert|emerg|crit' logs/error.log || true
 }

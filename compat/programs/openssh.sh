@@ -1,6 +1,7 @@
 # OpenSSH: sshd on its own port, logins with a key, a terminal, scp, sftp, forwarded ports, a shared connection.
 # packages: openssh-server openssh-client
 # listens: tcp/2222
+# not in-process: sshd forks for each connection
 
 prepare() {
 	data file 5

@@ -1,6 +1,7 @@
 # openssl s_server and s_client, and stunnel in front of a plain server: TLS 1.3 and 1.2, several at once.
 # packages: openssl stunnel4 socat
 # listens: tcp/4433 tcp/4434 tcp/7000
+# not in-process: three servers at once; see openssl-pair
 
 prepare() {
 	data file 4

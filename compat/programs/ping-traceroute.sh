@@ -1,8 +1,20 @@
 # ping over IPv4 and IPv6 (sizes, fragments, 200 in a row, no answer) and traceroute with UDP, ICMP and TCP.
-# packages: iputils-ping traceroute
+# packages: iputils-ping traceroute python3
+# says: here
 # quick
 
+# A copy, without the file's capabilities: who starts it has them.
+prepare() {
+	cp "$(command -v ping)" .
+}
+
+# Is there, as the machine itself is when it's not a program's own.
+server() {
+	exec python3 -c 'import signal, socket; socket.socket(); print("here", flush=True); signal.pause()'
+}
+
 client() {
+	ping() { ./ping "$@"; }
 	clean() { sed -E 's/time[=<]?.*//; s/-?[0-9.]+ ms//g; /^rtt|^$/d; s/from .*icmp_seq/icmp_seq/'; }
 	ping -c 3 -i 0.1 "$SERVER" | clean
 	ping -c 3 -i 0.1 "$SERVER6" | clean

@@ -17,19 +17,21 @@ client() {
 	data blob 2
 	redis -x set blob <blob
 	redis get blob | head -c 2097152 | sum
-	redis-cli -h "$SERVER" --csv subscribe news >news &
-	subscriber=$!
-	eventually grep -q subscribe news
-	redis publish news hello
-	eventually grep hello news
-	kill $subscriber
-	redis blpop empty 0 >popped &
-	waiting=$!
-	waits() { redis info clients | grep -c blocked_clients:1 >/dev/null; }
-	eventually waits
-	redis rpush empty something
-	wait $waiting
-	cat popped
+	if together; then
+		redis-cli -h "$SERVER" --csv subscribe news >news &
+		subscriber=$!
+		eventually grep -q subscribe news
+		redis publish news hello
+		eventually grep hello news
+		kill $subscriber
+		redis blpop empty 0 >popped &
+		waiting=$!
+		waits() { redis info clients | grep -c blocked_clients:1 >/dev/null; }
+		eventually waits
+		redis rpush empty something
+		wait $waiting
+		cat popped
+	fi
 	redis bgsave
 	redis-benchmark -h "$SERVER" -q -n 3000 -c 20 -t set,get,lpush,mset | grep -c 'requests per second'
 	redis-benchmark -h "$SERVER" -q -n 20000 -P 16 -t get | grep -c 'requests per second'

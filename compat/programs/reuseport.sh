@@ -2,6 +2,7 @@
 # packages: python3
 # listens: tcp/7000
 # says: 4 listen
+# not in-process: four processes share a port
 # quick
 
 server() {

@@ -1,6 +1,7 @@
 # socat: a program per connection, on a socket and on a terminal; a relay between TCP and a unix socket.
 # packages: socat
 # listens: tcp/7000 tcp/7002 tcp/7003 tcp/7004 tcp/7005
+# not in-process: it forks for each connection; see socat-pair
 # quick
 
 prepare() {

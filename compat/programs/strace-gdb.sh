@@ -2,6 +2,7 @@
 # packages: strace gdb curl python3 gcc libc6-dev
 # listens: tcp/8000
 # says: HTTP
+# not in-process: there are no system calls for strace to show
 
 prepare() {
 	cat >talk.c <<-'END'

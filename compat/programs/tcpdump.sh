@@ -2,6 +2,7 @@
 # packages: tcpdump curl python3 iputils-ping
 # listens: tcp/8000
 # says: listening on
+# not in-process: a server beside it, and packet rings, which are refused there
 
 server() {
 	python3 -u -m http.server 8000 &

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use clap::ValueEnum;
 use vink_tests::difference;
 
 use crate::program::Program;
@@ -27,11 +28,40 @@ impl User {
     }
 }
 
-/// What came out for a program and a user.
+/// How programs are brought onto Vink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// Trapped, for a worker.
+    Trap,
+    /// With the stack in their own process.
+    InProcess,
+}
+
+impl Form {
+    pub const ALL: [Form; 2] = [Form::Trap, Form::InProcess];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Trap => "trap",
+            Form::InProcess => "in-process",
+        }
+    }
+
+    /// The host's side, and Vink's.
+    fn sides(self) -> [Side; 2] {
+        match self {
+            Form::Trap => [Side::Host, Side::Vink],
+            Form::InProcess => [Side::HostAlone, Side::InProcess],
+        }
+    }
+}
+
+/// What came out for a program, a user and a form.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub program: String,
     pub user: User,
+    pub form: Form,
     /// Whether the program did its work on the host; `None` if the host wasn't asked.
     pub host: Option<bool>,
     /// Whether it did on Vink.
@@ -48,19 +78,21 @@ impl Row {
 
     /// Prints a line for it.
     pub fn print(&self) {
-        let Row { program, user, .. } = self;
-        match &self.why {
-            None => println!("{program:<20}{:<8}ok", user.name()),
-            Some(why) => println!("{program:<20}{:<8}NOT OK: {why}", user.name()),
-        }
+        let outcome = match &self.why {
+            None => "ok".to_owned(),
+            Some(why) => format!("NOT OK: {why}"),
+        };
+        let (user, form) = (self.user.name(), self.form.name());
+        println!("{:<20}{user:<8}{form:<12}{outcome}", self.program);
     }
 }
 
-/// Runs a program as all users, or as the one that is asked for.
+/// Runs a program as all users and in all forms, or as the one and in the one that is asked for.
 pub(crate) fn compare(
     stage: &Stage,
     program: &Program,
     only: Option<User>,
+    form: Option<Form>,
 ) -> Result<Vec<Row>, Failure> {
     // SAFETY: takes no arguments and can't fail.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -69,11 +101,16 @@ pub(crate) fn compare(
         false => vec![User::Nobody],
     };
     let users = users.into_iter().filter(|u| only.is_none_or(|o| o == *u));
+    let mut forms = Form::ALL.to_vec();
+    forms.retain(|f| form.is_none_or(|form| form == *f));
+    forms.retain(|f| *f == Form::Trap || program.not_in_process.is_none());
     let prepared = stage.prepare(program);
-    let rows = users.map(|user| {
+    let each = users.flat_map(|user| forms.iter().map(move |form| (user, *form)));
+    let rows = each.map(|(user, form)| {
         let mut row = Row {
             program: program.name.clone(),
             user,
+            form,
             host: None,
             vink: false,
             why: None,
@@ -94,14 +131,15 @@ fn judge(
     prepared: &Folder,
     row: &mut Row,
 ) -> Result<(), Failure> {
+    let [host, vink] = row.form.sides();
     let host = match &program.expected {
-        None => run(stage, program, prepared, Side::Host, row.user)?,
+        None => run(stage, program, prepared, host, row.user)?,
         Some(_) => Ok(prepared.read("expected")?),
     };
     if program.expected.is_none() {
         row.host = Some(host.is_ok());
     }
-    let vink = run(stage, program, prepared, Side::Vink, row.user)?;
+    let vink = run(stage, program, prepared, vink, row.user)?;
     row.vink = vink.is_ok();
     row.why = match (host, vink) {
         (Err(e), _) => Some(format!("on the host, {e}")),
@@ -121,15 +159,13 @@ fn run(
 ) -> Result<Result<String, String>, Failure> {
     let folder = stage.folder(prepared, program, side, user)?;
     let mut command = Command::new(&stage.suite);
-    let side = match side {
-        Side::Host => "host",
-        Side::Vink => "vink",
-    };
+    let side = side.to_possible_value().expect("none is hidden");
     command
-        .args(["side", side, &program.name])
+        .args(["side", side.get_name(), &program.name])
         .args(&program.ready)
         .current_dir(&folder.path)
         .env("VINK_IMAGE", &stage.image)
+        .env("VINK_PRELOAD", &stage.preload)
         .env("HOME", &folder.path)
         .env("PATH", &stage.path)
         .env("LC_ALL", "C")

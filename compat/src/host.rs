@@ -31,26 +31,9 @@ const NETWORK: [u32; 3] = [10, 12, 13];
 impl Host {
     /// Makes the namespaces and the wire between them.
     pub fn new() -> Result<Host, Failure> {
-        // SAFETY: system calls that concern this process only, on numbers.
-        let (user, group) = unsafe {
-            // What programs leave behind shall become our children, to be ended.
-            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-            (libc::geteuid(), libc::getegid())
-        };
-        if user != 0 {
-            unshare(libc::CLONE_NEWUSER)?;
-            fs::write("/proc/self/setgroups", "deny")?;
-            fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-            fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-            pass_on_capabilities()?;
-        }
-        let mut host = Host {
-            namespaces: Vec::new(),
-            children: Vec::new(),
-        };
+        let mut host = Host::owner()?;
         for _ in End::BOTH {
-            unshare(libc::CLONE_NEWNET)?;
-            host.namespaces.push(File::open("/proc/self/ns/net")?);
+            host.namespace()?;
         }
         // This process has stayed in the one that was made last.
         let here = process::id();
@@ -67,6 +50,43 @@ impl Host {
             host.ip(end, &format!("address add {v6} dev eth0 nodad"))?;
         }
         Ok(host)
+    }
+
+    /// Makes one namespace for both ends, and nothing in it.
+    pub fn bare() -> Result<Host, Failure> {
+        let mut host = Host::owner()?;
+        host.namespace()?;
+        let same = host.namespaces[0].try_clone()?;
+        host.namespaces.push(same);
+        Ok(host)
+    }
+
+    /// Who may make network namespaces, and has none yet.
+    fn owner() -> Result<Host, Failure> {
+        // SAFETY: system calls that concern this process only, on numbers.
+        let (user, group) = unsafe {
+            // What programs leave behind shall become our children, to be ended.
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+            (libc::geteuid(), libc::getegid())
+        };
+        if user != 0 {
+            unshare(libc::CLONE_NEWUSER)?;
+            fs::write("/proc/self/setgroups", "deny")?;
+            fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+            fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+            pass_on_capabilities()?;
+        }
+        Ok(Host {
+            namespaces: Vec::new(),
+            children: Vec::new(),
+        })
+    }
+
+    /// Makes a namespace for the next end, where this process is from now on.
+    fn namespace(&mut self) -> Result<(), Failure> {
+        unshare(libc::CLONE_NEWNET)?;
+        self.namespaces.push(File::open("/proc/self/ns/net")?);
+        Ok(())
     }
 
     /// Runs ip(8) at one end.

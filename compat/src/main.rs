@@ -1,14 +1,17 @@
 //! `vink-compat`: well-known programs, each run on the host and on Vink; both must agree.
 //!
 //! Theory of operation: a program is a shell file of `compat/programs` with a server and a client (or a client
-//! only). For each user it is run twice: in two network namespaces of the host joined by a veth pair (`host`),
-//! and on two machines of a worker joined by a wire (`vink`). A run is a process of its own (`side`), as
+//! only). For each user it is run in two network namespaces of the host joined by a veth pair (`host`), on
+//! two machines of a worker joined by a wire (`vink`), and, if it is made of programs that do not fork, with a
+//! stack in each program (`in_process`). A run is a process of its own (`side`), as
 //! that user, in a folder of its own: it starts the server at one end, waits until it listens (`ready`), runs
 //! the client at the other, and ends the server. What the client printed, and how the server ended, must be
-//! the same on both sides (`compare`); rows of results become a table and a file (`report`).
+//! the same on all sides (`compare`); rows of results become a table and a file (`report`).
 
 mod compare;
 mod host;
+mod in_process;
+mod probe;
 mod program;
 mod ready;
 mod report;
@@ -39,6 +42,9 @@ struct Arguments {
     /// Only as this user
     #[arg(long, value_name = "NAME")]
     user: Option<compare::User>,
+    /// Only in this form
+    #[arg(long, value_name = "FORM")]
+    form: Option<compare::Form>,
     /// Where the results go as JSON
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
@@ -63,7 +69,12 @@ enum Inner {
         ready: Vec<String>,
     },
     /// Ends when a server is ready
-    Await { what: String },
+    Await {
+        what: String,
+        /// It is on the other end, at $SERVER
+        #[arg(long)]
+        there: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -74,7 +85,7 @@ fn main() -> ExitCode {
             program,
             ready,
         }) => side::run(*side, program, ready).map(|()| true),
-        Some(Inner::Await { what }) => ready::wait(what).map(|()| true),
+        Some(Inner::Await { what, there }) => ready::wait(what, *there).map(|()| true),
         None => suite(&arguments),
     };
     match done {
@@ -102,7 +113,7 @@ fn suite(arguments: &Arguments) -> Result<bool, Failure> {
     let stage = stage::Stage::new(arguments.keep)?;
     let mut rows = Vec::new();
     for program in &programs {
-        for row in compare::compare(&stage, program, arguments.user)? {
+        for row in compare::compare(&stage, program, arguments.user, arguments.form)? {
             row.print();
             rows.push(row);
         }

@@ -18,6 +18,8 @@ pub(crate) struct Program {
     pub ready: Vec<String>,
     /// Why the host can't be asked; what is expected is in a file then.
     pub expected: Option<String>,
+    /// Why it is not run with the stack in its processes.
+    pub not_in_process: Option<String>,
     /// Part of `make test`.
     pub quick: bool,
     /// The file.
@@ -44,6 +46,7 @@ impl Program {
                 ("listens", text) => program.ready.extend::<Vec<_>>(words(text)),
                 ("says", text) => program.ready.push(text.to_owned()),
                 ("expected", text) => program.expected = Some(text.to_owned()),
+                ("not in-process", text) => program.not_in_process = Some(text.to_owned()),
                 ("quick", "") => program.quick = true,
                 _ => return Err(say(&format!("what is \"# {line}\" in its head?")).into()),
             }

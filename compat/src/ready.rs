@@ -1,31 +1,38 @@
-//! Waits until a server is ready; runs on the server's own machine.
+//! Waits until a server is ready; runs on the server's own machine, or at the other end of the wire.
 //!
 //! There is nothing to be woken by when somebody else's socket begins to listen, so this looks again and
 //! again. Whoever started it ends it if that takes too long.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::Failure;
+use crate::{probe, Failure};
 
 /// The file where a server's output goes.
 pub(crate) const OUTPUT: &str = "server.out";
 
-/// Waits for a socket (`tcp/8080`, `udp/53`), or for a text in the server's output.
-pub(crate) fn wait(what: &str) -> Result<(), Failure> {
-    while !holds(what)? {
+/// Waits for a socket (`tcp/8080`, `udp/53`), or for a text in the server's output; `there`: for one at the other end,
+/// by TCP.
+pub(crate) fn wait(what: &str, there: bool) -> Result<(), Failure> {
+    while !holds(what, there)? {
         sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
-fn holds(what: &str) -> Result<bool, Failure> {
+fn holds(what: &str, there: bool) -> Result<bool, Failure> {
     let Some((protocol @ ("tcp" | "udp"), port)) = what.split_once('/') else {
         let output = fs::read(OUTPUT).map_err(|e| format!("{OUTPUT}: {e}"))?;
         return Ok(String::from_utf8_lossy(&output).contains(what));
     };
     let port: u16 = port.parse().map_err(|e| format!("{what}: {e}"))?;
+    if there {
+        let [client, server] = ["CLIENT", "SERVER"]
+            .map(|name| -> Result<Ipv4Addr, Failure> { Ok(std::env::var(name)?.parse()?) });
+        return Ok(probe::is_open(client?, server?, port).unwrap_or(false));
+    }
     for family in ["", "6"] {
         let path = format!("/proc/net/{protocol}{family}");
         let sockets = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
@@ -68,8 +75,8 @@ mod tests {
     fn own_socket() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        wait(&format!("tcp/{port}")).unwrap();
+        wait(&format!("tcp/{port}"), false).unwrap();
         drop(socket);
-        assert!(!holds(&format!("tcp/{port}")).unwrap());
+        assert!(!holds(&format!("tcp/{port}"), false).unwrap());
     }
 }

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use crate::host::Host;
+use crate::in_process::InProcess;
 use crate::ready;
 use crate::vink::Vink;
 use crate::Failure;
@@ -15,8 +16,12 @@ use crate::Failure;
 pub(crate) enum Side {
     /// Two network namespaces of the host.
     Host,
+    /// The same, where programs are told that there is one at an end at a time.
+    HostAlone,
     /// Two machines of a worker.
     Vink,
+    /// A stack in each program, of which there is one at an end at a time.
+    InProcess,
 }
 
 /// One of two computers joined by a wire, whose interfaces are called `eth0`.
@@ -82,17 +87,32 @@ pub(crate) fn run(side: Side, name: &str, ready: &[String]) -> Result<(), Failur
     }
     let mut ends: Box<dyn Ends> = match side {
         Side::Host => Box::new(Host::new()?),
+        Side::HostAlone => {
+            std::env::set_var("ALONE", "1");
+            Box::new(Host::new()?)
+        }
         Side::Vink => Box::new(Vink::new()?),
+        Side::InProcess => {
+            std::env::set_var("ALONE", "1");
+            Box::new(InProcess::new(&std::env::current_dir()?)?)
+        }
     };
-    let done = play(ends.as_mut(), name, ready);
+    let ready: Vec<_> = match side {
+        Side::InProcess => ready
+            .iter()
+            .filter(|what| !what.starts_with("udp/"))
+            .collect(),
+        _ => ready.iter().collect(),
+    };
+    let done = play(ends.as_mut(), side, name, &ready);
     let cleared = ends.clear();
     done.and(cleared)
 }
 
-fn play(ends: &mut dyn Ends, name: &str, ready: &[String]) -> Result<(), Failure> {
+fn play(ends: &mut dyn Ends, side: Side, name: &str, ready: &[&String]) -> Result<(), Failure> {
     let server = match ready {
         [] => None,
-        _ => Some(serve(ends, name, ready)?),
+        _ => Some(serve(ends, side, name, ready)?),
     };
     let script = ["bash", "-euo", "pipefail", "prelude.sh", name, "client"];
     let client = start(ends, End::Client, &script, "client.out", "client.err")?;
@@ -136,15 +156,19 @@ fn play(ends: &mut dyn Ends, name: &str, ready: &[String]) -> Result<(), Failure
 }
 
 /// Starts the server and waits until it is ready.
-fn serve(ends: &mut dyn Ends, name: &str, ready: &[String]) -> Result<Job, Failure> {
+fn serve(ends: &mut dyn Ends, side: Side, name: &str, ready: &[&String]) -> Result<Job, Failure> {
     let script = ["bash", "-euo", "pipefail", "prelude.sh", name, "server"];
     let server = start(ends, End::Server, &script, ready::OUTPUT, ready::OUTPUT)?;
     let myself = std::env::current_exe()?;
     let myself = myself.to_str().ok_or("a name in UTF-8")?;
     let until = Instant::now() + START;
     for what in ready {
-        let command = [myself, "await", what];
-        let waiter = start(ends, End::Server, &command, "await.out", "await.out")?;
+        // Nobody but the server itself is on its machine, if the stack is in its process.
+        let waiter = match side {
+            Side::InProcess => (End::Client, &[myself, "await", "--there", what][..]),
+            _ => (End::Server, &[myself, "await", what][..]),
+        };
+        let waiter = start(ends, waiter.0, waiter.1, "await.out", "await.out")?;
         ends.wait(&[waiter, server], until)?;
         let failed = match (ends.status(waiter)?, ends.status(server)?) {
             (Some(0), None) => continue,

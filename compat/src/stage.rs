@@ -15,6 +15,8 @@ use crate::Failure;
 pub(crate) struct Stage {
     pub suite: PathBuf,
     pub image: PathBuf,
+    /// The interposer for programs with the stack in their own process.
+    pub preload: PathBuf,
     /// `$PATH` of the programs.
     pub path: String,
     root: PathBuf,
@@ -39,6 +41,7 @@ impl Stage {
         Ok(Stage {
             suite: vink_tests::place(&std::env::current_exe()?, &root),
             image: vink_tests::place(&vink_tests::image(), &root),
+            preload: vink_tests::place(&vink_tests::preload(), &root),
             path: format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"),
             root,
             keep,

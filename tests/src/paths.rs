@@ -35,15 +35,13 @@ pub fn preload() -> PathBuf {
 /// A file of a package of the workspace, of the same build as the running test.
 fn built(file: &str, package: &str, variable: &str) -> PathBuf {
     let test = std::env::current_exe().expect("/proc is mounted");
-    // target/PROFILE/deps/TEST
-    let folder = test.ancestors().nth(2).expect("cargo's layout");
-    let path = folder.join(file);
-    assert!(
-        path.exists(),
-        "{} not found: run `cargo build -p {package}` first, or set {variable}",
-        path.display()
-    );
-    path
+    // target/PROFILE/deps/TEST, or target/PROFILE/PROGRAM
+    let folders = test.ancestors().skip(1).take(2);
+    let mut paths = folders.map(|folder| folder.join(file));
+    let found = paths.find(|path| path.exists());
+    found.unwrap_or_else(|| {
+        panic!("{file} not found: run `cargo build -p {package}` first, or set {variable}")
+    })
 }
 
 /// The image under test: `$VINK_IMAGE`, or the one in build/.

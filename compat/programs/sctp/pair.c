@@ -45,6 +45,18 @@ static void serve(void)
 	}
 }
 
+/* A file's first line. */
+static void show(const char *name)
+{
+	char line[200] = "";
+	FILE *file = fopen(name, "r");
+
+	if (!file || !fgets(line, sizeof(line), file))
+		err(1, "%s", name);
+	printf("%s", line);
+	fclose(file);
+}
+
 static void send_some(const char *host)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(7200) };
@@ -77,6 +89,7 @@ static void send_some(const char *host)
 	if (getsockopt(s, IPPROTO_SCTP, SCTP_STATUS, &status, &len))
 		err(1, "SCTP_STATUS");
 	printf("streams out: %u\n", status.sstat_outstrms);
+	show("/proc/net/sctp/eps");
 	close(s);
 }
 

@@ -1,0 +1,62 @@
+//! The third side: each program with a stack in its own process, and a wire between the two that are there.
+//!
+//! A program that has sockets is a machine of its own, with its end's addresses; one at an end at a time. All
+//! of them are in a network namespace of the host where nothing is.
+
+use std::path::Path;
+use std::time::Instant;
+
+use crate::host::Host;
+use crate::side::{Command, End, Ends, Job};
+use crate::Failure;
+
+/// The processes.
+pub(crate) struct InProcess {
+    host: Host,
+    library: String,
+    wire: String,
+}
+
+impl InProcess {
+    /// The wire's ends meet at a socket in this folder.
+    pub fn new(folder: &Path) -> Result<InProcess, Failure> {
+        let library = std::env::var("VINK_PRELOAD")?;
+        Ok(InProcess {
+            host: Host::bare()?,
+            library,
+            wire: format!("wire:{}", folder.join("wire").display()),
+        })
+    }
+}
+
+impl Ends for InProcess {
+    fn start(&mut self, end: End, command: Command) -> Result<Job, Failure> {
+        let preload = format!("LD_PRELOAD={}", self.library);
+        let uplink = format!("VINK_UPLINK={}", self.wire);
+        let addresses = format!("VINK_ADDRESS={}", end.addresses().join(","));
+        let name = format!("VINK_NAME={}", end.name());
+        let mut argv = vec!["env", &preload, &uplink, &addresses, &name];
+        argv.extend(command.argv);
+        let command = Command {
+            argv: &argv,
+            ..command
+        };
+        self.host.start(end, command)
+    }
+
+    fn status(&mut self, job: Job) -> Result<Option<i32>, Failure> {
+        self.host.status(job)
+    }
+
+    fn signal(&mut self, job: Job, signal: i32) -> Result<(), Failure> {
+        self.host.signal(job, signal)
+    }
+
+    fn wait(&mut self, jobs: &[Job], until: Instant) -> Result<(), Failure> {
+        self.host.wait(jobs, until)
+    }
+
+    fn clear(&mut self) -> Result<(), Failure> {
+        self.host.clear()
+    }
+}
