@@ -83,11 +83,19 @@ pub(crate) fn state(stat: &[u8]) -> Option<u8> {
     stat.get(name_end + 2).copied()
 }
 
+/// Processes that may have been sent a signal.
+pub(crate) enum Suspects {
+    /// Any.
+    All,
+    These(Vec<i32>),
+}
+
 /// When to look for signals.
 pub(crate) struct Pulse {
     interval: Duration,
     next: Instant,
-    hinted: bool,
+    /// Since somebody last took them.
+    suspects: Suspects,
     /// Shared with each [`Running`].
     count: Rc<()>,
 }
@@ -97,7 +105,7 @@ impl Pulse {
         Pulse {
             interval: LONGEST,
             next: Instant::now(),
-            hinted: false,
+            suspects: Suspects::These(Vec::new()),
             count: Rc::new(()),
         }
     }
@@ -115,12 +123,25 @@ impl Pulse {
     pub(crate) fn hint(&mut self) {
         self.interval = SHORTEST;
         self.next = Instant::now() + SHORTEST;
-        self.hinted = true;
+        self.suspects = Suspects::All;
     }
 
-    /// Whether there was a hint since this was last asked.
-    pub(crate) fn take_hint(&mut self) -> bool {
-        std::mem::take(&mut self.hinted)
+    /// Something may have raised a signal for this process.
+    pub(crate) fn hint_of(&mut self, pid: i32) {
+        match std::mem::replace(&mut self.suspects, Suspects::All) {
+            Suspects::All => {}
+            Suspects::These(mut these) => {
+                these.push(pid);
+                self.suspects = Suspects::These(these);
+            }
+        }
+        self.interval = SHORTEST;
+        self.next = Instant::now() + SHORTEST;
+    }
+
+    /// Who may have been sent a signal since this was last asked.
+    pub(crate) fn take_suspects(&mut self) -> Suspects {
+        std::mem::replace(&mut self.suspects, Suspects::These(Vec::new()))
     }
 
     /// The time until the next look; `None` while no call waits.

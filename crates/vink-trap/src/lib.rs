@@ -129,5 +129,5 @@ pub use launch::{Program, Stdio};
 pub use place::translate as machine_path;
 pub use trace::call_name;
 pub use tree::ProgramId;
-pub use turn::{Charge, Virtual};
+pub use turn::{Called, Charge, Observer, Virtual};
 pub use worker::{Statistics, Status, Worker};

@@ -231,6 +231,7 @@ impl Worker {
     /// This is the result.
     pub(crate) fn answer(&mut self, call: Notification, result: i64) -> Result<(), Error> {
         if let Some(listener) = self.listener(call.tid) {
+            self.tell_of(call, Some(result));
             let sent = listener.answer(call.id, result);
             self.goes_out(call, sent, Patience::Runs);
         }
@@ -402,7 +403,7 @@ impl Worker {
     /// Sends the thread the signals that the kernel sent to its task.
     pub(crate) fn raise(&mut self, tid: i32, signals: u64) {
         if signals != 0 {
-            self.pulse.hint();
+            self.pulse.hint_of(self.threads[&tid].pid);
         }
         for bit in 0..64 {
             if signals & 1 << bit != 0 {
@@ -484,6 +485,7 @@ impl Worker {
         match listener.answer_fd(call.id, end, cloexec) {
             Ok((Sent::Gone, _)) => return Ok(Sent::Gone),
             Ok((Sent::Taken, fd)) => {
+                self.tell_of(call, Some(fd.into()));
                 self.goes_out(call, Sent::Taken, Patience::Runs);
                 // The host gives no number that is in use.
                 if let Some(stale) = self.enter(call.tid, fd, entry) {

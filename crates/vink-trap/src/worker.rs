@@ -24,6 +24,7 @@ use crate::notify::{Listener, Notification};
 use crate::process::{Entry, File, Process, Thread};
 use crate::ring::Mapped;
 use crate::splice::Basin;
+use crate::target;
 use crate::trace::Tracer;
 use crate::tree::{ProgramId, Tree, Trees};
 use crate::turn::{Turn, Virtual};
@@ -736,7 +737,10 @@ impl Worker {
             tracer.died(pid);
         }
         // Its parent gets a SIGCHLD.
-        self.pulse.hint();
+        match self.turn.as_ref().and_then(|_| target::kin(pid)) {
+            Some((_, parent)) => self.pulse.hint_of(parent),
+            None => self.pulse.hint(),
+        }
         let status = reap(&pidfd);
         let tree = &mut self.trees[program];
         if tree.root == pid {

@@ -46,7 +46,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use vink_kernel::{Numbered, Outcome};
+use vink_kernel::{MachineId, Numbered, Outcome};
 
 use crate::interrupt::Running;
 use crate::notify::{Notification, Sent};
@@ -235,6 +235,29 @@ pub(crate) struct Turn {
     allowed: Option<u64>,
     /// Last calls, for messages.
     last: BTreeMap<i32, i64>,
+    observer: Option<Observer>,
+}
+
+/// Is told of each call of a program in virtual time when it is answered: just before, but for a new descriptor.
+pub type Observer = Box<dyn FnMut(&Called)>;
+
+/// A call that is being answered, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    /// The kernel's clock, in ns.
+    pub time: u64,
+    /// Of the program.
+    pub machine: MachineId,
+    /// Which of the worker's threads it is, in the order of their creation: the same in each run.
+    pub thread: u64,
+    /// The host's number of the thread, by which its memory can be read.
+    pub tid: i32,
+    /// The system call's number.
+    pub nr: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// `None`: the host does it.
+    pub result: Option<i64>,
 }
 
 impl Turn {
@@ -274,6 +297,7 @@ impl Turn {
             outside: HashSet::new(),
             allowed: None,
             last: BTreeMap::new(),
+            observer: None,
         })
     }
 
@@ -320,6 +344,13 @@ impl Worker {
         if let Some(turn) = &mut self.turn {
             turn.random = how.seed.unwrap_or(0);
             turn.how = how;
+        }
+    }
+
+    /// In virtual time: has this told of all calls of programs, in their order. There is one observer at most.
+    pub fn observe_calls(&mut self, observer: Option<Observer>) {
+        if let Some(turn) = &mut self.turn {
+            turn.observer = observer;
         }
     }
 
@@ -540,7 +571,11 @@ impl Worker {
             let alarm = Alarm::Deadline(call.tid, call.id);
             turn.alarms.push(Reverse((deadline, serial, alarm)));
         }
-        let masked = until.mask.is_some();
+        if until.mask.is_some() {
+            // One that the mask lets through may be pending already.
+            self.pulse.hint_of(self.threads[&call.tid].pid);
+        }
+        let turn = self.turn.as_mut().expect("virtual time");
         let parked = Parked {
             call,
             until,
@@ -549,10 +584,6 @@ impl Worker {
             rest,
         };
         turn.parked.insert(call.tid, parked);
-        if masked {
-            // One that the mask lets through may be pending already.
-            self.pulse.hint();
-        }
     }
 
     /// Whether the thread waits in this call.
@@ -582,14 +613,14 @@ impl Worker {
 
     /// The thread has its answer, or its call is the host's now.
     pub(crate) fn goes_out(&mut self, call: Notification, sent: Sent, patience: Patience) {
+        let Some(turn) = &mut self.turn else { return };
         let Some(thread) = self.threads.get(&call.tid) else {
             return;
         };
-        let pid = thread.pid;
-        let Some(turn) = &mut self.turn else { return };
         if sent == Sent::Gone {
             return;
         }
+        let pid = thread.pid;
         turn.waits = 0;
         turn.silent = Duration::ZERO;
         turn.out.push(Out {
@@ -597,6 +628,23 @@ impl Worker {
             pid,
             patience,
         });
+    }
+
+    /// Tells the observer of a call that is about to be answered.
+    pub(crate) fn tell_of(&mut self, call: Notification, result: Option<i64>) {
+        let Some(turn) = &mut self.turn else { return };
+        let thread = self.threads.get(&call.tid);
+        if let (Some(observer), Some(thread)) = (&mut turn.observer, thread) {
+            observer(&Called {
+                time: self.kernel.now(),
+                machine: self.processes[&thread.pid].machine,
+                thread: turn.serials.get(&call.tid).copied().unwrap_or(0),
+                tid: call.tid,
+                nr: call.nr,
+                args: call.args,
+                result,
+            });
+        }
     }
 
     /// A process that nobody has heard of yet runs.
@@ -657,9 +705,7 @@ impl Worker {
             self.look_at_host()?;
             self.look_inside()?;
         }
-        if self.pulse.take_hint() {
-            self.find_signals()?;
-        }
+        self.find_signals()?;
         let turn = self.turn.as_mut().expect("virtual time");
         match own {
             Some(own) if turn.row < QUOTA => turn.line.push_front(own),

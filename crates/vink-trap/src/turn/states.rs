@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Out, Patience, Ready, SILENCE};
-use crate::interrupt::state;
+use crate::interrupt::{state, Suspects};
 use crate::notify::Notification;
 use crate::trace::call_name;
 use crate::worker::Worker;
@@ -100,8 +100,16 @@ impl Worker {
     /// Finds the parked threads and those in the kernel that have been sent signals. Dying processes are waited
     /// for.
     pub(super) fn find_signals(&mut self) -> Result<(), Error> {
+        let mut tids: Vec<i32> = match self.pulse.take_suspects() {
+            Suspects::These(pids) if pids.is_empty() => return Ok(()),
+            Suspects::These(pids) => {
+                let known = pids.iter().filter_map(|pid| self.processes.get(pid));
+                known.flat_map(|process| process.threads.clone()).collect()
+            }
+            Suspects::All => self.threads.keys().copied().collect(),
+        };
+        tids.dedup();
         let turn = self.turn.as_ref().expect("virtual time");
-        let mut tids: Vec<i32> = self.threads.keys().copied().collect();
         tids.retain(|tid| !turn.is_out(*tid) && !turn.inside.iter().any(|(t, _)| t == tid));
         tids.sort_by_key(|tid| turn.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
@@ -118,7 +126,7 @@ impl Worker {
                     Some(b'D') if self.threads[&tid].busy.is_some() => busy = true,
                     // It has not been looked at, or is done: it will wait, or be answered.
                     Some(b'D') if turn.line.iter().any(|ready| ready.tid() == tid) => {
-                        self.pulse.hint();
+                        self.pulse.hint_of(pid);
                     }
                     Some(b'S') => {
                         let mask = parked.and_then(|parked| parked.until.mask);

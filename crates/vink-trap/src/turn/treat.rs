@@ -147,6 +147,7 @@ impl Worker {
         if let Some(turn) = &mut self.turn {
             turn.stale = true;
         }
+        self.tell_of(call, None);
         if let Some(listener) = self.listener(call.tid) {
             let sent = listener.let_pass(call.id);
             self.goes_out(call, sent, patience);

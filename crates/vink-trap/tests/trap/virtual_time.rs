@@ -1,6 +1,10 @@
 //! Programs in virtual time.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use vink_kernel::Clock;
+use vink_trap::{Called, Status, Virtual};
 
 use crate::lab::Lab;
 
@@ -44,4 +48,42 @@ fn pipelines_and_children() {
     );
     assert_eq!(output.out, "a\nb\n", "{output:?}");
     assert_eq!(now(&mut lab) - before, 11 * SECOND);
+}
+
+/// All calls of a script's run on a new worker: thread, call, result and time.
+fn calls_of(script: &str, seed: Option<u64>) -> (String, Vec<(u64, i64, Option<i64>, u64)>) {
+    let mut lab = lab();
+    lab.worker.set_time(Virtual {
+        seed,
+        ..Virtual::default()
+    });
+    let calls = Rc::new(RefCell::new(Vec::new()));
+    let seen = calls.clone();
+    let observer = move |call: &Called| {
+        seen.borrow_mut()
+            .push((call.thread, call.nr, call.result, call.time));
+    };
+    lab.worker.observe_calls(Some(Box::new(observer)));
+    let output = lab.shell(script);
+    assert_eq!(output.status, Status::Exited(0), "{output:?}");
+    drop(lab);
+    let calls = Rc::try_unwrap(calls).expect("no other").into_inner();
+    (output.out, calls)
+}
+
+#[test]
+fn a_run_repeats() {
+    let script = "for i in 1 2 3; do (sleep 0.$i; echo $i; seq 2000 | tail -n 1) & done; wait
+ip -br address show lo";
+    let once = calls_of(script, None);
+    assert!(
+        once.0.starts_with("1\n2000\n2\n2000\n3\n2000\nlo "),
+        "{}",
+        once.0
+    );
+    let again = calls_of(script, None);
+    for (n, (a, b)) in once.1.iter().zip(&again.1).enumerate() {
+        assert_eq!(a, b, "call {n}");
+    }
+    assert_eq!(once.1.len(), again.1.len());
 }
