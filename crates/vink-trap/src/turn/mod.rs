@@ -67,6 +67,8 @@ const NAMED: u64 = 10_000;
 /// What the first of them costs, and the most that one does, in ns.
 const LEAST_CHARGE: u64 = 1_000;
 const MOST_CHARGE: u64 = 1_000_000;
+/// After so many jumps the world outside is looked at, if no program has had to do with the host.
+const UNSEEN: u32 = 64;
 /// Jumps in one step with nobody out.
 const JUMPS: u32 = 256;
 /// How long a thread may compute before it is named.
@@ -216,6 +218,9 @@ pub(crate) struct Turn {
     set: OwnedFd,
     /// Something may have become true of the host's files.
     stale: bool,
+    /// The host has done something for a program since the worker's events were last looked for with everybody parked.
+    passed: bool,
+    jumps: u32,
     alarms: BinaryHeap<Reverse<(u64, u64, Alarm)>>,
     /// Threads in the order of their creation.
     serials: Numbered<i32, u64>,
@@ -285,6 +290,8 @@ impl Turn {
             // SAFETY: new, and nobody else's.
             set: unsafe { OwnedFd::from_raw_fd(set) },
             stale: false,
+            passed: true,
+            jumps: 0,
             alarms: BinaryHeap::new(),
             serials: Numbered::default(),
             last_serial: 0,
@@ -416,8 +423,12 @@ impl Worker {
             if jumps > JUMPS {
                 return Ok(Standstill::No);
             }
-            self.catch_events(Some(Duration::ZERO))?;
-            self.arrive()?;
+            let turn = self.turn.as_mut().expect("virtual time");
+            turn.jumps = turn.jumps.wrapping_add(1);
+            if std::mem::take(&mut turn.passed) || turn.jumps % UNSEEN == 0 {
+                self.catch_events(Some(Duration::ZERO))?;
+                self.arrive()?;
+            }
             let turn = self.turn.as_mut().expect("virtual time");
             if !turn.out.is_empty() || !turn.arrived.is_empty() || self.stirred {
                 continue;

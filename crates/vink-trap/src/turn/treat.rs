@@ -146,6 +146,7 @@ impl Worker {
     ) -> Result<(), Error> {
         if let Some(turn) = &mut self.turn {
             turn.stale = true;
+            turn.passed = true;
         }
         self.tell_of(call, None);
         if let Some(listener) = self.listener(call.tid) {
