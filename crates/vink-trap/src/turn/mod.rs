@@ -60,11 +60,12 @@ pub(crate) const ERESTARTNOHAND: i64 = -514;
 
 /// How long one thread may keep the turn while others are in the line: so many calls.
 const QUOTA: u32 = 100;
-/// So many looks at the clock and the like with no time passing are taken for a loop that waits for time, ...
-const PATIENCE: u64 = 1000;
-/// ... which is named after so many.
-const NAMED: u64 = 10_000;
-/// What the first of them costs, and the most that one does, in ns.
+/// So many looks of a thread at the clock and the like with no time passing are taken for a loop that waits for
+/// time: it is named, and each further look costs time, ...
+const PATIENCE: u64 = 20_000;
+/// ... twice as much after each so many.
+const DOUBLED: u64 = 1_000;
+/// What the first of them cost, and the most that one does, in ns.
 const LEAST_CHARGE: u64 = 1_000;
 const MOST_CHARGE: u64 = 1_000_000;
 /// After so many jumps the world outside is looked at, if no program has had to do with the host.
@@ -232,8 +233,8 @@ pub(crate) struct Turn {
     silent: Duration,
     /// Calls of each thread, by which its CPU time is told.
     calls: Numbered<i32, u64>,
-    /// Looks at the clock and the like since time last jumped.
-    looks: u64,
+    /// Looks of each thread at the clock and the like since time last jumped.
+    looks: Numbered<i32, u64>,
     named: HashSet<i32>,
     /// Standard descriptors that programs have from outside.
     outside: HashSet<(u64, u64)>,
@@ -299,7 +300,7 @@ impl Turn {
             waits: 0,
             silent: Duration::ZERO,
             calls: Numbered::default(),
-            looks: 0,
+            looks: Numbered::default(),
             named: HashSet::new(),
             outside: HashSet::new(),
             allowed: None,
@@ -425,7 +426,7 @@ impl Worker {
             }
             let turn = self.turn.as_mut().expect("virtual time");
             turn.jumps = turn.jumps.wrapping_add(1);
-            if std::mem::take(&mut turn.passed) || turn.jumps % UNSEEN == 0 {
+            if std::mem::take(&mut turn.passed) || turn.jumps.is_multiple_of(UNSEEN) {
                 self.catch_events(Some(Duration::ZERO))?;
                 self.arrive()?;
             }
@@ -459,7 +460,7 @@ impl Worker {
         };
         if to > now {
             self.pass_time(to);
-            self.turn.as_mut().expect("virtual time").looks = 0;
+            self.turn.as_mut().expect("virtual time").looks.clear();
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
@@ -798,13 +799,14 @@ impl Worker {
         let Some(turn) = &mut self.turn else {
             return Ok(());
         };
-        turn.looks += 1;
-        let Some(more) = turn.looks.checked_sub(PATIENCE) else {
+        let looks = turn.looks.entry(tid).or_default();
+        *looks += 1;
+        let Some(more) = looks.checked_sub(PATIENCE) else {
             return Ok(());
         };
-        let doubled = (more / PATIENCE).min(10) as u32;
+        let doubled = (more / DOUBLED).min(10) as u32;
         let charge = (LEAST_CHARGE << doubled).min(MOST_CHARGE);
-        if turn.looks == NAMED && turn.named.insert(tid) {
+        if more == 0 && turn.named.insert(tid) {
             self.name_spinner(tid);
         }
         let to = self.kernel.now() + charge;
