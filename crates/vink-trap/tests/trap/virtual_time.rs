@@ -50,8 +50,11 @@ fn pipelines_and_children() {
     assert_eq!(now(&mut lab) - before, 11 * SECOND);
 }
 
-/// All calls of a script's run on a new worker: thread, call, result and time.
-fn calls_of(script: &str, seed: Option<u64>) -> (String, Vec<(u64, i64, Option<i64>, u64)>) {
+/// Thread, system call, result and time.
+type Seen = (u64, i64, Option<i64>, u64);
+
+/// What a script writes on a new worker, and all calls that are made for it.
+fn calls_of(script: &str, seed: Option<u64>) -> (String, Vec<Seen>) {
     let mut lab = lab();
     lab.worker.set_time(Virtual {
         seed,
