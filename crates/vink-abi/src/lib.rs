@@ -71,8 +71,10 @@ pub const VINK_CALL_PROBE: u32 = VINK_CALL_BASE + 21;
 pub const VINK_CALL_WIRE_SHARE: u32 = VINK_CALL_BASE + 22;
 /// Control task; end id, up. Result: 0.
 pub const VINK_CALL_WIRE_LINE: u32 = VINK_CALL_BASE + 23;
+/// Control task; end id. What [`Ops::fate`] holds there goes on. Result: 0.
+pub const VINK_CALL_WIRE_RELEASE: u32 = VINK_CALL_BASE + 24;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 24;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 25;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;
@@ -91,6 +93,15 @@ pub const VINK_PACKET_LOSS: u32 = 4;
 /// [`Packet::kind`]: the stack dropped it.
 pub const VINK_PACKET_DROP: u32 = 8;
 
+/// [`VINK_CALL_WIRE_TRACE`]: [`Ops::fate`] is asked about departures.
+pub const VINK_ASK_DEPARTURE: u32 = VINK_PACKET_DEPARTURE << 4;
+/// ... about arrivals.
+pub const VINK_ASK_ARRIVAL: u32 = VINK_PACKET_ARRIVAL << 4;
+/// ... about what the wire lost.
+pub const VINK_ASK_LOSS: u32 = VINK_PACKET_LOSS << 4;
+/// ... about what the stack dropped.
+pub const VINK_ASK_DROP: u32 = VINK_PACKET_DROP << 4;
+
 /// [`Packet::reason`] of a loss: by the loss that was set.
 pub const VINK_LOST_RANDOM: u32 = 1;
 /// [`Packet::reason`] of a loss: too many packets under way, or no memory.
@@ -99,6 +110,15 @@ pub const VINK_LOST_LIMIT: u32 = 2;
 pub const VINK_LOST_MTU: u32 = 3;
 /// [`Packet::reason`] of a loss: the wire or the far interface is down.
 pub const VINK_LOST_DOWN: u32 = 4;
+/// [`Packet::reason`] of a loss: [`VINK_FATE_DROP`].
+pub const VINK_LOST_FATE: u32 = 5;
+
+/// [`Fate::flags`]: the wire loses it.
+pub const VINK_FATE_DROP: u32 = 1;
+/// [`Fate::flags`]: one bit is another.
+pub const VINK_FATE_CORRUPT: u32 = 2;
+/// [`Fate::flags`]: it is held until [`VINK_CALL_WIRE_RELEASE`], and asked about again then.
+pub const VINK_FATE_AGAIN: u32 = 4;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;
@@ -231,6 +251,24 @@ pub struct Packet {
     pub headless: u32,
     /// Zero.
     pub reserved: u32,
+    /// For [`Ops::fate`]: the `struct sock` of a TCP segment's connection, or null.
+    pub sock: *const c_void,
+}
+
+/// `struct vink_fate`: what becomes of a packet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fate {
+    /// `VINK_FATE_*`.
+    pub flags: u32,
+    /// How many copies go on with it.
+    pub copies: u32,
+    /// ns until it goes on, or [`VINK_NEVER`].
+    pub delay: u64,
+    /// It goes on behind so many that come after it.
+    pub behind: u32,
+    /// Which bit is another.
+    pub bit: u32,
 }
 
 /// `struct vink_pipe`: the control words of one direction of a wire between two processes.
@@ -411,6 +449,9 @@ pub struct Ops {
     pub probe: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, args: *const u64)>,
     /// Wake the host of the other process; or that one has spoiled the memory. May be `None`.
     pub bell: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, spoiled: u32)>,
+    /// What is to become of a packet? May be `None`.
+    pub fate:
+        Option<unsafe extern "C" fn(host: *mut c_void, packet: *const Packet, fate: *mut Fate)>,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -11,6 +11,7 @@ use vink_abi::Ops;
 
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
+use crate::fate::Fates;
 use crate::probe::Probes;
 use crate::shared::Shares;
 use crate::task::{Event, TaskId};
@@ -41,6 +42,8 @@ pub(crate) struct Host {
     pub panic: RefCell<Option<LastWords>>,
     /// What has happened to packets of traced ends.
     pub packets: RefCell<PacketQueue>,
+    /// Who is asked what is to become of packets.
+    pub fates: RefCell<Fates>,
     /// What the kernel has passed.
     pub probes: RefCell<Probes>,
     /// Ends that lead to other processes.
@@ -93,6 +96,7 @@ pub(crate) fn ops(clock: Clock) -> &'static Ops {
         packet: Some(packet),
         probe: Some(probe_real),
         bell: Some(bell),
+        fate: Some(fate),
     };
     static OPS: [Ops; 2] = [
         REAL,
@@ -237,6 +241,18 @@ unsafe extern "C" fn bell(this: *mut c_void, cookie: u64, spoiled: u32) {
     // SAFETY: called by the image.
     let host = unsafe { host(this) };
     host.shares.borrow_mut().bell(cookie, spoiled != 0);
+}
+
+unsafe extern "C" fn fate(
+    this: *mut c_void,
+    packet: *const vink_abi::Packet,
+    fate: *mut vink_abi::Fate,
+) {
+    // SAFETY: called by the image, with valid records.
+    unsafe {
+        let host = host(this);
+        *fate = host.fates.borrow_mut().ask(&*packet, &host.arena);
+    }
 }
 
 unsafe extern "C" fn probe_real(this: *mut c_void, cookie: u64, args: *const u64) {

@@ -27,7 +27,7 @@ use crate::ring::{Ring, RingId};
 use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
-use crate::wire::PacketQueue;
+use crate::wire::{EndId, PacketQueue};
 use crate::Error;
 
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
@@ -74,6 +74,9 @@ pub struct Kernel {
     /// With their names.
     machines: HashMap<MachineId, String>,
     pub(crate) rings: HashMap<RingId, Ring>,
+    /// Which events of an end are told, with how many bytes, and which are asked about: `VINK_PACKET_*`, `VINK_ASK_*`.
+    pub(crate) told: HashMap<EndId, (u32, u16)>,
+    pub(crate) asked: HashMap<EndId, u32>,
     /// Fibers to be created by the next [`Kernel::run`].
     launches: VecDeque<(TaskId, MachineId, Body)>,
     /// How many fibers are alive or to be created, and the thread that they are bound to.
@@ -160,6 +163,8 @@ impl Kernel {
             control: Remote::new(VINK_TASK_CONTROL),
             machines: HashMap::new(),
             rings: HashMap::new(),
+            told: HashMap::new(),
+            asked: HashMap::new(),
             launches: VecDeque::new(),
             fibers: 0,
             fiber_thread: 0,

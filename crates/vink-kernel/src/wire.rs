@@ -14,9 +14,9 @@ use libc::{EINVAL, ESRCH};
 use vink_abi::{
     WireStats, VINK_CALL_WIRE_ATTACH, VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY,
     VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
-    VINK_CALL_WIRE_TRACE, VINK_LOST_DOWN, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_PACKET_ARRIVAL,
-    VINK_PACKET_DEPARTURE, VINK_PACKET_DROP, VINK_PACKET_LOSS, VINK_WIRE_BURSTS, VINK_WIRE_BUS,
-    VINK_WIRE_OVERTAKE,
+    VINK_CALL_WIRE_TRACE, VINK_LOST_DOWN, VINK_LOST_FATE, VINK_LOST_LIMIT, VINK_LOST_MTU,
+    VINK_PACKET_ARRIVAL, VINK_PACKET_DEPARTURE, VINK_PACKET_DROP, VINK_PACKET_LOSS,
+    VINK_WIRE_BURSTS, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE,
 };
 
 use crate::{Error, Kernel, MachineId};
@@ -178,6 +178,8 @@ pub enum LossCause {
     Mtu,
     /// The wire or the far interface is down.
     Down,
+    /// [`Fate::drop`](crate::Fate::drop).
+    Breakpoint,
 }
 
 /// An event of a traced end.
@@ -221,22 +223,8 @@ impl PacketQueue {
             // SAFETY: abi.h: so many bytes are there.
             _ => unsafe { slice::from_raw_parts(packet.bytes.cast(), len) }.to_vec(),
         };
-        let name = match packet.name.is_null() {
-            true => String::new(),
-            // SAFETY: abi.h: NUL-terminated.
-            false => unsafe { CStr::from_ptr(packet.name) }
-                .to_string_lossy()
-                .into_owned(),
-        };
-        let kind = match (packet.kind, packet.reason) {
-            (VINK_PACKET_DEPARTURE, _) => PacketKind::Departure,
-            (VINK_PACKET_ARRIVAL, _) => PacketKind::Arrival,
-            (VINK_PACKET_DROP, reason) => PacketKind::Drop { reason, name },
-            (_, VINK_LOST_LIMIT) => PacketKind::Loss(LossCause::Limit),
-            (_, VINK_LOST_MTU) => PacketKind::Loss(LossCause::Mtu),
-            (_, VINK_LOST_DOWN) => PacketKind::Loss(LossCause::Down),
-            _ => PacketKind::Loss(LossCause::Random),
-        };
+        // SAFETY: by contract.
+        let kind = unsafe { kind_of(packet) };
         self.bytes += len;
         self.events.push_back(PacketEvent {
             time: packet.time,
@@ -252,6 +240,32 @@ impl PacketQueue {
         let event = self.events.pop_front()?;
         self.bytes -= event.bytes.len();
         Some(event)
+    }
+}
+
+/// What happened to a packet.
+///
+/// # Safety
+/// Its name is as abi.h says.
+pub(crate) unsafe fn kind_of(packet: &vink_abi::Packet) -> PacketKind {
+    match (packet.kind, packet.reason) {
+        (VINK_PACKET_DEPARTURE, _) => PacketKind::Departure,
+        (VINK_PACKET_ARRIVAL, _) => PacketKind::Arrival,
+        (VINK_PACKET_DROP, reason) => {
+            let name = match packet.name.is_null() {
+                true => String::new(),
+                // SAFETY: by contract, NUL-terminated.
+                false => unsafe { CStr::from_ptr(packet.name) }
+                    .to_string_lossy()
+                    .into_owned(),
+            };
+            PacketKind::Drop { reason, name }
+        }
+        (_, VINK_LOST_LIMIT) => PacketKind::Loss(LossCause::Limit),
+        (_, VINK_LOST_MTU) => PacketKind::Loss(LossCause::Mtu),
+        (_, VINK_LOST_DOWN) => PacketKind::Loss(LossCause::Down),
+        (_, VINK_LOST_FATE) => PacketKind::Loss(LossCause::Breakpoint),
+        _ => PacketKind::Loss(LossCause::Random),
     }
 }
 
@@ -383,7 +397,17 @@ impl Kernel {
             (trace.drops, VINK_PACKET_DROP),
         ];
         let mask: u32 = mask.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
-        let args = [end.0, mask.into(), trace.bytes.into(), 0, 0, 0];
+        let asked = self.asked.get(&end).copied().unwrap_or(0);
+        self.told.insert(end, (mask, trace.bytes));
+        if mask == 0 {
+            self.told.remove(&end);
+        }
+        self.tell_of(end, mask | asked, trace.bytes)
+    }
+
+    /// Traces, asks about, or both.
+    pub(crate) fn tell_of(&mut self, end: EndId, mask: u32, bytes: u16) -> Result<(), Error> {
+        let args = [end.0, mask.into(), bytes.into(), 0, 0, 0];
         self.at_end("trace an end of a wire", VINK_CALL_WIRE_TRACE, args)
     }
 

@@ -105,6 +105,7 @@ static OPS: Ops = Ops {
     packet: None,
     probe: None,
     bell: None,
+    fate: None,
 };
 
 macro_rules! export {
@@ -531,10 +532,14 @@ fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
     assert_eq!(stats, WireStats::default());
     let trace = VINK_CALL_WIRE_TRACE;
     assert_eq!(raw.control(trace, &[99, 0, 0]), error(ESRCH));
-    assert_eq!(raw.control(trace, &[end, 16, 0]), error(EINVAL));
+    assert_eq!(raw.control(trace, &[end, 256, 0]), error(EINVAL));
     assert_eq!(raw.control(trace, &[end, 1, 65536]), error(EINVAL));
-    let none = raw.control(trace, &[end, 1, 100]);
-    assert_eq!(none, error(EOPNOTSUPP), "this host has no op for it");
+    for mask in [1, u64::from(VINK_ASK_DEPARTURE)] {
+        let none = raw.control(trace, &[end, mask, 100]);
+        assert_eq!(none, error(EOPNOTSUPP), "this host has no op for it");
+    }
+    assert_eq!(raw.control(VINK_CALL_WIRE_RELEASE, &[99]), error(ESRCH));
+    assert_eq!(raw.control(VINK_CALL_WIRE_RELEASE, &[end]), 0);
     assert_eq!(raw.control(trace, &[end, 0, 0]), 0);
 
     assert_eq!(raw.control(VINK_CALL_WIRE_DETACH, &[far]), 0);
@@ -591,6 +596,7 @@ fn control_calls_and_their_errors() {
         VINK_CALL_TASK_CREATE,
         VINK_CALL_WIRE_CREATE,
         VINK_CALL_WIRE_TRACE,
+        VINK_CALL_WIRE_RELEASE,
     ] {
         assert_eq!(
             raw.call(task, nr.into(), &[1, 1]),

@@ -176,8 +176,9 @@
 #define VINK_CALL_WIRE_STATS		(VINK_CALL_BASE + 18)
 /*
  * args: end, VINK_PACKET_* mask, snapshot length in bytes (at most 65535).
- * From now on ops->packet is called for these events of the end.
- * Result: 0, -ESRCH, -EINVAL, -ENOMEM, -EOPNOTSUPP (there is no ops->packet).
+ * From now on ops->packet is called for these events of the end, and ops->fate
+ * for those whose VINK_ASK_* bit is set.
+ * Result: 0, -ESRCH, -EINVAL, -ENOMEM, -EOPNOTSUPP (there is no such op).
  */
 #define VINK_CALL_WIRE_TRACE		(VINK_CALL_BASE + 19)
 /*
@@ -209,7 +210,12 @@
  * that wait are lost. Result: 0, -ESRCH (no such end).
  */
 #define VINK_CALL_WIRE_LINE		(VINK_CALL_BASE + 23)
-#define VINK_CALL_END			(VINK_CALL_BASE + 24)
+/*
+ * On the control task. args: end. What ops->fate holds there until it is told
+ * otherwise goes on now, in order. Result: 0, -ESRCH.
+ */
+#define VINK_CALL_WIRE_RELEASE		(VINK_CALL_BASE + 24)
+#define VINK_CALL_END			(VINK_CALL_BASE + 25)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1
@@ -294,12 +300,19 @@ struct vink_wire_stats {
  */
 #define VINK_PACKET_DROP	8
 
+/* Further bits of VINK_CALL_WIRE_TRACE: the host is asked (ops->fate). */
+#define VINK_ASK_DEPARTURE	(VINK_PACKET_DEPARTURE << 4)
+#define VINK_ASK_ARRIVAL	(VINK_PACKET_ARRIVAL << 4)
+#define VINK_ASK_LOSS		(VINK_PACKET_LOSS << 4)
+#define VINK_ASK_DROP		(VINK_PACKET_DROP << 4)
+
 #define VINK_LOST_RANDOM	1	/* by the loss that was set */
 #define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
 #define VINK_LOST_MTU		3	/* larger than the wire's MTU */
 #define VINK_LOST_DOWN		4	/* the wire or the far interface is down */
+#define VINK_LOST_FATE		5	/* the host's will (VINK_FATE_DROP) */
 
-/* An event of a traced end. Valid during ops->packet only. */
+/* An event of a traced end. Valid during ops->packet or ops->fate only. */
 struct vink_packet {
 	uint64_t time;		/* on ops->clock, ns */
 	uint64_t end;
@@ -312,7 +325,33 @@ struct vink_packet {
 	/* A packet that was dropped before it had an Ethernet header: 1. */
 	uint32_t headless;
 	uint32_t reserved;
+	/*
+	 * For ops->fate only: the struct sock of the end's machine that has
+	 * sent a TCP segment, or whose connection it comes for; else NULL.
+	 */
+	const void *sock;
 };
+
+/*
+ * What becomes of a packet, which the host says in ops->fate. Zeroes: it goes on
+ * as if nobody had been asked.
+ */
+struct vink_fate {
+	uint32_t flags;		/* VINK_FATE_* */
+	uint32_t copies;	/* that go on with it, at most 64 */
+	uint64_t delay;		/* ns; VINK_NEVER: until VINK_CALL_WIRE_RELEASE */
+	/*
+	 * It goes on right behind the one that is so many packets after it
+	 * here, but not later than the delay says. 0: by the delay only.
+	 */
+	uint32_t behind;
+	uint32_t bit;		/* VINK_FATE_CORRUPT: this one of the frame's */
+};
+
+#define VINK_FATE_DROP		1	/* the wire loses it */
+#define VINK_FATE_CORRUPT	2	/* one bit is another */
+/* It is held until VINK_CALL_WIRE_RELEASE, when it is asked about again. */
+#define VINK_FATE_AGAIN		4
 
 /*
  * One direction of a wire between two processes: a page, mapped by both, in
@@ -471,6 +510,15 @@ struct vink_ops {
 	 * more. May be NULL, or missing as ops->packet.
 	 */
 	void (*bell)(void *host, uint64_t cookie, uint32_t spoiled);
+	/*
+	 * What is to become of a packet (VINK_CALL_WIRE_TRACE, VINK_ASK_*)? One
+	 * that departs has been sent by its interface, and the wire does not
+	 * have it yet; one that arrives has been carried by the wire, and its
+	 * interface does not have it yet. What is said of one that was lost or
+	 * dropped means nothing. May be NULL, or missing as ops->packet.
+	 */
+	void (*fate)(void *host, const struct vink_packet *packet,
+		     struct vink_fate *fate);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

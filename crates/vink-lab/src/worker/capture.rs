@@ -431,6 +431,7 @@ fn kind_and_reason(kind: &PacketKind) -> (&'static str, Option<String>) {
                 LossCause::Limit => "limit",
                 LossCause::Mtu => "mtu",
                 LossCause::Down => "down",
+                LossCause::Breakpoint => "breakpoint",
             };
             ("loss", Some(reason.to_owned()))
         }

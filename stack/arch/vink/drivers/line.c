@@ -67,15 +67,19 @@ static bool is_lost(struct vx_end *end)
 }
 
 /* Another machine's copy of the same bytes is not ours to change. */
-static bool corrupt(struct vx_end *end, struct sk_buff *skb)
+bool vx_line_flip(struct sk_buff *skb, u64 bit)
 {
-	u64 bit;
-
 	if (skb_ensure_writable(skb, skb->len))
 		return false;
-	bit = below(end, (u64)skb->len * BITS_PER_BYTE);
 	skb->data[bit / BITS_PER_BYTE] ^= 1 << bit % BITS_PER_BYTE;
 	skb->ip_summed = CHECKSUM_NONE;
+	return true;
+}
+
+static bool corrupt(struct vx_end *end, struct sk_buff *skb)
+{
+	if (!vx_line_flip(skb, below(end, (u64)skb->len * BITS_PER_BYTE)))
+		return false;
 	end->stats.corrupted++;
 	return true;
 }
@@ -152,6 +156,7 @@ static u64 delay(struct vx_end *end, bool *overtakes)
 static void travel(struct vx_end *end, struct sk_buff *skb, u64 sent)
 {
 	const struct vink_wire_settings *s = &end->settings;
+	u64 now = ktime_get_ns();
 	bool overtakes;
 	u64 arrival;
 
@@ -162,9 +167,11 @@ static void travel(struct vx_end *end, struct sk_buff *skb, u64 sent)
 	arrival = sent + delay(end, &overtakes);
 	if (!overtakes) {
 		arrival = max(arrival, end->last);
-		end->last = arrival;
+		/* One that joins is ahead of its time: others are not. */
+		if (sent <= now)
+			end->last = arrival;
 	}
-	if (arrival <= ktime_get_ns() &&
+	if (arrival <= now &&
 	    (!end->under_way || arrival < vx_cb(first(end))->arrival)) {
 		vx_carry(end, skb);
 		return;
@@ -231,6 +238,26 @@ static void transmit(struct vx_end *end, struct sk_buff *skb, u64 start)
 	end->sending = skb;
 	hrtimer_start(&end->transmitted, ns_to_ktime(end->free_at),
 		      HRTIMER_MODE_ABS_SOFT);
+}
+
+/*
+ * A packet that was held goes on: it takes as long to send as any other one, but
+ * beside the queue, behind what the transmitter has and what joined before.
+ */
+void vx_line_join(struct vx_end *end, struct sk_buff *skb, u64 *joined)
+{
+	u64 start = ktime_get_ns();
+
+	if (!end->busy) {
+		vx_carry(end, skb);
+		return;
+	}
+	if (end->sending)
+		start = end->free_at;
+	if (end->next)
+		start += duration(end, end->next);
+	*joined = max(start, *joined) + duration(end, skb);
+	leave(end, skb, *joined);
 }
 
 static void update_busy(struct vx_end *end)

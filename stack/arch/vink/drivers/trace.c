@@ -11,6 +11,10 @@
 
 #include "vx.h"
 
+#define TELLS	(VINK_PACKET_DEPARTURE | VINK_PACKET_ARRIVAL |	\
+		 VINK_PACKET_LOSS | VINK_PACKET_DROP)
+#define DROPS	(VINK_PACKET_DROP | VINK_ASK_DROP)
+
 static LIST_HEAD(traced);	/* of ends */
 static bool listening;		/* to the kernel's tracepoint */
 static u8 *snapshot;		/* of a packet whose bytes lie apart */
@@ -20,22 +24,45 @@ static const char *const causes[] = {
 	[VINK_LOST_LIMIT]	= "limit",
 	[VINK_LOST_MTU]		= "mtu",
 	[VINK_LOST_DOWN]	= "down",
+	[VINK_LOST_FATE]	= "breakpoint",
 };
 
-void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
+static void describe(struct vink_packet *packet, struct vx_end *end, u32 kind,
+		     u32 reason)
 {
-	struct vink_packet packet = {
+	*packet = (struct vink_packet) {
 		.time	= vink_clock(),
 		.end	= end->id,
 		.kind	= kind,
 		.reason	= reason,
 	};
+	if (kind == VINK_PACKET_LOSS)
+		packet->name = causes[reason];
+	if (kind == VINK_PACKET_DROP)
+		packet->name = vink_drop_reason(reason);
+}
+
+/* Its bytes, from the Ethernet header on. */
+static void show(struct vink_packet *packet, struct sk_buff *skb, int from,
+		 u32 snaplen)
+{
+	packet->len = skb->len - from;
+	packet->captured = min(packet->len, snaplen);
+	if (from + (int)packet->captured <= (int)skb_headlen(skb))
+		packet->bytes = skb->data + from;
+	else if (!skb_copy_bits(skb, from, snapshot, packet->captured))
+		packet->bytes = snapshot;
+	else
+		packet->captured = 0;
+}
+
+void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
+{
+	struct vink_packet packet;
+	struct vink_fate fate = {};
 	int from = 0;
 
-	if (kind == VINK_PACKET_LOSS)
-		packet.name = causes[reason];
-	if (kind == VINK_PACKET_DROP)
-		packet.name = vink_drop_reason(reason);
+	describe(&packet, end, kind, reason);
 	/* On its way down a frame begins where the data does. */
 	if (kind == VINK_PACKET_ARRIVAL || kind == VINK_PACKET_DROP) {
 		if (skb_mac_header_was_set(skb))
@@ -43,15 +70,26 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 		else
 			packet.headless = 1;
 	}
-	packet.len = skb->len - from;
-	packet.captured = min_t(u32, packet.len, end->snaplen);
-	if (from + (int)packet.captured <= (int)skb_headlen(skb))
-		packet.bytes = skb->data + from;
-	else if (!skb_copy_bits(skb, from, snapshot, packet.captured))
-		packet.bytes = snapshot;
-	else
-		packet.captured = 0;
-	vink_ops->packet(vink_host, &packet);
+	if (end->trace & kind) {
+		show(&packet, skb, from, end->snaplen);
+		vink_ops->packet(vink_host, &packet);
+	}
+	/* Of what is gone the host is told that way, too, to stop there. */
+	if (end->trace & kind << 4 & (VINK_ASK_LOSS | VINK_ASK_DROP)) {
+		show(&packet, skb, from, U16_MAX);
+		vink_ops->fate(vink_host, &packet, &fate);
+	}
+}
+
+void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
+		  const struct sock *sock, struct vink_fate *fate)
+{
+	struct vink_packet packet;
+
+	describe(&packet, end, kind, 0);
+	show(&packet, skb, 0, U16_MAX);
+	packet.sock = sock;
+	vink_ops->fate(vink_host, &packet, fate);
 }
 
 /*
@@ -72,7 +110,7 @@ static void dropped(struct sk_buff *skb, u32 reason, const struct net *net)
 	struct vx_end *end;
 
 	list_for_each_entry(end, &traced, traced) {
-		if (end->trace & VINK_PACKET_DROP && concerns(end, skb, net)) {
+		if (end->trace & DROPS && concerns(end, skb, net)) {
 			__vx_trace(end, VINK_PACKET_DROP, reason, skb);
 			return;
 		}
@@ -89,7 +127,7 @@ static int listen(void)
 	int err = 0;
 
 	list_for_each_entry(end, &traced, traced)
-		wanted |= end->trace & VINK_PACKET_DROP;
+		wanted |= end->trace & DROPS;
 	if (wanted && !listening)
 		err = register_trace_kfree_skb(probe, NULL);
 	if (!wanted && listening)
@@ -101,8 +139,15 @@ static int listen(void)
 
 int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen)
 {
-	if (mask && !vink_ops->packet)
+	int err;
+
+	if (mask & TELLS && !vink_ops->packet)
 		return -EOPNOTSUPP;
+	if (mask & ~TELLS) {
+		err = vx_fate_init(end);
+		if (err)
+			return err;
+	}
 	if (mask && !snapshot) {
 		snapshot = kmalloc(U16_MAX, GFP_KERNEL);
 		if (!snapshot)

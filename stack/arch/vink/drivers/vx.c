@@ -63,7 +63,7 @@ void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause)
 	consume_skb(skb);
 }
 
-static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
+void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 {
 	u32 len = skb->len;
 
@@ -83,6 +83,14 @@ static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 	to->stats.received_bytes += len;
 	__skb_queue_tail(&arrived, skb);
 	napi_schedule(napi);
+}
+
+static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
+{
+	if (unlikely(to->trace & VINK_ASK_ARRIVAL) &&
+	    !vx_fate(to, VINK_PACKET_ARRIVAL, skb))
+		return;
+	vx_receive(from, to, skb);
 }
 
 /* To whom it is addressed, or to all if it is to many or to nobody known. */
@@ -139,10 +147,15 @@ static netdev_tx_t vx_xmit(struct sk_buff *skb, struct net_device *dev)
 
 	if (unlikely(end->next))
 		return NETDEV_TX_BUSY;	/* who sent it did not look */
-	vx_trace(end, VINK_PACKET_DEPARTURE, 0, skb);
 	end->stats.sent++;
 	end->stats.sent_bytes += skb->len;
 	skb_tx_timestamp(skb);
+	if (unlikely(end->trace)) {
+		vx_trace(end, VINK_PACKET_DEPARTURE, 0, skb);
+		if (end->trace & VINK_ASK_DEPARTURE &&
+		    !vx_fate(end, VINK_PACKET_DEPARTURE, skb))
+			return NETDEV_TX_OK;
+	}
 	if (likely(!end->busy)) {
 		vx_carry(end, skb);
 		return NETDEV_TX_OK;

@@ -18,6 +18,7 @@
 #include <asm/versions.h>
 #include <asm/vink.h>
 
+struct vx_held;
 struct vx_shared;
 
 struct vx_wire {
@@ -35,7 +36,7 @@ struct vx_end {
 	struct net_device *dev;
 	struct vx_end *to;		/* far, if the wire is up */
 	bool busy;			/* packets go through line.c */
-	u8 trace;			/* VINK_PACKET_* */
+	u8 trace;			/* VINK_PACKET_*, VINK_ASK_* */
 	u16 snaplen;
 	struct sk_buff *next;		/* line.c's, behind the one it sends */
 	struct vink_wire_stats stats;
@@ -43,6 +44,7 @@ struct vx_end {
 	struct vx_wire *wire;		/* NULL: no longer an end */
 	struct vx_end *far;		/* the other one, point to point */
 	struct vx_shared *shared;	/* what leads to another process, or NULL */
+	struct vx_held *held;		/* fate.c's, or NULL */
 	struct list_head list;		/* in wire->ends */
 	struct list_head traced;	/* in trace.c's list */
 	u64 id;
@@ -82,11 +84,14 @@ struct net_device *vx_create(struct net *net, const char *name,
 			     const u8 *address, u32 mtu);
 int vx_switch(struct vx_end *end, const struct vink_wire_settings *settings);
 void vx_carry(struct vx_end *end, struct sk_buff *skb);
+void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb);
 void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause);
 
 /* line.c */
 void vx_line_init(struct vx_end *end);
 netdev_tx_t vx_line_send(struct vx_end *end, struct sk_buff *skb);
+void vx_line_join(struct vx_end *end, struct sk_buff *skb, u64 *joined);
+bool vx_line_flip(struct sk_buff *skb, u64 bit);
 void vx_line_changed(struct vx_end *end);	/* with softirqs disabled */
 void vx_line_purge(struct vx_end *end);		/* all is lost; likewise */
 
@@ -97,15 +102,23 @@ void vx_shared_send(struct vx_end *end, struct sk_buff *skb);
 void vx_shared_meet(struct vx_end *end);
 void vx_shared_purge(struct vx_end *end);	/* with softirqs disabled */
 
+/* fate.c */
+int vx_fate_init(struct vx_end *end);
+void vx_fate_end(struct vx_end *end);		/* with softirqs disabled */
+void vx_fate_release(struct vx_end *end);
+bool vx_fate(struct vx_end *end, u32 kind, struct sk_buff *skb);
+
 /* trace.c */
 int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen);
 void vx_trace_end(struct vx_end *end);
 void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb);
+void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
+		  const struct sock *sock, struct vink_fate *fate);
 
 static inline void vx_trace(struct vx_end *end, u32 kind, u32 reason,
 			    struct sk_buff *skb)
 {
-	if (unlikely(end->trace & kind))
+	if (unlikely(end->trace & (kind | kind << 4)))
 		__vx_trace(end, kind, reason, skb);
 }
 

@@ -124,6 +124,7 @@ void vx_detached(struct vx_end *end)
 	vx_trace_end(end);
 	local_bh_disable();
 	vx_line_purge(end);
+	vx_fate_end(end);
 	list_del_init(&end->list);
 	if (end->far)
 		end->far->far = NULL;
@@ -319,11 +320,19 @@ static long wire_trace(u64 id, u64 mask, u64 snaplen)
 
 	if (!end)
 		return -ESRCH;
-	if (mask & ~(u64)(VINK_PACKET_DEPARTURE | VINK_PACKET_ARRIVAL |
-			  VINK_PACKET_LOSS | VINK_PACKET_DROP) ||
-	    snaplen > U16_MAX)
+	if (mask > U8_MAX || snaplen > U16_MAX)
 		return -EINVAL;
 	return vx_trace_set(end, mask, snaplen);
+}
+
+static long wire_release(u64 id)
+{
+	struct vx_end *end = find_end(id);
+
+	if (!end)
+		return -ESRCH;
+	vx_fate_release(end);
+	return 0;
 }
 
 static long serve(u64 nr, const u64 *args)
@@ -350,6 +359,8 @@ static long serve(u64 nr, const u64 *args)
 		return wire_share(args[0], (const void *)args[1], args[2]);
 	case VINK_CALL_WIRE_LINE:
 		return wire_line(args[0], args[1]);
+	case VINK_CALL_WIRE_RELEASE:
+		return wire_release(args[0]);
 	}
 	return -ENOSYS;
 }
