@@ -79,9 +79,12 @@ pub enum Hold {
     Again,
 }
 
+/// Says what becomes of a packet.
+pub type Answer = Box<dyn FnMut(&Passing<'_>) -> Fate + Send>;
+
 /// Who is asked.
 #[derive(Default)]
-pub(crate) struct Fates(Option<Box<dyn FnMut(&Passing<'_>) -> Fate + Send>>);
+pub(crate) struct Fates(Option<Answer>);
 
 impl Fates {
     /// Asks. `arena` is the kernel's memory.
@@ -151,7 +154,7 @@ impl Fate {
 
 impl Kernel {
     /// Says who is asked, in the place of who was. The answer is waited for in the middle of the kernel.
-    pub fn on_passing(&mut self, answer: Box<dyn FnMut(&Passing<'_>) -> Fate + Send>) {
+    pub fn on_passing(&mut self, answer: Answer) {
         self.host.fates.borrow_mut().0 = Some(answer);
     }
 

@@ -44,7 +44,7 @@ mod wire;
 pub use clock::{monotonic, Clock};
 pub use enter::Entered;
 pub use error::Error;
-pub use fate::{Asks, Fate, Hold, Passing};
+pub use fate::{Answer, Asks, Fate, Hold, Passing};
 pub use fiber::Fiber;
 pub use host::Console;
 pub use image::{cache, find_image, find_image_beside, image_named, images, name_of_image, Image};
