@@ -522,6 +522,7 @@ mod tests {
             len: 60,
             headless: 0,
             reserved: 0,
+            sock: std::ptr::null(),
         };
         for _ in 0..MOST_EVENTS + 2 {
             // SAFETY: the pointers are to literals.
