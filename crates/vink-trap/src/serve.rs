@@ -179,11 +179,12 @@ impl Worker {
             }
             Kind::Exit => {
                 let listener = self.listener(call.tid);
+                let number = self.turn.as_ref().map(|_| target::own_number(call.tid));
                 self.end_thread(call.tid);
                 if let Some(listener) = listener {
                     listener.let_pass(call.id);
                 }
-                self.await_end(pid, call.tid)
+                self.await_end(pid, call.tid, number.flatten().unwrap_or(call.tid))
             }
             Kind::Foreign => {
                 self.note_unsupported(call.nr);

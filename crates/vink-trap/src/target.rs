@@ -48,6 +48,13 @@ pub(crate) fn read_u64(tid: i32, address: u64) -> Option<u64> {
     read(tid, address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
 }
 
+/// Whether the two processes have one memory (kcmp(2)).
+pub(crate) fn share_memory(pid: i32, other: i32) -> bool {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: takes numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0 }
+}
+
 /// Copies to the thread's memory. False if not all of it is writable.
 pub(crate) fn write(tid: i32, address: u64, from: &[u8]) -> bool {
     let local = libc::iovec {
@@ -75,9 +82,7 @@ pub(crate) fn kin(tid: i32) -> Option<(i32, i32)> {
 
 /// The number of a thread in its own pid namespace; `None` if it is gone.
 pub(crate) fn own_number(tid: i32) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().last()?.parse().ok()
+    own_number_of_kind(tid, "NSpid:")
 }
 
 /// As which user a thread opens files; `None` if it is gone.
@@ -94,6 +99,38 @@ pub(crate) fn children(pid: i32, tid: i32) -> Vec<i32> {
     list.split_ascii_whitespace()
         .filter_map(|n| n.parse().ok())
         .collect()
+}
+
+/// The threads of a process, in the order of their making as far as numbers tell it.
+pub(crate) fn threads(pid: i32) -> Vec<i32> {
+    let mut all = numbers_in(&format!("/proc/{pid}/task"));
+    all.sort_unstable();
+    all
+}
+
+/// The same of its process (`NStgid:`), group (`NSpgid:`) and so on; see proc_pid_status(5).
+pub(crate) fn own_number_of_kind(pid: i32, name: &str) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// The thread of a process that knows itself by this number.
+pub(crate) fn thread_by_own_number(pid: i32, number: i32) -> Option<i32> {
+    let mut all = threads(pid).into_iter();
+    all.find(|tid| own_number(*tid) == Some(number))
+}
+
+/// The process that one of this process's descriptors stands for (pidfd_open(2)), unless that is never to wait
+/// (`PIDFD_NONBLOCK`).
+pub(crate) fn process_of_pidfd(pid: i32, number: i32) -> Option<i32> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
+    let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
+    let flags = i32::from_str_radix(field("flags:")?.trim(), 8).ok()?;
+    match flags & libc::O_NONBLOCK {
+        0 => field("Pid:")?.trim().parse().ok(),
+        _ => None,
+    }
 }
 
 /// Whether the process has this thread.
@@ -121,7 +158,12 @@ pub(crate) fn network(tid: i32) -> Option<((u64, u64), fs::File)> {
 
 /// The numbers that the process has open.
 pub(crate) fn descriptors(pid: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+    numbers_in(&format!("/proc/{pid}/fd"))
+}
+
+/// The numbers that are names in a directory.
+fn numbers_in(path: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(path) else {
         return Vec::new();
     };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
@@ -231,12 +273,32 @@ mod tests {
         assert_eq!(kin(tid).unwrap().0, me());
         // SAFETY: returns a number.
         assert_eq!(own_number(tid), Some(unsafe { libc::gettid() }));
+        assert!(threads(me()).contains(&tid) && threads(pid) == [pid]);
+        assert_eq!(own_number_of_kind(tid, "NStgid:"), Some(me()));
+        assert_eq!(thread_by_own_number(me(), tid), Some(tid));
+        assert_eq!(thread_by_own_number(pid, tid), None);
+        let pidfd = crate::launch::open_pidfd(pid).unwrap();
+        assert_eq!(process_of_pidfd(me(), pidfd.as_raw_fd()), Some(pid));
+        // SAFETY: takes numbers.
+        unsafe { libc::fcntl(pidfd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        assert_eq!(process_of_pidfd(me(), pidfd.as_raw_fd()), None);
+        assert_eq!(process_of_pidfd(me(), 0), None);
         assert!(children(me(), tid).contains(&pid));
         assert!(has_thread(me(), tid) && !has_thread(pid, tid));
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(!children(me(), tid).contains(&pid));
         assert_eq!(kin(pid), None);
+    }
+
+    #[test]
+    fn shared_memory() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        // SAFETY: returns a number.
+        let tid = unsafe { libc::gettid() };
+        assert!(share_memory(me(), tid) && !share_memory(me(), child.id() as i32));
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl Worker {
                 return Ok(());
             }
         }
+        self.note_executed(pid);
         let mut random = [0; 16];
         if let (Ok(()), Some(address)) = (self.draw(tid, &mut random)?, auxiliary.random) {
             // Fails only if it has unmapped its stack.

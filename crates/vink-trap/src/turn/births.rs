@@ -118,8 +118,8 @@ impl Worker {
         });
     }
 
-    /// Waits until a thread that has been let go to its end has got there.
-    pub(crate) fn await_end(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+    /// Waits until a thread that has been let go to its end has got there. It knew itself by this number.
+    pub(crate) fn await_end(&mut self, pid: i32, tid: i32, number: i32) -> Result<(), Error> {
         let Some(turn) = &mut self.turn else {
             return Ok(());
         };
@@ -143,6 +143,7 @@ impl Worker {
         {
             std::thread::yield_now();
         }
+        self.wake_after_end(number);
         self.catch_events(Some(std::time::Duration::ZERO)).map(drop)
     }
 }

@@ -8,7 +8,7 @@
 //! the thread at the head of the *line* gets the *turn*: its call is worked on, it is answered and is out, and
 //! keeps the turn until a call of it waits. The line is in the order in which things became ready, so that a run
 //! repeats; with a seed somebody in it is drawn. When nobody is in the line, the clock jumps to the next timer of
-//! the kernel or deadline of a parked thread ([`Alarm`]).
+//! the kernel, deadline of a parked thread, or timer of a program (`timers`).
 //!
 //! # Parked threads
 //!
@@ -29,14 +29,19 @@
 
 pub(crate) mod begin;
 mod births;
+mod children;
 mod clocks;
+mod futex;
 mod host;
+mod locks;
+mod pending;
 pub(crate) mod pids;
 mod poll;
 pub(crate) mod quiet;
 mod random;
 mod states;
 mod system;
+mod timers;
 mod times;
 mod treat;
 pub(crate) mod vdso;
@@ -53,7 +58,11 @@ use crate::notify::{Notification, Sent};
 use crate::worker::Worker;
 use crate::Error;
 
+use children::Parents;
+use futex::Futexes;
 use host::Watched;
+use locks::Locks;
+use timers::Timers;
 
 /// What a signal answers where the host then runs the handler, and restarts the call if there is none.
 pub(crate) const ERESTARTNOHAND: i64 = -514;
@@ -114,6 +123,8 @@ pub(crate) struct Until {
     /// The signal mask of this call alone (ppoll(2) and others): if one of the others comes, the host does the call, and
     /// finds it.
     pub(crate) mask: Option<u64>,
+    /// Signals that it waits for although they are blocked: if one is pending the call is dispatched again.
+    pub(crate) wanted: u64,
     /// What comes by a network may end it.
     pub(crate) network: bool,
 }
@@ -125,6 +136,7 @@ impl Until {
             late: None,
             interrupted: ERESTARTNOHAND,
             mask: None,
+            wanted: 0,
             network: false,
         }
     }
@@ -185,12 +197,8 @@ impl Ready {
     }
 }
 
-/// Something that happens at a time.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Alarm {
-    /// Of a parked call: thread and name.
-    Deadline(i32, u64),
-}
+/// Of a parked call: its thread and name.
+type Deadline = (i32, u64);
 
 /// The state of virtual time.
 pub(crate) struct Turn {
@@ -222,7 +230,11 @@ pub(crate) struct Turn {
     /// The host has done something for a program since the worker's events were last looked for with everybody parked.
     passed: bool,
     jumps: u32,
-    alarms: BinaryHeap<Reverse<(u64, u64, Alarm)>>,
+    deadlines: BinaryHeap<Reverse<(u64, u64, Deadline)>>,
+    futexes: Futexes,
+    timers: Timers,
+    parents: Parents,
+    locks: Locks,
     /// Threads in the order of their creation.
     serials: Numbered<i32, u64>,
     last_serial: u64,
@@ -293,7 +305,11 @@ impl Turn {
             stale: false,
             passed: true,
             jumps: 0,
-            alarms: BinaryHeap::new(),
+            deadlines: BinaryHeap::new(),
+            futexes: Futexes::default(),
+            timers: Timers::default(),
+            parents: Parents::default(),
+            locks: Locks::default(),
             serials: Numbered::default(),
             last_serial: 0,
             resumed: None,
@@ -476,32 +492,31 @@ impl Worker {
         self.stirred = true;
     }
 
-    /// The time of the next alarm that still means something.
+    /// When the next deadline is that still means something, or the next timer of a program is due.
     pub(crate) fn next_alarm(&mut self) -> Option<u64> {
         let turn = self.turn.as_mut()?;
-        while let Some(Reverse((time, _, alarm))) = turn.alarms.peek() {
-            match alarm {
-                Alarm::Deadline(tid, id) => match turn.parked.get(tid) {
-                    Some(parked) if parked.call.id == *id && !parked.called => return Some(*time),
-                    _ => drop(turn.alarms.pop()),
-                },
+        let timer = turn.timers.next();
+        while let Some(Reverse((time, _, (tid, id)))) = turn.deadlines.peek() {
+            match turn.parked.get(tid) {
+                Some(parked) if parked.call.id == *id && !parked.called => {
+                    return Some(timer.map_or(*time, |timer| timer.min(*time)));
+                }
+                _ => drop(turn.deadlines.pop()),
             }
         }
-        None
+        timer
     }
 
-    /// Does what is due.
+    /// Does what is due: timers of programs first.
     fn ring_alarms(&mut self) -> Result<(), Error> {
         let now = self.kernel.now();
+        self.ring_timers();
         while self.next_alarm().is_some_and(|time| time <= now) {
             let turn = self.turn.as_mut().expect("virtual time");
-            match turn.alarms.pop() {
-                Some(Reverse((_, _, Alarm::Deadline(tid, id)))) => {
-                    let parked = turn.parked.get(&tid);
-                    let late = parked.and_then(|parked| parked.until.late);
-                    self.wake(tid, id, late);
-                }
-                None => {}
+            if let Some(Reverse((_, _, (tid, id)))) = turn.deadlines.pop() {
+                let parked = turn.parked.get(&tid);
+                let late = parked.and_then(|parked| parked.until.late);
+                self.wake(tid, id, late);
             }
         }
         Ok(())
@@ -580,11 +595,11 @@ impl Worker {
         let turn = self.turn.as_mut().expect("virtual time");
         if let Some(deadline) = until.deadline {
             let serial = turn.serial(call.tid);
-            let alarm = Alarm::Deadline(call.tid, call.id);
-            turn.alarms.push(Reverse((deadline, serial, alarm)));
+            let name = (call.tid, call.id);
+            turn.deadlines.push(Reverse((deadline, serial, name)));
         }
-        if until.mask.is_some() {
-            // One that the mask lets through may be pending already.
+        if until.mask.is_some() || until.wanted != 0 {
+            // One that it waits for may be pending already.
             self.pulse.hint_of(self.threads[&call.tid].pid);
         }
         let turn = self.turn.as_mut().expect("virtual time");
@@ -689,6 +704,7 @@ impl Worker {
             turn.inside.retain(|(tid, _)| *tid != call.tid);
             turn.arrived.push((program, call));
         }
+        self.look_for_going_on();
         self.find_births()
     }
 
@@ -716,7 +732,9 @@ impl Worker {
         if std::mem::take(&mut turn.stale) {
             self.look_at_host()?;
             self.look_inside()?;
+            self.look_at_locks();
         }
+        self.look_at_children();
         self.find_signals()?;
         let turn = self.turn.as_mut().expect("virtual time");
         match own {
@@ -781,6 +799,7 @@ impl Worker {
         turn.serials.remove(&tid);
         turn.calls.remove(&tid);
         turn.last.remove(&tid);
+        turn.futexes.forget(tid);
         turn.stale = true;
     }
 
@@ -791,6 +810,11 @@ impl Worker {
         turn.inside.retain(|(_, inside)| *inside != pid);
         turn.chance.forget(pid);
         turn.stale = true;
+        turn.timers.forget(pid);
+        turn.futexes.forget_memory(pid);
+        self.note_end(pid);
+        let number = crate::target::own_number(pid).unwrap_or(pid);
+        self.wake_after_end(number);
         self.release_vfork(pid);
     }
 

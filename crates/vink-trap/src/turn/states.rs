@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::pending::Signals;
 use super::{Out, Patience, Ready, SILENCE};
 use crate::interrupt::{state, Suspects};
 use crate::notify::Notification;
@@ -46,16 +47,24 @@ impl Worker {
     pub(super) fn look_after_out(&mut self) -> Result<(), Error> {
         let turn = self.turn.as_ref().expect("virtual time");
         let mut waiting = Vec::new();
-        let mut gone = Vec::new();
+        let (mut gone, mut stopped) = (Vec::new(), Vec::new());
         for out in &turn.out {
             let (tid, pid, patience) = (out.tid, out.pid, out.patience);
             match of(pid, tid) {
                 _ if patience == Patience::Outside => {}
                 Some(b'D') if patience == Patience::Vfork => waiting.push((tid, pid)),
-                Some(b'S' | b'T' | b't') => waiting.push((tid, pid)),
+                Some(state @ (b'S' | b'T' | b't')) => {
+                    waiting.push((tid, pid));
+                    if state == b'T' {
+                        stopped.push(pid);
+                    }
+                }
                 None if fs::metadata(format!("/proc/{pid}")).is_ok() => gone.push(tid),
                 _ => {}
             }
+        }
+        for pid in stopped {
+            self.note_stop(pid);
         }
         // Whoever slept, but not to be heard, is still not heard now.
         self.catch_events(Some(Duration::ZERO))?;
@@ -129,6 +138,12 @@ impl Worker {
                         self.pulse.hint_of(pid);
                     }
                     Some(b'S') => {
+                        let wanted = parked.map_or(0, |parked| parked.until.wanted);
+                        if wanted != 0 && Signals::of(pid, tid).pending & wanted != 0 {
+                            let id = parked.expect("looked at").call.id;
+                            self.wake(tid, id, None);
+                            break;
+                        }
                         let mask = parked.and_then(|parked| parked.until.mask);
                         if mask.is_some_and(|mask| pending(pid, tid).unwrap_or(0) & !mask != 0) {
                             self.have_host_interrupt(tid);
@@ -153,6 +168,8 @@ impl Worker {
                                 self.end_thread(tid);
                             }
                         }
+                        // What the end tells goes before its signal.
+                        self.look_at_children();
                     }
                     _ => {}
                 }

@@ -7,6 +7,7 @@ use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
+const ENOSYS: i64 = -(libc::ENOSYS as i64);
 const EFAULT: i64 = -(libc::EFAULT as i64);
 
 impl Worker {
@@ -71,12 +72,25 @@ impl Worker {
                 self.pulse.hint();
                 self.pass(call)?;
             }
-            libc::SYS_futex
-            | libc::SYS_wait4
-            | libc::SYS_waitid
-            | libc::SYS_flock
-            | libc::SYS_rt_sigtimedwait
-            | libc::SYS_copy_file_range
+            libc::SYS_futex => self.futex(call)?,
+            // futex_waitv(2), futex_wake(2), futex_wait(2), futex_requeue(2): C libraries do without.
+            449 | 454..=456 => self.answer(call, ENOSYS)?,
+            libc::SYS_wait4 | libc::SYS_waitid => self.wait_for_child(call)?,
+            libc::SYS_flock | libc::SYS_fcntl => return self.lock(call),
+            libc::SYS_rt_sigtimedwait => self.wait_for_signals(call)?,
+            libc::SYS_alarm
+            | libc::SYS_setitimer
+            | libc::SYS_getitimer
+            | libc::SYS_timer_create
+            | libc::SYS_timer_settime
+            | libc::SYS_timer_gettime
+            | libc::SYS_timer_getoverrun
+            | libc::SYS_timer_delete => self.timer_call(call)?,
+            libc::SYS_ptrace => {
+                self.note_tracer(self.threads[&call.tid].pid);
+                return Ok(false);
+            }
+            libc::SYS_copy_file_range
             | libc::SYS_tee
             | libc::SYS_vmsplice
             | libc::SYS_msgrcv

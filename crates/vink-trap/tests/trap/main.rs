@@ -8,3 +8,4 @@ mod programs;
 mod semantics;
 mod virtual_start;
 mod virtual_time;
+mod waits;
