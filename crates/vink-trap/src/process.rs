@@ -27,6 +27,8 @@ pub(crate) struct File {
     pub(crate) owned: Cell<bool>,
     /// It is an rtnetlink socket.
     pub(crate) rtnetlink: Cell<bool>,
+    /// In virtual time: it is a timer by this clock.
+    pub(crate) timer: Cell<i32>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,
     /// It is one of the machine's own files, of which the kernel knows more than the placeholder shows.
@@ -59,6 +61,7 @@ impl File {
             followed: Cell::new(false),
             owned: Cell::new(false),
             rtnetlink: Cell::new(false),
+            timer: Cell::new(-1),
             copy,
             named,
         })

@@ -379,6 +379,9 @@ impl Worker {
                     let is_rtnetlink = kind == (libc::AF_NETLINK, libc::NETLINK_ROUTE);
                     file.rtnetlink.set(is_rtnetlink);
                 }
+                if call.nr == libc::SYS_timerfd_create {
+                    file.timer.set(call.args[0] as i32);
+                }
                 let entry = Entry { file, number };
                 if self.table_of(call.tid).is_followed() {
                     self.follow(call.tid, &entry)?;

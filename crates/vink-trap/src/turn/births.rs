@@ -83,19 +83,20 @@ impl Worker {
 
     /// A thread was found waiting in vfork(2): its child has the turn.
     pub(super) fn wait_for_vfork(&mut self, tid: i32, pid: i32) -> Result<(), Error> {
+        let child = self.find_children(pid, tid)?;
         let turn = self.turn.as_mut().expect("virtual time");
-        if turn.forks.take().is_none() {
-            // It is still there: its child's exec has failed.
-            let child = turn.holder.and_then(|holder| self.threads.get(&holder));
-            if let Some(child) = child.map(|thread| thread.pid) {
+        match child {
+            Some(child) => {
+                turn.forks = None;
                 turn.vforked.push((tid, child));
+                turn.holder = Some(child);
             }
-            return Ok(());
-        }
-        if let Some(child) = self.find_children(pid, tid)? {
-            let turn = self.turn.as_mut().expect("virtual time");
-            turn.vforked.push((tid, child));
-            turn.holder = Some(child);
+            // It has waited for something else.
+            None => turn.out.push(Out {
+                tid,
+                pid,
+                patience: Patience::Vfork,
+            }),
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Worker {
         turn.out.push(Out {
             tid,
             pid,
-            patience: Patience::Vfork,
+            patience: Patience::Released(child),
         });
     }
 

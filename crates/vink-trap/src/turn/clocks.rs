@@ -1,7 +1,10 @@
 //! Clocks and sleeps: what a thread's call finds is the kernel's virtual clock.
 
+use vink_kernel::Call;
+
 use super::{Parked, Until, ERESTARTNOHAND};
 use crate::notify::Notification;
+use crate::process::Stage;
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -12,6 +15,9 @@ const EPERM: i64 = -(libc::EPERM as i64);
 const SECOND: u64 = 1_000_000_000;
 /// What each trapped call is taken to cost of CPU time: a program that divides by it finds no zero.
 const CPU_PER_CALL: u64 = 1_000;
+/// For how long the machines have been up when the kernel's clock is at 0: programs take a clock that shows 0 for
+/// broken (Go), or for one that was not read yet (ping).
+pub(crate) const BOOTED: u64 = 60 * SECOND;
 /// Of times(2): one tick (`USER_HZ`).
 const TICK: u64 = 10_000_000;
 
@@ -55,8 +61,7 @@ impl Worker {
             | libc::CLOCK_MONOTONIC_COARSE
             | libc::CLOCK_MONOTONIC_RAW
             | libc::CLOCK_BOOTTIME
-            // Go takes a zero for a broken clock.
-            | libc::CLOCK_BOOTTIME_ALARM => Some(now.max(1)),
+            | libc::CLOCK_BOOTTIME_ALARM => Some(now + BOOTED),
             // Of processes and threads: by what they have called.
             libc::CLOCK_THREAD_CPUTIME_ID => Some(self.cpu_time(&[tid])),
             libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
@@ -125,7 +130,7 @@ impl Worker {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&ticks.to_ne_bytes());
         let written = call.args[0] == 0 || target::write(call.tid, call.args[0], &bytes);
-        let now = (self.kernel.now() / TICK) as i64;
+        let now = ((self.kernel.now() + BOOTED) / TICK) as i64;
         self.answer(call, if written { now } else { EFAULT })
     }
 
@@ -136,6 +141,48 @@ impl Worker {
         bytes[..16].copy_from_slice(&pair(time / SECOND, time % SECOND / 1000));
         let written = target::write(call.tid, call.args[1], &bytes);
         self.answer(call, if written { 0 } else { EFAULT })
+    }
+
+    /// timerfd_settime(2). The kernel's own clock has not been up for as long.
+    pub(super) fn set_timer_file(&mut self, call: Notification) -> Result<(), Error> {
+        let Some(entry) = self.table_of(call.tid).get(call.args[0]) else {
+            return self.pass(call);
+        };
+        let absolute = call.args[1] as i32 & libc::TFD_TIMER_ABSTIME != 0;
+        let since_boot = matches!(
+            entry.file.timer.get(),
+            libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME | libc::CLOCK_BOOTTIME_ALARM
+        );
+        let mut new = [0; 32];
+        if !absolute || !since_boot || !target::read(call.tid, call.args[2], &mut new) {
+            return self.run(call, Stage::Answer, &entry);
+        }
+        let (Ok(time), Ok(task)) = (
+            read_timespec(call.tid, call.args[2] + 16),
+            self.task_of(call.tid),
+        ) else {
+            return self.run(call, Stage::Answer, &entry);
+        };
+        let number = entry.number as u64;
+        if call.args[3] != 0 {
+            let ask = Call {
+                nr: libc::SYS_timerfd_gettime,
+                args: [number, call.args[3], 0, 0, 0, 0],
+                space: call.tid as u64,
+                poll_fd: None,
+            };
+            let result = self.complete(task, &ask)?;
+            if result < 0 {
+                return self.answer(call, result);
+            }
+        }
+        if time != 0 {
+            // At once, if that has passed; 0 would disarm it.
+            new[16..].copy_from_slice(&timespec(time.saturating_sub(BOOTED).max(1)));
+        }
+        let at = new.as_ptr() as u64;
+        let result = self.call(task, call.nr, [number, call.args[1], at, 0, 0, 0])?;
+        self.answer(call, result)
     }
 
     /// nanosleep(2), clock_nanosleep(2).

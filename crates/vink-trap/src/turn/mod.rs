@@ -165,6 +165,8 @@ pub(crate) enum Patience {
     Outside,
     /// It waits for its child's exec or end (vfork(2)).
     Vfork,
+    /// ... which this child may be at; the exec may fail.
+    Released(i32),
     /// As `Runs`; its number may become its process's.
     Executes,
 }

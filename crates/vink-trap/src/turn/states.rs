@@ -19,7 +19,10 @@ const USUAL: Duration = Duration::from_millis(50);
 
 /// How long to wait before a look at those who are out.
 pub(super) fn interval(out: &[Out], waits: u32) -> Duration {
-    let uncertain = |out: &Out| matches!(out.patience, Patience::MayWait | Patience::Vfork);
+    let uncertain = |out: &Out| {
+        use Patience::{MayWait, Released, Vfork};
+        matches!(out.patience, MayWait | Released(_) | Vfork)
+    };
     match out.iter().any(uncertain) {
         true => LONGEST.min(SHORTEST * (1 << waits.min(10))),
         false => USUAL,
@@ -53,6 +56,14 @@ impl Worker {
             match of(pid, tid) {
                 _ if patience == Patience::Outside => {}
                 Some(b'D') if patience == Patience::Vfork => waiting.push((tid, pid)),
+                Some(b'D') => {
+                    // Its child is back from an exec that has failed.
+                    if let Patience::Released(child) = patience {
+                        if !turn.out.iter().any(|out| out.pid == child) {
+                            waiting.push((tid, pid));
+                        }
+                    }
+                }
                 Some(state @ (b'S' | b'T' | b't')) => {
                     waiting.push((tid, pid));
                     if state == b'T' {
@@ -77,6 +88,7 @@ impl Worker {
             let out = turn.out.remove(index);
             match out.patience {
                 Patience::Vfork => self.wait_for_vfork(tid, pid)?,
+                Patience::Released(child) => turn.vforked.push((tid, child)),
                 _ => turn.inside.push((tid, pid)),
             }
         }

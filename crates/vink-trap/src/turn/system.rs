@@ -1,5 +1,6 @@
 //! The host as programs see it: one processor, so much memory, no load.
 
+use super::clocks::BOOTED;
 use crate::notify::Notification;
 use crate::target;
 use crate::worker::Worker;
@@ -36,7 +37,7 @@ impl Worker {
             libc::SYS_sysinfo => {
                 // SAFETY: all zero is a valid value of this plain structure.
                 let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
-                info.uptime = (self.kernel.now() / 1_000_000_000) as i64;
+                info.uptime = ((self.kernel.now() + BOOTED) / 1_000_000_000) as i64;
                 info.totalram = MEMORY;
                 info.freeram = MEMORY / 2;
                 info.procs = 1;

@@ -29,12 +29,11 @@ impl Worker {
                 let cloexec = call.args[1] & libc::TFD_CLOEXEC as u64 != 0;
                 self.make(call, call.args, cloexec)?;
             }
-            libc::SYS_timerfd_settime | libc::SYS_timerfd_gettime => {
-                match self.table_of(call.tid).get(call.args[0]) {
-                    Some(entry) => self.run(call, Stage::Answer, &entry)?,
-                    None => self.pass(call)?,
-                }
-            }
+            libc::SYS_timerfd_settime => self.set_timer_file(call)?,
+            libc::SYS_timerfd_gettime => match self.table_of(call.tid).get(call.args[0]) {
+                Some(entry) => self.run(call, Stage::Answer, &entry)?,
+                None => self.pass(call)?,
+            },
             libc::SYS_poll | libc::SYS_ppoll => self.poll_in_turn(call)?,
             libc::SYS_select | libc::SYS_pselect6 => self.select_in_turn(call)?,
             libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {

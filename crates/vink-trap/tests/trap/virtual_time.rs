@@ -90,3 +90,85 @@ ip -br address show lo";
     }
     assert_eq!(once.1.len(), again.1.len());
 }
+
+#[test]
+fn clocks_agree() {
+    let mut lab = lab();
+    let script = "import time, select
+a, b = time.monotonic_ns(), time.time_ns()
+time.sleep(1.5)
+select.select([], [], [], 2.25)
+select.poll().poll(250)
+print(time.monotonic_ns() - a, time.time_ns() - b)
+print(time.localtime().tm_year, a >= 60 * 10**9)";
+    assert_eq!(lab.python(script), "4000000000 4000000000\n2025 True\n");
+}
+
+#[test]
+fn timer_files_keep_to_the_programs_clock() {
+    let mut lab = lab();
+    let script = "import ctypes, os, struct, time
+libc = ctypes.CDLL(None)
+for clock in time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME:
+    fd = libc.timerfd_create(clock, 0)
+    start = time.clock_gettime_ns(clock)
+    end = start + 2 * 10**9
+    for flags, times in (1, (0, 0, end // 10**9, end % 10**9)), (0, (1, 0, 1, 0)):
+        assert libc.timerfd_settime(fd, flags, struct.pack('4q', *times), None) == 0
+        count, = struct.unpack('Q', os.read(fd, 8))
+        print(count, time.clock_gettime_ns(clock) - start)
+    time.sleep(2.5)
+    print(*struct.unpack('Q', os.read(fd, 8)))
+";
+    assert_eq!(
+        lab.python(script),
+        "1 2000000000\n1 3000000000\n2\n".repeat(3)
+    );
+}
+
+#[test]
+fn pings_have_their_second() {
+    let mut lab = lab();
+    let before = now(&mut lab);
+    lab.ok("ping -q -c 4 127.0.0.1");
+    // It waits with SO_RCVTIMEO, by ticks.
+    let took = now(&mut lab) - before;
+    assert!((3 * SECOND..7 * SECOND / 2).contains(&took), "{took}");
+}
+
+#[test]
+fn a_loop_that_waits_for_time_ends() {
+    let mut lab = lab();
+    let script = "import time
+end = time.monotonic() + 0.5
+while time.monotonic() < end: pass";
+    let running = lab.start_python(script);
+    let output = lab.finish(running);
+    assert_eq!(output.status, Status::Exited(0), "{output:?}");
+    assert!(now(&mut lab) >= SECOND / 2);
+}
+
+#[test]
+fn a_seed_draws_who_comes_next() {
+    let script = "for i in 1 2 3 4 5 6; do echo $i & done; wait";
+    let (first, calls) = calls_of(script, Some(3));
+    assert_eq!(calls_of(script, Some(3)), (first, calls));
+    let outputs: Vec<_> = (0..6).map(|seed| calls_of(script, Some(seed)).0).collect();
+    assert!(outputs.iter().any(|o| *o != outputs[0]), "{outputs:?}");
+}
+
+#[test]
+fn threads_and_children_repeat() {
+    let script = "/usr/bin/python3 -c '
+import subprocess, threading, time
+def work(n):
+    time.sleep(n % 3)
+    print(n, time.monotonic(), flush=True)
+threads = [threading.Thread(target=work, args=[n]) for n in range(5)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(subprocess.run([\"sleep\", \"7\"]).returncode, time.monotonic())'";
+    let once = calls_of(script, None);
+    assert!(once.0.ends_with("0 69.0\n"), "{}", once.0);
+    assert_eq!(once, calls_of(script, None));
+}
