@@ -202,10 +202,11 @@ impl Worker {
             return self.answer(call, EINVAL);
         };
         let now = self.kernel.now();
-        let deadline = match absolute {
-            true => now.saturating_add(time.saturating_sub(shown)),
-            false => now.saturating_add(time),
+        let ahead = match absolute {
+            true => time.saturating_sub(shown),
+            false => time,
         };
+        let deadline = self.deadline(Some(ahead)).unwrap_or(now);
         if deadline <= now {
             // Whoever does this for ever waits for others.
             self.note_look(call.tid)?;

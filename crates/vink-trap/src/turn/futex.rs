@@ -265,7 +265,7 @@ impl Worker {
                     true => 0,
                     false => self.clock(call.tid, clock).ok_or(EINVAL)?,
                 };
-                Some(now.saturating_add(time.saturating_sub(shown)))
+                self.deadline(Some(time.saturating_sub(shown)))
             }
         };
         if bits == 0 {

@@ -138,6 +138,18 @@ impl Worker {
             }
             return Ok(Some(Patience::Runs));
         }
+        if let Some((wanted, has_any)) = self.signals_told_by(call.tid, call.args[0] as i32) {
+            if has_any {
+                return Ok(Some(Patience::Runs));
+            }
+            let until = Until {
+                interrupted: ERESTARTSYS,
+                wanted,
+                ..Until::forever()
+            };
+            self.park(call, until);
+            return Ok(None);
+        }
         let turn = self.turn.as_ref().expect("virtual time");
         let out = events == libc::POLLOUT;
         if terminal && out || turn.outside.contains(&identity) && !terminal {

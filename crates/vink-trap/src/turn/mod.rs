@@ -237,6 +237,11 @@ pub(crate) struct Turn {
     timers: Timers,
     parents: Parents,
     locks: Locks,
+    /// Calls that the host begins anew after a signal without a handler, by thread: number and arguments, and the
+    /// deadline that stays.
+    restarts: Numbered<i32, ((i64, [u64; 6]), u64)>,
+    /// Somebody has made a signalfd(2).
+    signalfds: bool,
     /// Threads in the order of their creation.
     serials: Numbered<i32, u64>,
     last_serial: u64,
@@ -312,6 +317,8 @@ impl Turn {
             timers: Timers::default(),
             parents: Parents::default(),
             locks: Locks::default(),
+            restarts: Numbered::default(),
+            signalfds: false,
             serials: Numbered::default(),
             last_serial: 0,
             resumed: None,
@@ -542,8 +549,15 @@ impl Worker {
                     let to = self.kernel.now() + cost.as_nanos() as u64;
                     self.pass_time(to);
                     self.settle()?;
+                    self.ring_alarms()?;
                 }
-                self.trapped(program, call)
+                let turn = self.turn.as_mut().expect("virtual time");
+                let restart = turn.restarts.remove(&tid);
+                let same = restart.filter(|(first, _)| *first == (call.nr, call.args));
+                turn.resumed = same.map(|(_, deadline)| Some(deadline));
+                let done = self.trapped(program, call);
+                self.turn.as_mut().expect("virtual time").resumed = None;
+                done
             }
             Ready::Done(done) => self.conclude(done.0, done.1),
             Ready::Parked(call, result) => {
@@ -802,6 +816,7 @@ impl Worker {
         turn.calls.remove(&tid);
         turn.last.remove(&tid);
         turn.futexes.forget(tid);
+        turn.restarts.remove(&tid);
         turn.stale = true;
     }
 

@@ -1,4 +1,5 @@
-//! Which signals wait for a thread: what tells whether a call that waits for signals would go on.
+//! Which signals wait for a thread: what tells whether a call that waits for signals would go on. A signalfd(2) tells
+//! whoever asks of their own, so a copy of the descriptor says nothing to the worker.
 
 use std::fs;
 
@@ -19,6 +20,8 @@ pub(crate) struct Signals {
     /// Sent to it or to its process, and not taken by anybody yet.
     pub(crate) pending: u64,
     pub(crate) blocked: u64,
+    /// There is a handler.
+    pub(crate) caught: u64,
 }
 
 impl Signals {
@@ -38,7 +41,16 @@ impl Signals {
         Signals {
             pending: set("SigPnd:") | set("ShdPnd:"),
             blocked: set("SigBlk:"),
+            caught: set("SigCgt:"),
         }
+    }
+}
+
+impl Signals {
+    /// Whether one of those that have come is handled, or may be when it goes on after a stop. If not, the host begins an
+    /// interrupted call anew.
+    pub(crate) fn run_a_handler(&self) -> bool {
+        (self.pending & !self.blocked | bit(libc::SIGCONT)) & self.caught != 0
     }
 }
 
@@ -50,7 +62,61 @@ pub(crate) fn bit(signal: i32) -> u64 {
     }
 }
 
+/// The signals that a signalfd(2) of the process tells of; `None`: the descriptor is none.
+pub(crate) fn told_by(pid: i32, fd: i32) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let set = info
+        .lines()
+        .find_map(|line| line.strip_prefix("sigmask:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+/// The members of an epoll instance of the process: descriptor, what is waited for, and what is told with it.
+fn members(pid: i32, fd: i32) -> Vec<(i32, u32, u64)> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    let member = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            ["tfd:", fd, "events:", events, "data:", data, ..] => Some((
+                fd.parse().ok()?,
+                u32::from_str_radix(events, 16).ok()?,
+                u64::from_str_radix(data, 16).ok()?,
+            )),
+            _ => None,
+        }
+    };
+    info.lines().filter_map(member).collect()
+}
+
 impl Worker {
+    /// The signals that one of the thread's descriptors tells of, if it is a signalfd(2), and whether it has any.
+    pub(super) fn signals_told_by(&self, tid: i32, fd: i32) -> Option<(u64, bool)> {
+        if !self.turn.as_ref().expect("virtual time").signalfds {
+            return None;
+        }
+        let pid = self.threads[&tid].pid;
+        let set = told_by(pid, fd)?;
+        Some((set, Signals::of(pid, tid).pending & set != 0))
+    }
+
+    /// The same for all that are in an epoll instance; with the events that it has.
+    pub(super) fn signals_told_by_members(&self, tid: i32, fd: i32) -> (u64, Vec<(u32, u64)>) {
+        let (mut all, mut events) = (0, Vec::new());
+        if !self.turn.as_ref().expect("virtual time").signalfds {
+            return (all, events);
+        }
+        for (fd, wanted, data) in members(self.threads[&tid].pid, fd) {
+            if let Some((set, has_any)) = self.signals_told_by(tid, fd) {
+                all |= set;
+                let found = wanted & libc::EPOLLIN as u32;
+                if has_any && found != 0 {
+                    events.push((found, data));
+                }
+            }
+        }
+        (all, events)
+    }
+
     /// rt_sigtimedwait(2): the host takes the signal when it is there.
     pub(crate) fn wait_for_signals(&mut self, call: Notification) -> Result<(), Error> {
         let [set, _, timeout, size, ..] = call.args;
@@ -98,28 +164,50 @@ mod tests {
                       SigBlk:\t0000000000000201\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000002\n";
         let signals = Signals::parse(status);
         assert_eq!(signals.pending, 0x2_0000_0201);
-        assert_eq!(signals.blocked, 0x201);
+        assert_eq!((signals.blocked, signals.caught), (0x201, 2));
+        assert!(!signals.run_a_handler());
+        let caught = Signals {
+            caught: bit(34),
+            ..signals
+        };
+        assert!(caught.run_a_handler());
         assert_eq!((bit(1), bit(64), bit(0), bit(65)), (1, 1 << 63, 0, 0));
         assert_eq!(Signals::of(0, 0), Signals::default());
     }
 
     #[test]
-    fn of_this_thread() {
+    fn of_this_thread_and_a_signalfd() {
         let me = std::process::id() as i32;
         let set = bit(libc::SIGUSR1) | bit(libc::SIGRTMIN());
-        // SAFETY: reads the set; then numbers only.
-        let tid = unsafe {
+        // SAFETY: reads the sets, and makes descriptors that are closed below; then numbers only.
+        let (tid, fd, ep) = unsafe {
             let mut mask: libc::sigset_t = std::mem::zeroed();
             libc::sigaddset(&mut mask, libc::SIGUSR1);
             libc::sigaddset(&mut mask, libc::SIGRTMIN());
             libc::pthread_sigmask(libc::SIG_BLOCK, &mask, std::ptr::null_mut());
-            libc::gettid()
+            let fd = libc::signalfd(-1, &mask, libc::SFD_CLOEXEC);
+            let ep = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 0x1_0000_0002,
+            };
+            libc::epoll_ctl(ep, libc::EPOLL_CTL_ADD, fd, &mut event);
+            (libc::gettid(), fd, ep)
         };
+        assert_eq!(told_by(me, fd), Some(set));
+        assert_eq!(told_by(me, ep), None);
+        let member = members(me, ep).pop().unwrap();
+        // The kernel adds EPOLLERR and EPOLLHUP.
+        assert_eq!((member.0, member.1 & 1, member.2), (fd, 1, 0x1_0000_0002));
         let signals = Signals::of(me, tid);
         assert_eq!((signals.blocked & set, signals.pending & set), (set, 0));
         // SAFETY: takes numbers.
         unsafe { libc::syscall(libc::SYS_tgkill, me, tid, libc::SIGUSR1) };
         let signals = Signals::of(me, tid);
         assert_eq!(signals.pending & set, bit(libc::SIGUSR1));
+        for number in [fd, ep] {
+            // SAFETY: ours, and nobody else's.
+            unsafe { libc::close(number) };
+        }
     }
 }

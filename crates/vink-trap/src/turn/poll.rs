@@ -28,6 +28,8 @@ struct Waits {
     /// Of the kernel's: their cookies.
     cookies: Vec<u64>,
     copies: Vec<(std::os::fd::OwnedFd, i16)>,
+    /// Told of by a signalfd(2).
+    signals: u64,
 }
 
 /// A descriptor, and what is true of it.
@@ -54,6 +56,11 @@ impl Worker {
         let Some(copy) = self.copy_of(tid, number) else {
             return Ok(Found::None);
         };
+        if let Some((set, has_any)) = self.signals_told_by(tid, number as i32) {
+            waits.signals |= set;
+            let found = if has_any { libc::POLLIN as u32 } else { 0 };
+            return Ok(Found::Events(found & wanted));
+        }
         let events = wanted as i16;
         let found = events_of(copy.as_raw_fd(), events) as u16;
         waits.copies.push((copy, events));
@@ -86,6 +93,7 @@ impl Worker {
         let until = Until {
             deadline,
             mask,
+            wanted: waits.signals,
             network: true,
             ..Until::forever()
         };
@@ -149,6 +157,7 @@ impl Worker {
         let mut waits = Waits {
             cookies: Vec::new(),
             copies: Vec::new(),
+            signals: 0,
         };
         let mut ready = 0;
         for fd in fds.chunks_exact_mut(POLLFD) {
@@ -202,6 +211,7 @@ impl Worker {
         let mut waits = Waits {
             cookies: Vec::new(),
             copies: Vec::new(),
+            signals: 0,
         };
         let mut found = vec![0; sets.len()];
         let mut ready = 0;
@@ -272,10 +282,19 @@ impl Worker {
             // The host will say what is wrong.
             return self.pass(call);
         };
+        let (signals, told) = self.signals_told_by_members(call.tid, call.args[0] as i32);
+        let room = events[count * EPOLL_EVENT..].chunks_exact_mut(EPOLL_EVENT);
+        let mut count = count;
+        for (event, (found, data)) in room.zip(told) {
+            event[..4].copy_from_slice(&found.to_ne_bytes());
+            event[4..].copy_from_slice(&data.to_ne_bytes());
+            count += 1;
+        }
         if count == 0 {
             let waits = Waits {
                 cookies: Vec::new(),
                 copies: vec![(copy, libc::POLLIN)],
+                signals,
             };
             if self.wait_for(call, waits, lasting, mask)? {
                 let turn = self.turn.as_mut().expect("virtual time");

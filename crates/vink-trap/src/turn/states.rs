@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::pending::Signals;
-use super::{Out, Patience, Ready, SILENCE};
+use super::{Out, Patience, Ready, ERESTARTNOHAND, SILENCE};
 use crate::interrupt::{state, Suspects};
 use crate::notify::Notification;
 use crate::trace::call_name;
@@ -196,9 +196,17 @@ impl Worker {
 
     /// A signal has come for a parked thread.
     fn interrupt(&mut self, tid: i32) {
+        let pid = self.threads[&tid].pid;
         let turn = self.turn.as_mut().expect("virtual time");
         let parked = turn.parked.get_mut(&tid).expect("looked at");
         parked.called = true;
+        let restarts = parked.until.interrupted == ERESTARTNOHAND;
+        if let Some(deadline) = parked.until.deadline.filter(|_| restarts) {
+            if !Signals::of(pid, tid).run_a_handler() {
+                let call = (parked.call.nr, parked.call.args);
+                turn.restarts.insert(tid, (call, deadline));
+            }
+        }
         let result = Some(parked.until.interrupted);
         turn.line.push_back(Ready::Parked(parked.call, result));
     }

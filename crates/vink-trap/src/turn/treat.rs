@@ -85,6 +85,10 @@ impl Worker {
             | libc::SYS_timer_gettime
             | libc::SYS_timer_getoverrun
             | libc::SYS_timer_delete => self.timer_call(call)?,
+            libc::SYS_signalfd | libc::SYS_signalfd4 => {
+                self.turn.as_mut().expect("virtual time").signalfds = true;
+                return Ok(false);
+            }
             libc::SYS_ptrace => {
                 self.note_tracer(self.threads[&call.tid].pid);
                 return Ok(false);
