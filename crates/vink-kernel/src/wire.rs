@@ -167,6 +167,30 @@ pub enum PacketKind {
     },
 }
 
+impl PacketKind {
+    /// As captures and events have it: `departure`, `arrival` or `loss`, and why it was lost, in the wire's or the kernel's word.
+    pub fn names(&self) -> (&'static str, Option<String>) {
+        match self {
+            PacketKind::Departure => ("departure", None),
+            PacketKind::Arrival => ("arrival", None),
+            PacketKind::Loss(cause) => {
+                let reason = match cause {
+                    LossCause::Random => "random",
+                    LossCause::Limit => "limit",
+                    LossCause::Mtu => "mtu",
+                    LossCause::Down => "down",
+                    LossCause::Breakpoint => "breakpoint",
+                };
+                ("loss", Some(reason.to_owned()))
+            }
+            PacketKind::Drop { reason, name } if name.is_empty() => {
+                ("loss", Some(format!("reason {reason}")))
+            }
+            PacketKind::Drop { name, .. } => ("loss", Some(name.clone())),
+        }
+    }
+}
+
 /// Why a wire lost a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossCause {
@@ -205,6 +229,8 @@ pub(crate) struct PacketQueue {
     events: VecDeque<PacketEvent>,
     bytes: usize,
     missed: u64,
+    /// All that were kept, those that were taken too.
+    told: u64,
 }
 
 impl PacketQueue {
@@ -226,6 +252,7 @@ impl PacketQueue {
         // SAFETY: by contract.
         let kind = unsafe { kind_of(packet) };
         self.bytes += len;
+        self.told += 1;
         self.events.push_back(PacketEvent {
             time: packet.time,
             end: EndId(packet.end),
@@ -419,6 +446,12 @@ impl Kernel {
     /// How many events were not kept because 65,536 of them, or 64 MiB of packets, waited to be taken.
     pub fn missed_packets(&self) -> u64 {
         self.packets().borrow().missed
+    }
+
+    /// How many events there have been for [`Kernel::next_packet`], those taken included: two numbers tell which of them lie between
+    /// two moments.
+    pub fn told_packets(&self) -> u64 {
+        self.packets().borrow().told
     }
 
     fn on_wire(&mut self, what: &'static str, nr: u32, args: [u64; 6]) -> Result<(), Error> {

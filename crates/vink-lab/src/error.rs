@@ -25,6 +25,9 @@ pub enum Error {
     /// The control process could not be talked to, or spoke otherwise than [`protocol`](crate::worker::protocol) says.
     #[error("{0}")]
     Protocol(String),
+    /// What happened could not be written down.
+    #[error(transparent)]
+    Record(#[from] vink_record::Error),
     /// Not a forward as [`Forward`](crate::Forward) reads it.
     #[error("{text:?} is not a forward such as 8080:80, 127.0.0.1:8080:80 or 5353:53/udp")]
     Forward {

@@ -5,6 +5,7 @@ mod admin;
 mod dump;
 mod error;
 mod files;
+mod journal;
 mod machine;
 mod message;
 mod redirect;
@@ -16,6 +17,7 @@ pub mod worker;
 pub use address::Network;
 pub use admin::Admin;
 pub use error::Error;
+pub use journal::Journal;
 pub use machine::{wire, End, Machine};
 pub use samples::{Recorders, Recording, Sample, Samples};
 pub use uplink::{

@@ -18,6 +18,16 @@ impl Hash {
         Hash(blake3::hash(bytes).into())
     }
 
+    /// Of all that can be read.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn of_reader(from: &mut dyn std::io::Read) -> std::io::Result<Hash> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(from)?;
+        Ok(Hash(hasher.finalize().into()))
+    }
+
     /// The first eight bytes of a hash, as a number: enough to tell packets apart. Never 0.
     pub fn number(bytes: &[u8]) -> u64 {
         let hash = blake3::hash(bytes);

@@ -175,11 +175,7 @@ impl Manifest {
 /// # Errors
 /// [`Error::Host`].
 pub fn hash_file(path: &Path) -> Result<Hash, Error> {
-    let hash = || {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(File::open(path)?)?;
-        Ok(Hash(hasher.finalize().into()))
-    };
+    let hash = || Hash::of_reader(&mut File::open(path)?);
     hash().map_err(Error::host(path.display().to_string()))
 }
 

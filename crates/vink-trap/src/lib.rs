@@ -128,6 +128,7 @@ pub use interface::concerns_interfaces;
 pub use launch::{Program, Stdio};
 pub use place::translate as machine_path;
 pub use trace::call_name;
+pub use trace::witness::{Moment, Told, Witness};
 pub use tree::ProgramId;
 pub use turn::{Called, Charge, Observer, Virtual};
 pub use worker::{Statistics, Status, Worker};

@@ -44,6 +44,7 @@ impl Worker {
             }
             return Ok(());
         }
+        self.mark_moment();
         if let Some(tracer) = &self.tracer {
             let process = &self.processes[&self.threads[&call.tid].pid];
             let machine = self.kernel.machine_name(process.machine).unwrap_or("?");

@@ -25,6 +25,7 @@ use crate::process::{Entry, File, Process, Thread};
 use crate::ring::Mapped;
 use crate::splice::Basin;
 use crate::target;
+use crate::trace::witness::{Moment, Witness};
 use crate::trace::Tracer;
 use crate::tree::{ProgramId, Tree, Trees};
 use crate::turn::{Turn, Virtual};
@@ -252,7 +253,29 @@ impl Worker {
     /// makes the call, its arguments, its result and how long it took are shown as strace(1) does it;
     /// Vink's descriptors as `3<vink>`.
     pub fn trace_calls(&mut self, to: Box<dyn io::Write>, host_too: bool) {
-        self.tracer = Some(Rc::new(Tracer::new(to, host_too)));
+        self.change_tracer(|tracer| tracer.write_to(to, host_too));
+    }
+
+    /// Tells of each trapped call that programs started from now on make, when it has ended, and of who makes it. It costs time, for
+    /// arguments are read from the program's memory.
+    pub fn witness(&mut self, witness: Witness) {
+        self.change_tracer(|tracer| tracer.tell(witness));
+    }
+
+    /// Before there are listeners that have it.
+    fn change_tracer(&mut self, change: impl FnOnce(Tracer) -> Tracer) {
+        let tracer = self.tracer.take().and_then(|t| Rc::try_unwrap(t).ok());
+        self.tracer = Some(Rc::new(change(tracer.unwrap_or_default())));
+    }
+
+    /// What is told from now on happens now.
+    pub(crate) fn mark_moment(&self) {
+        if let Some(tracer) = &self.tracer {
+            tracer.set_moment(|| Moment {
+                time: self.kernel.now(),
+                packets: self.kernel.told_packets(),
+            });
+        }
     }
 
     /// Says how programs on a machine see the system around them. Those that run already see no
@@ -665,6 +688,7 @@ impl Worker {
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         while std::mem::take(&mut self.stirred) {
             self.deadline = self.kernel.settle()?;
+            self.mark_moment();
             self.take_events();
             // A program that learns of its call's end may look at once for what the call brought
             // about elsewhere: all readiness is shown before any answer is sent.

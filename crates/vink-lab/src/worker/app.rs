@@ -33,6 +33,7 @@ impl Lab {
         let app = started.about(format!("machine {machine}"))?;
         self.last_program += 1;
         let number = self.last_program;
+        self.journal_start(number, machine, words);
         self.fibers.running.insert(number, app);
         self.fibers.numbers.insert(app, (number, id));
         Ok(Answer::Program(number))

@@ -18,7 +18,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::{DataLink, Endianness};
-use vink_kernel::{EndId, LossCause, PacketEvent, PacketKind, Trace};
+use vink_kernel::{EndId, PacketEvent, PacketKind, Trace};
 
 use super::bpf::Filter;
 use super::lab::{refused, Descriptors, Lab, Place, Trouble};
@@ -182,7 +182,7 @@ impl Lab {
     }
 
     /// Tells the kernel what is to be known of an end.
-    fn trace(&mut self, end: EndId) -> Result<(), Trouble> {
+    pub(super) fn trace(&mut self, end: EndId) -> Result<(), Trouble> {
         let captures = &self.captures;
         let here = captures.by_end.get(&end).map_or(&[][..], Vec::as_slice);
         let wanted = here
@@ -197,6 +197,9 @@ impl Lab {
             .max();
         if captures.watched.contains(&end) {
             bytes = bytes.max(Some(HEAD));
+        }
+        if self.journal.is_some() {
+            bytes = Some(MOST_BYTES);
         }
         let on = bytes.is_some();
         let trace = Trace {
@@ -229,7 +232,7 @@ impl Lab {
 
     /// Takes what the kernel has told of packets, and writes what there is room for.
     pub(super) fn look_after_packets(&mut self) -> Result<(), Trouble> {
-        if self.captures.is_idle() {
+        if self.captures.is_idle() && self.journal.is_none() {
             return Ok(());
         }
         let kernel = self.worker.kernel();
@@ -243,6 +246,10 @@ impl Lab {
         while let Some(event) = kernel.next_packet() {
             let captures = &mut self.captures;
             let event = with_header(event);
+            if let Some(journal) = &mut self.journal {
+                let place = self.places.get(&event.end).map(Place::to_string);
+                journal.packet(place.as_deref(), &event);
+            }
             for (number, interface) in captures.by_end.get(&event.end).into_iter().flatten() {
                 if let Some(capture) = captures.all.get_mut(number) {
                     capture.take(*interface, &event, kernel.date(event.time));
@@ -253,6 +260,9 @@ impl Lab {
                     self.events.push(Event::Packet(told(place, &event)));
                 }
             }
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.caught_up(not_kept);
         }
         self.write_captures()
     }
@@ -319,7 +329,7 @@ impl Capture {
             // On its way in or out: nobody knows.
             PacketKind::Drop { .. } => 0,
         }));
-        if let (_, Some(reason)) = kind_and_reason(&event.kind) {
+        if let (_, Some(reason)) = event.kind.names() {
             let text = format!("dropped: {reason}");
             options.push(EnhancedPacketOption::Comment(text.into()));
         }
@@ -409,7 +419,7 @@ fn with_header(mut event: PacketEvent) -> PacketEvent {
 }
 
 fn told(place: &Place, event: &PacketEvent) -> Packet {
-    let (kind, reason) = kind_and_reason(&event.kind);
+    let (kind, reason) = event.kind.names();
     Packet {
         time: event.time,
         end: place.to_string(),
@@ -417,28 +427,6 @@ fn told(place: &Place, event: &PacketEvent) -> Packet {
         reason,
         length: event.len,
         summary: summary(&event.bytes, event.len),
-    }
-}
-
-/// As the protocol has them.
-fn kind_and_reason(kind: &PacketKind) -> (&'static str, Option<String>) {
-    match kind {
-        PacketKind::Departure => ("departure", None),
-        PacketKind::Arrival => ("arrival", None),
-        PacketKind::Loss(cause) => {
-            let reason = match cause {
-                LossCause::Random => "random",
-                LossCause::Limit => "limit",
-                LossCause::Mtu => "mtu",
-                LossCause::Down => "down",
-                LossCause::Breakpoint => "breakpoint",
-            };
-            ("loss", Some(reason.to_owned()))
-        }
-        PacketKind::Drop { reason, name } if name.is_empty() => {
-            ("loss", Some(format!("reason {reason}")))
-        }
-        PacketKind::Drop { name, .. } => ("loss", Some(name.clone())),
     }
 }
 

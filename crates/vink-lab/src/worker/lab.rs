@@ -15,7 +15,7 @@ use super::program::Running;
 use super::protocol::{Action, Answer, Event};
 use super::uplink::Outdoors;
 use super::wire::Wire;
-use crate::{Error, Recorders, Recording};
+use crate::{Error, Journal, Recorders, Recording};
 
 /// The descriptors that came with a request.
 pub(super) type Descriptors = std::vec::IntoIter<OwnedFd>;
@@ -51,6 +51,7 @@ pub(super) struct Lab {
     pub(super) captures: Captures,
     recorders: Recorders,
     pub(super) outdoors: Outdoors,
+    pub(super) journal: Option<Journal>,
     /// What every machine's /etc/hosts ends with, and how often it was changed.
     pub(super) hosts: Rc<str>,
     pub(super) hosts_changes: u64,
@@ -75,6 +76,7 @@ impl Lab {
             captures: Captures::default(),
             recorders: Recorders::default(),
             outdoors: Outdoors::default(),
+            journal: None,
             hosts: "".into(),
             hosts_changes: 0,
             events: Vec::new(),
@@ -154,6 +156,8 @@ impl Lab {
             Action::StopCapture { capture } => return self.stop_capture(capture),
             Action::Record(what) => self.record(&what, descriptors)?,
             Action::Watch { interfaces } => self.watch(interfaces)?,
+            Action::Journal => self.start_journal(descriptors)?,
+            Action::EndJournal => return self.end_journal(),
             Action::Panic => self.panic()?,
         }
         Ok(Answer::Nothing)

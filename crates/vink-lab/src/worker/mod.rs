@@ -18,6 +18,7 @@ mod bpf;
 mod capture;
 mod channel;
 mod descriptors;
+mod journal;
 mod lab;
 mod link;
 mod machine;

@@ -46,6 +46,7 @@ impl Lab {
         let program = started.about(format!("machine {}: starting {name}", new.machine))?;
         self.last_program += 1;
         let number = self.last_program;
+        self.journal_start(number, &new.machine, &new.words);
         let running = Running {
             program,
             machine: new.machine,

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use vink_record::Totals;
 use vink_spec::{Settings, Uplink};
 
 pub use crate::samples::Recording;
@@ -207,6 +208,10 @@ pub enum Action {
         /// `machine:interface`.
         interfaces: Vec<String>,
     },
+    /// From now on writes all that happens to the descriptor that comes along: a journal (`vink_record`).
+    Journal,
+    /// Ends it. [`Answer::Journal`].
+    EndJournal,
     /// Has the kernel panic, to see what a lab makes of it. There is no answer: [`Event::Panic`] comes.
     Panic,
 }
@@ -221,7 +226,7 @@ impl Action {
                 outside: Outside::Worker,
                 ..
             } => 3,
-            Action::Capture { .. } | Action::Record(_) => 1,
+            Action::Capture { .. } | Action::Record(_) | Action::Journal => 1,
             _ => 0,
         }
     }
@@ -345,6 +350,8 @@ pub enum Answer {
         /// Its resolver, as in resolv.conf(5).
         resolver: String,
     },
+    /// What came of a run.
+    Journal(Totals),
     /// How everything is.
     Status(Status),
 }

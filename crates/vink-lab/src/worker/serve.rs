@@ -187,7 +187,7 @@ fn answer(channel: &mut Channel, lab: &mut Lab, request: Request) -> Result<(), 
     let descriptors = channel.descriptors(action.descriptors()).map_err(broken)?;
     let carried_out = lab.carry_out(action, &mut descriptors.into_iter());
     // What it has brought about comes before its answer.
-    for event in lab.events.drain(..) {
+    for event in lab.take_events() {
         channel.push(&Message::Event(event));
     }
     channel.push(&match carried_out {
@@ -205,7 +205,7 @@ fn tell(channel: &mut Channel, lab: &mut Lab, log: &Log, missed: &mut u64) {
         channel.push(&Message::Event(Event::Log { text }));
     }
     *missed += take(&mut lab.missed);
-    for event in lab.events.drain(..) {
+    for event in lab.take_events() {
         if matches!(event, Event::Packet(_)) {
             if channel.waiting() >= MOST_PACKETS {
                 *missed += 1;

@@ -120,6 +120,9 @@ impl Lab {
             .insert(place.interface.clone(), interface);
         machine.moved();
         self.places.insert(end, place.clone());
+        if self.journal.is_some() {
+            self.trace(end)?;
+        }
         let wire = new.wire.as_ref().and_then(|name| self.wires.get(name));
         if wire.is_some_and(|wire| wire.uplink.is_some()) {
             self.moderate(&place);

@@ -7,6 +7,7 @@
 mod names;
 mod print;
 mod shape;
+pub(crate) mod witness;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,11 +21,14 @@ use crate::calls::FOREIGN;
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::{Notification, Sent};
 use print::{pointer, Printer};
+use witness::{Moment, Teller, Witness};
 
-/// Writes the lines.
+/// Writes the lines, and tells a witness.
+#[derive(Default)]
 pub(crate) struct Tracer {
-    to: RefCell<Box<dyn Write>>,
+    to: Option<RefCell<Box<dyn Write>>>,
     host_too: bool,
+    teller: Option<Teller>,
     /// Calls that have not ended, by their number at their listener (random: never the same at two).
     pending: RefCell<HashMap<u64, Pending>>,
 }
@@ -39,6 +43,9 @@ struct Pending {
     /// A Vink descriptor is among them.
     vink: bool,
     began: Instant,
+    /// The thread's number, and when it was, if somebody is told.
+    thread: u64,
+    moment: Moment,
 }
 
 /// How a call ends.
@@ -58,6 +65,8 @@ pub(crate) struct Draft {
     /// Behind the result.
     found: String,
     shown: bool,
+    /// What the host is to write, if somebody is told.
+    written: Vec<u8>,
 }
 
 /// The name of an x86-64 system call, without its section: `splice`.
@@ -70,11 +79,27 @@ pub fn call_name(nr: i64) -> String {
 }
 
 impl Tracer {
-    pub(crate) fn new(to: Box<dyn Write>, host_too: bool) -> Tracer {
+    /// From now on writes lines.
+    pub(crate) fn write_to(self, to: Box<dyn Write>, host_too: bool) -> Tracer {
         Tracer {
-            to: RefCell::new(to),
+            to: Some(RefCell::new(to)),
             host_too,
-            pending: RefCell::default(),
+            ..self
+        }
+    }
+
+    /// From now on tells this one.
+    pub(crate) fn tell(self, witness: Witness) -> Tracer {
+        Tracer {
+            teller: Some(Teller::new(witness)),
+            ..self
+        }
+    }
+
+    /// What is told from now on happens at this moment.
+    pub(crate) fn set_moment(&self, moment: impl FnOnce() -> Moment) {
+        if let Some(teller) = &self.teller {
+            teller.now.set(moment());
         }
     }
 
@@ -87,6 +112,8 @@ impl Tracer {
         is_vink: &dyn Fn(i32) -> bool,
     ) {
         self.abandon(|old| old.call.tid == call.tid, "ended");
+        let teller = self.teller.as_ref();
+        let thread = teller.map_or(0, |teller| teller.begin(&call, pid, machine));
         let vink = Cell::new(false);
         let watched = |fd| {
             let is = is_vink(fd);
@@ -115,6 +142,8 @@ impl Tracer {
             arguments,
             vink: vink.get(),
             began: Instant::now(),
+            thread,
+            moment: teller.map(|teller| teller.now.get()).unwrap_or_default(),
         };
         self.pending.borrow_mut().insert(call.id, pending);
     }
@@ -133,7 +162,7 @@ impl Tracer {
             End::Descriptor => 0,
         };
         let shapes = shape::shapes(pending.call.nr).unwrap_or_default();
-        let mut text = format!("{} {}(", pending.who, call_name(pending.call.nr));
+        let mut text = format!("{}(", call_name(pending.call.nr));
         for (n, argument) in pending.arguments.iter().enumerate() {
             let argument = match argument {
                 Some(argument) => argument.clone(),
@@ -159,11 +188,16 @@ impl Tracer {
             End::Result(result) => text += &outcome(result),
             End::Descriptor => {}
         }
+        let written = match (&self.teller, end) {
+            (Some(_), End::Passed) => witness::written(&pending.call),
+            _ => Vec::new(),
+        };
         Some(Draft {
             id,
             text,
             found,
             shown,
+            written,
         })
     }
 
@@ -182,6 +216,9 @@ impl Tracer {
         if sent == Sent::Gone {
             line += " (not taken: killed)";
         }
+        if let Some(teller) = &self.teller {
+            teller.end(pending.thread, pending.moment.time, &line, &draft.written);
+        }
         if draft.shown {
             self.write(&pending, &line);
         }
@@ -190,16 +227,20 @@ impl Tracer {
     /// A process has ended.
     pub(crate) fn died(&self, pid: i32) {
         self.abandon(|old| old.pid == pid, "ended");
+        if let Some(teller) = &self.teller {
+            teller.died(pid);
+        }
     }
 
     /// Gives up calls that will never be answered.
     fn abandon(&self, which: impl Fn(&Pending) -> bool, why: &str) {
-        let ids: Vec<u64> = {
+        let mut lost: Vec<(u64, u64)> = {
             let pending = self.pending.borrow();
             let lost = pending.iter().filter(|(_, p)| which(p));
-            lost.map(|(id, _)| *id).collect()
+            lost.map(|(id, p)| (p.thread, *id)).collect()
         };
-        for id in ids {
+        lost.sort_unstable();
+        for (_, id) in lost {
             // As if it had failed: nothing has been filled in.
             let Some(draft) = self.draft(id, End::Result(-1)) else {
                 continue;
@@ -208,16 +249,23 @@ impl Tracer {
                 continue;
             };
             let (call, _) = draft.text.rsplit_once(") = ").unwrap_or_default();
-            self.write(&pending, &format!("{call}) = ? ({why})"));
+            let line = format!("{call}) = ? ({why})");
+            if let Some(teller) = &self.teller {
+                teller.end(pending.thread, pending.moment.time, &line, &[]);
+            }
+            self.write(&pending, &line);
         }
     }
 
     fn write(&self, pending: &Pending, line: &str) {
+        let Some(to) = &self.to else {
+            return;
+        };
         let took = pending.began.elapsed().as_secs_f64();
         // One write for a line, so that lines of others don't get in between. That the reader is
         // gone is no reason to end the programs.
-        let line = format!("{line} <{took:.6}>\n");
-        let mut to = self.to.borrow_mut();
+        let line = format!("{} {line} <{took:.6}>\n", pending.who);
+        let mut to = to.borrow_mut();
         let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
     }
 }
@@ -267,7 +315,7 @@ mod tests {
     /// The lines of some use of a tracer, without times, with the thread as `T`.
     fn lines(host_too: bool, work: impl Fn(&Tracer)) -> Vec<String> {
         let lines = Lines::default();
-        work(&Tracer::new(Box::new(lines.clone()), host_too));
+        work(&Tracer::default().write_to(Box::new(lines.clone()), host_too));
         let text = String::from_utf8(lines.0.borrow().clone()).unwrap();
         let tid = call(0, 0, [0; 6]).tid.to_string();
         let strip = |l: &str| l.rsplit_once(" <").unwrap().0.replace(&tid, "T");
@@ -342,6 +390,55 @@ mod tests {
                 "m 7/T listen(3, 0) = ? (ended)",
             ]
         );
+    }
+
+    #[test]
+    fn a_witness_is_told_of_threads_and_calls() {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let to = told.clone();
+        let tracer = Tracer::default().tell(Box::new(move |moment, what| {
+            let line = match what {
+                witness::Told::Thread {
+                    thread,
+                    machine,
+                    process,
+                } => format!("{thread} of {process} on {machine}"),
+                witness::Told::Call {
+                    thread,
+                    began,
+                    text,
+                    written,
+                } => format!("{thread} from {began}: {text} {written:?}"),
+                witness::Told::Executed { thread, .. } => format!("{thread} executes"),
+            };
+            to.borrow_mut().push((moment.time, line));
+        }));
+        let at = |time| Moment { time, packets: 0 };
+        let bytes = *b"hello";
+        let args = [1, bytes.as_ptr() as u64, 5, 0, 0, 0];
+        let tid = call(0, 0, [0; 6]).tid;
+        tracer.set_moment(|| at(5));
+        tracer.begin(call(1, libc::SYS_write, args), tid, "m", &|_| false);
+        tracer.set_moment(|| at(7));
+        end(&tracer, 1, End::Passed, Sent::Taken, None);
+        tracer.begin(call(2, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
+        end(&tracer, 2, End::Result(-9), Sent::Taken, None);
+        tracer.begin(call(3, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
+        tracer.died(tid);
+        tracer.begin(call(4, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
+        let hello = "[104, 101, 108, 108, 111]";
+        let bad = "listen(9, 9) = -1 EBADF (Bad file descriptor)";
+        let expected = [
+            (5, "1 of 1 on m".to_owned()),
+            (
+                7,
+                format!("1 from 5: write(1, \"hello\", 5) = (host) {hello}"),
+            ),
+            (7, format!("1 from 7: {bad} []")),
+            (7, "1 from 7: listen(9, 9) = ? (ended) []".to_owned()),
+            (7, "2 of 2 on m".to_owned()),
+        ];
+        assert_eq!(*told.borrow(), expected);
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! What is told of calls to somebody who writes down a run: by whom and when, on the kernel's clock.
+//!
+//! Nothing of it depends on the host: threads are numbered in the order of their first calls, and of each moment it is told what
+//! time it was and how many packets the kernel had told of.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::notify::Notification;
+use crate::target;
+
+/// Bytes of a call's that are told at most.
+const MOST_BYTES: u64 = 1 << 20;
+/// Buffers of a call's that are told at most (`IOV_MAX`).
+const MOST_BUFFERS: u64 = 1024;
+
+/// A moment of a kernel: the time on its clock in ns, and how many packets it has told of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// [`vink_kernel::Kernel::now`].
+    pub time: u64,
+    /// [`vink_kernel::Kernel::told_packets`].
+    pub packets: u64,
+}
+
+/// Something about a program's thread.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// It makes its first call.
+    Thread {
+        /// Its number, from 1 on in the order of first calls.
+        thread: u64,
+        /// Where it runs.
+        machine: &'a str,
+        /// The first thread of its process: its own number if it is that.
+        process: u64,
+    },
+    /// It has executed a file.
+    Executed {
+        /// Which thread.
+        thread: u64,
+        /// The file's path, as the host's kernel has it.
+        path: PathBuf,
+        /// The file; none if it can't be read.
+        file: Option<File>,
+    },
+    /// A call of its has ended.
+    Call {
+        /// Which thread.
+        thread: u64,
+        /// When it was made, on the kernel's clock in ns.
+        began: u64,
+        /// The call and its result, as [`crate::Worker::trace_calls`] writes it.
+        text: &'a str,
+        /// What the host was given to write, 1 MiB at most.
+        written: &'a [u8],
+    },
+}
+
+/// Who is told.
+pub type Witness = Box<dyn FnMut(Moment, Told<'_>)>;
+
+/// Tells.
+pub(super) struct Teller {
+    to: RefCell<Witness>,
+    pub(super) now: Cell<Moment>,
+    threads: RefCell<HashMap<i32, Known>>,
+    last: Cell<u64>,
+}
+
+/// A thread that has made a call.
+struct Known {
+    pid: i32,
+    number: u64,
+    /// What its process ran when it began to execute another file.
+    executes: Option<(u64, u64)>,
+}
+
+impl Teller {
+    pub(super) fn new(to: Witness) -> Teller {
+        Teller {
+            to: RefCell::new(to),
+            now: Cell::default(),
+            threads: RefCell::default(),
+            last: Cell::new(0),
+        }
+    }
+
+    /// A thread makes a call: its number.
+    pub(super) fn begin(&self, call: &Notification, pid: i32, machine: &str) -> u64 {
+        let mut threads = self.threads.borrow_mut();
+        let number = match threads.get(&call.tid).filter(|known| known.pid == pid) {
+            Some(known) => known.number,
+            None => {
+                let number = self.last.get() + 1;
+                self.last.set(number);
+                let first = threads.get(&pid).filter(|_| call.tid != pid);
+                let process = first.map_or(number, |first| first.number);
+                let known = Known {
+                    pid,
+                    number,
+                    executes: None,
+                };
+                threads.insert(call.tid, known);
+                self.tell(Told::Thread {
+                    thread: number,
+                    machine,
+                    process,
+                });
+                number
+            }
+        };
+        let known = threads.get_mut(&call.tid).expect("just found");
+        if let Some(before) = known.executes.take() {
+            self.has_executed(number, pid, before);
+        }
+        if matches!(call.nr, libc::SYS_execve | libc::SYS_execveat) {
+            known.executes = Some(executable(pid).unwrap_or_default());
+        }
+        number
+    }
+
+    fn has_executed(&self, thread: u64, pid: i32, before: (u64, u64)) {
+        if executable(pid).is_none_or(|now| now == before) {
+            return;
+        }
+        let path = format!("/proc/{pid}/exe");
+        self.tell(Told::Executed {
+            thread,
+            path: std::fs::read_link(&path).unwrap_or_default(),
+            file: File::open(&path).ok(),
+        });
+    }
+
+    /// A call has ended.
+    pub(super) fn end(&self, thread: u64, began: u64, text: &str, written: &[u8]) {
+        self.tell(Told::Call {
+            thread,
+            began,
+            text,
+            written,
+        });
+    }
+
+    /// A process has ended.
+    pub(super) fn died(&self, pid: i32) {
+        self.threads
+            .borrow_mut()
+            .retain(|_, known| known.pid != pid);
+    }
+
+    fn tell(&self, what: Told<'_>) {
+        (self.to.borrow_mut())(self.now.get(), what);
+    }
+}
+
+/// What a process runs.
+fn executable(pid: i32) -> Option<(u64, u64)> {
+    let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+/// What a call that is the host's gives it to write.
+pub(super) fn written(call: &Notification) -> Vec<u8> {
+    let [_, at, len, ..] = call.args;
+    let mut bytes = Vec::new();
+    let mut take = |at: u64, len: u64| {
+        let old = bytes.len();
+        let room = MOST_BYTES.saturating_sub(old as u64);
+        bytes.resize(old + len.min(room) as usize, 0);
+        if !target::read(call.tid, at, &mut bytes[old..]) {
+            bytes.truncate(old);
+        }
+    };
+    match call.nr {
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => take(at, len),
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            for i in 0..len.min(MOST_BUFFERS) {
+                let vector = at.wrapping_add(16 * i);
+                let base = target::read_u64(call.tid, vector);
+                let length = target::read_u64(call.tid, vector.wrapping_add(8));
+                if let (Some(base), Some(length)) = (base, length) {
+                    take(base, length);
+                }
+            }
+        }
+        _ => {}
+    }
+    bytes
+}
