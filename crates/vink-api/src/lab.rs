@@ -45,6 +45,20 @@ pub struct PutLab {
     /// Listen for telnet sessions on this loopback port (0: any) for as long as it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switchbox: Option<u16>,
+    /// Write down all that happens in a new lab, from its beginning until it is taken down: see docs/replay.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordLab>,
+}
+
+/// Where a lab is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RecordLab {
+    /// A new folder, absolute: `manifest.json` and `run.journal` come to be there.
+    pub folder: String,
+    /// The lab file, absolute, whose hash the manifest then has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab_file: Option<String>,
 }
 
 /// What [`PutLab`] came to.

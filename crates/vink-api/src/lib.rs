@@ -25,8 +25,8 @@ pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
 pub use http::Bytes;
 pub use lab::{
-    Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, Restarted, Version,
-    WorkerStatus,
+    Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, RecordLab, Restarted,
+    Version, WorkerStatus,
 };
 pub use machine::{
     ChangeInterface, Interface, Machine, MachineState, MachineSummary, NewInterface, NewMachine,

@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     Control(Box<vink_api::Error>),
     #[error(transparent)]
     Pcb(#[from] vink_pcb::Error),
+    #[error(transparent)]
+    Record(#[from] vink_record::Error),
     #[error("{what}: {source}")]
     Host {
         what: String,

@@ -20,9 +20,12 @@ mod packetdrill;
 mod pcb;
 mod plot;
 mod print;
+mod record;
+mod replay;
 mod run;
 mod shell;
 mod signals;
+mod trace;
 mod version;
 mod wire;
 
@@ -44,7 +47,7 @@ struct Arguments {
 const EXIT_STATUS: &str = "\
 Exit status of `vink run`: the program's own; if a signal ended it, vink ends by the same signal.
 121: the kernel panicked. 125: vink failed. 126: PROGRAM can't be executed. 127: PROGRAM not found.
-Of the other commands: 0, 1 (doctor: something needed is missing; lab check: a mistake), 121 or 125; 2: a wrong command line.";
+Of the other commands: 0, 1 (doctor: something needed is missing; lab check: a mistake; lab diff, replay: a difference), 121 or 125; 2: a wrong command line.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -72,6 +75,10 @@ enum Command {
     Shell(shell::Arguments),
     /// Draw columns of CSV files as an SVG picture
     Plot(plot::Arguments),
+    /// Repeat a recorded run, and tell whether the same has happened
+    Replay(replay::Arguments),
+    /// Recorded runs, for other programs: Perfetto, Wireshark
+    Trace(trace::Arguments),
     /// Watch TCP connections: every field of their control blocks, as it changes
     Pcb(pcb::Arguments),
     /// Run a program under gdb, which stops in the stack
@@ -108,6 +115,8 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
         Command::Pcb(arguments) => pcb::run(&arguments),
         Command::Debug(arguments) => debug::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),

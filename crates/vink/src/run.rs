@@ -19,6 +19,7 @@ use vink_trap::{call_name, Program, Statistics, Status, Worker};
 use crate::failure::Failure;
 use crate::in_process;
 use crate::pcb::Watcher;
+use crate::record::Recording;
 use crate::signals::{die_by, stop_by, Signals};
 
 /// What is sent on to the program. The terminal sends its signals to the program as well. vink stops
@@ -51,7 +52,7 @@ const INTERFACE: &str = "eth0";
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
-    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root"])]
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record"])]
     in_process: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
@@ -71,6 +72,9 @@ pub(crate) struct Arguments {
     /// With --trace-calls: also for those trapped calls that are left to the host
     #[arg(long, requires = "trace_calls")]
     trace_host: bool,
+    /// Write down all that happens: a manifest to FILE, such as run.json, and a journal beside it; see docs/replay.md
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
@@ -265,6 +269,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(watcher) = &arguments.samples {
         watcher.meet(&mut recorders, worker.kernel(), &path)?;
     }
+    let recorded = arguments.record.as_deref();
+    let recorded = recorded.map(|file| {
+        let words = &arguments.program;
+        Recording::start(&mut worker, file, &path, &arguments.machine, words)
+    });
+    let mut recorded = recorded.transpose()?;
     let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
     let program = worker.spawn(machine.id, program)?;
     // The program does not get going before the worker does.
@@ -274,6 +284,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut stopping = None;
     let status = loop {
         recorders.look_after(&mut worker)?;
+        if let Some(recorded) = &mut recorded {
+            recorded.look_after(&mut worker);
+        }
         if let Some(status) = worker.status(program)? {
             break status;
         }
@@ -301,6 +314,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     };
     recorders.finish(worker.kernel())?;
+    if let Some(recorded) = recorded {
+        recorded.finish(&mut worker, status)?;
+    }
     report(worker.statistics());
     // Ends what the program left behind, before we end the way it did.
     if let Some(passt) = &mut passt {

@@ -20,8 +20,8 @@ pub struct Lab {
     pub worker: Worker,
     pub apps: Apps,
     wire: WireId,
-    /// The client's.
-    end: EndId,
+    /// The client's end, and the server's.
+    pub ends: [EndId; 2],
     pub client: Machine,
     pub server: Machine,
 }
@@ -32,10 +32,14 @@ impl Lab {
     }
 
     pub fn with_arena(clock: Clock, arena_bytes: u64) -> Lab {
+        Lab::with_seed(clock, arena_bytes, 7)
+    }
+
+    pub fn with_seed(clock: Clock, arena_bytes: u64, seed: u8) -> Lab {
         let config = Config {
             clock,
             arena_bytes,
-            seed: Some([7; 32]),
+            seed: Some([seed; 32]),
             ..Config::default()
         };
         let mut kernel = Kernel::boot(image(), config).expect("it boots");
@@ -60,7 +64,7 @@ impl Lab {
             worker: Worker::new(kernel).expect("a worker"),
             apps: Apps::new(),
             wire,
-            end: ends[0],
+            ends: [ends[0], ends[1]],
             client,
             server,
         }
@@ -95,14 +99,14 @@ impl Lab {
 
     /// What the wire does to what the client sends.
     pub fn set_way(&mut self, settings: WireSettings) {
-        let (wire, end) = (self.wire, self.end);
+        let (wire, end) = (self.wire, self.ends[0]);
         let set = self.kernel().set_wire(wire, Some(end), &settings);
         set.expect("the wire takes it");
     }
 
     /// What the wire has done to what the client sent.
     pub fn way(&mut self) -> WireStatistics {
-        let end = self.end;
+        let end = self.ends[0];
         self.kernel().wire_statistics(end).expect("statistics")
     }
 

@@ -5,6 +5,7 @@ mod dns;
 mod docs;
 mod echo;
 mod http;
+mod journal;
 mod lab;
 mod life;
 mod ping;

@@ -15,6 +15,7 @@ use vink_spec::{check_lab, diff, Change, Lab as Spec};
 
 use super::capture::Recording;
 use super::program::{Phase, Task};
+use super::record::Recorded;
 use super::timed::Timed;
 use super::watch::Watched;
 use super::worker::Worker;
@@ -60,6 +61,7 @@ pub(crate) struct State {
     /// Those that had ended before it was known that they were started.
     pub(crate) early: HashMap<(usize, u64), Vec<protocol::Event>>,
     pub(crate) next: u64,
+    pub(crate) recorded: Option<Recorded>,
     pub(crate) captures: BTreeMap<u64, Recording>,
     pub(crate) watched: Watched,
     pub(crate) timed: Timed,
@@ -108,6 +110,7 @@ impl Lab {
                 running: HashMap::new(),
                 early: HashMap::new(),
                 next: 0,
+                recorded: None,
                 captures: BTreeMap::new(),
                 watched: Watched::default(),
                 timed: Timed::default(),
@@ -272,6 +275,9 @@ impl Lab {
         if let Some(port) = asked.switchbox {
             self.open_switch_box(port).await?;
         }
+        if created {
+            self.prepare_record(asked)?;
+        }
         self.carry_out(steps, true).await?;
         if created {
             self.state().up = Some(Instant::now());
@@ -426,6 +432,7 @@ impl Lab {
         }
         // What is being done waits for programs that may never end by themselves. Once it has given up, what it has
         // started meanwhile is ended too.
+        self.end_record().await;
         self.end_workers().await;
         let _one = self.changing.lock().await;
         self.end_workers().await;

@@ -8,6 +8,7 @@ mod lab;
 mod link;
 mod log;
 mod program;
+mod record;
 mod sample;
 mod spawn;
 mod status;

@@ -171,7 +171,7 @@ impl Lab {
             // Nobody may wait for it.
             let _ = gone.send(());
         });
-        Ok(())
+        self.begin_record(number, &path).await
     }
 
     /// Asks a worker for something.

@@ -12,6 +12,8 @@ use crate::target;
 /// Bytes of a buffer, and members of a list, that are shown.
 const BYTES: usize = 32;
 const MEMBERS: usize = 8;
+/// Variables that are counted.
+const MOST_VARIABLES: u64 = 1000;
 
 /// A call, and which of its process's descriptors are Vink's.
 pub(super) struct Printer<'a> {
@@ -56,6 +58,7 @@ impl Printer<'_> {
             },
             Shape::Text => self.text(arg),
             Shape::Texts => self.texts(arg),
+            Shape::Variables => self.variables(arg),
             Shape::In(len) => self.bytes(arg, args[len]),
             Shape::InVector(count) => self.vectors(arg, args[count], u64::MAX),
             Shape::InAddress(len) => self.address(arg, args[len] as u32),
@@ -196,6 +199,15 @@ impl Printer<'_> {
             }
         }
         self.list(texts.len(), texts.into_iter())
+    }
+
+    fn variables(&self, address: u64) -> String {
+        let text = |n| target::read_u64(self.call.tid, address.wrapping_add(8 * n));
+        let count = (0..MOST_VARIABLES).take_while(|n| text(*n).is_some_and(|text| text != 0));
+        match text(0) {
+            Some(_) => format!("/* {} vars */", count.count()),
+            None => pointer(address),
+        }
     }
 
     /// Members in brackets, as many as are worth showing.

@@ -19,6 +19,8 @@ pub(super) enum Shape {
     Text,
     /// A vector of strings.
     Texts,
+    /// A vector of strings that are only counted: the environment.
+    Variables,
     /// Bytes for the call, as many as this parameter says.
     In(usize),
     /// Bytes from the call, as many as its result.
@@ -62,7 +64,7 @@ use Shape::{
     CloneArgs, Commanded, Fd, Flags, Hex, InAddress, InMessage, InMessages, InOption, InVector,
     Int, Length, Name, Offset, OptionName, OutAddress, OutMessage, OutMessages, OutOption,
     OutVector, Polled, Protocol, Request, Requested, Set, Size, Text, Texts, Timespec, Timeval,
-    Type,
+    Type, Variables,
 };
 
 /// The parameters of a call; `None` for one that is not known here.
@@ -124,8 +126,8 @@ pub(super) fn shapes(nr: i64) -> Option<&'static [Shape]> {
         libc::SYS_fork | libc::SYS_vfork => &[],
         libc::SYS_clone => &[Flags(names::CLONES), Hex, Hex, Hex, Hex],
         libc::SYS_clone3 => &[CloneArgs, Size],
-        libc::SYS_execve => &[Text, Texts, Hex],
-        libc::SYS_execveat => &[Fd, Text, Texts, Hex, Hex],
+        libc::SYS_execve => &[Text, Texts, Variables],
+        libc::SYS_execveat => &[Fd, Text, Texts, Variables, Hex],
         libc::SYS_exit => &[Int],
         libc::SYS_uname => &[Hex],
         libc::SYS_stat | libc::SYS_lstat => &[Text, Hex],

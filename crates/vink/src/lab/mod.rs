@@ -1,5 +1,6 @@
 //! `vink lab`: labs are made, changed, looked at and taken down, by requests to the control process.
 
+mod diff;
 mod events;
 mod logs;
 mod show;
@@ -37,6 +38,8 @@ enum Command {
     Logs(logs::Logs),
     /// Show what happens, while it does
     Events(events::Events),
+    /// Tell the first event at which two recorded runs part
+    Diff(diff::Diff),
     /// Look for mistakes in lab files
     Check(lab_file::Check),
     /// Draw a lab file's machines and wires, for Graphviz or Mermaid
@@ -56,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Restart(arguments) => up::restart(arguments),
         Command::Logs(arguments) => logs::logs(arguments),
         Command::Events(arguments) => events::events(arguments),
+        Command::Diff(arguments) => diff::diff(arguments),
         Command::Check(arguments) => lab_file::check(arguments),
         Command::Graph(arguments) => lab_file::graph(arguments),
         Command::Schema => lab_file::schema(),

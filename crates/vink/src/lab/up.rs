@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use vink_api::{Applied, Change, ChangeKind, Client, Error, EventFilter, Happening, Place, PutLab};
+use vink_api::{
+    Applied, Change, ChangeKind, Client, Error, EventFilter, Happening, Place, PutLab, RecordLab,
+};
 use vink_spec::Lab;
 
 use super::events::{follow, line};
@@ -35,6 +37,9 @@ pub(crate) struct Up {
     /// Stay, tell what happens, and take the lab down at Ctrl-C
     #[arg(long)]
     foreground: bool,
+    /// Write down all that happens until it is taken down, to this new folder; see docs/replay.md
+    #[arg(long, value_name = "FOLDER")]
+    record: Option<PathBuf>,
     /// If the lab can't be made, leave what there is of it, to be looked at
     #[arg(long)]
     keep: bool,
@@ -129,6 +134,27 @@ fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<P
     })
 }
 
+/// Has it recorded: with the seed that it has, or one that is drawn now.
+fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(), Failure> {
+    let absolute = |path: &Path| {
+        let path = std::path::absolute(path).map_err(Failure::host(path.display().to_string()))?;
+        Ok::<_, Failure>(path.display().to_string())
+    };
+    let file = file.or_else(|| Some(Path::new(USUAL)).filter(|usual| usual.exists()));
+    wanted.record = Some(RecordLab {
+        folder: absolute(folder)?,
+        lab_file: file.map(absolute).transpose()?,
+    });
+    if wanted.spec.seed.is_none() {
+        let mut seed = [0; 8];
+        // SAFETY: fills the array.
+        unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
+        // So that JSON's readers have all of its digits.
+        wanted.spec.seed = Some(u64::from_le_bytes(seed) >> 12);
+    }
+    Ok(())
+}
+
 /// Sends it to the control process, which is started if none runs; one that is just ending makes room for the next.
 async fn put(wanted: &PutLab) -> Result<(Client, Applied), Failure> {
     let place = Place::find();
@@ -192,6 +218,9 @@ pub(crate) fn up(arguments: &Up) -> Result<ExitCode, Failure> {
     wanted.new = true;
     wanted.keep = arguments.keep;
     wanted.switchbox = arguments.switchbox;
+    if let Some(folder) = &arguments.record {
+        record(&mut wanted, folder, arguments.file.as_deref())?;
+    }
     let name = wanted.spec.name.clone();
     let runtime = runtime()?;
     runtime.block_on(async {

@@ -1,0 +1,118 @@
+//! Runs on a virtual clock, written down: the same each time, and otherwise with another seed.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::FromRawFd;
+use std::time::Duration;
+
+use crate::lab::Lab;
+use vink_kernel::{Clock, EndId, Loss, Trace, WireSettings};
+use vink_lab::Journal;
+use vink_record::{first_difference, pcapng, Event, Fate, Reader, Totals};
+
+/// A file without a name.
+fn file() -> File {
+    // SAFETY: makes a descriptor, which is nobody else's.
+    unsafe { File::from_raw_fd(libc::memfd_create(c"journal".as_ptr(), libc::MFD_CLOEXEC)) }
+}
+
+/// The journal of two transfers over a wire that loses packets, on a kernel with this seed.
+fn run(seed: u8) -> (Vec<u8>, Totals) {
+    let mut lab = Lab::with_seed(Clock::Virtual, 64 << 20, seed);
+    lab.set_wire(WireSettings {
+        rate: 10_000_000,
+        delay: Duration::from_millis(10),
+        loss: Loss::Random(0.02),
+        ..WireSettings::default()
+    });
+    let mut to = file();
+    let copy = to.try_clone().expect("a descriptor");
+    let mut journal = Journal::start(&mut lab.worker, copy, "a journal");
+    let all = Trace {
+        departures: true,
+        arrivals: true,
+        losses: true,
+        drops: true,
+        bytes: u16::MAX,
+    };
+    for end in lab.ends {
+        lab.kernel().trace(end, all).expect("it is traced");
+    }
+    let names: Vec<(EndId, &str)> = lab
+        .ends
+        .into_iter()
+        .zip(["client:eth0", "server:eth0"])
+        .collect();
+    lab.serve("sink -n 2");
+    for line in ["source -n 200000 10.0.0.2", "source -n 200000 fd00::2"] {
+        let id = lab.start(lab.client.id, line);
+        lab.finish(id);
+        while let Some(packet) = lab.kernel().next_packet() {
+            let place = names.iter().find(|(end, _)| *end == packet.end);
+            journal.packet(place.map(|(_, name)| *name), &packet);
+        }
+        let missed = lab.kernel().missed_packets();
+        journal.caught_up(missed);
+    }
+    let now = lab.kernel().now();
+    let totals = journal.finish(now).expect("it is written");
+    let mut bytes = Vec::new();
+    to.rewind().expect("a file");
+    to.read_to_end(&mut bytes).expect("a file");
+    (bytes, totals)
+}
+
+fn reader(bytes: &[u8]) -> Reader<&[u8]> {
+    Reader::new(bytes, "a journal").expect("a journal")
+}
+
+#[test]
+fn a_run_repeats_with_its_seed_and_not_with_another() {
+    let (one, totals) = run(7);
+    let (same, again) = run(7);
+    assert_eq!(totals, again);
+    assert!(totals.packets > 600 && totals.missed == 0, "{totals:?}");
+    assert_eq!(one, same);
+    let packets = |bytes| {
+        let mut file = Vec::new();
+        pcapng(reader(bytes), &mut file, "memory").expect("packets");
+        file
+    };
+    assert_eq!(packets(&one), packets(&same));
+    assert_eq!(
+        first_difference(reader(&one), reader(&same), 1).expect("journals"),
+        None
+    );
+
+    let (other, others) = run(8);
+    assert_ne!(totals.digest, others.digest);
+    let found = first_difference(reader(&one), reader(&other), 3).expect("journals");
+    assert!(found.is_some_and(|found| found.strand.is_none()));
+
+    // What arrives has departed with the same bytes.
+    let (mut departed, mut arrived, mut lost) = (Vec::new(), 0, 0);
+    let mut records = reader(&one);
+    while let Some(record) = records.next_record().expect("a record") {
+        match record.event {
+            Event::Packet {
+                fate: Fate::Departure,
+                hash,
+                ..
+            } => departed.push(hash),
+            Event::Packet {
+                fate: Fate::Arrival,
+                hash,
+                ..
+            } => {
+                assert!(departed.contains(&hash), "{}", record.time);
+                arrived += 1;
+            }
+            Event::Packet {
+                fate: Fate::Loss(_),
+                ..
+            } => lost += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert!(lost > 0 && arrived > 500, "{arrived} arrived, {lost} lost");
+}

@@ -1,0 +1,129 @@
+//! A lab that is recorded: its worker's journal, and the manifest beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use vink_api::PutLab;
+use vink_lab::worker::protocol::{Action, Answer};
+use vink_record::{hash_file, Manifest, What, FORMAT};
+
+use super::lab::Lab;
+use crate::fault::Fault;
+
+/// The names of both in the folder.
+const MANIFEST: &str = "manifest.json";
+const JOURNAL: &str = "run.journal";
+
+/// What is recorded of a lab.
+pub(crate) struct Recorded {
+    folder: PathBuf,
+    manifest: Manifest,
+    /// A worker writes the journal.
+    begun: bool,
+}
+
+impl Lab {
+    /// A new lab is to be recorded: makes the folder.
+    pub(crate) fn prepare_record(&self, asked: &PutLab) -> Result<(), Fault> {
+        let Some(record) = &asked.record else {
+            return Ok(());
+        };
+        let folder = PathBuf::from(&record.folder);
+        let wrong = |error: String| Fault::invalid(error).at("/record/folder");
+        if !folder.is_absolute() {
+            let folder = &record.folder;
+            return Err(wrong(format!("{folder:?} is not an absolute path")));
+        }
+        std::fs::create_dir(&folder)
+            .map_err(|error| wrong(format!("making the folder {}: {error}", record.folder)))?;
+        let hashed = record.lab_file.as_ref().map(|file| {
+            let path = PathBuf::from(file);
+            hash_file(&path).map(|hash| (path, hash))
+        });
+        let hashed = hashed.transpose();
+        let lab_file = hashed.map_err(|error| Fault::invalid(error.to_string()))?;
+        let spec = serde_json::to_value(&asked.spec);
+        let manifest = Manifest {
+            format: FORMAT,
+            vink: env!("CARGO_PKG_VERSION").to_owned(),
+            image: PathBuf::new(),
+            image_hash: vink_record::Hash::of(&[]),
+            what: What::Lab(spec.map_err(|error| Fault::invalid(error.to_string()))?),
+            lab_file,
+            folder: PathBuf::from(&asked.folder),
+            env: asked.env.clone().into_iter().collect(),
+            journal: JOURNAL.into(),
+            totals: None,
+        };
+        self.state().recorded = Some(Recorded {
+            folder,
+            manifest,
+            begun: false,
+        });
+        Ok(())
+    }
+
+    /// A worker has been started with this image: it writes the journal.
+    pub(crate) async fn begin_record(
+        self: &Arc<Lab>,
+        worker: usize,
+        image: &Path,
+    ) -> Result<(), Fault> {
+        let (path, manifest) = {
+            let mut state = self.state();
+            let Some(recorded) = &mut state.recorded else {
+                return Ok(());
+            };
+            if worker > 0 {
+                let error = "a lab with machines of several images can't be recorded: each image has a kernel of its own";
+                return Err(Fault::conflict(error)
+                    .hint("give all machines the same image, or leave --record away"));
+            }
+            // Of one that is booted again the journal has ended.
+            if std::mem::replace(&mut recorded.begun, true) {
+                return Ok(());
+            }
+            let hash = hash_file(image).map_err(|error| Fault::conflict(error.to_string()))?;
+            recorded.manifest.image = image.to_owned();
+            recorded.manifest.image_hash = hash;
+            (recorded.folder.clone(), recorded.manifest.clone())
+        };
+        let journal = path.join(JOURNAL);
+        let file = std::fs::File::create(&journal);
+        let what = format!("creating {}", journal.display());
+        let file = file.map_err(|error| Fault::host(&what, error))?;
+        let written = manifest.write(&path.join(MANIFEST));
+        written.map_err(|error| Fault::conflict(error.to_string()))?;
+        self.have(worker, Action::Journal, vec![file.into()])
+            .await?;
+        Ok(())
+    }
+
+    /// The lab is taken down: ends the journal and completes the manifest. One whose worker has died keeps what there is.
+    pub(crate) async fn end_record(self: &Arc<Lab>) {
+        let Some(recorded) = self.state().recorded.take() else {
+            return;
+        };
+        if !recorded.begun {
+            return;
+        }
+        let ended = self.have(0, Action::EndJournal, Vec::new()).await;
+        let manifest = match ended {
+            Ok(Answer::Journal(totals)) => Manifest {
+                totals: Some(totals),
+                ..recorded.manifest
+            },
+            Ok(other) => return eprintln!("vink daemon: the worker answered {other:?}"),
+            Err(fault) => {
+                let name = &self.name;
+                return eprintln!(
+                    "vink daemon: the record of lab {name}: {}",
+                    fault.problem.error
+                );
+            }
+        };
+        if let Err(error) = manifest.write(&recorded.folder.join(MANIFEST)) {
+            eprintln!("vink daemon: the record of lab {}: {error}", self.name);
+        }
+    }
+}

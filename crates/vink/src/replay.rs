@@ -1,0 +1,135 @@
+//! `vink replay`: repeats a run, and tells whether the same has happened.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use vink_record::{first_difference, Manifest, Totals, What};
+
+use crate::failure::Failure;
+use crate::print;
+use crate::record::{manifest_at, open, totals};
+
+/// Events that are shown before and after the first that differs.
+pub(crate) const CONTEXT: usize = 5;
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The run: its manifest, or the folder that a lab was recorded to
+    manifest: PathBuf,
+    /// Keep what is recorded of the repetition in this new folder
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Repeat it though the image, the lab file or programs are not what they were
+    #[arg(long)]
+    anyway: bool,
+    /// Events that are shown before and after the first difference
+    #[arg(long, value_name = "EVENTS", default_value_t = CONTEXT)]
+    context: usize,
+}
+
+/// Repeats it and compares.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let path = manifest_at(&arguments.manifest);
+    let manifest = Manifest::read(&path)?;
+    let (then, cut) = totals(&manifest, &path)?;
+    check(&manifest, &then, arguments.anyway)?;
+    let folder = Folder::new(arguments.keep.as_deref())?;
+    let repeated = folder.path.join("manifest.json");
+    match &manifest.what {
+        What::Run(words) => run_again(&manifest, words, &repeated)?,
+        What::Lab(_) => return Err(Failure::Other("a lab".to_owned())),
+    }
+    let (now, _) = totals(&Manifest::read(&repeated)?, &repeated)?;
+    if now.digest == then.digest && then.missed == 0 {
+        print::text(&format!(
+            "the run repeats: {}, {}, {}.{:09} s; digest {}\n",
+            print::count(now.packets as usize, "packet event"),
+            print::count(now.calls as usize, "call"),
+            now.end / 1_000_000_000,
+            now.end % 1_000_000_000,
+            now.digest.map(|hash| hash.to_string()).unwrap_or_default()
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let difference = first_difference(open(&path)?, open(&repeated)?, arguments.context)?;
+    match difference {
+        Some(difference) if cut && difference.sides[0].cut => {
+            print::text("the run repeats as far as its journal goes, which was cut short\n")?
+        }
+        None => print::text("the run repeats, as far as its journal has it\n")?,
+        Some(difference) => {
+            print::text(&format!(
+                "the run does not repeat; -: then, +: now\n{difference}"
+            ))?;
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether all is as it was.
+fn check(manifest: &Manifest, totals: &Totals, anyway: bool) -> Result<(), Failure> {
+    let known = Manifest {
+        totals: Some(totals.clone()),
+        ..manifest.clone()
+    };
+    let changes = known.changes();
+    if changes.is_empty() || anyway {
+        return Ok(());
+    }
+    Err(Failure::Other(format!(
+        "this run can't be repeated here:\n{}\nput them back, or say --anyway to see where the run parts",
+        changes.join("\n")
+    )))
+}
+
+/// `vink run` once more, in the same folder and with the same environment.
+fn run_again(manifest: &Manifest, words: &[String], record: &Path) -> Result<(), Failure> {
+    let vink = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
+    let env = manifest.env.iter().map(|(name, value)| (name, value));
+    let status = Command::new(vink)
+        .arg("run")
+        .arg("--record")
+        .arg(record)
+        .args(words)
+        .env_clear()
+        .envs(env)
+        .current_dir(&manifest.folder)
+        .status()
+        .map_err(Failure::host("running vink"))?;
+    match record.exists() {
+        true => Ok(()),
+        false => Err(Failure::Other(format!(
+            "the run could not be repeated: vink run ended with {status}"
+        ))),
+    }
+}
+
+/// Where the repetition is recorded.
+struct Folder {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Folder {
+    fn new(keep: Option<&Path>) -> Result<Folder, Failure> {
+        let path = match keep {
+            Some(path) => path.to_owned(),
+            None => std::env::temp_dir().join(format!("vink-replay-{}", std::process::id())),
+        };
+        let what = format!("making the folder {}", path.display());
+        std::fs::create_dir(&path).map_err(Failure::host(what))?;
+        let path = path.canonicalize().map_err(Failure::host("its path"))?;
+        let keep = keep.is_some();
+        Ok(Folder { path, keep })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
