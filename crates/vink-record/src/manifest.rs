@@ -15,6 +15,7 @@ pub const FORMAT: u32 = 1;
 
 /// A run, as a JSON file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use vink_kernel::{find_image, image_named, Config, Image, Kernel};
+use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
+use vink_lab::worker::seed;
 use vink_lab::{Forward, Line, Machine, Network, Outside, Passt, Recorders};
 use vink_spec::{size, Uplink};
 use vink_trap::{call_name, Program, Statistics, Status, Worker};
@@ -52,7 +53,7 @@ const INTERFACE: &str = "eth0";
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
-    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record"])]
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed"])]
     in_process: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
@@ -75,12 +76,23 @@ pub(crate) struct Arguments {
     /// Write down all that happens: a manifest to FILE, such as run.json, and a journal beside it; see docs/replay.md
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Which clock there is: the host's, or one that jumps to what is waited for next, and stands while anything can be done
+    #[arg(long, value_enum, default_value_t = Time::Real)]
+    time: Time,
+    /// With --time virtual: of everything random
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
     /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH,
     /// wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
-    #[arg(long, value_name = "KIND", default_value = "passt")]
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "passt",
+        default_value_if("time", "virtual", "none")
+    )]
     pub(crate) uplink: Way,
     /// An address of the machine's on the way out, such as 10.9.0.2/24; may be repeated. passt gives its own
     #[arg(long, value_name = "ADDRESS")]
@@ -102,6 +114,13 @@ pub(crate) struct Arguments {
         value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<OsString>,
+}
+
+/// The clock of a run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Time {
+    Real,
+    Virtual,
 }
 
 /// What a machine is connected to.
@@ -208,6 +227,9 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         Way::Other(_) if publish => {
             "--publish is for passt: by any other uplink the machine is reached at its own address"
         }
+        Way::Passt | Way::Other(_) if arguments.time == Time::Virtual => {
+            "what is outside does not live by a virtual clock: leave --uplink away, or --time virtual"
+        }
         _ => return Ok(()),
     };
     Err(Failure::Other(text.to_owned()))
@@ -242,6 +264,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let config = Config {
         arena_bytes: arguments.arena,
         cmdline: arguments.cmdline.clone(),
+        clock: match arguments.time {
+            Time::Real => Clock::Real,
+            Time::Virtual => Clock::Virtual,
+        },
+        seed: (arguments.time == Time::Virtual).then(|| seed(arguments.seed)),
         ..Config::default()
     };
     let mut kernel = Kernel::boot(Image::open(&path)?, config)?;

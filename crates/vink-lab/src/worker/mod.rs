@@ -32,4 +32,4 @@ mod wire;
 pub(crate) use descriptors::receive_with;
 pub use descriptors::send_with;
 pub use link::Link;
-pub use serve::{serve, Config, End};
+pub use serve::{seed, serve, Config, End};

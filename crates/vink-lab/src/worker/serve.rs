@@ -106,8 +106,8 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
     Ok((Lab::new(Worker::new(kernel)?), boot_ms))
 }
 
-/// 32 bytes from a lab's number: the kernel mixes them.
-fn seed(number: u64) -> [u8; 32] {
+/// 32 bytes for [`vink_kernel::Config::seed`] from the number that a user gives: the kernel mixes them.
+pub fn seed(number: u64) -> [u8; 32] {
     let mut seed = [0; 32];
     for (i, part) in seed.chunks_exact_mut(8).enumerate() {
         part.copy_from_slice(&(number.wrapping_add(i as u64)).to_le_bytes());

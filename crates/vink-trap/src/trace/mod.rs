@@ -20,7 +20,7 @@ use syscalls::{Errno, Sysno};
 use crate::calls::FOREIGN;
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::{Notification, Sent};
-use print::{pointer, Printer};
+use print::Printer;
 use witness::{Moment, Teller, Witness};
 
 /// Writes the lines, and tells a witness.
@@ -129,7 +129,8 @@ impl Tracer {
                 let shapes = shapes.iter().enumerate();
                 shapes.map(|(n, shape)| printer.before(n, *shape)).collect()
             }
-            None => call.args.iter().map(|a| Some(pointer(*a))).collect(),
+            // How many arguments it has, nobody knows: the rest are what was in the registers.
+            None => vec![Some("...".to_owned())],
         };
         let who = match call.tid == pid {
             true => format!("{machine} {pid}"),

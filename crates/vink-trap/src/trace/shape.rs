@@ -128,6 +128,35 @@ pub(super) fn shapes(nr: i64) -> Option<&'static [Shape]> {
         libc::SYS_clone3 => &[CloneArgs, Size],
         libc::SYS_execve => &[Text, Texts, Variables],
         libc::SYS_execveat => &[Fd, Text, Texts, Variables, Hex],
+        libc::SYS_exit_group
+        | libc::SYS_alarm
+        | libc::SYS_getitimer
+        | libc::SYS_timer_delete
+        | libc::SYS_timer_getoverrun => &[Int],
+        libc::SYS_pause | libc::SYS_sched_yield => &[],
+        libc::SYS_set_tid_address | libc::SYS_time | libc::SYS_times => &[Hex],
+        libc::SYS_getrandom => &[Hex, Size, Hex],
+        libc::SYS_set_robust_list | libc::SYS_rt_sigsuspend => &[Hex, Size],
+        libc::SYS_rt_sigtimedwait => &[Hex, Hex, Timespec, Size],
+        libc::SYS_rseq => &[Hex, Size, Hex, Hex],
+        // What else it has depends on the operation.
+        libc::SYS_futex => &[Hex, Int, Int],
+        libc::SYS_clock_gettime
+        | libc::SYS_clock_getres
+        | libc::SYS_getrusage
+        | libc::SYS_timer_gettime => &[Int, Hex],
+        libc::SYS_gettimeofday => &[Hex, Hex],
+        libc::SYS_nanosleep => &[Timespec, Hex],
+        libc::SYS_clock_nanosleep => &[Int, Hex, Timespec, Hex],
+        libc::SYS_setitimer | libc::SYS_timer_create => &[Int, Hex, Hex],
+        libc::SYS_timer_settime | libc::SYS_wait4 => &[Int, Hex, Hex, Hex],
+        libc::SYS_waitid => &[Int, Int, Hex, Hex, Hex],
+        libc::SYS_kill | libc::SYS_tkill => &[Int, Int],
+        libc::SYS_tgkill => &[Int, Int, Int],
+        libc::SYS_timerfd_create => &[Int, Hex],
+        libc::SYS_timerfd_settime => &[Fd, Hex, Hex, Hex],
+        libc::SYS_timerfd_gettime => &[Fd, Hex],
+        libc::SYS_flock => &[Fd, Int],
         libc::SYS_exit => &[Int],
         libc::SYS_uname => &[Hex],
         libc::SYS_stat | libc::SYS_lstat => &[Text, Hex],
