@@ -105,6 +105,11 @@ impl Inside {
         self.run(None)
     }
 
+    /// Closes what the devices have open, and removes what they have made: who shares a wire sees it end.
+    pub fn close_devices(&mut self) {
+        self.devices.clear();
+    }
+
     /// Starts a call and runs the kernel; the outcome, if it is done by then.
     pub fn call(
         &mut self,

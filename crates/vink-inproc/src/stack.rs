@@ -184,6 +184,7 @@ impl Stack {
         self.keeper
             .linger(self, limit)
             .unwrap_or_else(|error| die(&error));
+        self.token.take().close_devices();
     }
 
     /// Does something with the kernel and the calling thread's task.

@@ -27,6 +27,28 @@ fn debug(place: &Place, commands: &[&str]) -> String {
 }
 
 #[test]
+fn a_panic_ends_the_program_with_its_status() {
+    let place = &Place::all()[0];
+    let said = debug(
+        place,
+        &[
+            "break tcp_v4_connect",
+            "run",
+            "set var sk = 0",
+            "delete",
+            "continue",
+        ],
+    );
+    assert!(
+        said.contains("vink: kernel panic: Unable to handle a fault"),
+        "{said}"
+    );
+    assert!(said.contains("    tcp_v4_connect+"), "{said}");
+    // 121.
+    assert!(said.contains("exited with code 0171"), "{said}");
+}
+
+#[test]
 fn a_window_is_changed() {
     // Only who has built the image can read its debug information: it is beside the objects.
     let place = &Place::all()[0];
