@@ -158,6 +158,9 @@ pub(crate) const fn advice(nr: i64) -> &'static str {
         libc::SYS_chdir | libc::SYS_fchdir => {
             "refused: the host has no such directory to go to; name it by its whole path instead"
         }
+        libc::SYS_semtimedop => {
+            "refused: in virtual time System V semaphores have no time-outs; let the program use POSIX ones"
+        }
         _ => "answered in a simpler way than Linux does",
     }
 }

@@ -37,6 +37,7 @@ mod locks;
 mod pending;
 pub(crate) mod pids;
 mod poll;
+mod queues;
 pub(crate) mod quiet;
 mod random;
 mod states;

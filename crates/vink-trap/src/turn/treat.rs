@@ -98,10 +98,9 @@ impl Worker {
             | libc::SYS_vmsplice
             | libc::SYS_msgrcv
             | libc::SYS_msgsnd
-            | libc::SYS_semop
-            | libc::SYS_semtimedop
-            | libc::SYS_mq_timedreceive
-            | libc::SYS_mq_timedsend => self.pass_that_may_wait(call)?,
+            | libc::SYS_semop => self.pass_that_may_wait(call)?,
+            libc::SYS_semtimedop => self.use_semaphores(call)?,
+            libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => self.use_queue(call)?,
             _ => return self.ask_about_host(call),
         }
         Ok(true)

@@ -63,4 +63,4 @@ macro_rules! programs {
     };
 }
 
-programs! { threads futexes robust timers children locks signals }
+programs! { threads futexes robust timers children locks signals queues }
