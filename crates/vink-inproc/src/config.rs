@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use vink_lab::{Forward, Network};
+use vink_lab::{Forward, Network, HELPER};
 use vink_spec::{size, Uplink};
 
 use crate::Error;
@@ -59,7 +59,7 @@ impl Config {
     /// Reads this process's environment. What is not there, or empty, is as it is by default.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`Error::Setting`]; [`Error::Helper`].
     pub fn from_environment() -> Result<Config, Error> {
         Config::read(|name| env::var_os(name))
     }
@@ -67,6 +67,9 @@ impl Config {
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Config, Error> {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         let text = |name| given(name).map(|value| value.to_string_lossy().into_owned());
+        if let Some(name) = text(HELPER) {
+            return Err(Error::Helper(name));
+        }
         let mut config = Config::default();
         if let Some(value) = text("VINK_ARENA") {
             config.arena = size(&value).map_err(|why| bad("VINK_ARENA", &value, why))?;

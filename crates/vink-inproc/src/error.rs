@@ -1,5 +1,7 @@
 //! Why there is no stack in this process.
 
+use vink_lab::HELPER;
+
 /// What went wrong at boot. Each says what was tried, what was found and what can be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -13,6 +15,12 @@ pub enum Error {
         /// What is wrong, and what would be right.
         why: String,
     },
+    /// This program is itself what a stack has started: it would start the next one.
+    #[error(
+        "{0} was started by the network stack of a program run with --in-process, and must not have one: take {HELPER} out of the \
+         environment if it wasn't, or libvink_preload.so out of what preloads it"
+    )]
+    Helper(String),
     /// There is no image, or it does not boot.
     #[error(transparent)]
     Kernel(#[from] vink_kernel::Error),

@@ -21,5 +21,5 @@ pub use journal::Journal;
 pub use machine::{wire, End, Machine};
 pub use samples::{Recorders, Recording, Sample, Samples};
 pub use uplink::{
-    shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State,
+    shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State, HELPER,
 };

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
+use common::control::Control;
 use common::Place;
 
 fn run(place: &Place, options: &[&str], program: &[&str]) -> Command {
@@ -57,6 +58,51 @@ fn passt_is_no_child_of_the_programs() {
             "{user}: {shown}{said}"
         );
         assert!(said.contains("ChildProcessError"), "{user}: {shown}{said}");
+    }
+}
+
+#[test]
+fn what_a_stack_has_started_has_none() {
+    let place = Place::all().remove(0);
+    let mut command = run(&place, &["--uplink", "none"], &["ip", "link"]);
+    command.env("VINK_HELPER", "passt");
+    let out = output(command);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(125), "{said}");
+    assert!(said.starts_with("vink: passt was started by"), "{said}");
+}
+
+#[test]
+fn a_program_joins_a_lab() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let path = control.folder().join("wire");
+        let lab = format!(
+            "name: joined
+machines:
+  m1:
+    interfaces: {{ eth0: {{ wire: out, addresses: [10.9.0.2/24] }} }}
+    programs:
+      web: {{ command: exec python3 -m http.server 80, ready: {{ port: 80 }} }}
+wires:
+  out: {{ uplink: {{ wire: {} }} }}
+",
+            path.display()
+        );
+        control.write("lab.yaml", &lab);
+        control.vink(&["lab", "up"]);
+        let wire = format!("wire:{}", path.display());
+        for _ in 0..2 {
+            let options = ["--uplink", &wire, "--address", "10.9.0.3/24"];
+            let out = output(run(
+                &place,
+                &options,
+                &["curl", "-sSf", "http://10.9.0.2/lab.yaml"],
+            ));
+            assert_eq!(text(&out.stdout), lab, "{}", text(&out.stderr));
+        }
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
     }
 }
 

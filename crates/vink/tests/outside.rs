@@ -60,6 +60,34 @@ fn what_the_page_shows_works() {
 }
 
 #[test]
+fn programs_with_the_stack_in_their_process_reach_the_host_in_the_same_ways() {
+    let place = &Place::all()[0];
+    let page = fs::read_to_string(root().join("docs/outside.md")).expect("the page");
+    let mut found = 0;
+    for block in blocks(&page) {
+        if !block.contains("tap:") && !block.contains("interface:") {
+            continue;
+        }
+        found += 1;
+        let tun = fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/net/tun");
+        if block.contains("tap:") && tun.is_err() {
+            // Not everybody may.
+            continue;
+        }
+        let block = block.replace("vink run ", "vink run --in-process ");
+        let output = alone(place, &format!("ip link set lo up\n{block}")).output();
+        let output = output.expect("bash");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{block}\n{shown}{errors}");
+    }
+    assert_eq!(found, 2);
+}
+
+#[test]
 fn what_does_not_go_together() {
     let place = &Place::all()[0];
     let tap = ["--uplink", "tap:vink0"];

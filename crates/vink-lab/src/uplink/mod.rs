@@ -30,7 +30,7 @@ pub use far::Line;
 pub use forward::Forward;
 pub use link::State;
 pub use outside::Outside;
-pub use passt::{Passt, Route};
+pub use passt::{Passt, Route, HELPER};
 pub use shared::shared;
 pub use vink_kernel::Half;
 

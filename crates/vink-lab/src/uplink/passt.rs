@@ -37,6 +37,10 @@ const NOBODY: u32 = 65534;
 /// Bytes that may wait in the socket, as far as the host allows.
 const ROOM: libc::c_int = 4 << 20;
 
+/// The variable of the environment that a program has which a stack in its program's own process has started: one that has
+/// a stack must not begin by starting itself again.
+pub const HELPER: &str = "VINK_HELPER";
+
 /// What can be done whatever is wrong.
 const WITHOUT: &str = "--uplink none runs the program without a way out";
 
@@ -142,7 +146,7 @@ impl Passt {
         command.stderr(its_errors);
         if detached {
             // Preloaded into it too, the stack would start another passt, and that the next one.
-            command.env_remove("LD_PRELOAD");
+            command.env_remove("LD_PRELOAD").env(HELPER, "passt");
         }
         let given = [its_socket.as_raw_fd(), its_ready.as_raw_fd()];
         // SAFETY: only async-signal-safe calls between fork and exec.
