@@ -382,6 +382,7 @@ impl Worker {
 
     /// A step is done.
     pub(crate) fn spliced(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
+        self.note_moved();
         let Stage::Splice(s) = &mut busy.stage else {
             return Ok(());
         };

@@ -26,6 +26,16 @@ pub(crate) fn timespec(ns: u64) -> [u8; 16] {
     pair(ns / SECOND, ns % SECOND)
 }
 
+/// Writes down how much of a wait is left, as the call's own time-out is written.
+pub(super) fn tell_left(call: Notification, address: u64, left: u64) {
+    let bytes = match call.nr {
+        libc::SYS_select => pair(left / SECOND, left % SECOND / 1000),
+        _ => timespec(left),
+    };
+    // The host does not mind either if that fails.
+    target::write(call.tid, address, &bytes);
+}
+
 fn pair(a: u64, b: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&a.to_ne_bytes());
@@ -226,6 +236,6 @@ impl Worker {
         debug_assert_eq!(parked.until.interrupted, ERESTARTNOHAND);
         let deadline = parked.until.deadline.unwrap_or(0);
         let rest = deadline.saturating_sub(self.kernel.now());
-        target::write(parked.call.tid, parked.rest, &timespec(rest));
+        tell_left(parked.call, parked.rest, rest);
     }
 }

@@ -62,6 +62,25 @@ fn kind_of(fd: RawFd) -> (libc::mode_t, (u64, u64), u64) {
     )
 }
 
+/// Whether the host refuses a call that moves data in this direction (`POLLIN`, `POLLOUT`): it is for sockets, or the
+/// file was opened for the other direction.
+fn is_refused(nr: i64, kind: libc::mode_t, flags: i32, events: i16) -> bool {
+    let is_for_all = matches!(
+        nr,
+        libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_preadv2
+            | libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_pwritev2
+    );
+    let other = match events {
+        libc::POLLOUT => libc::O_RDONLY,
+        _ => libc::O_WRONLY,
+    };
+    !is_for_all && kind != libc::S_IFSOCK || flags & libc::O_ACCMODE == other
+}
+
 impl Worker {
     /// What the process has open under this number.
     pub(super) fn copy_of(&self, tid: i32, number: u64) -> Option<OwnedFd> {
@@ -71,6 +90,14 @@ impl Worker {
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd, number, 0) };
         // SAFETY: new, and nobody else's.
         (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    }
+
+    /// The worker itself has moved something into a pipe, or out of one.
+    pub(crate) fn note_moved(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.stale = true;
+            turn.passed = true;
+        }
     }
 
     /// Has the thread looked at again when one of these is as it wants (`POLL*`).
@@ -132,7 +159,11 @@ impl Worker {
             return Ok(Some(Patience::Runs));
         }
         // SAFETY: takes numbers.
-        if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if is_refused(call.nr, kind, flags, events) {
+            return Ok(Some(Patience::Runs));
+        }
+        if flags & libc::O_NONBLOCK != 0 {
             if events_of(fd, events) == 0 {
                 self.note_look(call.tid)?;
             }
@@ -160,6 +191,10 @@ impl Worker {
                 true => Patience::MayWait,
                 false => Patience::Runs,
             }));
+        }
+        if kind == libc::S_IFIFO && out {
+            // The last page may have room, of which poll(2) does not tell.
+            return Ok(Some(Patience::MayWait));
         }
         let until = Until {
             interrupted: ERESTARTSYS,

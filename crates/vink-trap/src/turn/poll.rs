@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use super::clocks::read_timespec;
+use super::clocks::{read_timespec, tell_left};
 use super::host::events_of;
 use super::Until;
 use crate::notify::Notification;
@@ -30,6 +30,15 @@ struct Waits {
     copies: Vec<(std::os::fd::OwnedFd, i16)>,
     /// Told of by a signalfd(2).
     signals: u64,
+}
+
+/// Where a call has its time-out, if that is written to.
+fn time_out_of(call: Notification) -> u64 {
+    match call.nr {
+        libc::SYS_ppoll => call.args[2],
+        libc::SYS_select | libc::SYS_pselect6 => call.args[4],
+        _ => 0,
+    }
 }
 
 /// A descriptor, and what is true of it.
@@ -104,8 +113,17 @@ impl Worker {
                 .or_default()
                 .push((call.tid, call.id));
         }
-        self.park_for(call, until, watched, 0);
+        self.park_for(call, until, watched, time_out_of(call));
         Ok(true)
+    }
+
+    /// The call ends: what is left of its time-out is written where that was, as Linux does.
+    fn tell_time_left(&self, call: Notification, lasting: Option<u64>) {
+        let address = time_out_of(call);
+        if address != 0 {
+            let deadline = self.deadline(lasting).unwrap_or(0);
+            tell_left(call, address, deadline.saturating_sub(self.kernel.now()));
+        }
     }
 
     /// A file of the kernel's has become ready.
@@ -179,6 +197,7 @@ impl Worker {
         if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
+        self.tell_time_left(call, lasting);
         let written = count == 0 || target::write(call.tid, call.args[0], &fds);
         self.answer(call, if written { ready } else { EFAULT })
     }
@@ -241,6 +260,7 @@ impl Worker {
         if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
+        self.tell_time_left(call, lasting);
         let mut written = true;
         for (n, address) in call.args[1..4].iter().enumerate() {
             let set = &found[n * set_len..(n + 1) * set_len];
