@@ -95,7 +95,7 @@ impl Worker {
     }
 
     /// What an unknown process inherited: from its parent, or from one that is dead.
-    fn claim(&mut self, program: usize, parent: i32, child: i32) -> Option<Unborn> {
+    pub(crate) fn claim(&mut self, program: usize, parent: i32, child: i32) -> Option<Unborn> {
         if let Some(process) = self.processes.get_mut(&parent) {
             let unborn = &mut process.unborn;
             let index = match unborn.len() {

@@ -407,7 +407,7 @@ pub(crate) struct Namespaces {
     /// The root folder, in that mount namespace.
     root: OwnedFd,
     /// Of its pid namespace, if it has one.
-    _first: Option<First>,
+    first: Option<First>,
 }
 
 impl Namespaces {
@@ -431,7 +431,7 @@ impl Namespaces {
         Ok(Namespaces {
             spaces,
             root,
-            _first: first,
+            first,
         })
     }
 
@@ -442,6 +442,11 @@ impl Namespaces {
         spaces
             .filter(|(_, kind)| *kind != libc::CLONE_NEWUSER)
             .map(|(fd, _)| fd.as_fd())
+    }
+
+    /// The first process of its pid namespace, if it has one.
+    pub(crate) fn first(&self) -> Option<i32> {
+        self.first.as_ref().map(First::number)
     }
 
     /// Enters them, in a child between fork and exec; a pid namespace for its children. Async-signal-safe;

@@ -491,7 +491,7 @@ fn follow_birth(
     let page = shared.page();
     let first = match page.born.first.load(Ordering::Relaxed) {
         0 => None,
-        pid => Some(First::new(open_pidfd(pid)?)),
+        pid => Some(First::new(pid, open_pidfd(pid)?)),
     };
     match page.born.program.load(Ordering::Relaxed) {
         0 if page.state.load(Ordering::Acquire) == FAILED => Err(failure(page, lodging)),

@@ -766,6 +766,7 @@ impl Worker {
             None => self.pulse.hint(),
         }
         let status = reap(&pidfd);
+        self.find_orphans(program)?;
         let tree = &mut self.trees[program];
         if tree.root == pid {
             tree.status = status.or(Some(Status::Exited(0)));

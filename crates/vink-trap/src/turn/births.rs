@@ -1,10 +1,11 @@
 //! New threads and processes: they are out from the moment of their creation, before they are heard of.
 
 use std::fs;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
 use super::{states, Out, Patience, SILENCE};
+use crate::launch::{has_ended, open_pidfd};
 use crate::target;
 use crate::worker::Worker;
 use crate::Error;
@@ -71,14 +72,40 @@ impl Worker {
         self.bring_forth(pid, tid)?;
         unknown.retain(|child| self.processes.contains_key(child));
         for child in &unknown {
-            let turn = self.turn.as_mut().expect("virtual time");
-            turn.serial(*child);
-            let heard = turn.line.iter().any(|ready| ready.tid() == *child);
-            if !heard && !turn.has_arrived(*child) && !turn.is_out(*child) {
-                self.sets_out(*child);
-            }
+            self.sets_out_unheard(*child);
         }
         Ok(unknown.first().copied())
+    }
+
+    /// A new process is out, unless it has been heard of.
+    fn sets_out_unheard(&mut self, child: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        turn.serial(child);
+        let heard = turn.line.iter().any(|ready| ready.tid() == child);
+        if !heard && !turn.has_arrived(child) && !turn.is_out(child) {
+            self.sets_out(child);
+        }
+    }
+
+    /// A process has ended. If its last call made a process that has not been heard of, that is with the first one of the
+    /// machine now, and out.
+    pub(crate) fn find_orphans(&mut self, program: usize) -> Result<(), Error> {
+        let tree = &self.trees[program];
+        let first = tree.home.as_ref().and_then(|home| home.first());
+        let Some(first) = first.filter(|_| !tree.orphans.is_empty()) else {
+            return Ok(());
+        };
+        for child in target::children(first, first) {
+            if self.processes.contains_key(&child) || self.trees[program].orphans.is_empty() {
+                continue;
+            }
+            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
+                let inherited = self.claim(program, first, child);
+                self.add_process(program, child, pidfd, inherited)?;
+                self.sets_out_unheard(child);
+            }
+        }
+        Ok(())
     }
 
     /// A thread was found waiting in vfork(2): its child has the turn.

@@ -74,20 +74,25 @@ fn adopt_orphans(worker: BorrowedFd<'_>) -> ! {
 
 /// The first process of a namespace. When this is dropped, it is killed, with all that are left there; the
 /// worker's own children among them must have been waited for.
-pub(crate) struct First(OwnedFd);
+pub(crate) struct First(i32, OwnedFd);
 
 impl First {
     /// A child of this process.
-    pub(crate) fn new(pidfd: OwnedFd) -> First {
-        First(pidfd)
+    pub(crate) fn new(pid: i32, pidfd: OwnedFd) -> First {
+        First(pid, pidfd)
+    }
+
+    /// The worker's number of it.
+    pub(crate) fn number(&self) -> i32 {
+        self.0
     }
 }
 
 impl Drop for First {
     fn drop(&mut self) {
-        send_signal(&self.0, libc::SIGKILL);
-        wait_for_end(&self.0);
-        reap(&self.0);
+        send_signal(&self.1, libc::SIGKILL);
+        wait_for_end(&self.1);
+        reap(&self.1);
     }
 }
 
