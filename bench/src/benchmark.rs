@@ -261,6 +261,30 @@ pub(crate) const GROUPS: &[Group] = &[
         )
     },
     Group {
+        most_rounds: 3,
+        ..group(
+            "virtual_rtt",
+            &[figure("virtual_rtt_us", "us", Some(Bar::AtMost(35.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 1,
+        ..group(
+            "virtual_http",
+            &[figure("virtual_1000_http_s", "s", Some(Bar::AtMost(40.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 1,
+        ..group(
+            "virtual_ospf",
+            &[figure("virtual_ospf_day_s", "s", Some(Bar::AtMost(60.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
         fresh: true,
         most_rounds: 3,
         ..group(

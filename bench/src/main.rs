@@ -16,6 +16,7 @@ mod report;
 mod scale;
 mod side;
 mod vink;
+mod virtual_time;
 mod work;
 mod workers;
 

@@ -172,12 +172,16 @@ fn requests(output: &str) -> Option<f64> {
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> Result<Directory, Failure> {
+    pub(crate) fn new() -> Result<Directory, Failure> {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("vink-bench.{}", std::process::id()));
         fs::create_dir_all(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
         Ok(Directory(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

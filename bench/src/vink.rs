@@ -18,6 +18,7 @@ use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
+use crate::virtual_time;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
 use crate::workers;
 use crate::Failure;
@@ -82,6 +83,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "machines_1000" => Box::new(|| Ok(vec![Some(measure_scale(1000)?[0])])),
         "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
+        "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?)])),
+        "virtual_http" => Box::new(|| Ok(vec![Some(virtual_time::pages()?)])),
+        "virtual_ospf" => Box::new(|| Ok(vec![Some(virtual_time::routed_day()?)])),
         _ => return Err(format!("Vink has no side of {group}").into()),
     })
 }

@@ -1,0 +1,204 @@
+//! Labs in virtual time: how much of the host's time unmodified programs cost whose waits cost none.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use vink_kernel::{
+    find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind, WireSettings,
+};
+use vink_lab::Machine;
+use vink_trap::{Home, Program, ProgramId, Status, Stdio, Worker};
+
+use crate::programs::Directory;
+use crate::Failure;
+
+/// From one end of a wire to the other.
+const DELAY: Duration = Duration::from_millis(10);
+/// Servers and clients of pages, and how many pages each client fetches.
+const SERVERS: u32 = 10;
+const CLIENTS: u32 = 990;
+const FETCHES: u32 = 5;
+const PAGE: usize = 10_000;
+/// Routers, and their day in ns.
+const ROUTERS: u32 = 20;
+const DAY: u64 = 24 * 3600 * 1_000_000_000;
+
+/// A kernel whose runs repeat.
+fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
+    let config = Config {
+        arena_bytes,
+        seed: Some([1; 32]),
+        clock: Clock::Virtual,
+        ..Config::default()
+    };
+    Ok(Kernel::boot(Image::open(&find_image()?)?, config)?)
+}
+
+/// Puts machines on a new wire, with the addresses given and this prefix length.
+fn join(
+    kernel: &mut Kernel,
+    kind: WireKind,
+    ends: &[(&Machine, &str, [u8; 4])],
+    prefix: u8,
+) -> Result<(), Failure> {
+    let wire = kernel.wire(kind)?;
+    for (machine, interface, address) in ends {
+        let attachment = Attachment {
+            interface,
+            ..Attachment::default()
+        };
+        kernel.attach(wire, machine.id, attachment)?;
+        machine
+            .admin
+            .address(kernel, interface, (*address).into(), prefix)?;
+        machine.admin.up(kernel, interface)?;
+    }
+    let settings = WireSettings {
+        delay: DELAY,
+        ..WireSettings::default()
+    };
+    Ok(kernel.set_wire(wire, None, &settings)?)
+}
+
+fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, Failure> {
+    let quiet = program.stdin(Stdio::Null).stdout(Stdio::Null);
+    Ok(worker.spawn(machine, quiet)?)
+}
+
+fn succeed(worker: &mut Worker, program: ProgramId) -> Result<(), Failure> {
+    match worker.wait(program)? {
+        Status::Exited(0) => Ok(()),
+        status => Err(format!("a program in virtual time: {status:?}").into()),
+    }
+}
+
+/// Microseconds of the host's time for a byte there and back between two programs.
+pub(crate) fn round_trips() -> Result<f64, Failure> {
+    let mut kernel = boot(crate::vink::ARENA)?;
+    let client = Machine::new(&mut kernel, "client")?;
+    let server = Machine::new(&mut kernel, "server")?;
+    let ends = [
+        (&client, "eth0", [10, 0, 0, 1]),
+        (&server, "eth0", [10, 0, 0, 2]),
+    ];
+    join(&mut kernel, WireKind::PointToPoint, &ends, 24)?;
+    let mut worker = Worker::new(kernel)?;
+    let own = std::env::current_exe()?;
+    let echo = |what: &str| Program::new(&own).args(["loop", what]);
+    start(&mut worker, server.id, echo("echo_server"))?;
+    let before = (Instant::now(), worker.kernel().now());
+    let client = start(&mut worker, client.id, echo("echo_client").arg("10.0.0.2"))?;
+    succeed(&mut worker, client)?;
+    let trips = (worker.kernel().now() - before.1) as f64 / (2 * DELAY).as_nanos() as f64;
+    Ok(before.0.elapsed().as_nanos() as f64 / 1000.0 / trips)
+}
+
+/// Seconds for pages fetched by curl from nginx, as Debian configures it, on 1,000 machines of an Ethernet segment.
+pub(crate) fn pages() -> Result<f64, Failure> {
+    let begin = Instant::now();
+    let mut kernel = boot(2 << 30)?;
+    let mut machines = Vec::new();
+    for n in 0..SERVERS + CLIENTS {
+        machines.push(Machine::new(&mut kernel, &format!("m{n}"))?);
+    }
+    let address = |n: u32| [10, 0, (n >> 8) as u8 + 1, n as u8];
+    let ends: Vec<_> = (0..)
+        .zip(&machines)
+        .map(|(n, machine)| (machine, "eth0", address(n)))
+        .collect();
+    join(&mut kernel, WireKind::Bus, &ends, 16)?;
+    let mut worker = Worker::new(kernel)?;
+    let page = "x".repeat(PAGE);
+    // What an nginx writes, it writes where no other one does.
+    let server =
+        "for place in /run /var/log/nginx /var/www/html; do mount -t tmpfs none $place; done
+        printf %s $PAGE > /var/www/html/page; exec nginx -g 'daemon off;'";
+    for machine in &machines[..SERVERS as usize] {
+        let nginx = Program::new("unshare").args(["-m", "sh", "-c", server]);
+        let nginx = nginx.env("PAGE", &page);
+        start(&mut worker, machine.id, nginx)?;
+    }
+    let mut clients = Vec::new();
+    for (n, machine) in (0..).zip(&machines[SERVERS as usize..]) {
+        let [a, b, c, d] = address(n % SERVERS);
+        let client = format!(
+            "sleep 1; for n in $(seq {FETCHES}); do
+                curl -sS --fail --retry 3 -o /dev/null http://{a}.{b}.{c}.{d}/page || exit; sleep 1
+            done"
+        );
+        let client = Program::new("sh").args(["-c", &client]);
+        clients.push(start(&mut worker, machine.id, client)?);
+    }
+    for client in clients {
+        succeed(&mut worker, client)?;
+    }
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+/// Seconds for a day of routers in a ring that speak OSPF (FRR's, with the intervals of the standard).
+pub(crate) fn routed_day() -> Result<f64, Failure> {
+    let begin = Instant::now();
+    let directory = Directory::new()?;
+    let mut kernel = boot(256 << 20)?;
+    let mut machines = Vec::new();
+    for n in 0..ROUTERS {
+        machines.push(Machine::new(&mut kernel, &format!("r{n}"))?);
+    }
+    for n in 0..ROUTERS {
+        let next = (n + 1) % ROUTERS;
+        let ends = [
+            (&machines[n as usize], "next", [10, 0, n as u8, 1]),
+            (&machines[next as usize], "last", [10, 0, n as u8, 2]),
+        ];
+        join(&mut kernel, WireKind::PointToPoint, &ends, 24)?;
+    }
+    for machine in &machines {
+        machine.forward(&mut kernel)?;
+    }
+    let mut worker = Worker::new(kernel)?;
+    for (n, machine) in machines.iter().enumerate() {
+        let place = directory.path().join(machine.name.as_str());
+        fs::create_dir(&place)?;
+        let conf = format!(
+            "interface next\n ip ospf network point-to-point\n\
+             interface last\n ip ospf network point-to-point\n\
+             router ospf\n ospf router-id 10.255.0.{}\n network 10.0.0.0/8 area 0\n",
+            n + 1
+        );
+        let home = Home::new()
+            .name(machine.name.as_str())
+            .file("/etc/group", "root:x:0:\nfrrvty:x:85:root\n");
+        worker.furnish(machine.id, &home)?;
+        fs::write(place.join("ospfd.conf"), conf)?;
+        let run = place.display();
+        let common =
+            format!("-u root -g root --vty_socket {run} -z {run}/zserv.api --log file:{run}/log");
+        let script = format!(
+            "/usr/lib/frr/zebra {common} -i {run}/zebra.pid -f /dev/null &
+            until [ -S {run}/zserv.api ]; do sleep 0.1; done
+            exec /usr/lib/frr/ospfd {common} -i {run}/ospfd.pid -f {run}/ospfd.conf"
+        );
+        let script = Program::new("sh").args(["-c", &script]);
+        start(&mut worker, machine.id, script)?;
+    }
+    worker.set_horizon(DAY);
+    worker.run_until(|worker| worker.kernel().now() >= DAY)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    routes(&mut worker, machines[0].id)?;
+    Ok(seconds)
+}
+
+/// All routers know all wires.
+fn routes(worker: &mut Worker, machine: MachineId) -> Result<(), Failure> {
+    let (mut reader, writer) = std::io::pipe()?;
+    let ip = Program::new("ip").args(["route"]).stdin(Stdio::Null);
+    let ip = worker.spawn(machine, ip.stdout(Stdio::Fd(writer.into())))?;
+    worker.set_horizon(DAY + 1_000_000_000);
+    worker.wait(ip)?;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text)?;
+    match text.lines().count() as u32 {
+        ROUTERS => Ok(()),
+        found => Err(format!("{found} routes, not {ROUTERS}:\n{text}").into()),
+    }
+}
