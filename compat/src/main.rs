@@ -14,6 +14,7 @@ mod in_process;
 mod probe;
 mod program;
 mod ready;
+mod repeat;
 mod report;
 mod side;
 mod stage;
@@ -51,6 +52,9 @@ struct Arguments {
     /// Where the results go as a page of the documentation
     #[arg(long, value_name = "PATH")]
     page: Option<PathBuf>,
+    /// Instead: whether they repeat in virtual time
+    #[arg(long)]
+    repeat: bool,
     /// Leave the folders of runs that failed
     #[arg(long)]
     keep: bool,
@@ -67,6 +71,12 @@ enum Inner {
         side: Side,
         program: String,
         ready: Vec<String>,
+    },
+    /// One run of a program in virtual time, in the current folder
+    RepeatOnce {
+        program: String,
+        seed: u64,
+        journal: PathBuf,
     },
     /// Ends when a server is ready
     Await {
@@ -85,6 +95,11 @@ fn main() -> ExitCode {
             program,
             ready,
         }) => side::run(*side, program, ready).map(|()| true),
+        Some(Inner::RepeatOnce {
+            program,
+            seed,
+            journal,
+        }) => repeat::once(program, *seed, journal).map(|()| true),
         Some(Inner::Await { what, there }) => ready::wait(what, *there).map(|()| true),
         None => suite(&arguments),
     };
@@ -111,6 +126,9 @@ fn suite(arguments: &Arguments) -> Result<bool, Failure> {
     programs.retain(|p| p.quick || !arguments.quick);
 
     let stage = stage::Stage::new(arguments.keep)?;
+    if arguments.repeat {
+        return repeat::suite(&stage, &programs);
+    }
     let mut rows = Vec::new();
     for program in &programs {
         for row in compare::compare(&stage, program, arguments.user, arguments.form)? {
