@@ -52,6 +52,12 @@ compat: stack ## well-known programs on the host and on Vink: docs/compatibility
 	@$(CARGO) run --release --quiet -p vink-compat -- $(if $(ONLY),--only $(ONLY),--json bench/compat.json \
 		--page docs/compatibility.md)
 
+.PHONY: determinism
+determinism: stack ## the same programs, twice in virtual time, on a busy machine: do they repeat? [ONLY=name,...]
+	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ')" .ci/setup
+	@$(CARGO) build --release --quiet -p vink-preload
+	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY))
+
 .PHONY: fuzz
 fuzz: setup ## random system calls against a worker [SECONDS=600] [SEED=1]
 	@$(CARGO) run --quiet -p vink-stress -- fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)

@@ -15,7 +15,7 @@ pub(crate) const CONTEXT: usize = 5;
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The run: its manifest, or the folder that a lab was recorded to
+    /// The run's manifest
     manifest: PathBuf,
     /// Keep what is recorded of the repetition in this new folder
     #[arg(long, value_name = "FOLDER")]
@@ -38,7 +38,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let repeated = folder.path.join("manifest.json");
     match &manifest.what {
         What::Run(words) => run_again(&manifest, words, &repeated)?,
-        What::Lab(_) => return Err(Failure::Other("a lab".to_owned())),
+        What::Lab(_) => {
+            return Err(Failure::Other(format!(
+                "{} is of a lab; this command repeats what vink run has recorded: make the lab again by vink lab up --record, \
+                 take it down at the same time, and compare both by vink lab diff",
+                path.display()
+            )))
+        }
     }
     let (now, _) = totals(&Manifest::read(&repeated)?, &repeated)?;
     if now.digest == then.digest && then.missed == 0 {

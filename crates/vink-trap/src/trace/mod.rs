@@ -218,6 +218,11 @@ impl Tracer {
             line += " (not taken: killed)";
         }
         if let Some(teller) = &self.teller {
+            let nr = pending.call.nr;
+            let line = match pending.vink {
+                true => line.as_str().into(),
+                false => witness::without_chance(nr, &line),
+            };
             teller.end(pending.thread, pending.moment.time, &line, &draft.written);
         }
         if draft.shown {

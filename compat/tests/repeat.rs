@@ -1,0 +1,17 @@
+//! Programs on a busy machine do the same twice in virtual time; `make determinism` asks all of them.
+
+use std::process::Command;
+
+#[test]
+fn quick_programs_repeat() {
+    let output = Command::new(env!("CARGO_BIN_EXE_vink-compat"))
+        .args(["--repeat", "--only", "bash-tcp,curl"])
+        .output()
+        .expect("the suite is built with its tests");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.ends_with("2 of 2 repeat\n"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
