@@ -61,8 +61,8 @@ fn join(
 }
 
 fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, Failure> {
-    let quiet = program.stdin(Stdio::Null).stdout(Stdio::Null);
-    Ok(worker.spawn(machine, quiet)?)
+    let program = program.stdin(Stdio::Null).stdout(Stdio::Null);
+    Ok(worker.spawn(machine, program.stderr(Stdio::Null))?)
 }
 
 fn succeed(worker: &mut Worker, program: ProgramId) -> Result<(), Failure> {
