@@ -141,8 +141,21 @@ impl Worker {
             let start = Instant::now();
             loop {
                 let turn = self.turn.as_ref().expect("virtual time");
-                let parked = turn.parked.get(&tid).filter(|parked| !parked.called);
+                let waiting = turn.parked.get(&tid);
+                let busy_with = self.threads[&tid].busy.as_ref().map(|r| r.busy.call.id);
+                let id = waiting.map(|parked| parked.call.id).or(busy_with);
+                let parked = waiting.filter(|parked| !parked.called);
+                let listener = self.trees[self.processes[&pid].program].listener.as_ref();
+                let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
                 match of(pid, tid) {
+                    // Whoever dies may sleep on the way, too.
+                    Some(b'D' | b'S') if dies && start.elapsed() < SILENCE => {
+                        self.catch_events(Some(Duration::from_micros(50)))?;
+                        if self.threads.contains_key(&tid) {
+                            continue;
+                        }
+                        self.look_at_children();
+                    }
                     Some(b'D') if parked.is_some() => self.interrupt(tid),
                     Some(b'D') if self.threads[&tid].busy.is_some() => busy = true,
                     // It has not been looked at, or is done: it will wait, or be answered.
