@@ -502,6 +502,7 @@ impl Worker {
                 send_signal(&process.pidfd, libc::SIGKILL);
             }
         }
+        self.pulse.hint();
         Ok(())
     }
 

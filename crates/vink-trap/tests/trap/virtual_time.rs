@@ -172,3 +172,32 @@ print(subprocess.run([\"sleep\", \"7\"]).returncode, time.monotonic())'";
     assert!(once.0.ends_with("0 69.0\n"), "{}", once.0);
     assert_eq!(once, calls_of(script, None));
 }
+
+#[test]
+fn programs_are_killed_at_the_time_it_is() {
+    let mut lab = lab();
+    let running = lab.start("sleep 100");
+    let started = now(&mut lab);
+    lab.worker.set_horizon(started + SECOND);
+    lab.worker.run_until(|worker| worker.stands()).unwrap();
+    lab.worker.kill(running.id).unwrap();
+    assert_eq!(lab.finish(running).status, Status::Killed(libc::SIGKILL));
+    assert_eq!(now(&mut lab) - started, SECOND);
+}
+
+#[test]
+fn turns_are_given_one_by_one() {
+    let mut lab = lab();
+    let seen = Rc::new(RefCell::new(0));
+    let calls = seen.clone();
+    lab.worker
+        .observe_calls(Some(Box::new(move |_| *calls.borrow_mut() += 1)));
+    let running = lab.start("true");
+    for turns in [1, 5] {
+        lab.worker.allow_turns(Some(turns));
+        lab.worker.run_until(|worker| worker.is_held()).unwrap();
+    }
+    assert_eq!(*seen.borrow(), 6);
+    lab.worker.allow_turns(None);
+    assert_eq!(lab.finish(running).status, Status::Exited(0));
+}
