@@ -12,11 +12,11 @@ use vink_spec::Lab;
 use crate::http::{ask, segment, send};
 use crate::socket::open;
 use crate::{
-    start, Address, Applied, Bytes, Capture, CaptureQuery, ChangeInterface, ChangeWire, Error,
-    EventFilter, Events, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab,
-    Report, Restarted, SampleQuery, SendSignal, Statistics, StatisticsQuery, StatisticsStream,
-    Terminal, Version, Wire,
+    start, Address, Applied, Bytes, Capture, CaptureQuery, ChangeClock, ChangeInterface,
+    ChangeWire, Clock, Error, EventFilter, Events, Interface, LabStatus, LabSummary, Machine,
+    MachineSummary, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery,
+    Packets, Place, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal,
+    Statistics, StatisticsQuery, StatisticsStream, Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client may be used for
@@ -93,6 +93,23 @@ impl Client {
     pub async fn restart_machine(&self, lab: &str, machine: &str) -> Result<Restarted, Error> {
         let path = path(lab, &format!("/machines/{}/restart", segment(machine)));
         self.ask(Method::POST, path, NONE).await
+    }
+
+    /// How a lab's clock is.
+    pub async fn clock(&self, lab: &str) -> Result<Clock, Error> {
+        self.get(path(lab, "/clock")).await
+    }
+
+    /// Stops a lab's clock, lets it go on, or says how fast it may go.
+    pub async fn change_clock(&self, lab: &str, change: &ChangeClock) -> Result<Clock, Error> {
+        self.ask(Method::PATCH, path(lab, "/clock"), Some(change))
+            .await
+    }
+
+    /// Lets a lab's clock go so far, and answers when it is there. It goes no further when this is dropped.
+    pub async fn run_clock(&self, lab: &str, run: &RunClock) -> Result<Clock, Error> {
+        self.ask(Method::POST, path(lab, "/clock/run"), Some(run))
+            .await
     }
 
     /// All machines of a lab.

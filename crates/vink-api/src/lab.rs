@@ -39,6 +39,9 @@ pub struct PutLab {
     /// When a new lab can't be made, leave what there is of it, to be looked at.
     #[serde(default)]
     pub keep: bool,
+    /// When a new lab is up, its clock stands until it is told to go: only for labs with a clock of their own.
+    #[serde(default)]
+    pub paused: bool,
     /// The environment of its programs.
     #[serde(default)]
     pub env: IndexMap<String, String>,

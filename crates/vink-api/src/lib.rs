@@ -5,6 +5,7 @@
 
 mod capture;
 mod client;
+mod clock;
 mod error;
 mod event;
 mod http;
@@ -21,6 +22,7 @@ mod wire;
 
 pub use capture::{Capture, CaptureQuery, NewCapture};
 pub use client::{Client, Log};
+pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
 pub use http::Bytes;

@@ -9,10 +9,10 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use tokio::sync::watch;
 use vink_api::{
-    Applied, Capture, CaptureQuery, ChangeInterface, ChangeWire, EventFilter, FromClient,
-    FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
+    Applied, Capture, CaptureQuery, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
+    FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
     NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted,
-    SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
+    RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
 };
 
 use crate::engine::{Lab, Labs};
@@ -126,6 +126,35 @@ fn labs(table: &mut Table) {
             let task = tokio::spawn(async move { labs.end(&lab).await });
             let _ = task.await;
             Ok(())
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/clock",
+        "How a lab's clock is",
+        |app, call: Call| async move {
+            let clock: vink_api::Clock = app.lab(&call)?.clock().await?;
+            Ok(clock)
+        },
+    );
+    table.route(
+        "patch",
+        "/v1/labs/{lab}/clock",
+        "Stops a lab's clock, lets it go on, or says how fast it may go",
+        |app, call: Call<(), ChangeClock>| async move {
+            let lab = app.lab(&call)?;
+            let clock: vink_api::Clock = lab.change_clock(call.body).await?;
+            Ok(clock)
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/clock/run",
+        "Lets a lab's clock go so far, and answers when it is there",
+        |app, call: Call<(), RunClock>| async move {
+            let lab = app.lab(&call)?;
+            let clock: vink_api::Clock = lab.run_clock(call.body).await?;
+            Ok(clock)
         },
     );
     table.route(

@@ -419,6 +419,11 @@ impl Kernel {
         }
     }
 
+    /// Whether it has fibers that have not ended.
+    pub fn has_fibers(&self) -> bool {
+        self.fibers > 0
+    }
+
     /// Which clock it lives by.
     pub fn clock(&self) -> Clock {
         self.clock

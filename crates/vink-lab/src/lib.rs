@@ -11,6 +11,7 @@ mod message;
 mod redirect;
 mod route;
 mod samples;
+mod speed;
 mod uplink;
 pub mod worker;
 
@@ -20,6 +21,7 @@ pub use error::Error;
 pub use journal::Journal;
 pub use machine::{wire, End, Machine};
 pub use samples::{Recorders, Recording, Sample, Samples};
+pub use speed::Speed;
 pub use uplink::{
     shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State, HELPER,
 };

@@ -1,5 +1,6 @@
 //! What a line of the switch box asks for.
 
+use vink_api::{ChangeClock, RunClock};
 use vink_spec::{Settings, Span};
 
 use crate::nettools::NetTool;
@@ -63,6 +64,12 @@ pub enum Command {
         /// In.
         up: bool,
     },
+    /// Tells how the lab's clock is.
+    Clock,
+    /// Stops it, lets it go on, or says how fast it may go.
+    ChangeClock(ChangeClock),
+    /// Lets it go so far.
+    RunClock(RunClock),
     /// Tells how something is.
     Show(Show),
     /// Sends a signal to a program.

@@ -129,6 +129,10 @@ fn candidates(before: &[&str], word: &str, machine: Option<&str>, names: &Names)
                 &["from"]
             },
         ),
+        ["clock"] => some(&["continue", "pause", "speed", "step", "until"]),
+        ["clock", "continue"] => some(&["free"]),
+        ["clock", "step"] => some(&["call", "event", "packet"]),
+        ["clock", "speed"] => some(&["max"]),
         ["errors"] => some(&["continue", "stop"]),
         ["help"] => COMMANDS
             .iter()

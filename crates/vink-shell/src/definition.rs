@@ -39,7 +39,7 @@ impl PartialEq for Definition {
 }
 
 /// All commands, in the order in which `help` lists them.
-pub static COMMANDS: [Definition; 26] = [
+pub static COMMANDS: [Definition; 27] = [
     Definition {
         name: "new",
         place: Place::Anywhere,
@@ -132,6 +132,22 @@ pub static COMMANDS: [Definition; 26] = [
         summary: "tell what there is and how it is",
         details: "Of a program that was started in the background, or by the lab file, its output too.",
         parse: parse::show,
+    },
+    Definition {
+        name: "clock",
+        place: Place::Anywhere,
+        usage: &[
+            "clock",
+            "clock pause",
+            "clock continue [free]",
+            "clock step [TIME|event|packet|call]",
+            "clock until TIME",
+            "clock speed FACTOR|max",
+        ],
+        summary: "tell how the lab's clock is, stop it, or let it go so far",
+        details: "For labs with a clock of their own (time: virtual or scaled). 'until' names the time that the lab is to have been up \
+                  for; with 'free' the clock goes on even if nobody waits for anything.",
+        parse: parse::clock,
     },
     Definition {
         name: "ps",
@@ -265,7 +281,7 @@ pub static COMMANDS: [Definition; 26] = [
         place: Place::Outside,
         usage: &["sleep TIME"],
         summary: "do nothing for some time: 1s, 200ms",
-        details: "",
+        details: "By the lab's clock, if it has one of its own.",
         parse: parse::sleep,
     },
     Definition {

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
-    ChangeInterface, ChangeWire, Client, EventFilter, Happening, NewCapture, NewInterface,
+    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewCapture, NewInterface,
     NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
 };
 use vink_spec::{MachineSpec, Settings, WireSpec};
@@ -107,6 +107,9 @@ impl Executor {
                 self.change_wire(wire, &Settings::default(), None, Some(*up))
                     .await
             }
+            Command::Clock => clock(&client.clock(lab).await?),
+            Command::ChangeClock(change) => clock(&client.change_clock(lab, change).await?),
+            Command::RunClock(run) => clock(&client.run_clock(lab, run).await?),
             Command::Show(what) => self.show(what).await,
             Command::Kill { program, signal } => self.kill(program, *signal).await,
             Command::Capture { end, file, filter } => {
@@ -358,6 +361,11 @@ impl Executor {
             folder: self.folder.clone(),
         }
     }
+}
+
+/// How the lab's clock is.
+fn clock(clock: &Clock) -> Result<Reply, Failure> {
+    Ok(Reply::new(format!("{clock}\n"), clock))
 }
 
 /// Done: that is all there is to say to people.

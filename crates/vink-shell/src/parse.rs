@@ -1,6 +1,7 @@
 //! From a line to a command.
 
-use vink_spec::{Settings, Span};
+use vink_api::{ChangeClock, RunClock};
+use vink_spec::{BadUnit, Settings, Span};
 
 use crate::words::{detached, split};
 use crate::{nettools, settings, Command, Definition, End, Mistake, Show, COMMANDS};
@@ -426,6 +427,49 @@ pub(crate) fn sleep(words: &mut Words) -> Result<Command, Mistake> {
     ))
 }
 
+pub(crate) fn clock(words: &mut Words) -> Result<Command, Mistake> {
+    const EXPECTED: &str = "'pause', 'continue', 'step', 'until' or 'speed'";
+    let Some(word) = words.optional() else {
+        return Ok(Command::Clock);
+    };
+    let change = |change| Ok(Command::ChangeClock(change));
+    match word.as_str() {
+        "pause" => change(ChangeClock {
+            paused: Some(true),
+            ..ChangeClock::default()
+        }),
+        "continue" => change(ChangeClock {
+            paused: Some(false),
+            free: words.take("free").then_some(true),
+            speed: None,
+        }),
+        "speed" => {
+            let speed = words.next("a factor, such as 1, or 'max'")?.parse();
+            change(ChangeClock {
+                speed: Some(speed.map_err(|e: BadUnit| words.mistake(&e.to_string()))?),
+                ..ChangeClock::default()
+            })
+        }
+        "step" => {
+            let by = words
+                .optional()
+                .unwrap_or_else(|| "event".to_owned())
+                .parse();
+            Ok(Command::RunClock(
+                by.map_err(|e: BadUnit| words.mistake(&e.to_string()))?,
+            ))
+        }
+        "until" => {
+            let until = words.next("a time, such as 10s")?.parse();
+            Ok(Command::RunClock(RunClock {
+                until: Some(until.map_err(|e: BadUnit| words.mistake(&e.to_string()))?),
+                ..RunClock::default()
+            }))
+        }
+        other => Err(words.wrong(EXPECTED, Some(other))),
+    }
+}
+
 pub(crate) fn errors(words: &mut Words) -> Result<Command, Mistake> {
     match words.next("'stop' or 'continue'")?.as_str() {
         "stop" => Ok(Command::Errors { stop: true }),
@@ -667,6 +711,22 @@ mod tests {
                 Command::Source("lines".to_owned()),
             ),
             ("sleep 200ms".to_owned(), Command::Sleep(Span(200_000_000))),
+            ("clock".to_owned(), Command::Clock),
+            (
+                "clock until 2s".to_owned(),
+                Command::RunClock(RunClock {
+                    until: Some(Span(2_000_000_000)),
+                    ..RunClock::default()
+                }),
+            ),
+            (
+                "clock continue free".to_owned(),
+                Command::ChangeClock(ChangeClock {
+                    paused: Some(false),
+                    free: Some(true),
+                    speed: None,
+                }),
+            ),
             ("errors stop".to_owned(), Command::Errors { stop: true }),
             (
                 "errors continue".to_owned(),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tokio::time::sleep;
-use vink_api::Client;
+use vink_api::{Client, RunClock};
+use vink_spec::Time;
 
 use crate::complete::{complete, Names};
 use crate::executor::Executor;
@@ -182,8 +183,17 @@ impl Session {
             }
             Command::Wait(program) => self.wait(&program, front).await,
             Command::Sleep(span) => {
-                let slept = async {
-                    sleep(span.duration()).await;
+                let (client, lab) = (self.executor.client.clone(), self.executor.lab.clone());
+                let slept = async move {
+                    if client.clock(&lab).await?.time == Time::Real {
+                        sleep(span.duration()).await;
+                        return Ok(());
+                    }
+                    let run = RunClock {
+                        by: Some(span),
+                        ..RunClock::default()
+                    };
+                    client.run_clock(&lab, &run).await?;
                     Ok(())
                 };
                 self.unless_interrupted(front, slept).await?;

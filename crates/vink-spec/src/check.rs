@@ -12,7 +12,7 @@ use crate::mistake::{nearest, Mistake, Place};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar,
-    Settings, Uplink, WireSpec,
+    Settings, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -183,11 +183,12 @@ impl<'a> Check<'a> {
                     .to_vec();
                 self.add(
                     "there is nothing to do",
-                    "write a line of the switch box, such as wire down w1",
+                    "write a line of the switch box, such as wire w1 down",
                 );
             }
         }
         self.path.clear();
+        self.clock();
         if let Some(cycle) = cycle(lab) {
             let (machine, program) = cycle[0];
             let names: Vec<String> = cycle
@@ -278,6 +279,36 @@ impl<'a> Check<'a> {
             c.name("a program", program, false);
             c.program(name, program, spec);
         });
+    }
+
+    /// What a clock of the lab's own does not go with.
+    fn clock(&mut self) {
+        let lab = self.lab;
+        if lab.time == Time::Real {
+            return;
+        }
+        let first = lab.machines.values().next().map(|machine| &machine.image);
+        let other = |(_, machine): &(&String, &MachineSpec)| Some(&machine.image) != first;
+        if let Some((name, _)) = lab.machines.iter().find(other) {
+            self.path = ["machines", name, "image"].map(str::to_owned).to_vec();
+            let fix = "give all machines the same image, or say `time: real`";
+            self.add(
+                "machines of several images can't share a clock of the lab's own: each image has a kernel of its own",
+                fix,
+            );
+        }
+        if lab.time.allows_uplinks() {
+            self.path.clear();
+            return;
+        }
+        for (name, _) in lab.wires.iter().filter(|(_, wire)| wire.uplink.is_some()) {
+            self.path = ["wires", name, "uplink"].map(str::to_owned).to_vec();
+            self.add(
+                "what is outside does not live by the lab's virtual clock",
+                "leave the uplink out, or say `time: {virtual: {uplinks: true}}`: runs are not the same then",
+            );
+        }
+        self.path.clear();
     }
 
     fn interface_name(&mut self, name: &str) {

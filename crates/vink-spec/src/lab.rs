@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, MachineSpec, Settings, Uplink};
+use crate::{Event, MachineSpec, Settings, Time, Uplink};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,19 +55,4 @@ pub struct WireSpec {
     /// Joins it to something outside the box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<Uplink>,
-}
-
-/// The clock of a lab.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Time {
-    /// The host's.
-    #[default]
-    Real,
-}
-
-impl Time {
-    fn is_real(&self) -> bool {
-        *self == Time::Real
-    }
 }

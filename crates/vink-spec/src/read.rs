@@ -14,7 +14,7 @@ use crate::mistake::{nearest, Mistake, Place};
 use crate::node::{Entry, Kind, Node};
 use crate::{
     Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Restart,
-    Route, Scalar, Settings, Time, Uplink, WireSpec,
+    Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -324,9 +324,7 @@ impl Reader {
         self.fields(node, "a lab", |r, f| {
             let lab = Lab {
                 name: r.field(f, "name", Reader::text).unwrap_or_default(),
-                time: r
-                    .field(f, "time", |r, n| r.word(n, &[("real", Time::Real)]))
-                    .unwrap_or_default(),
+                time: r.field(f, "time", Reader::time).unwrap_or_default(),
                 seed: r.field(f, "seed", |r, n| r.number(n, 0, u64::MAX)),
                 memory: r.field(f, "memory", Reader::text),
                 images: r
@@ -347,6 +345,24 @@ impl Reader {
                 _ => r.generate(n).map(|generate| vec![generate]),
             });
             (lab, generate.unwrap_or_default())
+        })
+    }
+
+    fn time(&mut self, node: &Node) -> Option<Time> {
+        if matches!(&node.kind, Kind::Scalar { .. }) {
+            let plain = Time::Virtual(Virtual::default());
+            return self.word(node, &[("real", Time::Real), ("virtual", plain)]);
+        }
+        self.one(node, "a clock", |r, f| {
+            let own = r.field(f, "virtual", |r, n| {
+                r.fields(n, "`virtual`", |r, f| {
+                    let uplinks = r.field(f, "uplinks", Reader::flag).unwrap_or_default();
+                    let call = r.field(f, "call", Reader::parsed);
+                    Time::Virtual(Virtual { uplinks, call })
+                })
+            });
+            let scaled = r.field(f, "scaled", Reader::parsed).map(Time::Scaled);
+            own.or(scaled)
         })
     }
 

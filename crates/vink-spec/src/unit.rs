@@ -21,13 +21,23 @@ pub struct BadUnit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(pub u64);
 
-/// A length of time in nanoseconds: `10ms`, `1.5s`, `20us`, `100ns`, `2min`, `1h`; a bare number is seconds.
+/// A length of time in nanoseconds: `10ms`, `1.5s`, `20us`, `100ns`, `2min`, `1h`, `1d`; a bare number is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub u64);
 
 /// A probability between 0 and 1: `1%`, `0.5%`, or a bare fraction, `0.01`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
+
+impl BadUnit {
+    pub(crate) fn new(text: &str, kind: &'static str, example: &'static str) -> BadUnit {
+        BadUnit {
+            text: text.to_owned(),
+            kind,
+            example,
+        }
+    }
+}
 
 impl Span {
     /// As the standard library has it.
@@ -151,6 +161,7 @@ impl FromStr for Span {
                 "s" | "" => 1e9,
                 "m" | "min" => 60e9,
                 "h" => 3600e9,
+                "d" => 86400e9,
                 _ => return None,
             };
             whole(number * scale).map(Span)
@@ -256,7 +267,7 @@ as_text!(
 );
 as_text!(
     Span,
-    r"^[0-9.]+ *(ns|us|µs|ms|s|m|min|h)?$",
+    r"^[0-9.]+ *(ns|us|µs|ms|s|m|min|h|d)?$",
     "A length of time: 10ms, 1.5s, 20us, 2min; a bare number is seconds"
 );
 as_text!(
@@ -297,6 +308,7 @@ mod tests {
             ("2", 2_000_000_000, "2s"),
             ("20us", 20_000, "20us"),
             ("2min", 120_000_000_000, "120s"),
+            ("1d", 86_400_000_000_000, "86400s"),
             ("0", 0, "0ns"),
         ] {
             let span: Span = text.parse().unwrap();

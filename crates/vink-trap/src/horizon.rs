@@ -24,4 +24,16 @@ impl Worker {
         let alarm = self.next_alarm();
         [self.deadline, alarm].into_iter().flatten().min()
     }
+
+    /// The kernel's clock, as [`vink_kernel::Kernel::now`] has it.
+    pub fn now(&self) -> u64 {
+        self.kernel.now()
+    }
+
+    /// Moves a virtual clock on to a time before which nothing is waited for; never back.
+    pub fn advance_clock(&mut self, time: u64) {
+        if self.turn.is_some() && self.next_timer().is_none_or(|next| time < next) {
+            self.kernel.wait(time);
+        }
+    }
 }

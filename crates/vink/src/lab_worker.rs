@@ -3,7 +3,9 @@
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use vink_kernel::Clock;
 use vink_lab::worker::{serve, Config, End};
 use vink_spec::size;
 
@@ -27,6 +29,12 @@ pub(crate) struct Arguments {
     /// Of everything random
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+    /// With a clock of its own
+    #[arg(long)]
+    virtual_time: bool,
+    /// What a system call costs then, in ns
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    call: u64,
 }
 
 /// Serves until the socket ends.
@@ -47,6 +55,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         memory: arguments.memory,
         cmdline: arguments.cmdline,
         seed: arguments.seed,
+        clock: match arguments.virtual_time {
+            true => Clock::Virtual,
+            false => Clock::Real,
+        },
+        call: Duration::from_nanos(arguments.call),
     };
     Ok(match serve(socket, config)? {
         End::Closed => ExitCode::SUCCESS,

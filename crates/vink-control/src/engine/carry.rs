@@ -65,7 +65,8 @@ impl Lab {
         note: bool,
     ) -> Result<(), Fault> {
         let mut done = 0;
-        let carried = self.steps(&steps, note, &mut done).await;
+        let carried = self.in_turn(Box::pin(self.steps(&steps, note, &mut done)));
+        let carried = carried.await;
         if done > 0 {
             let mut state = self.state();
             for worker in &mut state.workers {
@@ -305,6 +306,9 @@ impl Lab {
 
     /// Runs the set-up lines of machines, of several at once.
     async fn set_up(self: &Arc<Lab>, steps: &[Change], note: bool) -> Result<(), (usize, Fault)> {
+        if self.state().clock.own {
+            return self.set_up_in_order(steps, note).await;
+        }
         let mut running = tokio::task::JoinSet::new();
         let mut failed: Option<(usize, Fault)> = None;
         let mut done = 0;
@@ -345,6 +349,29 @@ impl Lab {
         failed.map_or(Ok(()), Err)
     }
 
+    /// The same one after the other, as a lab with a clock of its own has it done.
+    async fn set_up_in_order(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        note: bool,
+    ) -> Result<(), (usize, Fault)> {
+        for (at, step) in steps.iter().enumerate() {
+            if let Change::Setup { machine, lines } = step {
+                for line in lines {
+                    let ran = self.set_up_line(machine, line).await;
+                    ran.map_err(|fault| (at, fault))?;
+                }
+            }
+            self.taken(step, note);
+            self.tell(Happening::Progress {
+                step: "setup".to_owned(),
+                done: at + 1,
+                total: steps.len(),
+            });
+        }
+        Ok(())
+    }
+
     /// What a step means for workers.
     async fn order(self: &Arc<Lab>, step: &Change, note: bool) -> Result<Vec<Order>, Fault> {
         match step {
@@ -377,6 +404,16 @@ impl Lab {
                 Ok(orders)
             }
             Change::AddUplink { wire, uplink } => {
+                let time = self.state().spec.time;
+                if !time.allows_uplinks() {
+                    let error = format!(
+                        "wire {wire}: what is outside does not live by the virtual clock of lab {}",
+                        self.name
+                    );
+                    return Err(Fault::conflict(error).hint(
+                        "`time: {virtual: {uplinks: true}}` in its file allows it: runs are not the same then",
+                    ));
+                }
                 let found = {
                     let state = self.state();
                     let laid = state.wires.get(wire);
@@ -476,6 +513,16 @@ impl Lab {
                     return Err(self.is_dead());
                 }
                 Some(number) => number,
+                None if state.clock.own && !state.workers.is_empty() => {
+                    let error = format!(
+                        "lab {} has a clock of its own, and that is the clock of one kernel: a machine of another image \
+                         needs another kernel",
+                        self.name
+                    );
+                    return Err(Fault::conflict(error).hint(
+                        "give all machines the same image, or take a lab with `time: real`",
+                    ));
+                }
                 None => {
                     state.workers.push(Worker {
                         image: image.map(str::to_owned),

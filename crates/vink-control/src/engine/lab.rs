@@ -11,9 +11,10 @@ use indexmap::IndexMap;
 use tokio::sync::{broadcast, watch};
 use vink_api::{Applied, ChangeKind, Happening, LabState, PutLab, Restarted};
 use vink_lab::worker::protocol::{self, Action};
-use vink_spec::{check_lab, diff, Change, Lab as Spec};
+use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
 
 use super::capture::Recording;
+use super::clock::Clock;
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::timed::Timed;
@@ -39,6 +40,8 @@ pub(crate) struct Lab {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Set once, when it is to be taken down.
     pub(crate) ending: watch::Sender<bool>,
+    /// When this was made.
+    pub(crate) made: Instant,
     state: Mutex<State>,
 }
 
@@ -47,6 +50,7 @@ pub(crate) struct State {
     /// What runs now: as asked for, and changed since. As [`Spec::normal`] has it.
     pub(crate) spec: Spec,
     pub(crate) phase: LabState,
+    pub(crate) clock: Clock,
     pub(crate) up: Option<Instant>,
     pub(crate) workers: Vec<Worker>,
     /// The worker of each machine.
@@ -95,12 +99,14 @@ impl Lab {
             events,
             changing: tokio::sync::Mutex::default(),
             ending: watch::Sender::new(false),
+            made: Instant::now(),
             state: Mutex::new(State {
                 spec: Spec {
                     name: name.to_owned(),
                     ..Spec::default()
                 },
                 phase: LabState::Starting,
+                clock: Clock::default(),
                 up: None,
                 workers: Vec::new(),
                 places: HashMap::new(),
@@ -144,6 +150,7 @@ impl Lab {
                 return;
             }
             state.phase = phase;
+            state.look_at_clock();
         }
         self.tell(Happening::Lab { state: phase });
     }
@@ -164,8 +171,18 @@ impl Lab {
             state.workers[worker].image.clone()
         };
         match event {
-            protocol::Event::Ended { program, .. } | protocol::Event::Output { program, .. } => {
+            protocol::Event::Ended { program, time, .. } => {
+                self.state().clock.program_ended(time);
                 self.program_told(worker, program, event);
+                self.state().look_at_clock();
+            }
+            protocol::Event::Output { program, .. } => {
+                self.program_told(worker, program, event);
+            }
+            protocol::Event::Stands { leg, now } => {
+                let mut state = self.state();
+                state.clock.stands(now, leg);
+                state.look_at_clock();
             }
             protocol::Event::Gone { .. } => {}
             protocol::Event::Uplink { wire, error } => {
@@ -246,6 +263,7 @@ impl Lab {
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
+            state.look_at_clock();
         }
         self.set_phase(LabState::Broken);
         self.tell(Happening::Dead {
@@ -278,12 +296,24 @@ impl Lab {
         if created {
             self.prepare_record(asked)?;
         }
-        self.carry_out(steps, true).await?;
+        self.state().clock.own = wanted.time != Time::Real;
+        let carried_out = self.carry_out(steps, true).await;
+        {
+            let mut state = self.state();
+            state.clock.own = state.spec.time != Time::Real;
+        }
+        carried_out?;
         if created {
-            self.state().up = Some(Instant::now());
+            {
+                let mut state = self.state();
+                state.up = Some(Instant::now());
+                state.clock.up = state.clock.now;
+                state.clock.paused = asked.paused;
+            }
             self.start_timed();
         }
         self.settle();
+        self.state().look_at_clock();
         Ok(answer(told))
     }
 
@@ -402,6 +432,13 @@ impl Lab {
         }
         self.watch_again().await;
         self.carry_out(steps, false).await?;
+        {
+            let mut state = self.state();
+            state.clock.up = state.clock.now;
+        }
+        if self.state().clock.own {
+            self.start_timed();
+        }
         self.settle();
         Ok(Restarted { machines })
     }
@@ -594,6 +631,12 @@ fn check(name: &str, asked: &PutLab) -> Result<(), Fault> {
             asked.folder
         );
         return Err(Fault::invalid(error).at("/folder"));
+    }
+    if asked.paused && asked.spec.time == Time::Real {
+        let error = format!("lab {name} lives by the host's clock, which can't be stopped");
+        return Err(Fault::invalid(error)
+            .hint("leave `paused` out, or give the lab a clock of its own: `time: virtual`")
+            .at("/paused"));
     }
     let Err(mistakes) = check_lab(&asked.spec, Some(&PathBuf::from(&asked.folder))) else {
         return Ok(());

@@ -4,9 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+
+use super::terminal::Pipe;
 
 /// Bytes of a file; when it is full it becomes the one before.
 const FULL: u64 = 1 << 20;
@@ -14,6 +16,8 @@ const FULL: u64 = 1 << 20;
 /// Output is counted from a program's first byte; what is no longer there is skipped.
 pub(crate) struct Log {
     path: PathBuf,
+    /// What the program writes to, on our side.
+    source: Mutex<Option<Arc<Pipe>>>,
     files: Mutex<Files>,
     /// Bytes written so far; `None` when nothing more will come.
     written: watch::Sender<(u64, bool)>,
@@ -33,9 +37,52 @@ impl Log {
     pub(crate) fn new(path: PathBuf) -> Log {
         Log {
             path,
+            source: Mutex::default(),
             files: Mutex::default(),
             written: watch::Sender::new((0, false)),
         }
+    }
+
+    /// From where [`Log::fetch`] has it.
+    pub(crate) fn come_from(&self, source: Arc<Pipe>) {
+        *self.source.lock().expect("no panic while it is held") = Some(source);
+    }
+
+    /// Appends what the program has written and is still under way, or some of it: its length, 0 at the end. A full disk
+    /// does not stop the program.
+    ///
+    /// # Errors
+    /// As read(2).
+    pub(crate) fn fetch(&self) -> io::Result<usize> {
+        // Held until it is in the file, so that who finds nothing under way finds all in the file.
+        let source = self.source.lock().expect("no panic while it is held");
+        let Some(source) = source.as_ref() else {
+            return Ok(0);
+        };
+        let mut buffer = [0; 1 << 14];
+        let count = source.read_now(&mut buffer)?;
+        if let Err(error) = self.write(&buffer[..count]) {
+            eprintln!("vink daemon: a program's log: {error}");
+        }
+        Ok(count)
+    }
+
+    /// Whether this text has been written.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        while let Ok(1..) = self.fetch() {}
+        let end = self.written().borrow().0;
+        let (mut at, mut seen) = (0, Vec::new());
+        while at < end {
+            match self.read(at) {
+                Ok((from, bytes)) if !bytes.is_empty() => {
+                    at = from + bytes.len() as u64;
+                    seen.extend(bytes);
+                }
+                _ => break,
+            }
+        }
+        let text = text.as_bytes();
+        seen.windows(text.len().max(1)).any(|part| part == text)
     }
 
     /// Appends.

@@ -2,6 +2,8 @@
 
 mod capture;
 mod carry;
+mod clock;
+mod drive;
 mod home;
 mod hosts;
 mod lab;

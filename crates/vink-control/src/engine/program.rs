@@ -9,6 +9,7 @@ use vink_api::{Happening, NewProgram, Program, ProgramState};
 use vink_lab::worker::protocol::{Action, Answer, Event};
 use vink_spec::{named_by, Change, ProgramSpec, Ready, Restart};
 
+use super::clock::Reason;
 use super::lab::{is_over, Lab, State};
 use super::log::Log;
 use super::spawn::Start;
@@ -43,6 +44,8 @@ pub(crate) struct Task {
     pub(crate) app: bool,
     /// It waits for its client.
     pub(crate) attach: Option<NewProgram>,
+    /// Somebody waits for its end, so that time passes for it.
+    pub(crate) awaited: bool,
     /// The worker that it runs on, and its number there.
     pub(crate) run: Option<(usize, u64)>,
     pub(crate) phase: watch::Sender<Phase>,
@@ -67,6 +70,7 @@ impl Task {
             words,
             app: false,
             attach: None,
+            awaited: false,
             run: None,
             phase: watch::Sender::new(Phase::Waiting),
             restart: Restart::Never,
@@ -317,13 +321,20 @@ impl Lab {
         let mut running = Vec::with_capacity(waiting.len());
         for (at, id, phase, spec) in waiting {
             let wants_success = spec.ready == Some(Ready::Success);
-            let supervision = tokio::spawn(self.clone().supervise(id, spec));
+            let (party, supervision) = (self.join(), self.clone().supervise(id, spec));
+            let supervision = tokio::spawn(async move {
+                match party {
+                    Some(party) => party.run(supervision).await,
+                    None => supervision.await,
+                }
+            });
             if let Some(task) = self.state().tasks.get_mut(&id) {
                 task.supervisor = Some(supervision.abort_handle());
             }
             running.push((at, id, phase, wants_success));
         }
         let total = running.len();
+        let _passes = self.needs_time();
         let mut ending = self.ending.subscribe();
         for (count, (at, id, mut phase, wants_success)) in running.into_iter().enumerate() {
             let good = |phase: &Phase| match phase {
@@ -338,7 +349,7 @@ impl Lab {
                 total,
             });
             let came = tokio::select! {
-                came = phase.wait_for(good) => came.map(|phase| phase.clone()).ok(),
+                came = self.until_phase(&mut phase, good) => came,
                 _ = ending.wait_for(|ending| *ending) => None,
             };
             let failed = |text: String| (at, Fault::invalid(text));
@@ -373,7 +384,7 @@ impl Lab {
         }
         let mut backoff = BACKOFF.0;
         loop {
-            let began = Instant::now();
+            let began = self.moment();
             if let Err(fault) = self.start_once(id, &spec).await {
                 self.never_started(id, fault.problem.to_string());
                 return;
@@ -381,24 +392,30 @@ impl Lab {
             let Some(mut phase) = self.phase(id) else {
                 return;
             };
-            tokio::select! {
-                biased;
-                _ = phase.wait_for(is_over) => {}
-                is_ready = self.clone().until_ready(id, &spec) => {
-                    if is_ready {
-                        self.ready(id);
+            if self.state().clock.own {
+                if self.look_until_ready(id, &spec).await {
+                    self.ready(id);
+                }
+            } else {
+                tokio::select! {
+                    biased;
+                    _ = phase.wait_for(is_over) => {}
+                    is_ready = self.clone().until_ready(id, &spec) => {
+                        if is_ready {
+                            self.ready(id);
+                        }
                     }
                 }
             }
-            let _ = phase.wait_for(is_over).await;
+            let _ = self.until_phase(&mut phase, is_over).await;
             let phase = phase.borrow().clone();
             if !matches!(phase, Phase::Ended { last: false, .. }) {
                 return;
             }
-            if began.elapsed() >= BACKOFF.1 {
+            if self.moment().saturating_sub(began) >= BACKOFF.1 {
                 backoff = BACKOFF.0;
             }
-            tokio::time::sleep(backoff).await;
+            self.pass(backoff).await;
             backoff = (backoff * 2).min(BACKOFF.1);
             if let Some(task) = self.state().tasks.get_mut(&id) {
                 task.restarts += 1;
@@ -458,6 +475,7 @@ impl Lab {
                 });
             }
         }
+        state.look_at_clock();
     }
 
     /// Where a program's phase is told.
@@ -489,15 +507,14 @@ impl Lab {
                 Phase::Ended { last, .. } => *last,
                 _ => false,
             };
-            let came = phase.wait_for(good).await.map(|phase| phase.clone());
-            match came {
-                Ok(Phase::Ended { code, .. }) if code != 0 => {
+            match self.until_phase(&mut phase, good).await {
+                Some(Phase::Ended { code, .. }) if code != 0 => {
                     return Err(Fault::invalid(format!(
                         "it comes after {name}, which failed with status {code}"
                     )))
                 }
-                Ok(_) => {}
-                Err(_) => {
+                Some(_) => {}
+                None => {
                     return Err(Fault::invalid(format!(
                         "it comes after {name}, which was removed"
                     )))
@@ -563,6 +580,61 @@ impl Lab {
         }
     }
 
+    /// The same by a clock of the lab's own: looked for at times of that clock, while it stands.
+    async fn look_until_ready(self: &Arc<Lab>, id: u64, spec: &ProgramSpec) -> bool {
+        let Some(phase) = self.phase(id) else {
+            return false;
+        };
+        let over = || Reason::Phase(phase.clone(), is_over);
+        let mut pause = LOOK.0;
+        loop {
+            let now = phase.borrow().clone();
+            if let Phase::Ended { code, .. } = now {
+                return spec.ready == Some(Ready::Success) && code == 0;
+            }
+            let (is_ready, next) = match &spec.ready {
+                None => (true, None),
+                Some(Ready::Success) => (false, None),
+                Some(Ready::Time(span)) => {
+                    self.rest(vec![over(), self.after(span.duration())]).await;
+                    (!is_over(&phase.borrow()), None)
+                }
+                Some(ready) => (self.is_ready(id, ready).await, Some(pause)),
+            };
+            if is_ready {
+                return true;
+            }
+            let mut reasons = vec![over()];
+            reasons.extend(next.map(|pause| self.after(pause)));
+            self.rest(reasons).await;
+            pause = (pause * 2).min(LOOK.1);
+        }
+    }
+
+    /// Whether a program has got so far; for those that nobody tells of.
+    async fn is_ready(self: &Arc<Lab>, id: u64, ready: &Ready) -> bool {
+        let (machine, log) = {
+            let state = self.state();
+            match state.tasks.get(&id) {
+                Some(task) => (task.machine.clone(), task.log.clone()),
+                None => return false,
+            }
+        };
+        match ready {
+            Ready::Output(text) => log.is_some_and(|log| log.has_said(text)),
+            Ready::Port(port) => {
+                let Ok(worker) = self.place(&machine) else {
+                    return false;
+                };
+                let port = *port;
+                let answer = self.have(worker, Action::Listens { machine, port }, Vec::new());
+                matches!(answer.await, Ok(Answer::Yes(true)))
+            }
+            Ready::Command(line) => matches!(self.shell(&machine, line).await, Ok((0, _))),
+            Ready::Success | Ready::Time(_) => false,
+        }
+    }
+
     /// Runs one of a machine's set-up lines.
     pub(crate) async fn set_up_line(
         self: &Arc<Lab>,
@@ -618,9 +690,11 @@ impl Lab {
             },
             false => Action::Kill { program },
         };
+        // A virtualized process ends in its own time.
+        let _passes = self.needs_time();
         // If it has ended meanwhile, the worker does not know it.
         let asked = self.have(worker, action, Vec::new()).await;
-        let over = phase.wait_for(is_over);
+        let over = self.until_phase(&mut phase, is_over);
         match asked {
             Ok(_) => {
                 let _ = over.await;

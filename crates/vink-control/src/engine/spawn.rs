@@ -134,22 +134,25 @@ impl Lab {
         let descriptors = descriptors().map_err(|error| Fault::host("dup", error))?;
         drop(theirs);
         let output = Pipe::new(output).map_err(|error| Fault::host("pipe", error))?;
+        let output = Arc::new(output);
+        if let Some(log) = &log {
+            log.come_from(output.clone());
+        }
         self.start(id, start, false, descriptors).await?;
         let (Some(log), Some(mut phase)) = (log, self.phase(id)) else {
             return Ok(());
         };
         log.end(false);
         tokio::spawn(async move {
-            let mut buffer = vec![0; 1 << 14];
             let mut over = false;
             loop {
                 let read = tokio::select! {
                     biased;
-                    read = output.read(&mut buffer) => read,
+                    read = output.read_by(|| log.fetch()) => read,
                     _ = phase.wait_for(is_over), if !over => {
                         // What it has written is there; its children may write more.
                         over = true;
-                        match output.read_now(&mut buffer) {
+                        match log.fetch() {
                             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                                 log.end(true);
                                 continue;
@@ -160,15 +163,8 @@ impl Lab {
                 };
                 match read {
                     Ok(0) | Err(_) => break,
-                    Ok(count) => {
-                        if let Err(error) = log.write(&buffer[..count]) {
-                            // A full disk must not stop the program.
-                            eprintln!("vink daemon: a program's log: {error}");
-                        }
-                        if over {
-                            log.end(true);
-                        }
-                    }
+                    Ok(_) if over => log.end(true),
+                    Ok(_) => {}
                 }
             }
             log.end(true);
@@ -211,31 +207,35 @@ impl Lab {
             return Err(fault);
         }
         self.ready(id);
+        let _passes = self.needs_time();
+        let mut resting = phase.clone();
         let mut text = Vec::new();
         let mut buffer = vec![0; 1 << 12];
         let mut keep = |bytes: &[u8]| {
             text.extend(bytes);
             text.drain(..text.len().saturating_sub(KEPT));
         };
-        loop {
-            tokio::select! {
-                biased;
-                read = output.read(&mut buffer) => match read {
-                    Ok(0) | Err(_) => break,
-                    Ok(count) => keep(&buffer[..count]),
-                },
-                _ = phase.wait_for(is_over) => {
-                    while let Ok(count @ 1..) = output.read_now(&mut buffer) {
-                        keep(&buffer[..count]);
+        let reading = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    read = output.read(&mut buffer) => match read {
+                        Ok(0) | Err(_) => break,
+                        Ok(count) => keep(&buffer[..count]),
+                    },
+                    _ = phase.wait_for(is_over) => {
+                        while let Ok(count @ 1..) = output.read_now(&mut buffer) {
+                            keep(&buffer[..count]);
+                        }
+                        break;
                     }
-                    break;
                 }
             }
-        }
-        let over = phase.wait_for(is_over).await.map(|phase| phase.clone());
+        };
+        let ((), over) = tokio::join!(reading, self.until_phase(&mut resting, is_over));
         let task = self.state().tasks.remove(&id);
         match over {
-            Ok(Phase::Ended { code, .. }) => {
+            Some(Phase::Ended { code, .. }) => {
                 let error = task.and_then(|task| task.error);
                 match error {
                     Some(error) => Err(Fault::invalid(error)),

@@ -30,7 +30,10 @@ impl Lab {
                 .values()
                 .filter(|task| task.is_running())
                 .count(),
-            up_seconds: state.up.map_or(0.0, |up| up.elapsed().as_secs_f64()),
+            up_seconds: match state.clock.own {
+                true => state.clock.up_for().as_secs_f64(),
+                false => state.up.map_or(0.0, |up| up.elapsed().as_secs_f64()),
+            },
             switchbox: state.switch_box.as_ref().map(|open| open.address),
         }
     }

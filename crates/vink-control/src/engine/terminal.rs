@@ -34,9 +34,17 @@ impl Pipe {
 
     /// 0 at its end. A terminal whose program has gone (`EIO`) is at its end.
     pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_by(|| self.read_now(buffer)).await
+    }
+
+    /// The same by another who reads.
+    pub(crate) async fn read_by(
+        &self,
+        mut read: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
         loop {
             let mut ready = self.0.readable().await?;
-            if let Ok(read) = ready.try_io(|_| self.read_now(buffer)) {
+            if let Ok(read) = ready.try_io(|_| read()) {
                 return read;
             }
         }
@@ -128,6 +136,7 @@ impl Lab {
             let task = state.tasks.get_mut(&id);
             let task = task.ok_or_else(|| Fault::conflict("its machine was removed"))?;
             let new = task.attach.take();
+            task.awaited = true;
             let new = new.ok_or_else(|| Fault::conflict("it has a client already"))?;
             (new, task.phase.subscribe())
         };

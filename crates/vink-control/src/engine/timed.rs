@@ -1,5 +1,6 @@
 //! Events of a lab file: lines of the switch box that are carried out at their time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use tokio::task::AbortHandle;
 use vink_api::Happening;
 use vink_spec::Event;
 
+use super::clock::{Demand, Reason};
 use super::lab::Lab;
 
 /// Those that wait for their time.
@@ -25,12 +27,20 @@ impl Timed {
 impl Lab {
     /// Starts the lab's events anew. Those whose time has passed are not carried out again.
     pub(crate) fn start_timed(self: &Arc<Lab>) {
+        let seat = self.join();
         let mut state = self.state();
         let Some(up) = state.up else {
             return;
         };
         state.timed.stop();
         let events = state.spec.events.clone();
+        if let Some(seat) = seat {
+            let elapsed = state.clock.up_for();
+            let lab = self.clone();
+            let carried_out = seat.run(async move { carry_out_all(lab, events, elapsed).await });
+            state.timed.0 = vec![tokio::spawn(carried_out).abort_handle()];
+            return;
+        }
         state.timed.0 = events
             .into_iter()
             .filter_map(|event| {
@@ -38,6 +48,14 @@ impl Lab {
                 Some(tokio::spawn(carry_out(self.clone(), event, up, at)).abort_handle())
             })
             .collect();
+    }
+
+    async fn carry_out_line(self: &Arc<Lab>, line: &str) {
+        let ran = self.line(line.to_owned()).await;
+        self.tell(Happening::Timed {
+            line: line.to_owned(),
+            error: ran.err(),
+        });
     }
 }
 
@@ -58,16 +76,48 @@ fn first(event: &Event, elapsed: Duration) -> Option<Duration> {
 async fn carry_out(lab: Arc<Lab>, event: Event, up: Instant, mut at: Duration) {
     loop {
         tokio::time::sleep_until((up + at).into()).await;
-        let ran = (lab.hooks.run_line)(lab.name.clone(), event.line.clone()).await;
-        lab.tell(Happening::Timed {
-            line: event.line.clone(),
-            error: ran.err(),
-        });
+        lab.carry_out_line(&event.line).await;
         match event.every.map(|every| every.duration()) {
             Some(every) if !every.is_zero() => at += every,
             _ => return,
         }
     }
+}
+
+/// By the lab's own clock: one after the other, in the order of their times and of the file. The clock goes as far as the
+/// last of those that are carried out once.
+async fn carry_out_all(lab: Arc<Lab>, events: Vec<Event>, elapsed: Duration) {
+    let mut waiting: BTreeMap<(Duration, usize), Event> = BTreeMap::new();
+    for (place, event) in events.into_iter().enumerate() {
+        if let Some(at) = first(&event, elapsed) {
+            waiting.insert((at, place), event);
+        }
+    }
+    let up = lab.state().clock.up;
+    let by_clock = |at: Duration| up.saturating_add(at.as_nanos() as u64);
+    let once = waiting.iter().filter(|(_, event)| event.every.is_none());
+    let last = once.map(|((at, _), _)| by_clock(*at)).max();
+    let mut demand = last.map(|until| {
+        lab.demand(Demand {
+            until,
+            stop: None,
+            always: false,
+        })
+    });
+    while let Some(((at, place), event)) = waiting.pop_first() {
+        lab.rest(vec![Reason::At(by_clock(at))]).await;
+        lab.carry_out_line(&event.line).await;
+        match event.every.map(|every| every.duration()) {
+            Some(every) if !every.is_zero() => {
+                waiting.insert((at + every, place), event);
+            }
+            _ => {}
+        }
+        if last.is_some_and(|last| lab.state().clock.now >= last) {
+            demand = None;
+        }
+    }
+    drop(demand);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use vink_lab::worker::protocol::{self, Action, Answer};
-use vink_spec::memory_bytes;
+use vink_spec::{memory_bytes, Time, Virtual};
 
 use super::lab::Lab;
 use super::link::{Asked, Link, Refusal, Said};
@@ -56,6 +56,7 @@ impl Lab {
         path: &std::path::Path,
         memory: u64,
         seed: Option<u64>,
+        time: Time,
     ) -> Result<Started, Fault> {
         let what = format!("starting a worker with {}", path.display());
         let host = |error| Fault::host(&what, error);
@@ -75,6 +76,15 @@ impl Lab {
             .kill_on_drop(true);
         if let Some(seed) = seed {
             command.args(["--seed", &seed.to_string()]);
+        }
+        if time != Time::Real {
+            command.arg("--virtual-time");
+        }
+        if let Time::Virtual(Virtual {
+            call: Some(call), ..
+        }) = time
+        {
+            command.args(["--call", &call.0.to_string()]);
         }
         // SAFETY: one system call without memory, between fork and exec.
         unsafe {
@@ -128,16 +138,17 @@ impl Lab {
 
     /// Starts a worker and from then on listens to it.
     pub(crate) async fn boot(self: &Arc<Lab>, number: usize) -> Result<(), Fault> {
-        let (path, memory, seed) = {
+        let (path, memory, seed, time) = {
             let state = self.state();
             let path = state.workers[number].path.clone();
             let memory = state.spec.memory.as_deref().unwrap_or("256M");
-            (path, memory_bytes(memory), state.spec.seed)
+            let time = state.spec.time;
+            (path, memory_bytes(memory), state.spec.seed, time)
         };
         let memory = memory.ok_or_else(|| {
             Fault::invalid("the lab's memory is no size").hint("write it like 64M or 4G")
         })?;
-        let started = self.start_worker(&path, memory, seed).await?;
+        let started = self.start_worker(&path, memory, seed, time).await?;
         let (gone, is_gone) = oneshot::channel();
         let generation = {
             let mut state = self.state();
@@ -149,7 +160,9 @@ impl Lab {
             worker.error = None;
             worker.gone = Some(is_gone);
             worker.knows_hosts = false;
-            worker.generation
+            let generation = worker.generation;
+            state.clock.begin(time);
+            generation
         };
         let lab = self.clone();
         let (mut said, mut child) = (started.said, started.child);

@@ -79,6 +79,9 @@ impl Lab {
     /// Stops those of a machine and waits until they have ended.
     pub(super) fn end_apps(&mut self, machine: MachineId) -> Result<(), Trouble> {
         let start = Instant::now();
+        // Their last words may take time on the machine's clock, too.
+        let horizon = self.worker.now() + PATIENCE.as_nanos() as u64;
+        self.worker.set_horizon(horizon);
         loop {
             self.look_after_apps()?;
             let mut left = self
@@ -142,9 +145,11 @@ impl Lab {
             } = status.state
             {
                 let report = status.report.map(|report| value(Some(report)));
+                let time = self.note_end();
                 self.events.push(Event::Ended {
                     program,
                     code,
+                    time,
                     error,
                     report,
                 });

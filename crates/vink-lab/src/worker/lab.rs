@@ -11,6 +11,7 @@ use vink_trap::{ProgramId, Worker};
 use super::app::Fibers;
 use super::capture::Captures;
 use super::machine::Inhabited;
+use super::pace::Pace;
 use super::program::Running;
 use super::protocol::{Action, Answer, Event};
 use super::uplink::Outdoors;
@@ -55,6 +56,7 @@ pub(super) struct Lab {
     /// What every machine's /etc/hosts ends with, and how often it was changed.
     pub(super) hosts: Rc<str>,
     pub(super) hosts_changes: u64,
+    pub(super) pace: Pace,
     /// What is to be told.
     pub(super) events: Vec<Event>,
     /// Packets that the kernel could not keep until they were told.
@@ -64,7 +66,8 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    pub(super) fn new(worker: Worker) -> Lab {
+    pub(super) fn new(mut worker: Worker) -> Lab {
+        let clock = worker.kernel().clock();
         Lab {
             machines: HashMap::new(),
             wires: HashMap::new(),
@@ -79,6 +82,7 @@ impl Lab {
             journal: None,
             hosts: "".into(),
             hosts_changes: 0,
+            pace: Pace::new(clock),
             events: Vec::new(),
             missed: 0,
             worker,
@@ -158,6 +162,14 @@ impl Lab {
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
             Action::EndJournal => return self.end_journal(),
+            Action::Go {
+                leg,
+                until,
+                stop,
+                speed,
+                ended,
+            } => return Ok(self.go(leg, until, stop, speed, ended)),
+            Action::Clock => return Ok(self.clock()),
             Action::Panic => self.panic()?,
         }
         Ok(Answer::Nothing)
@@ -191,6 +203,7 @@ impl Lab {
         self.look_after_uplinks();
         self.look_after_packets()?;
         self.recorders.look_after(&mut self.worker)?;
+        self.look_at_clock();
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use vink_kernel::Clock;
 
 use super::channel::Channel;
 use super::protocol::{Message, Request};
@@ -41,6 +42,11 @@ impl Link {
         command.args(["--cmdline", &config.cmdline]);
         if let Some(seed) = config.seed {
             command.args(["--seed", &seed.to_string()]);
+        }
+        if config.clock == Clock::Virtual {
+            command.arg("--virtual-time");
+            let call = config.call.as_nanos().to_string();
+            command.args(["--call", &call]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: one system call without memory, between fork and exec.

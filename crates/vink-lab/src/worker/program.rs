@@ -113,9 +113,11 @@ impl Lab {
                 Err(error) => return Err(error.into()),
             };
             if !std::mem::replace(&mut running.ended, true) {
+                let time = self.note_end();
                 self.events.push(Event::Ended {
                     program: number,
                     code,
+                    time,
                     error,
                     report: None,
                 });

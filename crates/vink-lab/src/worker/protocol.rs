@@ -18,7 +18,7 @@ pub use crate::samples::Recording;
 pub const LONGEST: usize = 64 << 20;
 
 /// The version of this protocol: control and worker are the same `vink`, so that another one means that the file has been replaced.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Asks a worker to do something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,6 +212,23 @@ pub enum Action {
     Journal,
     /// Ends it. [`Answer::Journal`].
     EndJournal,
+    /// Lets a virtual clock go on until it is at this time, in ns of the kernel's clock, where it stands again and
+    /// [`Event::Stands`] comes: as one that has passed is, it stands at once. Does nothing if other than `ended`
+    /// programs have ended ([`Event::Ended`]), each of which stops the clock. [`Answer::Clock`].
+    Go {
+        /// The leg's number, for [`Event::Stands`].
+        leg: u64,
+        /// The time.
+        until: u64,
+        /// Also stands when this has happened.
+        stop: Option<Stop>,
+        /// So many times as fast as the host's clock, at most.
+        speed: Option<f64>,
+        /// Ends of programs that were taken notice of.
+        ended: u64,
+    },
+    /// What time it is. [`Answer::Clock`].
+    Clock,
     /// Has the kernel panic, to see what a lab makes of it. There is no answer: [`Event::Panic`] comes.
     Panic,
 }
@@ -289,6 +306,16 @@ pub enum Outside {
     Worker,
 }
 
+/// What stops a virtual clock, besides the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// Something has happened to a packet at an interface.
+    Packet,
+    /// A program of the host has made a system call that concerns Vink.
+    Call,
+}
+
 /// What a worker says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -343,6 +370,13 @@ pub enum Answer {
     Report(serde_json::Value),
     /// To a question.
     Yes(bool),
+    /// What time it is, in ns of the kernel's clock.
+    Clock {
+        /// Now.
+        now: u64,
+        /// When the kernel does something by itself next.
+        next: Option<u64>,
+    },
     /// What passt gave a machine.
     Route {
         /// Its addresses.
@@ -420,10 +454,19 @@ pub enum Event {
         program: u64,
         /// 0 to 255, or 128 + a signal; 126 and 127 if it could not be executed.
         code: i32,
+        /// When, in ns of the kernel's clock.
+        time: u64,
         /// Why it could not be executed, or how a virtualized process failed.
         error: Option<String>,
         /// A virtualized process's report.
         report: Option<serde_json::Value>,
+    },
+    /// A virtual clock has come as far as it was to go, and nothing more can happen at that time.
+    Stands {
+        /// Where it was last sent.
+        leg: u64,
+        /// The time, in ns of the kernel's clock.
+        now: u64,
     },
     /// A virtualized process has written something.
     Output {

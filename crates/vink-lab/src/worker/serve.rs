@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vink_kernel::{Image, Kernel, Panic};
-use vink_trap::Worker;
+use vink_kernel::{Clock, Image, Kernel, Panic};
+use vink_trap::{Charge, Virtual, Worker};
 
 use super::channel::Channel;
 use super::lab::{Lab, Trouble};
@@ -40,6 +40,10 @@ pub struct Config {
     pub cmdline: String,
     /// Of the kernel's random numbers; `None`: others each time.
     pub seed: Option<u64>,
+    /// The kernel's clock. A virtual one stands until it is told to go.
+    pub clock: Clock,
+    /// What a system call of a program costs on a virtual clock.
+    pub call: Duration,
 }
 
 /// Why a worker has ended.
@@ -97,13 +101,20 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
         vink_kernel::Config {
             arena_bytes: config.memory,
             cmdline: config.cmdline.clone(),
+            clock: config.clock,
             seed: config.seed.map(seed),
             console: Some(Box::new(move |text| console.add(text))),
-            ..vink_kernel::Config::default()
         },
     )?;
     let boot_ms = start.elapsed().as_secs_f64() * 1e3;
-    Ok((Lab::new(Worker::new(kernel)?), boot_ms))
+    let mut worker = Worker::new(kernel)?;
+    worker.set_time(Virtual {
+        seed: config.seed,
+        charge: Charge { call: config.call },
+    });
+    // The control process may have something to do at each time.
+    worker.set_jumps(1);
+    Ok((Lab::new(worker), boot_ms))
 }
 
 /// 32 bytes for [`vink_kernel::Config::seed`] from the number that a user gives: the kernel mixes them.
@@ -164,8 +175,9 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
                 false => lab.worker.ignore(writing.as_fd()),
             }
         }
-        lab.worker
-            .step((unfinished || readable && listens).then_some(Duration::ZERO))?;
+        let at_once = (unfinished || readable && listens).then_some(Duration::ZERO);
+        let in_time = lab.set_pace();
+        lab.worker.step(at_once.or(in_time))?;
         readable |= lab.worker.was_called();
     }
 }

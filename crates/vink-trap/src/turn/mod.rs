@@ -259,6 +259,7 @@ pub(crate) struct Turn {
     /// Standard descriptors that programs have from outside.
     outside: HashSet<(u64, u64)>,
     allowed: Option<u64>,
+    most_jumps: u32,
     /// Last calls, for messages.
     last: BTreeMap<i32, i64>,
     observer: Option<Observer>,
@@ -330,6 +331,7 @@ impl Turn {
             named: HashSet::new(),
             outside: HashSet::new(),
             allowed: None,
+            most_jumps: JUMPS,
             last: BTreeMap::new(),
             observer: None,
         })
@@ -385,6 +387,13 @@ impl Worker {
     pub fn observe_calls(&mut self, observer: Option<Observer>) {
         if let Some(turn) = &mut self.turn {
             turn.observer = observer;
+        }
+    }
+
+    /// In virtual time: how often the clock may jump in a step, for those who have to look around after each.
+    pub fn set_jumps(&mut self, jumps: u32) {
+        if let Some(turn) = &mut self.turn {
+            turn.most_jumps = jumps;
         }
     }
 
@@ -447,7 +456,7 @@ impl Worker {
             }
             turn.holder = None;
             jumps += 1;
-            if jumps > JUMPS {
+            if jumps > turn.most_jumps {
                 return Ok(Standstill::No);
             }
             let turn = self.turn.as_mut().expect("virtual time");
@@ -474,6 +483,7 @@ impl Worker {
         let matters = self.horizon != u64::MAX
             || alarm.is_some()
             || self.threads.is_empty()
+            || self.kernel.has_fibers()
             || turn.parked.values().any(|parked| parked.until.network)
             || self.threads.values().any(|thread| thread.busy.is_some());
         let kernel = self.deadline.filter(|_| matters);

@@ -1,5 +1,6 @@
 //! `vink lab`: labs are made, changed, looked at and taken down, by requests to the control process.
 
+mod clock;
 mod diff;
 mod events;
 mod logs;
@@ -34,6 +35,18 @@ enum Command {
     Save(show::Save),
     /// Boot workers again, with all their machines and programs
     Restart(up::Restart),
+    /// Tell how a lab's clock is
+    Clock(clock::Which),
+    /// Stop a lab's clock, and with it the lab
+    Pause(clock::Which),
+    /// Let a lab go on that was stopped
+    Continue(clock::Continue),
+    /// Let a lab's clock go a step
+    Step(clock::Stepped),
+    /// Let a lab's clock go until a time, or until something has happened
+    Until(clock::Until),
+    /// Say how fast a lab's clock may go, to watch it
+    Speed(clock::Limit),
     /// Show what a program of the lab has written
     Logs(logs::Logs),
     /// Show what happens, while it does
@@ -57,6 +70,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Ps(arguments) => show::ps(arguments),
         Command::Save(arguments) => show::save(arguments),
         Command::Restart(arguments) => up::restart(arguments),
+        Command::Clock(arguments) => clock::clock(arguments),
+        Command::Pause(arguments) => clock::pause(arguments),
+        Command::Continue(arguments) => clock::go_on(arguments),
+        Command::Step(arguments) => clock::step(arguments),
+        Command::Until(arguments) => clock::until(arguments),
+        Command::Speed(arguments) => clock::speed(arguments),
         Command::Logs(arguments) => logs::logs(arguments),
         Command::Events(arguments) => events::events(arguments),
         Command::Diff(arguments) => diff::diff(arguments),

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use vink_api::{
     Applied, Change, ChangeKind, Client, Error, EventFilter, Happening, Place, PutLab, RecordLab,
 };
-use vink_spec::Lab;
+use vink_spec::{Lab, Time};
 
 use super::events::{follow, line};
 use crate::client::{lab_or_only, runtime};
@@ -40,6 +40,12 @@ pub(crate) struct Up {
     /// Write down all that happens until it is taken down, to this new folder; see docs/replay.md
     #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
+    /// By which clock it lives: real, virtual, virtual:uplinks or scaled:FACTOR (default: as in the file, or real)
+    #[arg(long, value_name = "CLOCK")]
+    time: Option<Time>,
+    /// Leave the clock standing when the lab is up, until it is told to go: for virtual and scaled time
+    #[arg(long)]
+    paused: bool,
     /// If the lab can't be made, leave what there is of it, to be looked at
     #[arg(long)]
     keep: bool,
@@ -218,6 +224,10 @@ pub(crate) fn up(arguments: &Up) -> Result<ExitCode, Failure> {
     wanted.new = true;
     wanted.keep = arguments.keep;
     wanted.switchbox = arguments.switchbox;
+    wanted.paused = arguments.paused;
+    if let Some(time) = arguments.time {
+        wanted.spec.time = time;
+    }
     if let Some(folder) = &arguments.record {
         record(&mut wanted, folder, arguments.file.as_deref())?;
     }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::Stdio;
 
+use vink_kernel::Clock;
 use vink_lab::worker::protocol::{Action, Answer, Event, Message, Request};
 use vink_lab::worker::{Config, Link};
 
@@ -140,6 +141,8 @@ fn garbage() {
             memory: 32 << 20,
             cmdline: String::new(),
             seed: None,
+            clock: Clock::Real,
+            call: std::time::Duration::ZERO,
         };
         let mut command = place.vink(&[]);
         command.stderr(Stdio::piped());
@@ -174,6 +177,8 @@ fn what_can_not_be_started() {
         memory: 64 << 20,
         cmdline: String::new(),
         seed: None,
+        clock: Clock::Real,
+        call: std::time::Duration::ZERO,
     };
     for words in ["/no/such/image.so", "1048576"] {
         let mut command = place.vink(&[]);

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use vink_kernel::Clock;
 use vink_lab::worker::protocol::{
     Action, Answer, Event, Message, NewInterface, NewMachine, NewProgram, Request, Status,
 };
@@ -32,6 +33,8 @@ impl Talk {
             memory,
             cmdline: String::new(),
             seed: Some(1),
+            clock: Clock::Real,
+            call: std::time::Duration::ZERO,
         };
         let link = Link::spawn_by(place.vink(&[]), &config).expect("a worker");
         let mut talk = Talk {

@@ -1,0 +1,167 @@
+//! What is asked of a lab's clock from outside: to stand, to go, to go so far.
+
+use std::sync::Arc;
+
+use vink_api::{ChangeClock, ClockState, RunClock, Speed, Step};
+use vink_lab::worker::protocol::{Action, Answer, Stop};
+use vink_spec::Factor;
+
+use super::clock::{Demand, Reason};
+use super::lab::{is_over, Lab};
+use super::program::Phase;
+use crate::fault::Fault;
+
+impl Lab {
+    /// `GET .../clock`.
+    pub(crate) async fn clock(&self) -> Result<vink_api::Clock, Fault> {
+        let (worker, own) = {
+            let state = self.state();
+            let mut workers = state.workers.iter();
+            (
+                workers.position(|worker| worker.link.is_some()),
+                state.clock.own,
+            )
+        };
+        let kernel = match worker {
+            Some(worker) => match self.have(worker, Action::Clock, Vec::new()).await? {
+                Answer::Clock { now, .. } => now,
+                other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            },
+            None => 0,
+        };
+        let state = self.state();
+        let clock = &state.clock;
+        let up = match own {
+            true => kernel.saturating_sub(clock.up),
+            false => state.up.map_or(0, |up| up.elapsed().as_nanos() as u64),
+        };
+        Ok(vink_api::Clock {
+            time: state.spec.time,
+            state: match (own, clock.is_going(), clock.paused) {
+                (false, ..) | (true, true, _) => ClockState::Running,
+                (true, false, true) => ClockState::Paused,
+                (true, false, false) => ClockState::Standing,
+            },
+            seconds: up as f64 / 1e9,
+            nanoseconds: up,
+            kernel_nanoseconds: kernel,
+            free: !own || clock.free,
+            speed: clock.speed.and_then(|speed| Factor::try_from(speed).ok()),
+        })
+    }
+
+    /// A lab whose clock can't be told anything says so.
+    fn own_clock(&self, what: &str) -> Result<(), Fault> {
+        match self.state().clock.own {
+            true => Ok(()),
+            false => Err(Fault::conflict(format!(
+                "lab {} lives by the host's clock, which can't be {what}",
+                self.name
+            ))
+            .hint("`time: virtual` in its file, or vink lab up --time virtual, gives a lab a clock of its own")),
+        }
+    }
+
+    /// `PATCH .../clock`.
+    pub(crate) async fn change_clock(&self, change: ChangeClock) -> Result<vink_api::Clock, Fault> {
+        self.own_clock("stopped, and goes on for nobody's sake")?;
+        {
+            let mut state = self.state();
+            let clock = &mut state.clock;
+            clock.paused = change.paused.unwrap_or(clock.paused);
+            clock.free = change.free.unwrap_or(clock.free);
+            clock.speed = match change.speed {
+                None => clock.speed,
+                Some(Speed::Max) => None,
+                Some(Speed::Factor(factor)) => Some(factor.get()),
+            };
+            state.look_at_clock();
+        }
+        self.clock().await
+    }
+
+    /// `POST .../clock/run`.
+    pub(crate) async fn run_clock(
+        self: &Arc<Lab>,
+        run: RunClock,
+    ) -> Result<vink_api::Clock, Fault> {
+        self.own_clock("told how far to go")?;
+        let clock = self.clock().await?;
+        let mut until = u64::MAX;
+        let mut reasons = Vec::new();
+        if let Some(span) = run.until {
+            until = until.min(self.state().clock.up.saturating_add(span.0));
+        }
+        if let Some(span) = run.by {
+            until = until.min(clock.kernel_nanoseconds.saturating_add(span.0));
+        }
+        let mut stop = None;
+        match run.next {
+            None => {}
+            Some(Step::Event) => match self.have(0, Action::Clock, Vec::new()).await? {
+                Answer::Clock {
+                    next: Some(next), ..
+                } => until = until.min(next),
+                _ => {
+                    let error = format!("nothing in lab {} waits for any time", self.name);
+                    return Err(Fault::conflict(error));
+                }
+            },
+            Some(Step::Packet) => stop = Some(Stop::Packet),
+            Some(Step::Call) => stop = Some(Stop::Call),
+        }
+        for (program, good) in [
+            (run.ended, is_over as fn(&Phase) -> bool),
+            (run.ready, is_ready),
+        ] {
+            let Some(program) = program else {
+                continue;
+            };
+            let phase = {
+                let state = self.state();
+                let id = state.program(&program)?;
+                state.tasks.get(&id).map(|task| task.phase.subscribe())
+            };
+            reasons.extend(phase.map(|phase| Reason::Phase(phase, good)));
+        }
+        if until == u64::MAX && stop.is_none() && reasons.is_empty() {
+            return Err(Fault::invalid("nothing says how far the clock is to go"));
+        }
+        if until < u64::MAX {
+            reasons.push(Reason::At(until));
+        }
+        let seat = self.join();
+        if stop.is_some() {
+            let stopped = self.state().clock.stopped();
+            reasons.push(Reason::Stopped(stopped));
+        }
+        let passes = self.demand(Demand {
+            until,
+            stop,
+            always: true,
+        });
+        let Some(seat) = seat else {
+            return Err(Fault::conflict("its clock was changed"));
+        };
+        seat.run(async {
+            self.rest(reasons).await;
+            // Before the next one's turn: the clock would go on for this one.
+            drop(passes);
+        })
+        .await;
+        if self
+            .state()
+            .workers
+            .iter()
+            .any(|worker| worker.error.is_some())
+        {
+            return Err(self.is_dead());
+        }
+        self.clock().await
+    }
+}
+
+/// Ready, or over.
+fn is_ready(phase: &Phase) -> bool {
+    matches!(phase, Phase::Ready | Phase::Ended { last: true, .. })
+}

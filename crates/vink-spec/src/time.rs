@@ -1,0 +1,238 @@
+//! Which clock a lab lives by.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::{BadUnit, Span};
+
+/// The clock of a lab: `real`, `virtual`, or `{scaled: 2}`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Written", into = "Written")]
+#[schemars(with = "Written")]
+pub enum Time {
+    /// The host's.
+    #[default]
+    Real,
+    /// Its own, which stands still while anything is done, and goes to the next thing that is waited for when nothing is.
+    Virtual(Virtual),
+    /// Its own, which goes this many times as fast as the host's.
+    Scaled(Factor),
+}
+
+/// What may be said of a virtual clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Virtual {
+    /// Wires may have uplinks, whose packets come when they come: runs are not the same then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uplinks: bool,
+    /// What each system call of a program costs, such as 1us (default: nothing): computing takes no time otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Span>,
+}
+
+/// How many times as fast: more than 0, at most a million.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Factor(f64);
+
+/// As a lab file has it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Written {
+    /// In a word.
+    Word(Word),
+    /// With what is said of it.
+    Map(Map),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ClockName")]
+enum Word {
+    /// The host's clock.
+    Real,
+    /// A clock of its own, which goes to the next thing that is waited for when nothing is done.
+    Virtual,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "ClockKind")]
+enum Map {
+    /// A clock of its own, and what is said of it.
+    Virtual(Virtual),
+    /// So many times as fast as the host's clock.
+    Scaled(Factor),
+}
+
+impl From<Written> for Time {
+    fn from(written: Written) -> Time {
+        match written {
+            Written::Word(Word::Real) => Time::Real,
+            Written::Word(Word::Virtual) => Time::Virtual(Virtual::default()),
+            Written::Map(Map::Virtual(options)) => Time::Virtual(options),
+            Written::Map(Map::Scaled(factor)) => Time::Scaled(factor),
+        }
+    }
+}
+
+impl From<Time> for Written {
+    fn from(time: Time) -> Written {
+        match time {
+            Time::Real => Written::Word(Word::Real),
+            Time::Virtual(options) if options == Virtual::default() => Written::Word(Word::Virtual),
+            Time::Virtual(options) => Written::Map(Map::Virtual(options)),
+            Time::Scaled(factor) => Written::Map(Map::Scaled(factor)),
+        }
+    }
+}
+
+impl Time {
+    pub(crate) fn is_real(&self) -> bool {
+        *self == Time::Real
+    }
+
+    /// Whether wires may lead outside.
+    pub fn allows_uplinks(&self) -> bool {
+        !matches!(self, Time::Virtual(Virtual { uplinks: false, .. }))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Time::Real => f.write_str("real"),
+            Time::Virtual(Virtual { uplinks: false, .. }) => f.write_str("virtual"),
+            Time::Virtual(Virtual { uplinks: true, .. }) => f.write_str("virtual:uplinks"),
+            Time::Scaled(factor) => write!(f, "scaled:{factor}"),
+        }
+    }
+}
+
+/// As an option of a command has it: `real`, `virtual`, `virtual:uplinks`, `scaled:2`.
+impl FromStr for Time {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Time, BadUnit> {
+        match text.split_once(':') {
+            None if text == "real" => Ok(Time::Real),
+            None if text == "virtual" => Ok(Time::Virtual(Virtual::default())),
+            Some(("virtual", "uplinks")) => Ok(Time::Virtual(Virtual {
+                uplinks: true,
+                call: None,
+            })),
+            Some(("scaled", factor)) => factor.parse().map(Time::Scaled),
+            _ => Err(BadUnit::new(text, "clock", "real, virtual or scaled:2")),
+        }
+    }
+}
+
+impl Factor {
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Factor {
+    type Error = BadUnit;
+
+    fn try_from(number: f64) -> Result<Factor, BadUnit> {
+        match number > 0.0 && number <= 1e6 {
+            true => Ok(Factor(number)),
+            false => Err(BadUnit::new(
+                &number.to_string(),
+                "factor",
+                "2 or 0.1, more than 0",
+            )),
+        }
+    }
+}
+
+impl FromStr for Factor {
+    type Err = BadUnit;
+
+    fn from_str(text: &str) -> Result<Factor, BadUnit> {
+        let number = text.trim().parse().unwrap_or(f64::NAN);
+        Factor::try_from(number).map_err(|_| BadUnit::new(text, "factor", "2 or 0.1, more than 0"))
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl JsonSchema for Factor {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Factor".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "How many times as fast as the host's clock",
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 1_000_000
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_and_read() {
+        let uplinks = Virtual {
+            uplinks: true,
+            call: None,
+        };
+        let call = Virtual {
+            uplinks: false,
+            call: Some(Span(1000)),
+        };
+        for (time, json) in [
+            (Time::Real, "\"real\""),
+            (Time::Virtual(Virtual::default()), "\"virtual\""),
+            (Time::Virtual(uplinks), "{\"virtual\":{\"uplinks\":true}}"),
+            (Time::Virtual(call), "{\"virtual\":{\"call\":\"1us\"}}"),
+            (Time::Scaled(Factor(2.5)), "{\"scaled\":2.5}"),
+        ] {
+            assert_eq!(serde_json::to_string(&time).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Time>(json).unwrap(), time);
+        }
+        for bad in ["\"fast\"", "{\"scaled\":0}", "{\"virtual\":{\"a\":1}}"] {
+            assert!(serde_json::from_str::<Time>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn options() {
+        for text in [
+            "real",
+            "virtual",
+            "virtual:uplinks",
+            "scaled:2",
+            "scaled:0.25",
+        ] {
+            let time: Time = text.parse().unwrap();
+            assert_eq!(time.to_string(), text);
+        }
+        for bad in [
+            "",
+            "scaled",
+            "scaled:0",
+            "scaled:-1",
+            "virtual:1",
+            "scaled:x",
+        ] {
+            assert!(bad.parse::<Time>().is_err(), "{bad}");
+        }
+    }
+}
