@@ -12,11 +12,7 @@ use vink_spec::Lab;
 use crate::http::{ask, segment, send};
 use crate::socket::open;
 use crate::{
-    start, Address, Applied, Bytes, Capture, CaptureQuery, ChangeClock, ChangeInterface,
-    ChangeWire, Clock, Error, EventFilter, Events, Interface, LabStatus, LabSummary, Machine,
-    MachineSummary, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery,
-    Packets, Place, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal,
-    Statistics, StatisticsQuery, StatisticsStream, Terminal, Version, Wire,
+    Address, Applied, Breakpoint, Breakpoints, Bytes, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, StatisticsStream, Terminal, Version, Wire, start,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client may be used for
@@ -289,6 +285,50 @@ impl Client {
     pub async fn capture(&self, lab: &str, capture: &CaptureQuery) -> Result<Packets, Error> {
         let path = path(lab, "/captures/stream") + &with(capture);
         Ok(Packets(open(&self.address, &path).await?))
+    }
+
+    /// Breakpoints of a lab, with what they have counted.
+    pub async fn breakpoints(&self, lab: &str) -> Result<Breakpoints, Error> {
+        self.get(path(lab, "/breakpoints")).await
+    }
+
+    /// Sets a breakpoint.
+    pub async fn add_breakpoint(
+        &self,
+        lab: &str,
+        new: &NewBreakpoint,
+    ) -> Result<Breakpoint, Error> {
+        self.ask(Method::POST, path(lab, "/breakpoints"), Some(new))
+            .await
+    }
+
+    /// Has a breakpoint do something, or nothing for a while.
+    pub async fn enable_breakpoint(
+        &self,
+        lab: &str,
+        breakpoint: &str,
+        enabled: bool,
+    ) -> Result<Breakpoint, Error> {
+        let path = path(lab, &format!("/breakpoints/{}", segment(breakpoint)));
+        let change = ChangeBreakpoint { enabled };
+        self.ask(Method::PATCH, path, Some(&change)).await
+    }
+
+    /// Removes a breakpoint.
+    pub async fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> Result<(), Error> {
+        let path = path(lab, &format!("/breakpoints/{}", segment(breakpoint)));
+        self.ask(Method::DELETE, path, NONE).await
+    }
+
+    /// Lets a lab go on that a breakpoint has stopped.
+    pub async fn goes_on(&self, lab: &str) -> Result<(), Error> {
+        self.ask(Method::POST, path(lab, "/continue"), NONE).await
+    }
+
+    /// Lets a machine go on that a breakpoint has stopped.
+    pub async fn machine_goes_on(&self, lab: &str, machine: &str) -> Result<(), Error> {
+        let path = path(lab, &format!("/machines/{}/continue", segment(machine)));
+        self.ask(Method::POST, path, NONE).await
     }
 
     /// Samples of sockets as they come. They end when the stream is dropped.

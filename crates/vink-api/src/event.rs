@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vink_spec::Settings;
+use vink_spec::{Settings, Stop};
 
 use crate::LabState;
 
@@ -95,7 +95,7 @@ pub enum Happening {
         /// What is wrong; none: nothing any more.
         error: Option<String>,
     },
-    /// A timed event was carried out, or failed.
+    /// The line of a timed event or of a breakpoint was carried out, or failed.
     Timed {
         /// Its line.
         line: String,
@@ -129,6 +129,17 @@ pub enum Happening {
     },
     /// A packet of a watched interface.
     Packet(Packet),
+    /// A breakpoint was met.
+    Breakpoint {
+        /// Its name.
+        breakpoint: String,
+        /// How often it was met by now.
+        number: u64,
+        /// By which packet.
+        packet: Packet,
+        /// What has stopped.
+        stopped: Option<Stop>,
+    },
     /// Events came faster than they were read.
     Missed {
         /// How many are not told.

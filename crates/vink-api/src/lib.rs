@@ -3,6 +3,7 @@
 //! HTTP/1.1 with JSON below `/v1`, and WebSockets for what goes on. Keys are those of the lab file. The control
 //! process serves a description of all this (OpenAPI 3.1) at `/v1/openapi.json`; docs/api.md is an introduction.
 
+mod breakpoint;
 mod capture;
 mod client;
 mod clock;
@@ -20,6 +21,7 @@ mod statistics;
 mod terminal;
 mod wire;
 
+pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint};
 pub use capture::{Capture, CaptureQuery, NewCapture};
 pub use client::{Client, Log};
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};

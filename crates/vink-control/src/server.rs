@@ -9,10 +9,7 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use tokio::sync::watch;
 use vink_api::{
-    Applied, Capture, CaptureQuery, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
-    FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewCapture,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted,
-    RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
+    Applied, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter, FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
 };
 
 use crate::engine::{Lab, Labs};
@@ -22,6 +19,9 @@ use crate::table::{Call, Table};
 
 /// Bytes of a request: a lab of ten thousand machines has some ten million.
 const LARGEST: usize = 256 << 20;
+
+/// The path of a breakpoint.
+const BREAKPOINT: &str = "/v1/labs/{lab}/breakpoints/{breakpoint}";
 
 /// What all handlers have.
 pub(crate) struct Inner {
@@ -461,6 +461,54 @@ fn observation(table: &mut Table) {
             let id = call.name("capture").parse().unwrap_or(0);
             let stopped: Result<Capture, Fault> = lab.stop_capture(id).await;
             stopped
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/breakpoints",
+        "Breakpoints, what they have counted, and what they have stopped",
+        |app, call: Call| async move { app.lab(&call)?.breakpoints().await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/breakpoints",
+        "Sets a breakpoint",
+        |app, call: Call<(), NewBreakpoint>| async move {
+            app.lab(&call)?.new_breakpoint(call.body).await
+        },
+    );
+    table.route(
+        "patch",
+        BREAKPOINT,
+        "Has a breakpoint do something, or nothing for a while",
+        |app, call: Call<(), ChangeBreakpoint>| async move {
+            let lab = app.lab(&call)?;
+            let name = call.name("breakpoint").to_owned();
+            lab.enable_breakpoint(&name, call.body.enabled).await
+        },
+    );
+    table.route(
+        "delete",
+        BREAKPOINT,
+        "Removes a breakpoint; what waits because of it goes on",
+        |app, call: Call| async move {
+            let name = call.name("breakpoint").to_owned();
+            app.lab(&call)?.remove_breakpoint(&name).await
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/continue",
+        "Lets the lab go on, if a breakpoint has stopped it",
+        |app, call: Call| async move { app.lab(&call)?.goes_on().await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/machines/{machine}/continue",
+        "Lets a machine go on that a breakpoint has stopped",
+        |app, call: Call| async move {
+            let machine = call.name("machine").to_owned();
+            app.lab(&call)?.machine_goes_on(&machine).await
         },
     );
     let pcapng =

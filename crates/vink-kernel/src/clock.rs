@@ -4,8 +4,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// For how many ns a debugger has stopped this process: the kernels' real clock stood still meanwhile. The
-/// debugger adds to it, while the process is stopped (crates/vink/gdb/vink.py).
+/// For how many ns a debugger has stopped this process, or [`stood_still`] was told: the kernels' real clock stood still
+/// meanwhile. The debugger adds to it, while the process is stopped (crates/vink/gdb/vink.py).
 #[no_mangle]
 pub(crate) static VINK_STOPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -13,6 +13,12 @@ pub(crate) static VINK_STOPPED: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub(crate) fn stopped() -> u64 {
     VINK_STOPPED.load(Ordering::Relaxed)
+}
+
+/// Takes so many ns that have passed out of the real clock of this process's kernels: they stood still meanwhile, and must
+/// not have run.
+pub fn stood_still(ns: u64) {
+    VINK_STOPPED.fetch_add(ns, Ordering::Relaxed);
 }
 
 /// Which clock a kernel lives by.

@@ -41,7 +41,7 @@ mod task;
 mod user;
 mod wire;
 
-pub use clock::{monotonic, Clock};
+pub use clock::{monotonic, stood_still, Clock};
 pub use enter::Entered;
 pub use error::Error;
 pub use fate::{Answer, Asks, Fate, Hold, Passing};

@@ -7,7 +7,8 @@ mod net;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use net::{number, Net, MS, TIMES};
+use common::{at, Caller, Task};
+use net::{number, sockaddr, Net, MS, TIMES};
 use vink_kernel::{
     Asks, EndId, Fate, Hold, LossCause, PacketKind, Passing, Trace, WireKind, WireSettings,
 };
@@ -274,4 +275,53 @@ fn losses_are_told_and_who_panics_is_not_asked_again() {
         ]
     );
     assert_eq!(net.received(1), [3, 4]);
+}
+
+#[test]
+fn a_connection_waits_for_its_second_syn() {
+    /// The flags of a TCP segment over IPv4.
+    fn flags(frame: &[u8]) -> u8 {
+        let tcp = 14 + usize::from(frame[14] & 15) * 4;
+        frame[tcp + 13]
+    }
+    const SYN: u8 = 2;
+    let times = [false, true, true].map(|drops| {
+        let mut net = Net::new(WireKind::PointToPoint, 2);
+        net.address();
+        net.set(WireSettings {
+            delay: MS,
+            ..WireSettings::default()
+        });
+        let mut left = u32::from(drops);
+        net.kernel.on_passing(Box::new(move |packet| {
+            let first = packet.bytes[12..14] == [8, 0] && flags(packet.bytes) == SYN && left > 0;
+            left -= u32::from(first);
+            // A connection that is being made: nothing of it is to be looked at before.
+            assert!(!first || !packet.socket.is_empty());
+            Fate {
+                drop: first,
+                ..Fate::default()
+            }
+        }));
+        let end = net.hosts[0].end;
+        net.kernel.ask(end, DEPARTURES).expect("asked");
+        let server = net.hosts[1].task;
+        let mut sys = Task(&mut net.kernel, server);
+        let listener = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        let name = sockaddr(2, 80);
+        let len = size_of_val(&name) as u64;
+        sys.ok(libc::SYS_bind, &[listener, at(&name), len]);
+        sys.ok(libc::SYS_listen, &[listener, 1]);
+        let client = net.hosts[0].task;
+        let mut sys = Task(&mut net.kernel, client);
+        let socket = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        let before = sys.0.now();
+        sys.ok(libc::SYS_connect, &[socket, at(&name), len]);
+        net.kernel.now() - before
+    });
+    assert!(times[0] >= 2_000_000, "{times:?}");
+    assert_eq!(times[1], times[2]);
+    // TCP_TIMEOUT_INIT, and what the kernel's timer wheel adds at such a distance: eight ticks at most.
+    let later = times[1] - times[0];
+    assert!((1_000_000_000..1_080_000_000).contains(&later), "{times:?}");
 }

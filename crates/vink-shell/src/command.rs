@@ -92,6 +92,8 @@ pub enum Command {
     },
     /// Ends a capture.
     CaptureStop(u64),
+    /// Something about breakpoints.
+    Break(Break),
     /// Writes the lab as it is to a file.
     Save(String),
     /// Makes the lab what a file says.
@@ -149,6 +151,31 @@ pub struct End {
     pub machine: String,
     /// The interface's.
     pub interface: String,
+}
+
+/// What can be done with breakpoints.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Break {
+    /// Sets one.
+    Add {
+        /// Its name; none: a number.
+        name: Option<String>,
+        /// All of it.
+        spec: Box<vink_spec::Breakpoint>,
+    },
+    /// Tells of all of them.
+    List,
+    /// Removes one.
+    Remove(String),
+    /// Has one do something, or nothing for a while.
+    Enable {
+        /// Its name.
+        breakpoint: String,
+        /// Something.
+        enabled: bool,
+    },
+    /// Lets a machine go on that one has stopped; none: all of the lab.
+    Continue(Option<String>),
 }
 
 /// What can be shown.

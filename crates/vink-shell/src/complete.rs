@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use vink_spec::BREAKPOINT_WORDS;
+
 use crate::host::APPS;
 use crate::settings::SETTINGS;
 use crate::{Definition, COMMANDS};
@@ -100,6 +102,17 @@ fn candidates(before: &[&str], word: &str, machine: Option<&str>, names: &Names)
         }
         ["delete", "machine"] => names.machine_names(),
         ["exec", machine, rest @ ..] => candidates(rest, word, Some(machine), names),
+        ["break"] => some(&["add", "continue", "disable", "enable", "list", "rm"]),
+        ["break", "add"] => {
+            let mut all = names.ends();
+            all.extend(names.machine_names());
+            all.extend(names.wires.iter().cloned());
+            all.push("any".to_owned());
+            all
+        }
+        ["break", "continue"] => names.machine_names(),
+        ["break", "add", .., "stop"] => some(&["all", "machine"]),
+        ["break", "add", ..] => some(&BREAKPOINT_WORDS),
         ["capture"] => {
             let mut all = names.machine_names();
             all.push("stop".to_owned());

@@ -39,7 +39,7 @@ impl PartialEq for Definition {
 }
 
 /// All commands, in the order in which `help` lists them.
-pub static COMMANDS: [Definition; 27] = [
+pub static COMMANDS: [Definition; 28] = [
     Definition {
         name: "new",
         place: Place::Anywhere,
@@ -251,6 +251,21 @@ pub static COMMANDS: [Definition; 27] = [
         summary: "write an interface's packets to a file, as pcapng, until it is stopped",
         details: "FILTER is as in pcap-filter(7).",
         parse: parse::capture,
+    },
+    Definition {
+        name: "break",
+        place: Place::Anywhere,
+        usage: &[
+            "break add PLACE [WORD...]",
+            "break list",
+            "break rm|enable|disable NAME",
+            "break continue [MACHINE]",
+        ],
+        summary: "breakpoints: which packets, where, and what becomes of them",
+        details: "PLACE is MACHINE:INTERFACE, a machine, a wire, or any. Which packets: departure, arrival, loss, \
+                  filter 'EXPRESSION', tcp 'CONDITION', after N, times N. What becomes of them: log, drop, corrupt, delay TIME, \
+                  reorder N, duplicate N, run 'LINE', stop all, stop machine. Also: disabled, name NAME.",
+        parse: parse::breakpoint,
     },
     Definition {
         name: "save",

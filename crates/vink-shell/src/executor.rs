@@ -6,14 +6,13 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
-    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewCapture, NewInterface,
-    NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
+    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
 };
 use vink_spec::{MachineSpec, Settings, WireSpec};
 
 use crate::complete::Names;
 use crate::nettools::NetTool;
-use crate::{host, reply, Command, End, Failure, Reply, Show};
+use crate::{host, reply, Break, Command, End, Failure, Reply, Show};
 
 /// Of a program's output, `show program` has this many bytes from its end.
 const SHOWN: u64 = 64 << 10;
@@ -129,6 +128,7 @@ impl Executor {
             Command::CaptureStop(number) => {
                 Ok(reply::captured(&client.stop_capture(lab, *number).await?))
             }
+            Command::Break(what) => self.breakpoint(what).await,
             Command::Save(file) => {
                 let spec = client.spec(lab).await?;
                 let path = self.path(file);
@@ -227,6 +227,36 @@ impl Executor {
                 }
             }
         })
+    }
+
+    async fn breakpoint(&self, what: &Break) -> Result<Reply, Failure> {
+        let Executor { client, lab, .. } = self;
+        match what {
+            Break::Add { name, spec } => {
+                let new = NewBreakpoint {
+                    name: name.clone(),
+                    spec: (**spec).clone(),
+                };
+                let made = client.add_breakpoint(lab, &new).await?;
+                Ok(Reply::new(format!("breakpoint {}\n", made.name), &made))
+            }
+            Break::List => Ok(reply::breakpoints(&client.breakpoints(lab).await?)),
+            Break::Remove(name) => {
+                client.remove_breakpoint(lab, name).await?;
+                Ok(Reply::nothing())
+            }
+            Break::Enable {
+                breakpoint,
+                enabled,
+            } => silent(&client.enable_breakpoint(lab, breakpoint, *enabled).await?),
+            Break::Continue(machine) => {
+                match machine {
+                    Some(machine) => client.machine_goes_on(lab, machine).await?,
+                    None => client.goes_on(lab).await?,
+                }
+                Ok(Reply::nothing())
+            }
+        }
     }
 
     async fn kill(&self, program: &str, signal: i32) -> Result<Reply, Failure> {

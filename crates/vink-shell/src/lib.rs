@@ -27,7 +27,7 @@ mod switchbox;
 mod telnet;
 mod words;
 
-pub use command::{Command, End, Show};
+pub use command::{Break, Command, End, Show};
 pub use definition::{overview, table, Definition, Place, COMMANDS};
 pub use failure::Failure;
 pub use interactive::interact;

@@ -1,10 +1,10 @@
 //! From a line to a command.
 
 use vink_api::{ChangeClock, RunClock};
-use vink_spec::{BadUnit, Settings, Span};
+use vink_spec::{BadUnit, Breakpoint, Settings, Span};
 
 use crate::words::{detached, split};
-use crate::{nettools, settings, Command, Definition, End, Mistake, Show, COMMANDS};
+use crate::{nettools, settings, Break, Command, Definition, End, Mistake, Show, COMMANDS};
 
 /// Understands a line, written outside of machines or inside of one. None: there is nothing on it.
 ///
@@ -407,6 +407,27 @@ pub(crate) fn capture(words: &mut Words) -> Result<Command, Mistake> {
     })
 }
 
+pub(crate) fn breakpoint(words: &mut Words) -> Result<Command, Mistake> {
+    let what = words.next("add, list, rm, enable, disable or continue")?;
+    let named = |words: &mut Words| words.next("a breakpoint's name");
+    Ok(Command::Break(match what.as_str() {
+        "add" => {
+            let rest: Vec<String> = words.rest.drain(..).collect();
+            let (name, spec) = Breakpoint::from_words(&rest).map_err(|why| words.mistake(&why))?;
+            let spec = Box::new(spec);
+            Break::Add { name, spec }
+        }
+        "list" => Break::List,
+        "rm" => Break::Remove(named(words)?),
+        "enable" | "disable" => Break::Enable {
+            breakpoint: named(words)?,
+            enabled: what == "enable",
+        },
+        "continue" => Break::Continue(words.optional()),
+        other => return Err(words.wrong("add, list, rm, enable, disable or continue", Some(other))),
+    }))
+}
+
 pub(crate) fn save(words: &mut Words) -> Result<Command, Mistake> {
     Ok(Command::Save(words.next("a file")?))
 }
@@ -699,6 +720,40 @@ mod tests {
             ),
             ("capture stop 3".to_owned(), Command::CaptureStop(3)),
             (
+                "break add m1:vx0 arrival filter 'tcp port 80' drop times 3 name http".to_owned(),
+                Command::Break(Break::Add {
+                    name: Some("http".to_owned()),
+                    spec: Box::new(Breakpoint {
+                        at: Some("m1:vx0".to_owned()),
+                        on: vec![vink_spec::Point::Arrival],
+                        filter: Some("tcp port 80".to_owned()),
+                        drop: true,
+                        times: Some(3),
+                        ..Breakpoint::default()
+                    }),
+                }),
+            ),
+            ("break list".to_owned(), Command::Break(Break::List)),
+            (
+                "break rm http".to_owned(),
+                Command::Break(Break::Remove("http".to_owned())),
+            ),
+            (
+                "break disable http".to_owned(),
+                Command::Break(Break::Enable {
+                    breakpoint: "http".to_owned(),
+                    enabled: false,
+                }),
+            ),
+            (
+                "break continue".to_owned(),
+                Command::Break(Break::Continue(None)),
+            ),
+            (
+                "break continue m1".to_owned(),
+                Command::Break(Break::Continue(Some("m1".to_owned()))),
+            ),
+            (
                 "save lab.yaml # as it is".to_owned(),
                 Command::Save("lab.yaml".to_owned()),
             ),
@@ -937,6 +992,18 @@ mod tests {
             ("bg x", "bg: expected the number of a job"),
             ("capture m1 vx0", "capture: expected a file"),
             ("capture stop", "capture: expected the number of a capture"),
+            (
+                "break",
+                "break: expected add, list, rm, enable, disable or continue",
+            ),
+            (
+                "break all",
+                "break: expected add, list, rm, enable, disable or continue, found 'all'",
+            ),
+            (
+                "break add m1 times none",
+                "break: times: expected a number, found 'none'",
+            ),
             (
                 "capture stop it",
                 "capture: expected the number of a capture, found 'it'",

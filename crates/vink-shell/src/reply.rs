@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use serde_json::{json, Value};
-use vink_api::{Capture, Change, ChangeKind, Interface, Machine, MachineSummary, Program, Wire};
+use vink_api::{
+    Breakpoints, Capture, Change, ChangeKind, Interface, Machine, MachineSummary, Program, Wire,
+};
 
 use crate::failure::ended;
 use crate::settings;
@@ -287,6 +289,21 @@ pub(crate) fn changes(changes: &[Change]) -> String {
         format!("{sign} {}{text}\n", change.object)
     };
     changes.iter().map(line).collect()
+}
+
+pub(crate) fn breakpoints(all: &Breakpoints) -> Reply {
+    let mut text = String::new();
+    for one in &all.breakpoints {
+        let (name, spec) = (&one.name, &one.spec);
+        text += &format!("{name}: {spec}: {} of {} packets\n", one.hits, one.seen);
+    }
+    if all.stopped {
+        text += "the lab is stopped: break continue\n";
+    }
+    for machine in &all.machines {
+        text += &format!("machine {machine} is stopped: break continue {machine}\n");
+    }
+    Reply::new(text, all)
 }
 
 pub(crate) fn captured(capture: &Capture) -> Reply {

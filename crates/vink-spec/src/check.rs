@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 
+use indexmap::IndexMap;
 use ipnet::IpNet;
 
 use crate::diff::interface_of;
@@ -11,8 +12,7 @@ use crate::folder::{inside, looks_inside};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::unit::{digits, scaled};
 use crate::{
-    cycle, named_by, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar,
-    Settings, Time, Uplink, WireSpec,
+    Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar, Settings, Time, Uplink, WireSpec, cycle, named_by,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -116,6 +116,49 @@ impl<'a> Check<'a> {
         self.path.pop();
     }
 
+    fn breakpoint(
+        &mut self,
+        name: &str,
+        breakpoint: &Breakpoint,
+        ends: &IndexMap<&str, Vec<(&str, &str)>>,
+    ) {
+        self.name("a breakpoint", name, false);
+        if let Some((key, message, fix)) = breakpoint.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        let Some(at) = &breakpoint.at else { return };
+        let machines = &self.lab.machines;
+        let known = match at.split_once(':') {
+            Some((machine, interface)) => machines
+                .get(machine)
+                .is_some_and(|machine| machine.interfaces.contains_key(interface)),
+            None => {
+                let wire = self.lab.wires.contains_key(at) || ends.contains_key(at.as_str());
+                if wire && machines.contains_key(at) {
+                    self.at("at", |c| {
+                        let message = format!("{at} is a machine and a wire");
+                        c.add(message, "write it as machine:interface").path.len()
+                    });
+                }
+                wire || machines.contains_key(at)
+            }
+        };
+        if !known {
+            let names = machines
+                .keys()
+                .map(String::as_str)
+                .chain(ends.keys().copied());
+            let fix = match nearest(at, names) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "write machine:interface, a machine, or a wire".to_owned(),
+            };
+            self.at("at", |c| {
+                let message = format!("the lab has no interface, machine or wire {at}");
+                c.add(message, fix).path.len()
+            });
+        }
+    }
+
     /// A name of something that has no rules of its own.
     fn name(&mut self, what: &str, name: &str, empty_is_fine: bool) {
         let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -167,6 +210,9 @@ impl<'a> Check<'a> {
             self.undeclared(wire, at, ends.keys().copied());
             self.sharing(at);
         }
+        self.each("breakpoints", &lab.breakpoints, |c, name, breakpoint| {
+            c.breakpoint(name, breakpoint, &ends);
+        });
         for (at, event) in lab.events.iter().enumerate() {
             if event.every.is_some_and(|every| every.0 == 0) {
                 self.path = ["events", &at.to_string(), "every"]

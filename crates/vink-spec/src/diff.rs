@@ -2,9 +2,10 @@
 //!
 //! Interfaces, machines and wires go before others come, and wires come before what is attached to them:
 //!
-//! 1. programs end, uplinks are cut, interfaces go, machines go, wires go;
+//! 1. breakpoints go, programs end, uplinks are cut, interfaces go, machines go, wires go;
 //! 2. what holds for the whole lab;
-//! 3. wires come and change, machines come, those that stay change, uplinks are joined;
+//! 3. wires come and change, machines come, those that stay change, uplinks are joined,
+//!    breakpoints come;
 //! 4. new machines are set up, programs start (a program after those that it waits for), events.
 //!
 //! A machine whose image, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
@@ -20,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    order, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route, Scalar, Settings,
-    Time, Uplink, WireSpec,
+    order, Breakpoint, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route, Scalar,
+    Settings, Time, Uplink, WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -190,6 +191,18 @@ pub enum Change {
         /// Which of its keys differ.
         why: String,
     },
+    /// A breakpoint goes.
+    RemoveBreakpoint {
+        /// Its name.
+        breakpoint: String,
+    },
+    /// A breakpoint comes, in the place of one of its name: nothing has been counted.
+    AddBreakpoint {
+        /// Its name.
+        breakpoint: String,
+        /// All of it.
+        spec: Breakpoint,
+    },
     /// Other events.
     Events {
         /// All of them.
@@ -239,13 +252,26 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
     } else {
         steps.compare(&old, &new, Some(&all));
     }
-    let mut changes = steps.gone;
+    let mut changes = Vec::new();
+    for (name, was) in &old.breakpoints {
+        if new.breakpoints.get(name) != Some(was) {
+            let breakpoint = name.clone();
+            changes.push(Change::RemoveBreakpoint { breakpoint });
+        }
+    }
+    changes.append(&mut steps.gone);
     if options.0 != options.1 {
         changes.push(Change::Options(options.1));
     }
     changes.append(&mut steps.wires);
     changes.append(&mut steps.machines);
     changes.append(&mut steps.uplinks);
+    for (name, spec) in &new.breakpoints {
+        if old.breakpoints.get(name) != Some(spec) {
+            let (breakpoint, spec) = (name.clone(), spec.clone());
+            changes.push(Change::AddBreakpoint { breakpoint, spec });
+        }
+    }
     changes.append(&mut steps.setups);
     let place: std::collections::HashMap<_, _> = order(&new)
         .into_iter()
@@ -734,6 +760,12 @@ impl Change {
                 let spec = spec.clone();
                 lab.machine(machine, |m| m.programs.insert(program.clone(), spec));
             }
+            Change::RemoveBreakpoint { breakpoint } => {
+                lab.breakpoints.shift_remove(breakpoint);
+            }
+            Change::AddBreakpoint { breakpoint, spec } => {
+                lab.breakpoints.insert(breakpoint.clone(), spec.clone());
+            }
             Change::Events { events } => lab.events = events.clone(),
         }
     }
@@ -870,6 +902,10 @@ impl fmt::Display for Change {
                 why,
                 ..
             } => write!(f, "~ program {machine}.{program}, started again: {why}"),
+            Change::RemoveBreakpoint { breakpoint } => write!(f, "- breakpoint {breakpoint}"),
+            Change::AddBreakpoint { breakpoint, spec } => {
+                write!(f, "+ breakpoint {breakpoint}: {spec}")
+            }
             Change::Events { events } => write!(f, "~ events: {}", events.len()),
         }
     }

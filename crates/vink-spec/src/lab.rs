@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, MachineSpec, Settings, Time, Uplink};
+use crate::{Breakpoint, Event, MachineSpec, Settings, Time, Uplink};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,9 @@ pub struct Lab {
     /// Wires by name. One that only an interface names is ideal.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub wires: IndexMap<String, WireSpec>,
+    /// Breakpoints by name, set before programs start.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub breakpoints: IndexMap<String, Breakpoint>,
     /// What happens while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,

@@ -4,6 +4,7 @@
 //! Nothing here runs anything. The names of keys are those of the file and of the control API alike.
 
 mod block;
+mod breakpoint;
 mod check;
 mod diff;
 mod draw;
@@ -27,6 +28,7 @@ mod wire;
 mod write;
 mod yaml;
 
+pub use breakpoint::{Breakpoint, Point, Stop, WORDS as BREAKPOINT_WORDS};
 pub use check::{mac_bytes, memory_bytes};
 pub use diff::{diff, Change, Options};
 pub use event::Event;

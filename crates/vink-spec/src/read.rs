@@ -9,12 +9,12 @@ use std::str::FromStr;
 use indexmap::IndexMap;
 use ipnet::IpNet;
 
+use crate::breakpoint::{POINTS, STOPS};
 use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::node::{Entry, Kind, Node};
 use crate::{
-    Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Restart,
-    Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
+    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Restart, Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -336,6 +336,9 @@ impl Reader {
                 wires: r
                     .field(f, "wires", |r, n| r.named(n, Reader::wire))
                     .unwrap_or_default(),
+                breakpoints: r
+                    .field(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint))
+                    .unwrap_or_default(),
                 events: r
                     .field(f, "events", |r, n| r.list(n, Reader::event))
                     .unwrap_or_default(),
@@ -643,6 +646,37 @@ impl Reader {
             );
         }
         socket.ok()
+    }
+
+    fn breakpoint(&mut self, node: &Node) -> Option<Breakpoint> {
+        let flag = |r: &mut Reader, f: &mut Fields<'_>, key| {
+            r.field(f, key, Reader::flag).unwrap_or_default()
+        };
+        let few = |r: &mut Reader, n: &Node| r.number(n, 1, u32::MAX);
+        self.fields(node, "a breakpoint", |r, f| Breakpoint {
+            at: r.field(f, "at", Reader::text),
+            on: r
+                .field(f, "on", |r, n| match &n.kind {
+                    Kind::List(_) => r.list(n, |r, n| r.word(n, &POINTS)),
+                    _ => r.word(n, &POINTS).map(|point| vec![point]),
+                })
+                .unwrap_or_default(),
+            filter: r.field(f, "filter", Reader::text),
+            tcp: r.field(f, "tcp", Reader::text),
+            stop: r.field(f, "stop", |r, n| r.word(n, &STOPS)),
+            log: flag(r, f, "log"),
+            drop: flag(r, f, "drop"),
+            corrupt: flag(r, f, "corrupt"),
+            delay: r.field(f, "delay", Reader::parsed),
+            reorder: r.field(f, "reorder", few),
+            duplicate: r.field(f, "duplicate", few),
+            run: r.field(f, "run", Reader::text),
+            after: r
+                .field(f, "after", |r, n| r.number(n, 0, u64::MAX))
+                .unwrap_or_default(),
+            times: r.field(f, "times", |r, n| r.number(n, 0, u64::MAX)),
+            disabled: flag(r, f, "disabled"),
+        })
     }
 
     fn event(&mut self, node: &Node) -> Option<Event> {

@@ -17,7 +17,10 @@ impl Lab {
                 if !text.is_empty() && matches!(value, Value::Object(_) | Value::Array(_)) {
                     text.push('\n');
                 }
-                let folded = matches!(key.as_str(), "machines" | "wires" | "events");
+                let folded = matches!(
+                    key.as_str(),
+                    "machines" | "wires" | "breakpoints" | "events"
+                );
                 entry(&mut text, 0, key, value, folded);
             }
         }

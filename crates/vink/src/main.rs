@@ -1,5 +1,6 @@
 //! The command `vink`: reads the command line and says how it ended.
 
+mod breakpoint;
 mod capture;
 mod client;
 mod daemon;
@@ -69,6 +70,8 @@ enum Command {
     Import(lab_file::Import),
     /// Write packets of a lab's interfaces as pcapng, to a file or a pipe
     Capture(capture::Arguments),
+    /// Breakpoints of a lab that runs: which packets, where, and what becomes of them
+    Break(breakpoint::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
     Extcap(extcap::Arguments),
     /// Command a lab: at this terminal, by a line, or by a script
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
+        Command::Break(arguments) => breakpoint::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),

@@ -752,6 +752,22 @@ impl State {
                 self.wires.insert(wire.clone(), Laid::default());
                 Vec::new()
             }
+            Change::RemoveBreakpoint { breakpoint } => {
+                let order = |worker| {
+                    let breakpoint = breakpoint.clone();
+                    Order::new(worker, Action::RemoveBreakpoint { breakpoint })
+                };
+                self.alive().into_iter().map(order).collect()
+            }
+            Change::AddBreakpoint { breakpoint, spec } => {
+                let order = |worker| Order {
+                    undo: Some(Action::RemoveBreakpoint {
+                        breakpoint: breakpoint.clone(),
+                    }),
+                    ..Order::new(worker, self.breakpoint(breakpoint, spec))
+                };
+                self.alive().into_iter().map(order).collect()
+            }
             Change::SetWire { wire, old, new } => self.set_wire(wire, old, new),
             Change::Plug { wire, up } => {
                 let laid = self.wires.get(wire).cloned().unwrap_or_default();

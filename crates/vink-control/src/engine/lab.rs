@@ -194,14 +194,8 @@ impl Lab {
             protocol::Event::CaptureEnded { capture, error } => {
                 self.capture_ended(worker, capture, error);
             }
-            protocol::Event::Packet(packet) => self.tell(Happening::Packet(vink_api::Packet {
-                nanoseconds: packet.time,
-                end: packet.end,
-                what: packet.kind,
-                reason: packet.reason,
-                length: packet.length,
-                summary: packet.summary,
-            })),
+            protocol::Event::Packet(of) => self.tell(Happening::Packet(packet(of))),
+            protocol::Event::Breakpoint(hit) => self.breakpoint_met(worker, hit),
             protocol::Event::Missed { packets } => {
                 self.tell(Happening::Missed { events: packets });
             }
@@ -476,6 +470,18 @@ impl Lab {
         if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
             eprintln!("vink daemon: {}: {error}", self.runtime.display());
         }
+    }
+}
+
+/// What is told of a packet.
+pub(crate) fn packet(packet: protocol::Packet) -> vink_api::Packet {
+    vink_api::Packet {
+        nanoseconds: packet.time,
+        end: packet.end,
+        what: packet.kind,
+        reason: packet.reason,
+        length: packet.length,
+        summary: packet.summary,
     }
 }
 

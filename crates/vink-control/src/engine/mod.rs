@@ -1,5 +1,6 @@
 //! The lab engine: what should run, what runs, and the way from one to the other.
 
+mod breakpoint;
 mod capture;
 mod carry;
 mod clock;

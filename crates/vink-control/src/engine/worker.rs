@@ -184,6 +184,15 @@ impl Lab {
             // Nobody may wait for it.
             let _ = gone.send(());
         });
+        let breakpoints: Vec<Action> = {
+            let state = self.state();
+            let all = state.spec.breakpoints.iter();
+            all.map(|(name, spec)| state.breakpoint(name, spec))
+                .collect()
+        };
+        for breakpoint in breakpoints {
+            self.have(number, breakpoint, Vec::new()).await?;
+        }
         self.begin_record(number, &path).await
     }
 

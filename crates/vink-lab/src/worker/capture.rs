@@ -403,7 +403,7 @@ fn beginning(names: &[&str], filter: Option<&str>, snap: u32) -> PcapNgWriter<Ve
 }
 
 /// A packet that was dropped before it had an Ethernet header gets one of zeros, so that all of a file look alike.
-fn with_header(mut event: PacketEvent) -> PacketEvent {
+pub(super) fn with_header(mut event: PacketEvent) -> PacketEvent {
     const HEADER: u32 = 14;
     if event.headless {
         let kind: [u8; 2] = match event.bytes.first().map(|byte| byte >> 4) {
@@ -418,7 +418,7 @@ fn with_header(mut event: PacketEvent) -> PacketEvent {
     event
 }
 
-fn told(place: &Place, event: &PacketEvent) -> Packet {
+pub(super) fn told(place: &Place, event: &PacketEvent) -> Packet {
     let (kind, reason) = event.kind.names();
     Packet {
         time: event.time,

@@ -9,6 +9,7 @@ use vink_kernel::EndId;
 use vink_trap::{ProgramId, Worker};
 
 use super::app::Fibers;
+use super::breakpoint::Breakpoints;
 use super::capture::Captures;
 use super::machine::Inhabited;
 use super::pace::Pace;
@@ -50,6 +51,7 @@ pub(super) struct Lab {
     pub(super) last_program: u64,
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
+    pub(super) breakpoints: Breakpoints,
     recorders: Recorders,
     pub(super) outdoors: Outdoors,
     pub(super) journal: Option<Journal>,
@@ -77,6 +79,7 @@ impl Lab {
             last_program: 0,
             fibers: Fibers::default(),
             captures: Captures::default(),
+            breakpoints: Breakpoints::default(),
             recorders: Recorders::default(),
             outdoors: Outdoors::default(),
             journal: None,
@@ -158,6 +161,21 @@ impl Lab {
                 snap,
             } => return self.capture(interfaces, filter.as_deref(), snap, descriptors),
             Action::StopCapture { capture } => return self.stop_capture(capture),
+            Action::Breakpoint {
+                breakpoint,
+                place,
+                what,
+            } => self.set_breakpoint(breakpoint, place, what)?,
+            Action::RemoveBreakpoint { breakpoint } => self.remove_breakpoint(&breakpoint)?,
+            Action::EnableBreakpoint {
+                breakpoint,
+                enabled,
+            } => self.enable_breakpoint(&breakpoint, enabled)?,
+            Action::Breakpoints => return Ok(self.breakpoints()),
+            Action::BreakpointRan { breakpoint } => self.breakpoint_ran(&breakpoint)?,
+            Action::Stop => self.stop(),
+            Action::GoesOn => self.goes_on()?,
+            Action::MachineGoesOn { machine } => self.machine_goes_on(machine.as_deref())?,
             Action::Record(what) => self.record(&what, descriptors)?,
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
@@ -202,6 +220,7 @@ impl Lab {
         self.look_after_apps()?;
         self.look_after_uplinks();
         self.look_after_packets()?;
+        self.look_after_breakpoints();
         self.recorders.look_after(&mut self.worker)?;
         self.look_at_clock();
         Ok(())

@@ -8,13 +8,15 @@
 //! whatever pieces (`channel`), and one that does not read what it is told gets no more of its requests carried out,
 //! while programs and packets go on.
 //!
-//! What a request does is in the file of what it is about: `machine`, `wire`, `program`, `app`, `uplink`, `capture`,
+//! What a request does is in the file of what it is about: `machine`, `wire`, `program`, `app`, `uplink`, `capture`, `breakpoint`,
 //! `status`; how far a virtual clock goes, in `pace`. All of them work on one `Lab`, which knows everything by its name in the lab.
 //!
 //! When the socket ends, so do all programs, and then the process.
 
 mod app;
 mod bpf;
+mod breakpoint;
+mod breakpoint_tcp;
 mod capture;
 mod channel;
 mod descriptors;

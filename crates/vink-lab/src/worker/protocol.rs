@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_record::Totals;
-use vink_spec::{Settings, Uplink};
+use vink_spec::{Breakpoint, Settings, Uplink};
 
 pub use crate::samples::Recording;
 
@@ -200,6 +200,43 @@ pub enum Action {
         /// Which.
         capture: u64,
     },
+    /// Sets a breakpoint, in the place of one of this name.
+    Breakpoint {
+        /// Its name.
+        breakpoint: String,
+        /// Where.
+        place: Where,
+        /// All of it; `at` counts for people only.
+        what: Breakpoint,
+    },
+    /// Removes a breakpoint, if there is one. What waits because of it goes on.
+    RemoveBreakpoint {
+        /// Its name.
+        breakpoint: String,
+    },
+    /// Enables or disables a breakpoint.
+    EnableBreakpoint {
+        /// Its name.
+        breakpoint: String,
+        /// Enabled.
+        enabled: bool,
+    },
+    /// What they have counted, and which machines have stopped. [`Answer::Breakpoints`].
+    Breakpoints,
+    /// The line of a breakpoint was carried out: the packet that waited for it goes on.
+    BreakpointRan {
+        /// Its name.
+        breakpoint: String,
+    },
+    /// The lab stands still, since a breakpoint of another worker has stopped it.
+    Stop,
+    /// The lab goes on, if a breakpoint has stopped it.
+    GoesOn,
+    /// A machine that a breakpoint has stopped goes on.
+    MachineGoesOn {
+        /// Which; none: all of them.
+        machine: Option<String>,
+    },
     /// Writes what sockets are when the kernel passes these tracepoints to the descriptor that comes along,
     /// until nobody reads it any more; see [`Recording`].
     Record(Recording),
@@ -388,6 +425,55 @@ pub enum Answer {
     Journal(Totals),
     /// How everything is.
     Status(Status),
+    /// How breakpoints are.
+    Breakpoints {
+        /// All of them, by name.
+        all: Vec<BreakpointStatus>,
+        /// All of the lab has stopped.
+        stopped: bool,
+        /// The machines that have stopped.
+        machines: Vec<String>,
+    },
+}
+
+/// Where a breakpoint is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Where {
+    /// At all interfaces.
+    Everywhere,
+    /// `machine:interface`.
+    Interface(String),
+    /// At all of a machine's.
+    Machine(String),
+    /// At all of a wire's.
+    Wire(String),
+}
+
+/// How a breakpoint is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BreakpointStatus {
+    /// Its name.
+    pub breakpoint: String,
+    /// Packets that it was about.
+    pub seen: u64,
+    /// Packets that it has done something to.
+    pub hits: u64,
+}
+
+/// A breakpoint that was met, and that tells of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// Its name.
+    pub breakpoint: String,
+    /// How often it was met by now.
+    pub number: u64,
+    /// By which packet.
+    pub packet: Packet,
+    /// What has stopped.
+    pub stopped: Option<vink_spec::Stop>,
+    /// A line that is to be carried out; then [`Action::BreakpointRan`].
+    pub run: Option<String>,
 }
 
 /// How a worker is.
@@ -496,6 +582,8 @@ pub enum Event {
     },
     /// A packet departed, arrived or was lost.
     Packet(Packet),
+    /// A breakpoint was met.
+    Breakpoint(Hit),
     /// So many packets since the last one were not told, since they came faster than they were taken.
     Missed {
         /// How many.

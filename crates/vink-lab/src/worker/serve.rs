@@ -2,13 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::mem::take;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vink_kernel::{Clock, Image, Kernel, Panic};
+use vink_kernel::{monotonic, stood_still, Clock, Image, Kernel, Panic};
 use vink_trap::{Charge, Virtual, Worker};
 
 use super::channel::Channel;
@@ -175,10 +175,42 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
                 false => lab.worker.ignore(writing.as_fd()),
             }
         }
+        if lab.stands_still() {
+            if !(unfinished || readable && listens) {
+                stand_still(channel, listens)?;
+            }
+            readable = true;
+            continue;
+        }
         let at_once = (unfinished || readable && listens).then_some(Duration::ZERO);
         let in_time = lab.set_pace();
         lab.worker.step(at_once.or(in_time))?;
         readable |= lab.worker.was_called();
+    }
+}
+
+/// Waits for the control process and nothing else, while the kernel's clock stands.
+fn stand_still(channel: &Channel, listens: bool) -> Result<(), Trouble> {
+    let wanted = [
+        (listens, libc::POLLIN),
+        (channel.waiting() > 0, libc::POLLOUT),
+    ];
+    let events = wanted.iter().filter(|(on, _)| *on);
+    let mut wait = libc::pollfd {
+        fd: channel.as_fd().as_raw_fd(),
+        events: events.fold(0, |all, (_, event)| all | event),
+        revents: 0,
+    };
+    let since = monotonic();
+    // SAFETY: one structure, which is there.
+    let done = unsafe { libc::poll(&mut wait, 1, -1) };
+    stood_still(monotonic() - since);
+    match done {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == ErrorKind::Interrupted => Ok(()),
+            error => Err(broken(error).into()),
+        },
+        _ => Ok(()),
     }
 }
 

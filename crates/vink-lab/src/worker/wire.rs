@@ -123,6 +123,7 @@ impl Lab {
         if self.journal.is_some() {
             self.trace(end)?;
         }
+        self.break_at(end)?;
         let wire = new.wire.as_ref().and_then(|name| self.wires.get(name));
         if wire.is_some_and(|wire| wire.uplink.is_some()) {
             self.moderate(&place);
@@ -144,6 +145,7 @@ impl Lab {
         };
         let end = self.interface(&place)?.end;
         self.captures_lose(end)?;
+        self.breakpoints_lose(end);
         let kernel = self.worker.kernel();
         match kernel.detach(end) {
             // A program may have removed it.

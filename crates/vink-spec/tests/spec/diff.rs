@@ -108,6 +108,12 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         | Change::Setup { machine: m, .. } => {
             machine(m);
         }
+        Change::RemoveBreakpoint { breakpoint } => {
+            assert!(lab.breakpoints.contains_key(breakpoint), "{change}");
+        }
+        Change::AddBreakpoint { breakpoint, .. } => {
+            assert!(!lab.breakpoints.contains_key(breakpoint), "{change}");
+        }
         Change::Options(_) | Change::Events { .. } => {}
     }
 }

@@ -1,8 +1,8 @@
 //! Labs at random: the same ones each time, all of them valid.
 
 use vink_spec::{
-    Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Rate, Ready,
-    Restart, Route, Scalar, Settings, Share, Span, Uplink, WireSpec,
+    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Rate,
+    Ready, Restart, Route, Scalar, Settings, Share, Span, Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -237,6 +237,15 @@ impl Random {
                 },
             });
             lab.wires.insert(wire, spec);
+        }
+        for name in 0..self.below(3) {
+            let breakpoint = Breakpoint {
+                filter: self.maybe(|r| format!("port {}", r.below(9))),
+                drop: self.below(2) == 0,
+                times: self.maybe(|r| 1 + r.below(9) as u64),
+                ..Breakpoint::default()
+            };
+            lab.breakpoints.insert(format!("b{name}"), breakpoint);
         }
         lab.events = self.up_to(2, |r| Event {
             at: r.span(),

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use vink_api::{Client, Event, EventFilter, Happening, LabState, Place};
+use vink_api::{Client, Event, EventFilter, Happening, LabState, Packet, Place};
+use vink_spec::Stop;
 
 use super::up::changed;
 use crate::client::runtime;
@@ -130,16 +131,33 @@ pub(crate) fn line(event: &Event) -> Option<String> {
         Happening::CaptureEnded { capture, error } => {
             format!("capture {capture} has ended: {error}\n")
         }
-        Happening::Packet(packet) => format!(
-            "{} {} {}{}\n",
-            packet.end,
-            packet.what,
-            packet.summary,
-            match &packet.reason {
-                Some(reason) => format!(" ({reason})"),
+        Happening::Packet(packet) => format!("{}\n", seen(packet)),
+        Happening::Breakpoint {
+            breakpoint,
+            number,
+            packet,
+            stopped,
+        } => {
+            let machine = packet.end.split(':').next().unwrap_or_default();
+            let stopped = match stopped {
+                Some(Stop::All) => "; the lab has stopped".to_owned(),
+                Some(Stop::Machine) => format!("; {machine} has stopped"),
                 None => String::new(),
-            }
-        ),
+            };
+            format!(
+                "breakpoint {breakpoint} ({number}): {}{stopped}\n",
+                seen(packet)
+            )
+        }
         Happening::Missed { events } => format!("{events} events were missed\n"),
     })
+}
+
+/// What happened to a packet.
+fn seen(packet: &Packet) -> String {
+    let reason = match &packet.reason {
+        Some(reason) => format!(" ({reason})"),
+        None => String::new(),
+    };
+    format!("{} {} {}{reason}", packet.end, packet.what, packet.summary)
 }

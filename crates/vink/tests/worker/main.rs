@@ -4,6 +4,7 @@
 mod common;
 
 mod apps;
+mod breakpoints;
 mod captures;
 mod conversation;
 mod ends;

@@ -1,0 +1,49 @@
+//! Breakpoints of a lab.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A breakpoint to be set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NewBreakpoint {
+    /// Its name; none: a number that none has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// As in a lab file.
+    pub spec: vink_spec::Breakpoint,
+}
+
+/// A breakpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Breakpoint {
+    /// Its name.
+    pub name: String,
+    /// As in a lab file.
+    pub spec: vink_spec::Breakpoint,
+    /// Packets that it was about.
+    pub seen: u64,
+    /// Packets that it has done something to.
+    pub hits: u64,
+}
+
+/// All breakpoints of a lab.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Breakpoints {
+    /// In the order in which they were set.
+    pub breakpoints: Vec<Breakpoint>,
+    /// One has stopped all of the lab.
+    pub stopped: bool,
+    /// Machines that one has stopped.
+    pub machines: Vec<String>,
+}
+
+/// A breakpoint is to do something, or nothing for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ChangeBreakpoint {
+    /// To do something.
+    pub enabled: bool,
+}

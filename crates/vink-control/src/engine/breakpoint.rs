@@ -1,0 +1,255 @@
+//! Breakpoints: set in every worker of a lab, counted together, and their lines carried out.
+
+use std::sync::Arc;
+
+use vink_api::{Breakpoint, Breakpoints, Happening, NewBreakpoint};
+use vink_lab::worker::protocol::{Action, Answer, Hit, Where};
+use vink_spec::{Change, Lab as Spec, Stop};
+
+use super::lab::{Lab, State};
+use super::status::name_is_good;
+use crate::fault::Fault;
+
+impl State {
+    /// What a worker is told of a breakpoint.
+    pub(crate) fn breakpoint(&self, name: &str, spec: &vink_spec::Breakpoint) -> Action {
+        Action::Breakpoint {
+            breakpoint: name.to_owned(),
+            place: place(&self.spec, spec.at.as_deref()),
+            what: spec.clone(),
+        }
+    }
+
+    /// The workers that run.
+    pub(crate) fn alive(&self) -> Vec<usize> {
+        let all = self.workers.iter().enumerate();
+        all.filter(|(_, worker)| worker.link.is_some())
+            .map(|(number, _)| number)
+            .collect()
+    }
+}
+
+/// What a place's name means in a lab.
+fn place(spec: &Spec, at: Option<&str>) -> Where {
+    match at {
+        None => Where::Everywhere,
+        Some(at) if at.contains(':') => Where::Interface(at.to_owned()),
+        Some(at) if spec.machines.contains_key(at) => Where::Machine(at.to_owned()),
+        Some(at) => Where::Wire(at.to_owned()),
+    }
+}
+
+/// Whether there is such a place.
+fn is_there(spec: &Spec, at: &str) -> Result<(), Fault> {
+    let ends = spec.ends();
+    let wire = spec.wires.contains_key(at) || ends.contains_key(at);
+    let known = match at.split_once(':') {
+        Some((machine, interface)) => {
+            let machine = spec.machines.get(machine);
+            machine.is_some_and(|machine| machine.interfaces.contains_key(interface))
+        }
+        None if wire && spec.machines.contains_key(at) => {
+            return Err(Fault::invalid(format!("{at} is a machine and a wire"))
+                .hint("name interfaces: machine:interface")
+                .at("/spec/at"))
+        }
+        None => wire || spec.machines.contains_key(at),
+    };
+    if known {
+        return Ok(());
+    }
+    let machines = spec.machines.iter();
+    let interfaces = machines.flat_map(|(machine, its)| {
+        let names = its.interfaces.keys();
+        let names = names.map(move |interface| format!("{machine}:{interface}"));
+        names.chain([machine.clone()])
+    });
+    let names: Vec<String> = interfaces.chain(spec.wires.keys().cloned()).collect();
+    let names = names.iter().map(String::as_str);
+    Err(Fault::no("interface, machine or wire", at, names, "in the lab").at("/spec/at"))
+}
+
+impl Lab {
+    /// All breakpoints, with what they have counted.
+    pub(crate) async fn breakpoints(self: &Arc<Lab>) -> Result<Breakpoints, Fault> {
+        let workers = self.state().alive();
+        let mut found = Breakpoints::default();
+        let mut counted = Vec::new();
+        for worker in workers {
+            match self.have(worker, Action::Breakpoints, Vec::new()).await? {
+                Answer::Breakpoints {
+                    all,
+                    stopped,
+                    machines,
+                } => {
+                    counted.extend(all);
+                    found.stopped |= stopped;
+                    found.machines.extend(machines);
+                }
+                other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            }
+        }
+        found.machines.sort();
+        let state = self.state();
+        for (name, spec) in &state.spec.breakpoints {
+            let its = counted.iter().filter(|count| count.breakpoint == *name);
+            found.breakpoints.push(Breakpoint {
+                name: name.clone(),
+                spec: spec.clone(),
+                seen: its.clone().map(|count| count.seen).sum(),
+                hits: its.map(|count| count.hits).sum(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Sets a breakpoint.
+    pub(crate) async fn new_breakpoint(
+        self: &Arc<Lab>,
+        new: NewBreakpoint,
+    ) -> Result<Breakpoint, Fault> {
+        if let Some((key, why, fix)) = new.spec.mistake() {
+            let fault = Fault::invalid(why).hint(fix);
+            return Err(fault.at(format!("/spec/{key}")));
+        }
+        let _one = self.changing.lock().await;
+        let name = {
+            let state = self.state();
+            if let Some(at) = &new.spec.at {
+                is_there(&state.spec, at)?;
+            }
+            let known = &state.spec.breakpoints;
+            match &new.name {
+                Some(name) => {
+                    name_is_good("breakpoint", name)?;
+                    if known.contains_key(name) {
+                        return Err(Fault::conflict(format!(
+                            "breakpoint {name} is in lab {} already",
+                            self.name
+                        )));
+                    }
+                    name.clone()
+                }
+                None => {
+                    let mut numbers = (1..).map(|number: u64| number.to_string());
+                    let free = numbers.find(|number| !known.contains_key(number));
+                    free.expect("numbers do not end")
+                }
+            }
+        };
+        let step = Change::AddBreakpoint {
+            breakpoint: name.clone(),
+            spec: new.spec.clone(),
+        };
+        self.carry_out(vec![step], true).await?;
+        Ok(Breakpoint {
+            name,
+            spec: new.spec,
+            seen: 0,
+            hits: 0,
+        })
+    }
+
+    /// Removes a breakpoint.
+    pub(crate) async fn remove_breakpoint(self: &Arc<Lab>, name: &str) -> Result<(), Fault> {
+        let _one = self.changing.lock().await;
+        self.has_breakpoint(name)?;
+        let breakpoint = name.to_owned();
+        self.carry_out(vec![Change::RemoveBreakpoint { breakpoint }], true)
+            .await
+    }
+
+    /// Has a breakpoint do something, or nothing for a while. Its counters stay.
+    pub(crate) async fn enable_breakpoint(
+        self: &Arc<Lab>,
+        name: &str,
+        enabled: bool,
+    ) -> Result<Breakpoint, Fault> {
+        {
+            let _one = self.changing.lock().await;
+            self.has_breakpoint(name)?;
+            let workers = self.state().alive();
+            for worker in workers {
+                let breakpoint = name.to_owned();
+                let action = Action::EnableBreakpoint {
+                    breakpoint,
+                    enabled,
+                };
+                self.have(worker, action, Vec::new()).await?;
+            }
+            if let Some(spec) = self.state().spec.breakpoints.get_mut(name) {
+                spec.disabled = !enabled;
+            }
+        }
+        let all = self.breakpoints().await?.breakpoints;
+        let found = all.into_iter().find(|breakpoint| breakpoint.name == name);
+        found.ok_or_else(|| Fault::conflict(format!("breakpoint {name} was removed")))
+    }
+
+    fn has_breakpoint(&self, name: &str) -> Result<(), Fault> {
+        let state = self.state();
+        let known = &state.spec.breakpoints;
+        match known.contains_key(name) {
+            true => Ok(()),
+            false => {
+                let names = known.keys().map(String::as_str);
+                Err(Fault::no("breakpoint", name, names, "in the lab"))
+            }
+        }
+    }
+
+    /// The lab goes on, if a breakpoint has stopped it.
+    pub(crate) async fn goes_on(self: &Arc<Lab>) -> Result<(), Fault> {
+        let workers = self.state().alive();
+        for worker in workers {
+            self.have(worker, Action::GoesOn, Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// All of the lab has stopped: other workers than the one where that was, too.
+    fn stops(self: &Arc<Lab>, first: usize) {
+        let workers = self.state().alive();
+        for worker in workers {
+            if worker != first {
+                // The answer says nothing; one that has died stands still.
+                drop(self.ask(worker, Action::Stop, Vec::new()));
+            }
+        }
+    }
+
+    /// A machine that a breakpoint has stopped goes on.
+    pub(crate) async fn machine_goes_on(self: &Arc<Lab>, machine: &str) -> Result<(), Fault> {
+        let worker = self.place(machine)?;
+        let machine = Some(machine.to_owned());
+        let action = Action::MachineGoesOn { machine };
+        self.have(worker, action, Vec::new()).await.map(drop)
+    }
+
+    /// A breakpoint was met: its line is carried out, and then the packet goes on.
+    pub(crate) fn breakpoint_met(self: &Arc<Lab>, worker: usize, hit: Hit) {
+        self.tell(Happening::Breakpoint {
+            breakpoint: hit.breakpoint.clone(),
+            number: hit.number,
+            packet: super::lab::packet(hit.packet),
+            stopped: hit.stopped,
+        });
+        if hit.stopped == Some(Stop::All) {
+            self.stops(worker);
+        }
+        let Some(line) = hit.run else { return };
+        let lab = self.clone();
+        let breakpoint = hit.breakpoint;
+        tokio::spawn(async move {
+            let ran = (lab.hooks.run_line)(lab.name.clone(), line.clone()).await;
+            lab.tell(Happening::Timed {
+                line,
+                error: ran.err(),
+            });
+            // A worker that has died has no packets.
+            let _ = lab
+                .have(worker, Action::BreakpointRan { breakpoint }, Vec::new())
+                .await;
+        });
+    }
+}
