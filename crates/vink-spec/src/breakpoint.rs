@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Span;
 
@@ -21,7 +21,12 @@ pub struct Breakpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// What happens to the packet there; none: it departs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Points")]
     pub on: Vec<Point>,
     /// Which packets, as in pcap-filter(7); none: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,6 +67,21 @@ pub struct Breakpoint {
     /// It does nothing until it is enabled.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disabled: bool,
+}
+
+/// One event, or several.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Points {
+    One(Point),
+    Many(Vec<Point>),
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Point>, D::Error> {
+    Ok(match Points::deserialize(from)? {
+        Points::One(point) => vec![point],
+        Points::Many(points) => points,
+    })
 }
 
 /// What happens to a packet at an interface.

@@ -66,9 +66,9 @@ fn pongs(talk: &mut Talk, ping: u64) -> u64 {
     })
 }
 
-fn hit(talk: &mut Talk) -> Hit {
+fn hit(talk: &mut Talk, name: &str) -> Hit {
     talk.event(|event| match event {
-        Event::Breakpoint(hit) => Some(hit.clone()),
+        Event::Breakpoint(hit) if hit.breakpoint == name => Some(hit.clone()),
         _ => None,
     })
 }
@@ -96,7 +96,8 @@ const REQUESTS: &str = "icmp[icmptype] == icmp-echo";
 
 #[test]
 fn which_packets_and_what_becomes_of_them() {
-    let mut talk = two_machines(&Place::all()[0]);
+    let place = &Place::all()[0];
+    let mut talk = two_machines(place);
     // The neighbours know each other from here on.
     let first = ping(&mut talk, "1");
     assert_eq!(pongs(&mut talk, first), 1);
@@ -111,8 +112,8 @@ fn which_packets_and_what_becomes_of_them() {
     assert_eq!(pongs(&mut talk, pings), 4);
     assert_eq!(counted(&mut talk, "some"), (4, 2));
     for number in [1, 2] {
-        let hit = hit(&mut talk);
-        assert_eq!((hit.breakpoint.as_str(), hit.number), ("some", number));
+        let hit = hit(&mut talk, "some");
+        assert_eq!(hit.number, number);
         let packet = hit.packet;
         assert_eq!(
             (packet.end.as_str(), packet.kind.as_str()),
@@ -132,7 +133,7 @@ fn which_packets_and_what_becomes_of_them() {
     ));
     let pings = ping(&mut talk, "2");
     assert_eq!(pongs(&mut talk, pings), 1);
-    let told = hit(&mut talk);
+    let told = hit(&mut talk, "lost");
     assert_eq!(told.packet.reason.as_deref(), Some("breakpoint"));
     assert_eq!(counted(&mut talk, "less"), (2, 1));
     talk.ok(remove("lost"));
@@ -178,7 +179,7 @@ fn which_packets_and_what_becomes_of_them() {
     assert_eq!(pongs(&mut talk, pings), 3);
     let mut numbers = Vec::new();
     for _ in 0..3 {
-        let summary = hit(&mut talk).packet.summary;
+        let summary = hit(&mut talk, "order").packet.summary;
         let (_, number) = summary.split_once("seq ").expect("a number");
         numbers.push(number.split(',').next().and_then(|n| n.parse::<u64>().ok()));
     }
@@ -189,7 +190,8 @@ fn which_packets_and_what_becomes_of_them() {
 
 #[test]
 fn all_stops_and_goes_on() {
-    let mut talk = two_machines(&Place::all()[0]);
+    let place = &Place::all()[0];
+    let mut talk = two_machines(place);
     let stop = set(
         "stop",
         &["b:eth0", "arrival", "filter", REQUESTS, "times", "2"],
@@ -197,7 +199,7 @@ fn all_stops_and_goes_on() {
     talk.ok(stop);
     let pings = ping(&mut talk, "3");
     for number in 1..=2 {
-        let found = hit(&mut talk);
+        let found = hit(&mut talk, "stop");
         assert_eq!((found.number, found.stopped), (number, Some(Stop::All)));
         let state = talk.ok(Action::Breakpoints);
         assert!(
@@ -217,7 +219,8 @@ fn all_stops_and_goes_on() {
 
 #[test]
 fn a_line_is_waited_for() {
-    let mut talk = two_machines(&Place::all()[0]);
+    let place = &Place::all()[0];
+    let mut talk = two_machines(place);
     talk.ok(set(
         "run",
         &[
@@ -231,7 +234,7 @@ fn a_line_is_waited_for() {
         ],
     ));
     let pings = ping(&mut talk, "1");
-    let found = hit(&mut talk);
+    let found = hit(&mut talk, "run");
     assert_eq!(found.run.as_deref(), Some("wire set w loss 100%"));
     talk.ok(Action::Set {
         wire: "w".to_owned(),
@@ -261,7 +264,7 @@ fn a_machine_stops_with_its_programs() {
         let mut lines = BufReader::new(output).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "on");
         let pings = ping(&mut talk, "1");
-        assert_eq!(hit(&mut talk).stopped, Some(Stop::Machine));
+        assert_eq!(hit(&mut talk, "stop").stopped, Some(Stop::Machine));
         let machines = |talk: &mut Talk| match talk.ok(Action::Breakpoints) {
             Answer::Breakpoints {
                 machines, stopped, ..
@@ -285,7 +288,8 @@ fn a_machine_stops_with_its_programs() {
 
 #[test]
 fn connections_and_mistakes() {
-    let mut talk = two_machines(&Place::all()[0]);
+    let place = &Place::all()[0];
+    let mut talk = two_machines(place);
     for (words, part) in [
         (
             &["a", "filter", "tpc port 80"][..],
