@@ -12,7 +12,12 @@ use vink_spec::Lab;
 use crate::http::{ask, segment, send};
 use crate::socket::open;
 use crate::{
-    Address, Applied, Breakpoint, Breakpoints, Bytes, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, StatisticsStream, Terminal, Version, Wire, start,
+    start, Address, Applied, Breakpoint, Breakpoints, Bytes, Capture, CaptureQuery,
+    ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
+    Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture,
+    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab,
+    Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery,
+    StatisticsStream, Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client may be used for

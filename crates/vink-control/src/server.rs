@@ -9,7 +9,11 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use tokio::sync::watch;
 use vink_api::{
-    Applied, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter, FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version, Wire,
+    Applied, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire,
+    EventFilter, FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary,
+    NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program,
+    PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery,
+    Version, Wire,
 };
 
 use crate::engine::{Lab, Labs};

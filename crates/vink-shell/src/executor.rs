@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
-    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
+    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewBreakpoint, NewCapture,
+    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab,
+    Size,
 };
 use vink_spec::{MachineSpec, Settings, WireSpec};
 

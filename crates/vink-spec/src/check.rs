@@ -12,7 +12,8 @@ use crate::folder::{inside, looks_inside};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::unit::{digits, scaled};
 use crate::{
-    Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route, Scalar, Settings, Time, Uplink, WireSpec, cycle, named_by,
+    cycle, named_by, Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route,
+    Scalar, Settings, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.

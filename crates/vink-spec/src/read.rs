@@ -14,7 +14,8 @@ use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::node::{Entry, Kind, Node};
 use crate::{
-    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Restart, Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
+    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready,
+    Restart, Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
