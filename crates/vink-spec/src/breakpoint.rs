@@ -422,7 +422,7 @@ mod tests {
             (&["m1", "times", "x"], "times: expected a number, found 'x'"),
             (&["m1", "times", "0"], "times: a breakpoint for no packet"),
             (&["m1", "delay", "soon"], "delay: expected a time"),
-            (&["m1", "delay", "2d"], "delay: expected a time"),
+            (&["m1", "delay", "2y"], "delay: expected a time"),
             (&["m1", "delay", "25h"], "delay: longer than a day"),
             (
                 &["m1", "stop", "now"],

@@ -89,7 +89,6 @@ impl Trees {
     /// Frees the place of a dead one.
     pub(crate) fn forget(&mut self, index: usize) {
         self.all[index].0 = 0;
-        self.all[index].1.home = None;
         self.changed.remove(&index);
         self.free.push(index);
     }

@@ -742,6 +742,8 @@ impl Worker {
         if events & libc::EPOLLHUP as u32 != 0 {
             self.ignore(listener.as_fd());
             self.trees[id].listener = None;
+            // Nobody is left who lives there.
+            self.trees[id].home = None;
             self.trees.has_changed(id);
             self.stir_carried();
             for orphan in std::mem::take(&mut self.trees[id].orphans) {

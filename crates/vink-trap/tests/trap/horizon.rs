@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use vink_kernel::{find_image, Clock, Config, Image, Kernel};
+use vink_kernel::{Clock, Config, Image, Kernel};
 use vink_trap::Worker;
+
+use crate::lab::image_path;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -15,7 +17,7 @@ fn time_goes_as_far_as_it_may() {
         clock: Clock::Virtual,
         ..Config::default()
     };
-    let image = Image::open(&find_image().unwrap()).unwrap();
+    let image = Image::open(&image_path()).unwrap();
     let mut kernel = Kernel::boot(image, config).unwrap();
     let machine = kernel.machine("sleeper").unwrap();
     let slept = Rc::new(RefCell::new(0));

@@ -146,7 +146,7 @@ impl Lab {
 }
 
 /// The image to test: where images are looked for, or what `make stack` built.
-fn image_path() -> PathBuf {
+pub fn image_path() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/libvink-linux-6.12.so");
     let path = find_image().unwrap_or(built);
     path.canonicalize()
