@@ -35,7 +35,10 @@ impl Ends for InProcess {
         let uplink = format!("VINK_UPLINK={}", self.wire);
         let addresses = format!("VINK_ADDRESS={}", end.addresses().join(","));
         let name = format!("VINK_NAME={}", end.name());
-        let mut argv = vec!["env", &preload, &uplink, &addresses, &name];
+        // A hundred busy connections have buffers of more than the tenth of the memory that TCP may have. It then
+        // shrinks windows, and with both sides short of memory Linux 6.12 refuses the acknowledgements of both.
+        let arena = "VINK_ARENA=1G";
+        let mut argv = vec!["env", &preload, &uplink, &addresses, &name, arena];
         argv.extend(command.argv);
         let command = Command {
             argv: &argv,
