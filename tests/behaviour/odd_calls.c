@@ -134,7 +134,7 @@ static void vectors(int p[2])
 	TRY(readv(p[1], NOWHERE, 1));
 	v[0].iov_len = SSIZE_MAX;
 	v[1].iov_len = SSIZE_MAX;
-	TRY(writev(p[0], v, 2));
+	VALUE(writev(p[0], v, 2) > 0 || errno == EFAULT);
 	v[0] = (struct iovec){ "half", 4 };
 	v[1] = (struct iovec){ NOWHERE, 4 };
 	VALUE(writev(p[0], v, 2) > 0 || errno == EFAULT);

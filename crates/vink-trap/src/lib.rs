@@ -77,6 +77,8 @@
 //!
 //! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
 //!
+//! Buffers longer than any program's memory are not refused at once (`EFAULT`): they are used up to where memory ends.
+//!
 //! chdir(2) to a directory of the machine's that the host has no counterpart of (`EACCES`), links of
 //! the host's file system into the machine's files.
 //!
