@@ -482,3 +482,35 @@ fn nothing_is_left_behind() {
         );
     }
 }
+
+#[test]
+fn who_never_waits_in_virtual_time_is_named_with_the_last_call() {
+    let place = &Place::all()[0];
+    let python = |script| {
+        let line = ["run", "--time", "virtual", "--", "/usr/bin/python3", "-c"];
+        place.vink(&[&line[..], &[script]].concat())
+    };
+    let script = "import time\nend = time.monotonic() + 0.01\nwhile time.monotonic() < end: pass";
+    let (status, _, said) = outcome(python(script));
+    assert_eq!(status, 0, "{said}");
+    assert!(
+        said.starts_with("vink: python3 (process ") && said.contains("last call: clock_gettime)"),
+        "{said}"
+    );
+    // Who makes no call is named while that lasts.
+    let mut vink = python("while True: pass")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("vink");
+    let mut said = String::new();
+    let errors = vink.stderr.take().expect("a pipe");
+    BufReader::new(errors).read_line(&mut said).expect("text");
+    vink.kill().expect("a process");
+    vink.wait().expect("its end");
+    assert!(
+        said.starts_with("vink: python3 (process ")
+            && said.contains("last call: ")
+            && said.ends_with(" s, and all wait for it\n"),
+        "{said}"
+    );
+}

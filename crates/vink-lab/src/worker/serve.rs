@@ -110,7 +110,10 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
     let mut worker = Worker::new(kernel)?;
     worker.set_time(Virtual {
         seed: config.seed,
-        charge: Charge { call: config.call },
+        charge: Charge {
+            call: config.call,
+            ..Charge::default()
+        },
     });
     // The control process may have something to do at each time.
     worker.set_jumps(1);

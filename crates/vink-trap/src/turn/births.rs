@@ -23,13 +23,20 @@ impl Worker {
     /// If the holder is back from a call that made somebody, finds out whom.
     pub(super) fn find_births(&mut self) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
-        let (Some(thread), Some(holder)) = (turn.forks, turn.holder) else {
+        match turn.holder {
+            Some(holder) if turn.forks.is_some() && turn.has_arrived(holder) => {
+                self.find_births_of(holder)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same of a holder that is back for sure.
+    pub(super) fn find_births_of(&mut self, holder: i32) -> Result<(), Error> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let Some(thread) = turn.forks.take() else {
             return Ok(());
         };
-        if !turn.has_arrived(holder) {
-            return Ok(());
-        }
-        turn.forks = None;
         let Some(pid) = self.threads.get(&holder).map(|thread| thread.pid) else {
             return Ok(());
         };
@@ -50,7 +57,7 @@ impl Worker {
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .filter(|tid| !self.threads.contains_key(tid))
-            .filter(|tid| !turn.has_arrived(*tid) && !turn.is_out(*tid))
+            .filter(|tid| !turn.has_arrived(*tid) && !turn.is_out(*tid) && !turn.astray.has(*tid))
             .filter(|tid| !turn.line.iter().any(|ready| ready.tid() == *tid))
             .collect();
         found.sort_unstable();

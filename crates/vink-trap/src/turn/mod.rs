@@ -46,6 +46,7 @@ mod timers;
 mod times;
 mod treat;
 pub(crate) mod vdso;
+mod watchdog;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
@@ -64,20 +65,13 @@ use futex::Futexes;
 use host::Watched;
 use locks::Locks;
 use timers::Timers;
+use watchdog::{Astray, Silence};
 
 /// What a signal answers where the host then runs the handler, and restarts the call if there is none.
 pub(crate) const ERESTARTNOHAND: i64 = -514;
 
 /// How long one thread may keep the turn while others are in the line: so many calls.
 const QUOTA: u32 = 100;
-/// So many looks of a thread at the clock and the like with no time passing are taken for a loop that waits for
-/// time: it is named, and each further look costs time, ...
-const PATIENCE: u64 = 20_000;
-/// ... twice as much after each so many.
-const DOUBLED: u64 = 1_000;
-/// What the first of them cost, and the most that one does, in ns.
-const LEAST_CHARGE: u64 = 1_000;
-const MOST_CHARGE: u64 = 1_000_000;
 /// After so many jumps the world outside is looked at, if no program has had to do with the host.
 const UNSEEN: u32 = 64;
 /// Jumps in one step with nobody out.
@@ -94,11 +88,24 @@ pub struct Virtual {
     pub charge: Charge,
 }
 
-/// What programs' computing costs in virtual time, by count, so that it repeats.
-#[derive(Clone, Copy, Debug, Default)]
+/// What programs' computing costs in virtual time: nothing, but for these.
+#[derive(Clone, Copy, Debug)]
 pub struct Charge {
-    /// Each trapped system call.
+    /// Each trapped system call; by count, so that runs repeat.
     pub call: Duration,
+    /// Of the processor's time: so long a thread may compute without a system call while all others wait for it. From then on
+    /// time passes for it as on the host's clock, and the others go on.
+    pub endurance: Duration,
+}
+
+impl Default for Charge {
+    /// Nothing for a call, and half a minute.
+    fn default() -> Charge {
+        Charge {
+            call: Duration::ZERO,
+            endurance: Duration::from_secs(30),
+        }
+    }
 }
 
 /// Why nothing goes on.
@@ -110,6 +117,8 @@ enum Standstill {
     Held,
     /// The clock is at its horizon, or nobody waits for any time.
     Stands,
+    /// Somebody is astray, and the clock keeps to the host's.
+    Paced,
 }
 
 /// A wait of a parked thread.
@@ -250,7 +259,10 @@ pub(crate) struct Turn {
     resumed: Option<Option<u64>>,
     /// What has been waited for without anything coming, since somebody last went out.
     waits: u32,
-    silent: Duration,
+    silence: Silence,
+    astray: Astray,
+    /// Calls of all threads since time last jumped.
+    restless: u64,
     /// Calls of each thread, by which its CPU time is told.
     calls: Numbered<i32, u64>,
     /// Looks of each thread at the clock and the like since time last jumped.
@@ -325,7 +337,9 @@ impl Turn {
             last_serial: 0,
             resumed: None,
             waits: 0,
-            silent: Duration::ZERO,
+            silence: Silence::default(),
+            astray: Astray::default(),
+            restless: 0,
             calls: Numbered::default(),
             looks: Numbered::default(),
             named: HashSet::new(),
@@ -417,7 +431,7 @@ impl Worker {
         let stood = std::mem::take(&mut self.stands);
         match self.advance()? {
             Standstill::No if self.turn.as_ref().is_some_and(|t| t.out.is_empty()) => Ok(()),
-            Standstill::No => self.await_out(timeout),
+            Standstill::No | Standstill::Paced => self.await_out(timeout),
             Standstill::Held => self.await_outside(timeout).map(drop),
             Standstill::Stands if stood => {
                 self.stands = !self.await_outside(timeout)?;
@@ -470,7 +484,11 @@ impl Worker {
                 continue;
             }
             if !self.jump()? {
-                return Ok(Standstill::Stands);
+                let turn = self.turn.as_ref().expect("virtual time");
+                return Ok(match turn.astray.limit() {
+                    Some(limit) if limit < self.horizon => Standstill::Paced,
+                    _ => Standstill::Stands,
+                });
             }
         }
     }
@@ -489,14 +507,20 @@ impl Worker {
         let kernel = self.deadline.filter(|_| matters);
         let now = self.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
-        let to = match next {
-            None if self.horizon == u64::MAX => return Ok(false),
+        let horizon = match turn.astray.limit() {
+            Some(limit) => limit.min(self.horizon),
             None => self.horizon,
-            Some(next) => next.max(now).min(self.horizon.max(now)),
+        };
+        let to = match next {
+            None if horizon == u64::MAX => return Ok(false),
+            None => horizon,
+            Some(next) => next.max(now).min(horizon.max(now)),
         };
         if to > now {
             self.pass_time(to);
-            self.turn.as_mut().expect("virtual time").looks.clear();
+            let turn = self.turn.as_mut().expect("virtual time");
+            turn.looks.clear();
+            turn.restless = 0;
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
@@ -556,6 +580,7 @@ impl Worker {
                 *turn.calls.entry(tid).or_default() += 1;
                 turn.last.insert(tid, call.nr);
                 let cost = turn.how.charge.call;
+                self.note_call(tid)?;
                 if !cost.is_zero() {
                     let to = self.kernel.now() + cost.as_nanos() as u64;
                     self.pass_time(to);
@@ -676,7 +701,7 @@ impl Worker {
         }
         let pid = thread.pid;
         turn.waits = 0;
-        turn.silent = Duration::ZERO;
+        turn.silence = Silence::default();
         turn.out.push(Out {
             tid: call.tid,
             pid,
@@ -729,6 +754,7 @@ impl Worker {
             }
             turn.out.retain(|out| out.tid != call.tid);
             turn.inside.retain(|(tid, _)| *tid != call.tid);
+            turn.astray.remove(call.tid);
             turn.arrived.push((program, call));
         }
         self.look_for_going_on();
@@ -786,9 +812,9 @@ impl Worker {
         let turn = self.turn.as_mut().expect("virtual time");
         if turn.out.len() == before && limit == patience {
             turn.waits += 1;
-            turn.silent += limit;
+            turn.silence.lasts += limit;
             self.look_after_out()?;
-            self.report_silence();
+            self.look_at_silence()?;
         }
         Ok(())
     }
@@ -821,6 +847,7 @@ impl Worker {
         turn.parked.remove(&tid);
         turn.out.retain(|out| out.tid != tid);
         turn.inside.retain(|(inside, _)| *inside != tid);
+        turn.astray.remove(tid);
         turn.arrived.retain(|(_, call)| call.tid != tid);
         turn.line.retain(|ready| ready.tid() != tid);
         turn.serials.remove(&tid);
@@ -844,26 +871,5 @@ impl Worker {
         let number = crate::target::own_number(pid).unwrap_or(pid);
         self.wake_after_end(number);
         self.release_vfork(pid);
-    }
-
-    /// The thread looks at the clock, or whether something is ready: if it does so for ever, time must pass.
-    pub(crate) fn note_look(&mut self, tid: i32) -> Result<(), Error> {
-        let Some(turn) = &mut self.turn else {
-            return Ok(());
-        };
-        let looks = turn.looks.entry(tid).or_default();
-        *looks += 1;
-        let Some(more) = looks.checked_sub(PATIENCE) else {
-            return Ok(());
-        };
-        let doubled = (more / DOUBLED).min(10) as u32;
-        let charge = (LEAST_CHARGE << doubled).min(MOST_CHARGE);
-        if more == 0 && turn.named.insert(tid) {
-            self.name_spinner(tid);
-        }
-        let to = self.kernel.now() + charge;
-        self.pass_time(to);
-        self.settle()?;
-        self.ring_alarms()
     }
 }

@@ -7,7 +7,6 @@ use super::pending::Signals;
 use super::{Out, Patience, Ready, ERESTARTNOHAND, SILENCE};
 use crate::interrupt::{state, Suspects};
 use crate::notify::Notification;
-use crate::trace::call_name;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -131,7 +130,11 @@ impl Worker {
         };
         tids.dedup();
         let turn = self.turn.as_ref().expect("virtual time");
-        tids.retain(|tid| !turn.is_out(*tid) && !turn.inside.iter().any(|(t, _)| t == tid));
+        tids.retain(|tid| {
+            !turn.is_out(*tid)
+                && !turn.astray.has(*tid)
+                && !turn.inside.iter().any(|(t, _)| t == tid)
+        });
         tids.sort_by_key(|tid| turn.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
         for tid in tids {
@@ -230,43 +233,6 @@ impl Worker {
         let parked = turn.parked.get_mut(&tid).expect("looked at");
         parked.called = true;
         turn.line.push_back(Ready::Pass(parked.call));
-    }
-
-    /// Says who looks at the clock all the time.
-    pub(super) fn name_spinner(&self, tid: i32) {
-        let who = self.describe(tid);
-        eprintln!("vink: {who} asks again and again without waiting: time is made to pass for it");
-    }
-
-    /// Says who has not been heard of for long.
-    pub(super) fn report_silence(&mut self) {
-        let turn = self.turn.as_mut().expect("virtual time");
-        if turn.silent < SILENCE {
-            return;
-        }
-        let quiet = turn
-            .out
-            .iter()
-            .find(|out| out.patience != Patience::Outside && out.patience != Patience::Vfork);
-        let Some(tid) = quiet.map(|out| out.tid) else {
-            return;
-        };
-        if turn.named.insert(tid) {
-            let who = self.describe(tid);
-            let secs = SILENCE.as_secs();
-            eprintln!(
-                "vink: {who} has made no system call for {secs} s: it computes, and all wait for it"
-            );
-        }
-    }
-
-    fn describe(&self, tid: i32) -> String {
-        let pid = self.threads.get(&tid).map_or(tid, |thread| thread.pid);
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let turn = self.turn.as_ref().expect("virtual time");
-        let last = turn.last.get(&tid).copied().map(call_name);
-        let last = last.unwrap_or_else(|| "none".to_owned());
-        format!("{} (process {pid}, last call: {last})", name.trim())
     }
 
     /// Lets the host do a call that may wait there.

@@ -1,5 +1,6 @@
 //! Real programs on a real image, as root and as an ordinary user.
 
+mod built;
 mod control;
 mod home;
 mod horizon;
@@ -9,3 +10,4 @@ mod semantics;
 mod virtual_start;
 mod virtual_time;
 mod waits;
+mod watchdog;

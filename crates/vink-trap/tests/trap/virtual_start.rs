@@ -1,13 +1,9 @@
 //! What programs in virtual time find when they start, and of chance: the same in each run.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
-
 use vink_kernel::Clock;
 use vink_trap::Home;
 
+use crate::built::Built;
 use crate::lab::{as_both, Lab};
 
 /// The output of something, which must be the same on a second machine started afresh.
@@ -19,32 +15,6 @@ fn repeats(run: impl Fn(&mut Lab) -> String) -> String {
     let (first, second) = (once(), once());
     assert_eq!(first, second);
     first
-}
-
-/// A program made of this source, gone when dropped.
-struct Built(PathBuf);
-
-impl Built {
-    fn new(name: &str, source: &str, flags: &[&str]) -> Built {
-        let name = format!("vink-start-{}-{name}", std::process::id());
-        let built = Built(std::env::temp_dir().join(name));
-        let file = built.0.with_extension("c");
-        fs::write(&file, source).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.arg("-O1").args(flags).arg("-o");
-        let status = compiler.arg(&built.0).arg(&file).status().unwrap();
-        fs::remove_file(file).unwrap();
-        assert!(status.success());
-        fs::set_permissions(&built.0, fs::Permissions::from_mode(0o755)).unwrap();
-        built
-    }
-}
-
-impl Drop for Built {
-    fn drop(&mut self) {
-        // A test's failure matters more than what it leaves.
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 /// Everything that the C library and the kernel tell a program without being asked, and more.
@@ -122,14 +92,14 @@ int main(void)
 #[test]
 fn a_program_in_c() {
     let built = Built::new("dynamic", SOURCE, &[]);
-    let output = repeats(|lab| lab.ok(built.0.to_str().unwrap()));
+    let output = repeats(|lab| lab.ok(built.line()));
     assert!(output.contains("cpu 0 0 0 of 1 1\n"), "{output}");
 }
 
 #[test]
 fn a_static_program_in_c() {
     let built = Built::new("static", SOURCE, &["-static"]);
-    let output = repeats(|lab| lab.ok(built.0.to_str().unwrap()));
+    let output = repeats(|lab| lab.ok(built.line()));
     assert!(output.contains("cpu 0 0 0 of 1 1\n"), "{output}");
 }
 

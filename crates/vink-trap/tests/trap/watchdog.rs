@@ -1,0 +1,144 @@
+//! Programs in virtual time that never wait, in one way or another: they end nevertheless.
+
+use std::time::Duration;
+
+use vink_kernel::Clock;
+use vink_trap::{Charge, Status, Virtual};
+
+use crate::built::Built;
+use crate::lab::Lab;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Where nobody waits long for whoever computes.
+fn hasty() -> Lab {
+    let mut lab = Lab::on(Clock::Virtual);
+    lab.worker.set_time(Virtual {
+        charge: Charge {
+            endurance: Duration::from_millis(100),
+            ..Charge::default()
+        },
+        ..Virtual::default()
+    });
+    lab
+}
+
+/// Threads, and then a parent, spin without a call for what another one does after a while.
+const SPINNERS: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile int begun, told, rung;
+
+static void *spin(void *number)
+{
+	begun++;
+	while (!told)
+		;
+	return number;
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+	rung = 1;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+	struct timespec a, b;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, spin, NULL);
+	while (begun < 2)
+		;
+	usleep(20000);
+	told = 1;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	puts("threads");
+
+	volatile int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!fork()) {
+		usleep(20000);
+		*shared = 1;
+		_exit(0);
+	}
+	while (!*shared)
+		;
+	wait(NULL);
+	puts("a child");
+
+	signal(SIGALRM, on_alarm);
+	ualarm(20000, 0);
+	while (!rung)
+		;
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	/* Three pauses, and as long as it was astray beside. */
+	long ms = (b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000;
+	printf("an alarm%s\n", ms < 60 ? ", too early" : "");
+
+	/* Back in its turn. */
+	sleep(3600);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	printf("%ld\n", (long)(a.tv_sec - b.tv_sec));
+	return 0;
+}
+"#;
+
+#[test]
+fn who_spins_without_a_call_does_not_stop_the_others() {
+    let built = Built::new("spinners", SPINNERS, &["-pthread"]);
+    let mut lab = hasty();
+    let output = lab.run(built.line());
+    assert_eq!(output.status, Status::Exited(0), "{output:?}");
+    assert_eq!(output.out, "threads\na child\nan alarm\n3600\n");
+}
+
+#[test]
+fn who_spins_for_ever_can_be_ended() {
+    let mut lab = hasty();
+    let output = lab.shell("timeout 2 bash -c 'while :; do :; done'; echo $?; sleep 1000; echo on");
+    assert_eq!(output.out, "124\non\n", "{output:?}");
+}
+
+#[test]
+fn the_clock_keeps_to_its_horizon_while_somebody_is_astray() {
+    let mut lab = hasty();
+    let running = lab.start_python("while True: pass");
+    let end = lab.worker.now() + SECOND / 5;
+    lab.worker.set_horizon(end);
+    lab.worker.run_until(|worker| worker.stands()).unwrap();
+    assert_eq!(lab.worker.now(), end);
+    lab.worker.kill(running.id).unwrap();
+    assert_eq!(lab.finish(running).status, Status::Killed(libc::SIGKILL));
+}
+
+#[test]
+fn a_loop_that_looks_for_a_file_ends() {
+    // It asks neither for the time nor whether anything is ready.
+    let script = "import os, sys, threading, time
+name = sys.argv[1]
+def make():
+    time.sleep(0.05)
+    os.mkdir(name)
+thread = threading.Thread(target=make)
+thread.start()
+sys.setswitchinterval(1e-6)
+while not os.path.exists(name): pass
+os.rmdir(name)";
+    let name = std::env::temp_dir().join(format!("vink-watchdog-{}", std::process::id()));
+    let mut lab = Lab::on(Clock::Virtual);
+    let output = lab.shell(&format!(
+        "/usr/bin/python3 -c '{script}' {} && echo found",
+        name.display()
+    ));
+    assert_eq!(output.out, "found\n", "{output:?}");
+}
