@@ -38,13 +38,16 @@ pub enum ClockState {
     Standing,
     /// It stands until it is told to go on.
     Paused,
+    /// A breakpoint has stopped all of the lab, until it is told to go on.
+    Stopped,
 }
 
 /// `PATCH /v1/labs/NAME/clock`: what is not named stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeClock {
-    /// Stop the lab, or let it go on.
+    /// Stop the lab, or let it go on, also if a breakpoint has stopped it. One that lives by the host's clock is stopped
+    /// as a breakpoint does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// Go on even if nobody waits for anything.
@@ -65,8 +68,8 @@ pub enum Speed {
     Factor(Factor),
 }
 
-/// `POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, and answers then. Even a paused one, which is
-/// paused again then. One of them must be named.
+/// `POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, or until a breakpoint stops the lab, and
+/// answers then. Even a paused one, which is paused again then. One of them must be named.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunClock {
@@ -106,6 +109,7 @@ impl fmt::Display for Clock {
             ClockState::Running => "the clock goes, and is",
             ClockState::Standing => "the clock stands",
             ClockState::Paused => "paused",
+            ClockState::Stopped => "stopped by a breakpoint",
         };
         write!(
             f,
@@ -116,7 +120,7 @@ impl fmt::Display for Clock {
         if let Some(speed) = self.speed {
             write!(f, ", at most {speed} times as fast as the host's")?;
         }
-        if self.free && self.state != ClockState::Paused {
+        if self.free && !matches!(self.state, ClockState::Paused | ClockState::Stopped) {
             f.write_str(", for nobody's sake")?;
         }
         f.write_str(")")

@@ -90,6 +90,11 @@ impl Journal {
         self.writer.add(&Record { time, event });
     }
 
+    /// The run is about to be ended while something was still to be done at that time.
+    pub fn unfinished(&mut self) {
+        self.writer.unfinished();
+    }
+
     /// Ends it, at this time.
     ///
     /// # Errors

@@ -39,7 +39,20 @@ pub fn first_difference<A: Read, B: Read>(
     b: Reader<B>,
     context: usize,
 ) -> Result<Option<Difference>, Error> {
-    let (mut a, mut b) = (Run::new(a), Run::new(b));
+    first_difference_before(u64::MAX, a, b, context)
+}
+
+/// The same of what happened before this time (ns) only.
+///
+/// # Errors
+/// As [`Reader::next_record`].
+pub fn first_difference_before<A: Read, B: Read>(
+    time: u64,
+    a: Reader<A>,
+    b: Reader<B>,
+    context: usize,
+) -> Result<Option<Difference>, Error> {
+    let (mut a, mut b) = (Run::new(a, time), Run::new(b, time));
     let mut before = VecDeque::with_capacity(context + 1);
     let mut same = 0;
     loop {
@@ -66,14 +79,17 @@ pub fn first_difference<A: Read, B: Read>(
 
 struct Run<R> {
     reader: Reader<R>,
+    /// What happens from here on is not compared.
+    end: u64,
     /// Of each program: what is compared.
     strands: BTreeMap<u64, Vec<Record>>,
 }
 
 impl<R: Read> Run<R> {
-    fn new(reader: Reader<R>) -> Run<R> {
+    fn new(reader: Reader<R>, end: u64) -> Run<R> {
         Run {
             reader,
+            end,
             strands: BTreeMap::new(),
         }
     }
@@ -81,6 +97,9 @@ impl<R: Read> Run<R> {
     /// The next packet or call.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         while let Some(record) = self.reader.next_record()? {
+            if record.time >= self.end {
+                continue;
+            }
             let Some(program) = record.event.strand() else {
                 return Ok(Some(record));
             };
@@ -221,6 +240,19 @@ mod tests {
         assert!(found
             .to_string()
             .ends_with("+ the journal is cut short here\n"));
+    }
+
+    #[test]
+    fn an_end_by_force_does_not_count() {
+        let all = samples();
+        let (one, _) = journal(&all);
+        let (two, _) = journal(&all[..5]);
+        let compare = |end| {
+            let reader = |bytes| Reader::new(bytes, "memory").unwrap();
+            first_difference_before(end, reader(&one[..]), reader(&two[..]), 2).unwrap()
+        };
+        assert_eq!(compare(all[5].time), None);
+        assert_eq!(compare(all[5].time + 1).unwrap().same, 5);
     }
 
     #[test]

@@ -80,6 +80,11 @@ impl Writer {
         self.totals.missed += packets;
     }
 
+    /// The run is ended by force: something was still to be done at that time.
+    pub fn unfinished(&mut self) {
+        self.totals.unfinished = true;
+    }
+
     /// The end of the run, at this time (ns): its totals, which are also the journal's last block.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ mod perfetto;
 mod record;
 mod summary;
 
-pub use difference::{first_difference, Difference, Side};
+pub use difference::{first_difference, first_difference_before, Difference, Side};
 pub use digest::{Digest, Hash};
 pub use journal::{Reader, Tail, Writer};
 pub use manifest::{hash_file, Executed, Manifest, Totals, What, FORMAT};

@@ -61,6 +61,9 @@ pub struct Totals {
     /// Packets that were not seen, since too many came at once: the digest says nothing then.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
+    /// It was ended by force while something was still to be done at that time: what happened last is a matter of chance.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
     /// System calls.
     pub calls: u64,
     /// The files that were executed, by path.

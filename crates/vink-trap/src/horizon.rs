@@ -19,6 +19,18 @@ impl Worker {
         self.stands
     }
 
+    /// Something may happen before time passes: [`Worker::stands`] is to be found out anew.
+    pub fn stir(&mut self) {
+        self.stands = false;
+    }
+
+    /// In virtual time: whether all that is waited for is a program that reads what comes from outside, by a pipe that is
+    /// its standard input. No time passes meanwhile.
+    pub fn waits_for_input(&self) -> bool {
+        let turn = self.turn.as_ref();
+        turn.is_some_and(|turn| turn.waits_for_input())
+    }
+
     /// What is waited for next, by the kernel or by a program, on the kernel's clock in ns.
     pub fn next_timer(&mut self) -> Option<u64> {
         let alarm = self.next_alarm();

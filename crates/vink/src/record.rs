@@ -11,7 +11,7 @@ use vink_trap::{Status, Worker};
 use crate::failure::Failure;
 
 /// A manifest's name in a folder that a lab was recorded to.
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The journal that is read of a manifest, of the folder that it is in, or of a journal itself.
 pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use vink_record::{first_difference, Manifest, Totals, What};
+use vink_record::{first_difference_before, Manifest, Totals, What};
 
 use crate::failure::Failure;
 use crate::print;
-use crate::record::{manifest_at, open, totals};
+use crate::record::{manifest_at, open, totals, MANIFEST};
+
+mod lab;
 
 /// Events that are shown before and after the first that differs.
 pub(crate) const CONTEXT: usize = 5;
@@ -15,7 +17,7 @@ pub(crate) const CONTEXT: usize = 5;
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The run's manifest
+    /// The run's manifest, or the folder that a lab was recorded to
     manifest: PathBuf,
     /// Keep what is recorded of the repetition in this new folder
     #[arg(long, value_name = "FOLDER")]
@@ -35,16 +37,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (then, cut) = totals(&manifest, &path)?;
     check(&manifest, &then, arguments.anyway)?;
     let folder = Folder::new(arguments.keep.as_deref())?;
-    let repeated = folder.path.join("manifest.json");
+    let repeated = folder.path.join(MANIFEST);
     match &manifest.what {
-        What::Run(words) => run_again(&manifest, words, &repeated)?,
-        What::Lab(_) => {
-            return Err(Failure::Other(format!(
-                "{} is of a lab; this command repeats what vink run has recorded: make the lab again by vink lab up --record, \
-                 take it down at the same time, and compare both by vink lab diff",
-                path.display()
-            )))
+        What::Run(words) => {
+            let what = format!("making the folder {}", folder.path.display());
+            std::fs::create_dir(&folder.path).map_err(Failure::host(what))?;
+            run_again(&manifest, words, &repeated)?;
         }
+        What::Lab(spec) => lab::again(&manifest, spec, &then, &folder.path)?,
     }
     let (now, _) = totals(&Manifest::read(&repeated)?, &repeated)?;
     if now.digest == then.digest && then.missed == 0 {
@@ -58,11 +58,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let difference = first_difference(open(&path)?, open(&repeated)?, arguments.context)?;
+    // What came last before an end by force may have come after it now.
+    let end = match then.unfinished {
+        true => then.end,
+        false => u64::MAX,
+    };
+    let (one, other) = (open(&path)?, open(&repeated)?);
+    let difference = first_difference_before(end, one, other, arguments.context)?;
     match difference {
         Some(difference) if cut && difference.sides[0].cut => {
             print::text("the run repeats as far as its journal goes, which was cut short\n")?
         }
+        None if then.unfinished => print::text(&format!(
+            "the run repeats until {}.{:09} s, when it was ended amidst something\n",
+            then.end / 1_000_000_000,
+            then.end % 1_000_000_000
+        ))?,
         None => print::text("the run repeats, as far as its journal has it\n")?,
         Some(difference) => {
             print::text(&format!(
@@ -112,7 +123,7 @@ fn run_again(manifest: &Manifest, words: &[String], record: &Path) -> Result<(),
     }
 }
 
-/// Where the repetition is recorded.
+/// Where the repetition is recorded: a folder that is not there yet.
 struct Folder {
     path: PathBuf,
     keep: bool,
@@ -124,9 +135,8 @@ impl Folder {
             Some(path) => path.to_owned(),
             None => std::env::temp_dir().join(format!("vink-replay-{}", std::process::id())),
         };
-        let what = format!("making the folder {}", path.display());
-        std::fs::create_dir(&path).map_err(Failure::host(what))?;
-        let path = path.canonicalize().map_err(Failure::host("its path"))?;
+        let what = path.display().to_string();
+        let path = std::path::absolute(&path).map_err(Failure::host(what))?;
         let keep = keep.is_some();
         Ok(Folder { path, keep })
     }

@@ -208,7 +208,11 @@ fn what_it_does_not_go_with() {
     let (_, said) = control.fails(&["lab", "up", "--paused"]);
     assert!(said.contains("lives by the host's clock"), "{said}");
     control.vink(&["lab", "up"]);
-    for words in [&["lab", "pause"][..], &["lab", "until", "1s"]] {
+    for words in [
+        &["lab", "speed", "2"][..],
+        &["lab", "step", "1s"],
+        &["lab", "until", "1s"],
+    ] {
         let (_, said) = control.fails(words);
         assert!(
             said.contains("lives by the host's clock") && said.contains("--time virtual"),

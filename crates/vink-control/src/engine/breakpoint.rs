@@ -204,14 +204,21 @@ impl Lab {
         for worker in workers {
             self.have(worker, Action::GoesOn, Vec::new()).await?;
         }
+        let mut state = self.state();
+        state.clock.halted = false;
+        state.look_at_clock();
         Ok(())
     }
 
-    /// All of the lab has stopped: other workers than the one where that was, too.
-    fn stops(self: &Arc<Lab>, first: usize) {
-        let workers = self.state().alive();
+    /// All of the lab stops: workers but the one where it has.
+    pub(super) fn stops(self: &Arc<Lab>, where_it_has: Option<usize>) {
+        let workers = {
+            let mut state = self.state();
+            state.clock.halted = true;
+            state.alive()
+        };
         for worker in workers {
-            if worker != first {
+            if Some(worker) != where_it_has {
                 // The answer says nothing; one that has died stands still.
                 drop(self.ask(worker, Action::Stop, Vec::new()));
             }
@@ -235,21 +242,21 @@ impl Lab {
             stopped: hit.stopped,
         });
         if hit.stopped == Some(Stop::All) {
-            self.stops(worker);
+            self.stops(Some(worker));
         }
         let Some(line) = hit.run else { return };
         let lab = self.clone();
         let breakpoint = hit.breakpoint;
-        tokio::spawn(async move {
-            let ran = (lab.hooks.run_line)(lab.name.clone(), line.clone()).await;
-            lab.tell(Happening::Timed {
-                line,
-                error: ran.err(),
-            });
+        let carried_out = async move {
+            lab.carry_out_line(&line).await;
             // A worker that has died has no packets.
             let _ = lab
                 .have(worker, Action::BreakpointRan { breakpoint }, Vec::new())
                 .await;
-        });
+        };
+        match self.join() {
+            Some(seat) => drop(tokio::spawn(seat.run(carried_out))),
+            None => drop(tokio::spawn(carried_out)),
+        }
     }
 }

@@ -3,14 +3,15 @@
 //! # Theory of operation
 //!
 //! The worker's clock stands until it is told to go to a time ([`Action::Go`]). It stands again there, or when a program has
-//! ended, and tells. What the engine then does of its own accord happens at that time, in an order that is the same each
+//! ended or a breakpoint has a line to be carried out, and tells. What the engine then does of its own accord happens at that time, in an order that is the same each
 //! time: everything that acts in the lab is a *party* (the one that makes or changes it, the supervisor of each program, the
 //! one that carries out events), and one of them acts at a time. A party *rests* until one of its reasons holds: the
-//! clock has come to a time, or a program is so far. When nobody acts, the first party with a reason that holds has its turn;
-//! if there is none, the clock goes on.
+//! clock has come to a time, or a program is so far. When nobody acts, the first party with a reason that holds has its turn,
+//! as soon as the lab's programs have nothing left to do at that time; if there is none, the clock goes on.
 //!
 //! It goes on only for somebody: for a program that a client or a set-up line waits for, for somebody that has asked for
-//! a time ([`Demand`]), or always (*free*). And never past the time that a party rests until.
+//! a time ([`Demand`]), or always (*free*). And never past the time that a party rests until, nor while all of the lab is
+//! stopped by a breakpoint.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -43,10 +44,19 @@ pub(crate) struct Clock {
     /// It goes on for nobody's sake.
     pub(crate) free: bool,
     pub(crate) speed: Option<f64>,
-    /// Ends of programs that were told.
-    ended: u64,
-    /// Legs begun, and where the last one leads; the clock may be on its way.
+    /// A breakpoint has stopped all of the lab.
+    pub(crate) halted: bool,
+    /// The lab's record is being ended: nobody acts any more, and no time passes.
+    pub(crate) over: bool,
+    /// News that were told: ends of programs, and breakpoints' lines and stops.
+    news: u64,
+    /// Something was done in the lab since it was last found to have nothing left to do.
+    pub(super) unsettled: bool,
+    /// Told whenever anything has happened.
+    told: watch::Sender<()>,
+    /// Legs begun, the last one at whose end it stood, and where the last one leads; the clock may be on its way.
     leg: u64,
+    stood: u64,
     going: Option<Leg>,
     /// How often a leg has ended before its time.
     stopped: u64,
@@ -54,8 +64,8 @@ pub(crate) struct Clock {
     parties: BTreeMap<u64, Party>,
     /// The party that acts.
     turn: Option<u64>,
-    /// Lines of the switch box under way.
-    lines: usize,
+    /// Lines of the switch box under way: what was the last number when each began.
+    lines: Vec<u64>,
     last: u64,
 }
 
@@ -74,8 +84,19 @@ pub(crate) struct Demand {
     pub(crate) until: u64,
     /// Or until this has happened.
     pub(crate) stop: Option<Stop>,
-    /// Even if it is paused.
-    pub(crate) always: bool,
+    /// Even if it is paused, or somebody else acts.
+    pub(crate) how: Urgency,
+}
+
+/// When a demand counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// If the clock is not paused, and no line is under way.
+    Wish,
+    /// Even if it is paused; while a line is under way only if the line has it told.
+    Told,
+    /// Always.
+    Need,
 }
 
 struct Party {
@@ -96,16 +117,19 @@ pub(crate) enum Reason {
     Stopped(u64),
     /// Somebody has said so.
     Said(watch::Receiver<bool>),
+    /// A breakpoint has stopped all of the lab.
+    Halted,
 }
 
 impl Reason {
-    fn holds(&self, now: u64, stopped: u64) -> bool {
+    fn holds(&self, now: u64, stopped: u64, halted: bool) -> bool {
         match self {
             Reason::Now => true,
             Reason::At(time) => *time <= now,
             Reason::Phase(phase, good) => good(&phase.borrow()) || phase.has_changed().is_err(),
             Reason::Stopped(before) => stopped > *before,
             Reason::Said(said) => *said.borrow() || said.has_changed().is_err(),
+            Reason::Halted => halted,
         }
     }
 }
@@ -113,21 +137,24 @@ impl Reason {
 impl State {
     /// To be called when anything has happened: gives somebody its turn, or lets the clock go on.
     pub(crate) fn look_at_clock(&mut self) {
+        let over = self.is_over();
         let clock = &mut self.clock;
-        if !clock.own || clock.turn.is_some() {
+        clock.told.send_replace(());
+        if !clock.own || clock.over || clock.turn.is_some() {
             return;
         }
-        let (now, stopped) = (clock.now, clock.stopped);
-        // Nothing that they wait for will come.
-        let over = self.phase == LabState::Ending || self.workers.iter().any(|w| w.error.is_some());
+        let (now, stopped, halted) = (clock.now, clock.stopped, clock.halted);
         let can_act = |party: &Party| {
             let reasons = party.reasons.as_ref();
-            reasons.is_some_and(|all| over || all.iter().any(|r| r.holds(now, stopped)))
+            reasons.is_some_and(|all| over || all.iter().any(|r| r.holds(now, stopped, halted)))
         };
         if let Some((number, party)) = clock.parties.iter_mut().find(|(_, party)| can_act(party)) {
             party.reasons = None;
             party.wake.notify_one();
             clock.turn = Some(*number);
+            return;
+        }
+        if halted {
             return;
         }
         let is_wanted = self
@@ -146,6 +173,11 @@ impl State {
         // The answer says nothing new.
         drop(link.ask(self.clock.go(leg), Vec::new()));
     }
+
+    /// Nothing that anybody waits for will come.
+    fn is_over(&self) -> bool {
+        self.phase == LabState::Ending || self.workers.iter().any(|w| w.error.is_some())
+    }
 }
 
 impl Clock {
@@ -154,7 +186,8 @@ impl Clock {
         self.own = time != Time::Real;
         self.now = 0;
         self.up = 0;
-        self.ended = 0;
+        self.news = 0;
+        self.halted = false;
         self.going = None;
         self.speed = match time {
             Time::Scaled(factor) => Some(factor.get()),
@@ -176,14 +209,16 @@ impl Clock {
                 self.stopped += 1;
             }
             self.going = None;
+            self.stood = leg;
+            self.unsettled = false;
         }
     }
 
-    /// The worker tells of a program's end, at which it stands.
-    pub(crate) fn program_ended(&mut self, now: u64) {
+    /// The worker tells of a program's end or a breakpoint, at which it stands.
+    pub(crate) fn tells_news(&mut self, now: u64) {
         self.now = self.now.max(now);
-        self.ended += 1;
-        self.going = None;
+        self.news += 1;
+        self.unsettled |= self.going.take().is_some();
     }
 
     /// How often it stood before it was where it was sent.
@@ -203,22 +238,30 @@ impl Clock {
             until: leg.until,
             stop: leg.stop,
             speed: leg.speed,
-            ended: self.ended,
+            news: self.news,
         }
     }
 
     /// Where it should go now.
     fn next_leg(&self, is_wanted: bool) -> Leg {
         // While a line is carried out, who asked for a time before has to wait.
-        let only_always = self.paused || self.lines > 0;
-        let demands = self.demands.values();
-        let demands = demands.filter(|demand| demand.always || !only_always);
+        let since = self.lines.iter().max();
+        let counts = |number: &u64, demand: &Demand| match demand.how {
+            Urgency::Wish => !self.paused && since.is_none(),
+            Urgency::Told => since.is_none_or(|since| number > since),
+            Urgency::Need => true,
+        };
+        let demands = self.demands.iter();
+        let demands = demands.filter(|(number, demand)| counts(number, demand));
+        let demands = demands.map(|(_, demand)| demand);
         let mut until = demands
             .clone()
             .map(|demand| demand.until)
             .max()
             .unwrap_or(0);
-        if !only_always && self.free || !self.paused && is_wanted {
+        let mut all = self.demands.values();
+        let is_driven = !self.paused || all.any(|demand| demand.how != Urgency::Wish);
+        if self.free && !self.paused && since.is_none() || is_wanted && is_driven {
             until = u64::MAX;
         }
         let reasons = self
@@ -321,13 +364,14 @@ impl Lab {
             }
             if clock.turn == Some(number) {
                 clock.turn = None;
+                clock.unsettled = true;
             }
             state.look_at_clock();
         }
         self.have_turn(number).await;
     }
 
-    /// Waits for one's turn, and stops the clock for it.
+    /// Waits for one's turn, and until nothing is left to be done in the lab at this time.
     async fn have_turn(&self, number: u64) {
         let wake = match self.state().clock.parties.get(&number) {
             Some(party) => party.wake.clone(),
@@ -336,23 +380,52 @@ impl Lab {
         while self.state().clock.turn != Some(number) {
             wake.notified().await;
         }
-        let stop = {
-            let mut state = self.state();
-            let clock = &mut state.clock;
-            let leg = Leg {
-                until: 0,
-                stop: None,
-                speed: clock.speed,
+        self.settles().await;
+    }
+
+    /// Stops the clock where it is, and waits until the lab's programs have nothing left to do there.
+    pub(crate) async fn settles(&self) {
+        let mut told = self.state().clock.told.subscribe();
+        loop {
+            let (stop, leg, news) = {
+                let clock = &mut self.state().clock;
+                let settled = clock.going.take().is_none() && !clock.unsettled;
+                if settled || clock.halted || !clock.own {
+                    return;
+                }
+                clock.unsettled = true;
+                let here = Leg {
+                    until: 0,
+                    stop: None,
+                    speed: clock.speed,
+                };
+                (clock.go(here), clock.leg, clock.news)
             };
-            clock.going.take().map(|_| clock.go(leg))
-        };
-        let Some(stop) = stop else {
-            return;
-        };
-        // One that has died stands, too.
-        if let Ok(Answer::Clock { now, .. }) = self.have(0, stop, Vec::new()).await {
-            let clock = &mut self.state().clock;
-            clock.now = clock.now.max(now);
+            // One that has died stands, too.
+            let Ok(Answer::Clock { now, .. }) = self.have(0, stop, Vec::new()).await else {
+                return;
+            };
+            {
+                let clock = &mut self.state().clock;
+                clock.now = clock.now.max(now);
+            }
+            let is_settled = |state: &State| {
+                let clock = &state.clock;
+                let settled = clock.stood == leg || clock.halted || state.is_over();
+                // It does not count then.
+                let again = clock.news != news;
+                (settled || again).then_some(settled)
+            };
+            loop {
+                told.mark_unchanged();
+                let found = is_settled(&self.state());
+                match found {
+                    Some(true) => return,
+                    Some(false) => break,
+                    None if told.changed().await.is_err() => return,
+                    None => {}
+                }
+            }
         }
     }
 
@@ -408,7 +481,7 @@ impl Lab {
         self.demand(Demand {
             until: u64::MAX,
             stop: None,
-            always: true,
+            how: Urgency::Need,
         })
     }
 
@@ -434,17 +507,25 @@ impl Lab {
 }
 
 /// A line under way.
-struct Counted<'a>(&'a Lab);
+struct Counted<'a> {
+    lab: &'a Lab,
+    since: u64,
+}
 
 impl Counted<'_> {
     fn new(lab: &Lab) -> Counted<'_> {
-        lab.state().clock.lines += 1;
-        Counted(lab)
+        let clock = &mut lab.state().clock;
+        let since = clock.last;
+        clock.lines.push(since);
+        Counted { lab, since }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.state().clock.lines -= 1;
+        let clock = &mut self.lab.state().clock;
+        if let Some(at) = clock.lines.iter().position(|line| *line == self.since) {
+            clock.lines.swap_remove(at);
+        }
     }
 }

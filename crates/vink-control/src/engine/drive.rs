@@ -6,7 +6,7 @@ use vink_api::{ChangeClock, ClockState, RunClock, Speed, Step};
 use vink_lab::worker::protocol::{Action, Answer, Stop};
 use vink_spec::Factor;
 
-use super::clock::{Demand, Reason};
+use super::clock::{Demand, Reason, Urgency};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use crate::fault::Fault;
@@ -38,7 +38,9 @@ impl Lab {
         Ok(vink_api::Clock {
             time: state.spec.time,
             state: match (own, clock.is_going(), clock.paused) {
-                (false, ..) | (true, true, _) => ClockState::Running,
+                _ if clock.halted && !clock.paused => ClockState::Stopped,
+                (false, _, true) => ClockState::Paused,
+                (false, _, false) | (true, true, _) => ClockState::Running,
                 (true, false, true) => ClockState::Paused,
                 (true, false, false) => ClockState::Standing,
             },
@@ -63,8 +65,13 @@ impl Lab {
     }
 
     /// `PATCH .../clock`.
-    pub(crate) async fn change_clock(&self, change: ChangeClock) -> Result<vink_api::Clock, Fault> {
-        self.own_clock("stopped, and goes on for nobody's sake")?;
+    pub(crate) async fn change_clock(
+        self: &Arc<Lab>,
+        change: ChangeClock,
+    ) -> Result<vink_api::Clock, Fault> {
+        if change.free.is_some() || change.speed.is_some() {
+            self.own_clock("slowed down, and goes on for nobody's sake")?;
+        }
         {
             let mut state = self.state();
             let clock = &mut state.clock;
@@ -76,6 +83,16 @@ impl Lab {
                 Some(Speed::Factor(factor)) => Some(factor.get()),
             };
             state.look_at_clock();
+        }
+        let (own, halted) = {
+            let clock = &self.state().clock;
+            (clock.own, clock.halted)
+        };
+        match change.paused {
+            Some(false) if halted => self.goes_on().await?,
+            // As a breakpoint does it.
+            Some(true) if !own => self.stops(None),
+            _ => {}
         }
         self.clock().await
     }
@@ -130,6 +147,7 @@ impl Lab {
         if until < u64::MAX {
             reasons.push(Reason::At(until));
         }
+        reasons.push(Reason::Halted);
         let seat = self.join();
         if stop.is_some() {
             let stopped = self.state().clock.stopped();
@@ -138,7 +156,7 @@ impl Lab {
         let passes = self.demand(Demand {
             until,
             stop,
-            always: true,
+            how: Urgency::Told,
         });
         let Some(seat) = seat else {
             return Err(Fault::conflict("its clock was changed"));

@@ -172,7 +172,7 @@ impl Lab {
         };
         match event {
             protocol::Event::Ended { program, time, .. } => {
-                self.state().clock.program_ended(time);
+                self.state().clock.tells_news(time);
                 self.program_told(worker, program, event);
                 self.state().look_at_clock();
             }
@@ -195,7 +195,13 @@ impl Lab {
                 self.capture_ended(worker, capture, error);
             }
             protocol::Event::Packet(of) => self.tell(Happening::Packet(packet(of))),
-            protocol::Event::Breakpoint(hit) => self.breakpoint_met(worker, hit),
+            protocol::Event::Breakpoint { hit, time } => {
+                if hit.is_news() {
+                    self.state().clock.tells_news(time);
+                }
+                self.breakpoint_met(worker, hit);
+                self.state().look_at_clock();
+            }
             protocol::Event::Missed { packets } => {
                 self.tell(Happening::Missed { events: packets });
             }
@@ -448,6 +454,7 @@ impl Lab {
 
     /// Takes it down: all its processes, and its files.
     async fn end(self: &Arc<Lab>) {
+        self.end_record().await;
         self.set_phase(LabState::Ending);
         // What is being done fails at its next step.
         self.ending.send_replace(true);
@@ -463,7 +470,6 @@ impl Lab {
         }
         // What is being done waits for programs that may never end by themselves. Once it has given up, what it has
         // started meanwhile is ended too.
-        self.end_record().await;
         self.end_workers().await;
         let _one = self.changing.lock().await;
         self.end_workers().await;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use vink_api::PutLab;
 use vink_lab::worker::protocol::{Action, Answer};
@@ -10,6 +11,8 @@ use vink_record::{hash_file, Manifest, What, FORMAT};
 use super::lab::Lab;
 use crate::fault::Fault;
 
+/// How long a lab that is taken down has to finish what it does at that time.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The names of both in the folder.
 const MANIFEST: &str = "manifest.json";
 const JOURNAL: &str = "run.journal";
@@ -99,7 +102,8 @@ impl Lab {
         Ok(())
     }
 
-    /// The lab is taken down: ends the journal and completes the manifest. One whose worker has died keeps what there is.
+    /// The lab is about to be taken down: its clock stands from now on, the journal ends, the manifest is completed. One whose
+    /// worker has died keeps what there is.
     pub(crate) async fn end_record(self: &Arc<Lab>) {
         let Some(recorded) = self.state().recorded.take() else {
             return;
@@ -107,7 +111,15 @@ impl Lab {
         if !recorded.begun {
             return;
         }
+        {
+            let clock = &mut self.state().clock;
+            clock.over = true;
+            clock.unsettled = true;
+        }
+        // Who computes for ever is not waited for.
+        let _ = tokio::time::timeout(PATIENCE, self.settles()).await;
         let ended = self.have(0, Action::EndJournal, Vec::new()).await;
+        self.state().clock.over = false;
         let manifest = match ended {
             Ok(Answer::Journal(totals)) => Manifest {
                 totals: Some(totals),

@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 use vink_api::Happening;
 use vink_spec::Event;
 
-use super::clock::{Demand, Reason};
+use super::clock::{Demand, Reason, Urgency};
 use super::lab::Lab;
 
 /// Those that wait for their time.
@@ -50,7 +50,7 @@ impl Lab {
             .collect();
     }
 
-    async fn carry_out_line(self: &Arc<Lab>, line: &str) {
+    pub(super) async fn carry_out_line(self: &Arc<Lab>, line: &str) {
         let ran = self.line(line.to_owned()).await;
         self.tell(Happening::Timed {
             line: line.to_owned(),
@@ -101,7 +101,7 @@ async fn carry_out_all(lab: Arc<Lab>, events: Vec<Event>, elapsed: Duration) {
         lab.demand(Demand {
             until,
             stop: None,
-            always: false,
+            how: Urgency::Wish,
         })
     });
     while let Some(((at, place), event)) = waiting.pop_first() {

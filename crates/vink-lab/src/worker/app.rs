@@ -145,7 +145,7 @@ impl Lab {
             } = status.state
             {
                 let report = status.report.map(|report| value(Some(report)));
-                let time = self.note_end();
+                let time = self.note_news();
                 self.events.push(Event::Ended {
                     program,
                     code,

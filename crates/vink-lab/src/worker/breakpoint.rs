@@ -343,7 +343,11 @@ impl Lab {
                 }
                 None => {}
             }
-            self.events.push(Event::Breakpoint(hit));
+            let time = match hit.is_news() {
+                true => self.note_news(),
+                false => self.worker.now(),
+            };
+            self.events.push(Event::Breakpoint { hit, time });
         }
     }
 

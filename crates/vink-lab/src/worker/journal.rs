@@ -21,10 +21,16 @@ impl Lab {
     }
 
     pub(super) fn end_journal(&mut self) -> Result<Answer, Trouble> {
-        self.look_after_packets()?;
+        // All that has happened until now.
+        self.look_around()?;
+        let events = self.take_events();
+        self.events = events;
         let now = self.worker.kernel().now();
         let journal = self.journal.take();
-        let journal = journal.ok_or_else(|| refused("no journal is being written"))?;
+        let mut journal = journal.ok_or_else(|| refused("no journal is being written"))?;
+        if self.pace.is_amidst_something() {
+            journal.unfinished();
+        }
         let totals = journal.finish(now)?;
         let ends: Vec<_> = self.places.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))?;

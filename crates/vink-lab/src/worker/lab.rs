@@ -185,8 +185,8 @@ impl Lab {
                 until,
                 stop,
                 speed,
-                ended,
-            } => return Ok(self.go(leg, until, stop, speed, ended)),
+                news,
+            } => return Ok(self.go(leg, until, stop, speed, news)),
             Action::Clock => return Ok(self.clock()),
             Action::Panic => self.panic()?,
         }

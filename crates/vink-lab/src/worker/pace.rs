@@ -1,8 +1,9 @@
 //! How far a virtual clock goes, and how fast: as the control process says, one leg after the other.
 //!
 //! The clock stands from the beginning. [`Action::Go`](super::protocol::Action::Go) sends it off to a time, where it stands
-//! again, which is told. It also stands when a program has ended, since the control process may have something to do then:
-//! what it asked for before it knew of that end does not count.
+//! again, which is told. It also stands when a program has ended, or a breakpoint was met that asks for more than can be done
+//! here, since the control process may have something to do then: what it asked for before it knew of these *news* does not
+//! count.
 
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ use vink_kernel::Clock;
 use super::lab::Lab;
 use super::protocol::{Answer, Event, Stop};
 use crate::Speed;
+
+/// How far programs that are charged for calls may go beyond the end of a leg (ns) before that is told.
+const BEYOND: u64 = 1_000_000_000;
 
 /// A leg of the clock's way.
 #[derive(Debug, Default)]
@@ -23,10 +27,12 @@ pub(super) struct Pace {
     /// What ends it before that, and how many packets there were when it began.
     stop: Option<(Stop, u64)>,
     speed: Option<Speed>,
-    /// How many ends of programs were told.
-    ended: u64,
+    /// How many news were told.
+    news: u64,
     /// That the clock stands at the end of the leg was told.
     told: bool,
+    /// Nothing was left to be done then.
+    still: bool,
 }
 
 impl Pace {
@@ -39,20 +45,27 @@ impl Pace {
             ..Pace::default()
         }
     }
+
+    /// Whether there is a virtual clock, and something was left to be done when it was last sent off.
+    pub(super) fn is_amidst_something(&self) -> bool {
+        self.own && !self.still
+    }
 }
 
 impl Lab {
-    /// Begins a leg, if `ended` programs are all that have ended.
+    /// Begins a leg, if it was asked for with all news known. One to a time that has passed ends when nothing is left to be
+    /// done at this one.
     pub(super) fn go(
         &mut self,
         number: u64,
         until: u64,
         stop: Option<Stop>,
         speed: Option<f64>,
-        ended: u64,
+        news: u64,
     ) -> Answer {
         let turns = (stop == Some(Stop::Call)).then_some(1);
-        if self.pace.own && ended == self.pace.ended {
+        if self.pace.own && news == self.pace.news {
+            self.worker.stir();
             let now = self.worker.now();
             let went = self.pace.until > now;
             let stop = stop.map(|stop| (stop, self.packets()));
@@ -65,11 +78,12 @@ impl Lab {
             *pace = Pace {
                 own: true,
                 number,
-                until,
+                until: until.max(now),
                 stop,
                 speed,
-                ended,
+                news,
                 told: false,
+                still: false,
             };
         }
         self.clock()
@@ -83,11 +97,12 @@ impl Lab {
         }
     }
 
-    /// A program's end is told: the clock stands until its news is known. Returns when that was.
-    pub(super) fn note_end(&mut self) -> u64 {
-        self.pace.ended += 1;
+    /// News are told: the clock stands until they are known. Returns when that was.
+    pub(super) fn note_news(&mut self) -> u64 {
+        self.pace.news += 1;
         self.pace.until = 0;
         self.pace.told = true;
+        self.pace.still = false;
         self.worker.now()
     }
 
@@ -110,7 +125,9 @@ impl Lab {
             return;
         }
         let now = self.worker.now();
-        let mut over = self.worker.stands() && now >= self.pace.until;
+        let still = self.worker.stands() || self.worker.waits_for_input();
+        let until = self.pace.until;
+        let mut over = still && now >= until || now > until.saturating_add(BEYOND);
         let is_done = match self.pace.stop {
             Some((Stop::Packet, before)) => self.packets() != before,
             Some((Stop::Call, _)) => self.worker.is_held(),
@@ -122,6 +139,7 @@ impl Lab {
         }
         if over {
             self.pace.told = true;
+            self.pace.still = still;
             self.events.push(Event::Stands {
                 leg: self.pace.number,
                 now,

@@ -113,7 +113,7 @@ impl Lab {
                 Err(error) => return Err(error.into()),
             };
             if !std::mem::replace(&mut running.ended, true) {
-                let time = self.note_end();
+                let time = self.note_news();
                 self.events.push(Event::Ended {
                     program: number,
                     code,

@@ -250,8 +250,8 @@ pub enum Action {
     /// Ends it. [`Answer::Journal`].
     EndJournal,
     /// Lets a virtual clock go on until it is at this time, in ns of the kernel's clock, where it stands again and
-    /// [`Event::Stands`] comes: as one that has passed is, it stands at once. Does nothing if other than `ended`
-    /// programs have ended ([`Event::Ended`]), each of which stops the clock. [`Answer::Clock`].
+    /// [`Event::Stands`] comes: as one that has passed is, it stands at once. Does nothing if other than `news`
+    /// news were told, each of which stops the clock: [`Event::Ended`], and [`Hit::is_news`]. [`Answer::Clock`].
     Go {
         /// The leg's number, for [`Event::Stands`].
         leg: u64,
@@ -261,8 +261,8 @@ pub enum Action {
         stop: Option<Stop>,
         /// So many times as fast as the host's clock, at most.
         speed: Option<f64>,
-        /// Ends of programs that were taken notice of.
-        ended: u64,
+        /// News that were taken notice of.
+        news: u64,
     },
     /// What time it is. [`Answer::Clock`].
     Clock,
@@ -476,6 +476,13 @@ pub struct Hit {
     pub run: Option<String>,
 }
 
+impl Hit {
+    /// Whether the clock stands until the control process knows of it ([`Action::Go`]).
+    pub fn is_news(&self) -> bool {
+        self.run.is_some() || self.stopped == Some(vink_spec::Stop::All)
+    }
+}
+
 /// How a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -582,8 +589,13 @@ pub enum Event {
     },
     /// A packet departed, arrived or was lost.
     Packet(Packet),
-    /// A breakpoint was met.
-    Breakpoint(Hit),
+    /// A breakpoint was met, and this is what the kernel's clock was at (ns) when that was found.
+    Breakpoint {
+        /// What has happened.
+        hit: Hit,
+        /// When it was found.
+        time: u64,
+    },
     /// So many packets since the last one were not told, since they came faster than they were taken.
     Missed {
         /// How many.

@@ -376,6 +376,16 @@ impl Turn {
     fn is_out(&self, tid: i32) -> bool {
         self.out.iter().any(|out| out.tid == tid)
     }
+
+    /// Nobody is out but those that read what comes from outside.
+    pub(crate) fn waits_for_input(&self) -> bool {
+        let reads = |out: &Out| {
+            let last = self.last.get(&out.tid).copied();
+            let is_read = matches!(last, Some(libc::SYS_read | libc::SYS_readv));
+            out.patience == Patience::Outside && is_read
+        };
+        !self.out.is_empty() && self.out.iter().all(reads)
+    }
 }
 
 /// SplitMix64: the next number of a sequence.

@@ -68,7 +68,7 @@ fn pongs(talk: &mut Talk, ping: u64) -> u64 {
 
 fn hit(talk: &mut Talk, name: &str) -> Hit {
     talk.event(|event| match event {
-        Event::Breakpoint(hit) if hit.breakpoint == name => Some(hit.clone()),
+        Event::Breakpoint { hit, .. } if hit.breakpoint == name => Some(hit.clone()),
         _ => None,
     })
 }

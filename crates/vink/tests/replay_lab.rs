@@ -1,0 +1,105 @@
+//! Labs that were recorded: repeated, compared.
+
+mod common;
+
+use common::control::Control;
+use common::Place;
+use serde_json::Value;
+
+/// Programs of the host that begin at once, virtualized ones, chance, and events whose lines run programs.
+const LAB: &str = "
+name: busy
+time: virtual
+seed: 7
+machines:
+  a:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
+    programs:
+      ping: { app: ping -c 30 10.0.0.2, after: [b.echo] }
+      host: { command: [ping, -c, \"5\", 10.0.0.2] }
+  b:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
+    programs:
+      slow: { app: echoserver -p 9, ready: { time: 5s } }
+      echo: { app: echoserver -p 7, after: [slow], ready: { port: 7 } }
+      web: { command: [python3, -m, http.server, \"80\"], ready: { port: 80 } }
+wires:
+  w1: { delay: 100ms, jitter: 1ms, loss: 3% }
+events:
+  - { at: 10050ms, do: wire set w1 loss 100% }
+  - { at: 20050ms, do: wire set w1 loss 0% }
+  - { at: 25s, do: exec a curl -sS -o /dev/null http://10.0.0.2/lab.yaml }
+";
+
+fn manifest(control: &Control, folder: &str) -> Value {
+    let path = control.folder().join(folder).join("manifest.json");
+    let text = std::fs::read_to_string(path).expect("a manifest");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn a_lab_repeats() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("lab.yaml", LAB);
+        control.vink(&["lab", "up", "--record", "one"]);
+        control.vink(&["lab", "until", "60s"]);
+        // Somebody else's lab of this name is left alone.
+        let (_, said) = control.fails(&["replay", "one"]);
+        assert!(said.contains("busy runs already"), "{said}");
+        control.vink(&["lab", "down"]);
+        let made = manifest(&control, "one");
+        let totals = &made["totals"];
+        assert_eq!(totals["end"], 65_000_000_000_u64);
+        assert_eq!(totals["unfinished"], Value::Null);
+        assert!(totals["packets"].as_u64() > Some(100), "{totals}");
+        let programs = totals["programs"].to_string();
+        assert!(programs.contains("/curl"), "{programs}");
+
+        let said = control.vink(&["replay", "--keep", "two", "one"]);
+        let digest = totals["digest"].as_str().expect("a digest");
+        assert!(
+            said.starts_with("the run repeats: ")
+                && said.ends_with(&format!("65.000000000 s; digest {digest}\n")),
+            "{}: {said}",
+            place.user()
+        );
+        let export = |folder| {
+            let file = format!("{folder}.pcapng");
+            control.vink(&["trace", "export", "--format", "pcapng", "-o", &file, folder]);
+            std::fs::read(control.folder().join(file)).expect("a file")
+        };
+        assert!(export("one") == export("two"));
+
+        // Another seed, another run.
+        control.write("lab.yaml", &LAB.replace("seed: 7", "seed: 8"));
+        control.vink(&["lab", "up", "--record", "other"]);
+        control.vink(&["lab", "until", "60s"]);
+        control.vink(&["lab", "down"]);
+        let parted = control.try_vink(&["lab", "diff", "one", "other"]);
+        assert_eq!(parted.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_lab_that_is_taken_down_amidst_something_repeats_so_far() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", LAB);
+    control.vink(&["lab", "up", "--record", "one"]);
+    control.vink(&["lab", "continue", "--free"]);
+    control.vink(&["lab", "down"]);
+    let said = control.vink(&["replay", "one"]);
+    assert!(said.starts_with("the run repeats"), "{said}");
+}
+
+#[test]
+fn a_lab_by_the_hosts_clock_does_not() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", "machines:\n  m1: {}\n");
+    control.vink(&["lab", "up", "--record", "one"]);
+    control.vink(&["lab", "down"]);
+    let (_, said) = control.fails(&["replay", "one"]);
+    assert!(said.contains("lived by the host's clock"), "{said}");
+}
