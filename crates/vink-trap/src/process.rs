@@ -27,7 +27,7 @@ pub(crate) struct File {
     pub(crate) owned: Cell<bool>,
     /// It is an rtnetlink socket.
     pub(crate) rtnetlink: Cell<bool>,
-    /// In virtual time: it is a timer by this clock.
+    /// In virtual time: it is a timer by this clock, or tells when that began (`/proc/uptime`, `/proc/stat`).
     pub(crate) timer: Cell<i32>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,

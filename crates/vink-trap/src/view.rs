@@ -25,6 +25,7 @@ use crate::place::{Place, RANDOM, TUN};
 use crate::process::{Entry, File};
 use crate::serve::soften;
 use crate::target;
+use crate::turn::clocks::since_boot;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -239,11 +240,17 @@ impl Worker {
         }
         let number = number as i32;
         let pid = self.threads[&call.tid].pid;
+        let tells_of_boot =
+            self.turn.is_some() && matches!(place.path.as_bytes(), b"/proc/uptime" | b"/proc/stat");
         let is_device = place.path.as_bytes() == TUN || RANDOM.contains(&place.path.as_c_str());
         let file = if is_device || write_only {
             File::uncopied().map_err(|_| ENFILE)
         } else {
             match self.contents(task, number)? {
+                Ok(contents) if tells_of_boot => {
+                    let file = copy(&since_boot(&contents)).map_err(|_| ENFILE);
+                    file.inspect(|file| file.timer.set(libc::CLOCK_BOOTTIME))
+                }
                 Ok(contents) => copy(&contents).map_err(|_| ENFILE),
                 Err(EISDIR) => File::directory(pid, &place.path).map_err(|_| ENFILE),
                 Err(error) => Err(error),
@@ -317,7 +324,12 @@ impl Worker {
             self.call(task, libc::SYS_lseek, to)?;
             written = self.call(task, libc::SYS_write, [number, from, len, 0, 0, 0])?;
         }
-        if let (Ok(contents), Some(copy)) = (self.contents(task, entry.number)?, &entry.file.copy) {
+        if let (Ok(mut contents), Some(copy)) =
+            (self.contents(task, entry.number)?, &entry.file.copy)
+        {
+            if entry.file.timer.get() == libc::CLOCK_BOOTTIME {
+                contents = since_boot(&contents);
+            }
             // Out of memory: the old contents must do.
             let _ = copy.set_len(0).and(copy.write_all_at(&contents, 0));
         }

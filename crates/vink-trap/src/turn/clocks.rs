@@ -26,6 +26,25 @@ pub(crate) fn timespec(ns: u64) -> [u8; 16] {
     pair(ns / SECOND, ns % SECOND)
 }
 
+/// What `/proc/uptime` or `/proc/stat` say, of machines that have been up for as long as their clocks say.
+pub(crate) fn since_boot(text: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text);
+    let seconds = (BOOTED / SECOND) as i64;
+    let moved = |number: &str, by: i64| {
+        let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+        let whole: Option<i64> = whole.parse().ok();
+        whole.map_or(number.to_owned(), |whole| format!("{}{rest}", whole + by))
+    };
+    let line = |line: &str| match line.split_once(' ') {
+        Some(("btime", date)) => format!("btime {}\n", moved(date, -seconds)),
+        Some((up, idle)) if up.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("{} {}\n", moved(up, seconds), moved(idle, seconds))
+        }
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect::<String>().into_bytes()
+}
+
 /// Writes down how much of a wait is left, as the call's own time-out is written.
 pub(super) fn tell_left(call: Notification, address: u64, left: u64) {
     let bytes = match call.nr {
@@ -237,5 +256,18 @@ impl Worker {
         let deadline = parked.until.deadline.unwrap_or(0);
         let rest = deadline.saturating_sub(self.kernel.now());
         tell_left(parked.call, parked.rest, rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_tell_of_boot() {
+        let told = |text: &str| String::from_utf8(since_boot(text.as_bytes())).unwrap();
+        assert_eq!(told("2.04 1.90\n"), "62.04 61.90\n");
+        let stat = |date| format!("cpu  1 2 3\nctxt 5\nbtime {date}\nprocesses 7\n");
+        assert_eq!(told(&stat(1_000)), stat(940));
     }
 }

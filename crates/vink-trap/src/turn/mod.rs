@@ -30,7 +30,7 @@
 pub(crate) mod begin;
 mod births;
 mod children;
-mod clocks;
+pub(crate) mod clocks;
 mod futex;
 mod host;
 mod locks;

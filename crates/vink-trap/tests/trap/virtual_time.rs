@@ -100,8 +100,19 @@ time.sleep(1.5)
 select.select([], [], [], 2.25)
 select.poll().poll(250)
 print(time.monotonic_ns() - a, time.time_ns() - b)
-print(time.localtime().tm_year, a >= 60 * 10**9)";
-    assert_eq!(lab.python(script), "4000000000 4000000000\n2025 True\n");
+print(time.localtime().tm_year, a >= 60 * 10**9)
+f = open('/proc/uptime')
+for _ in range(2):
+    up = float(f.read().split()[0])
+    print(round(time.clock_gettime(time.CLOCK_BOOTTIME) - up, 1))
+    time.sleep(5)
+    f.seek(0)
+boot, = [line for line in open('/proc/stat') if line.startswith('btime ')]
+print(int(boot.split()[1]) - round(time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)))";
+    assert_eq!(
+        lab.python(script),
+        "4000000000 4000000000\n2025 True\n0.0\n0.0\n0\n"
+    );
 }
 
 #[test]
