@@ -34,6 +34,12 @@ pub(super) fn of(pid: i32, tid: i32) -> Option<u8> {
     state(&text[..text.len().min(64)])
 }
 
+/// Whether a thread that is stopped has no more to do for it, such as sending `SIGCHLD`.
+fn has_settled(pid: i32, tid: i32) -> bool {
+    let call = fs::read(format!("/proc/{pid}/task/{tid}/syscall"));
+    call.is_ok_and(|call| !call.starts_with(b"running"))
+}
+
 /// Signals that are pending for the thread, and those that it catches or lets do their worst: bits from signal 1 on.
 fn pending(pid: i32, tid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
@@ -63,10 +69,15 @@ impl Worker {
                         }
                     }
                 }
+                // Not before its parent or tracer has been told.
+                Some(b'T' | b't') if !has_settled(pid, tid) => {}
                 Some(state @ (b'S' | b'T' | b't')) => {
                     waiting.push((tid, pid));
                     if state == b'T' {
                         stopped.push(pid);
+                    }
+                    if state != b'S' {
+                        self.pulse.hint();
                     }
                 }
                 None if fs::metadata(format!("/proc/{pid}")).is_ok() => gone.push(tid),
@@ -101,7 +112,12 @@ impl Worker {
         let turn = self.turn.as_mut().expect("virtual time");
         let mut inside = std::mem::take(&mut turn.inside);
         inside.retain(|(tid, pid)| match of(*pid, *tid) {
-            Some(b'S' | b'D' | b'T' | b't') => true,
+            // It may have run, and stopped again.
+            Some(b't') if has_settled(*pid, *tid) => {
+                self.pulse.hint();
+                true
+            }
+            Some(b'S' | b'D' | b'T') => true,
             Some(_) => {
                 turn.waits = 0;
                 turn.out.push(Out {
