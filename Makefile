@@ -53,10 +53,11 @@ compat: stack ## well-known programs on the host and on Vink: docs/compatibility
 		--page docs/compatibility.md)
 
 .PHONY: determinism
-determinism: stack ## the same programs, twice in virtual time, on a busy machine: do they repeat? [ONLY=name,...]
-	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ')" .ci/setup
-	@$(CARGO) build --release --quiet -p vink-preload
-	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY))
+determinism: stack ## the same and the ready labs, twice in virtual time, on a busy machine: docs/determinism.md [ONLY=name,...]
+	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ') $(PACKAGES)" .ci/setup
+	@$(CARGO) build --release --quiet -p vink -p vink-preload
+	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY),--json bench/determinism.json \
+		--page docs/determinism.md)
 
 .PHONY: fuzz
 fuzz: setup ## random system calls against a worker [SECONDS=600] [SEED=1]

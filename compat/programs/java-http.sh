@@ -7,9 +7,9 @@ prepare() {
 }
 
 server() {
-	exec java Server.java
+	exec java -XX:-UsePerfData Server.java
 }
 
 client() {
-	java Client.java "http://$SERVER:8080" | sort | uniq -c
+	java -XX:-UsePerfData Client.java "http://$SERVER:8080" | sort | uniq -c
 }

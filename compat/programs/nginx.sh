@@ -4,6 +4,7 @@
 
 prepare() {
 	mkdir html logs
+	mkfifo reload
 	data html/file 8
 	echo small >html/small
 	cat >nginx.conf <<-END
@@ -30,7 +31,13 @@ prepare() {
 }
 
 server() {
-	if together; then echo 'worker_processes 3;'; else echo 'master_process off;'; fi >processes
+	if together; then
+		echo 'worker_processes 3;' >processes
+		# The client's machine may have numbers of processes of its own.
+		{ read -r <reload && kill -HUP $$; } &
+	else
+		echo 'master_process off;' >processes
+	fi
 	exec nginx -p . -c nginx.conf -e logs/error.log
 }
 
@@ -46,7 +53,7 @@ client() {
 	done
 	wait
 	wrk -c 20 -t 2 -d 1 "$url/small" | grep -ciE 'non-2xx|socket errors' || true
-	if together; then kill -HUP "$(cat nginx.pid)"; fi
+	if together; then echo >reload; fi
 	curl -sSf "$url/small" "$url/small"
 	grep -cE 'alert|emerg|crit' logs/error.log || true
 }

@@ -3,6 +3,7 @@
 # listens: tcp/8000
 # says: HTTP
 # not in-process: there are no system calls for strace to show
+# not repeated: whoever traces a program runs beside it, and not in turn with it
 
 prepare() {
 	cat >talk.c <<-'END'

@@ -9,8 +9,10 @@
 //! the same on all sides (`compare`); rows of results become a table and a file (`report`).
 
 mod compare;
+mod determinism;
 mod host;
 mod in_process;
+mod labs;
 mod probe;
 mod program;
 mod ready;
@@ -34,7 +36,7 @@ type Failure = Box<dyn Error>;
 /// Well-known programs on the host and on Vink: do they do the same?
 #[derive(Parser)]
 struct Arguments {
-    /// Only these, by the names of their files in compat/programs
+    /// Only these, by the names of their files in compat/programs; with --repeat also labs, by their folders in labs/
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
     /// Only those that `make test` runs
@@ -52,7 +54,7 @@ struct Arguments {
     /// Where the results go as a page of the documentation
     #[arg(long, value_name = "PATH")]
     page: Option<PathBuf>,
-    /// Instead: whether they repeat in virtual time
+    /// Instead: whether they, and the ready labs, repeat in virtual time
     #[arg(long)]
     repeat: bool,
     /// Leave the folders of runs that failed
@@ -76,7 +78,14 @@ enum Inner {
     RepeatOnce {
         program: String,
         seed: u64,
+        date: u64,
         journal: PathBuf,
+    },
+    /// One run of a ready lab, in its folder
+    LabOnce {
+        lab: String,
+        seed: u64,
+        vink: PathBuf,
     },
     /// Ends when a server is ready
     Await {
@@ -98,8 +107,10 @@ fn main() -> ExitCode {
         Some(Inner::RepeatOnce {
             program,
             seed,
+            date,
             journal,
-        }) => repeat::once(program, *seed, journal).map(|()| true),
+        }) => repeat::once(program, *seed, *date, journal).map(|()| true),
+        Some(Inner::LabOnce { lab, seed, vink }) => labs::once(lab, *seed, vink).map(|()| true),
         Some(Inner::Await { what, there }) => ready::wait(what, *there).map(|()| true),
         None => suite(&arguments),
     };
@@ -116,18 +127,27 @@ fn main() -> ExitCode {
 /// Runs what was asked for and reports it. `false`: not all agree.
 fn suite(arguments: &Arguments) -> Result<bool, Failure> {
     let mut programs = program::all(&vink_tests::root().join("compat/programs"))?;
+    let mut labs: Vec<&labs::Lab> = match arguments.repeat {
+        true => labs::ALL.iter().collect(),
+        false => Vec::new(),
+    };
+    let names = programs.iter().map(|p| &*p.name);
+    let names: Vec<_> = names.chain(labs.iter().map(|lab| lab.name)).collect();
     for name in &arguments.only {
-        if !programs.iter().any(|p| p.name == *name) {
-            let all: Vec<_> = programs.iter().map(|p| &*p.name).collect();
-            return Err(format!("no program {name}; there are {}", all.join(" ")).into());
+        if !names.contains(&name.as_str()) {
+            return Err(format!("no program {name}; there are {}", names.join(" ")).into());
         }
     }
-    programs.retain(|p| arguments.only.is_empty() || arguments.only.contains(&p.name));
-    programs.retain(|p| p.quick || !arguments.quick);
+    let wanted = |name: &str, quick: bool| {
+        let named = arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+        named && (quick || !arguments.quick)
+    };
+    programs.retain(|p| wanted(&p.name, p.quick));
+    labs.retain(|lab| wanted(lab.name, lab.quick));
 
     let stage = stage::Stage::new(arguments.keep)?;
     if arguments.repeat {
-        return repeat::suite(&stage, &programs);
+        return repeat_all(arguments, &stage, &programs, &labs);
     }
     let mut rows = Vec::new();
     for program in &programs {
@@ -144,5 +164,37 @@ fn suite(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let failed = rows.iter().filter(|row| !row.ok()).count();
     println!("{} of {} agree", rows.len() - failed, rows.len());
+    Ok(failed == 0)
+}
+
+/// The same for what repeats. `false`: not all do.
+fn repeat_all(
+    arguments: &Arguments,
+    stage: &stage::Stage,
+    programs: &[program::Program],
+    labs: &[&labs::Lab],
+) -> Result<bool, Failure> {
+    let mut findings = Vec::new();
+    let mut take = |finding: determinism::Finding| {
+        finding.print();
+        findings.push(finding);
+    };
+    for program in programs {
+        take(repeat::repeat(stage, program)?);
+    }
+    for lab in labs {
+        take(labs::repeat(stage, lab)?);
+    }
+    if let Some(path) = &arguments.json {
+        determinism::write_json(path, &findings)?;
+    }
+    if let Some(path) = &arguments.page {
+        determinism::write_page(path, &findings)?;
+    }
+    let failed = findings.iter().filter(|f| !f.is_good()).count();
+    match failed {
+        0 => println!("all repeat"),
+        _ => println!("{failed} of {} do not repeat", findings.len()),
+    }
     Ok(failed == 0)
 }

@@ -20,6 +20,8 @@ pub(crate) struct Program {
     pub expected: Option<String>,
     /// Why it is not run with the stack in its processes.
     pub not_in_process: Option<String>,
+    /// Why it is not expected to repeat in virtual time.
+    pub not_repeated: Option<String>,
     /// Part of `make test`.
     pub quick: bool,
     /// The file.
@@ -47,6 +49,7 @@ impl Program {
                 ("says", text) => program.ready.push(text.to_owned()),
                 ("expected", text) => program.expected = Some(text.to_owned()),
                 ("not in-process", text) => program.not_in_process = Some(text.to_owned()),
+                ("not repeated", text) => program.not_repeated = Some(text.to_owned()),
                 ("quick", "") => program.quick = true,
                 _ => return Err(say(&format!("what is \"# {line}\" in its head?")).into()),
             }

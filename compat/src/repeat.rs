@@ -1,20 +1,23 @@
 //! Whether programs repeat in virtual time: each is run several times with a seed, and the journals must be the same.
 //!
 //! Every run is a process of its own, in a folder of the same path with the same files. The server is started at 0, the client ten seconds later, by
-//! the clock of the machines; nothing waits by the host's clock. The second run has one processor, and others keep it busy.
+//! the clock of the machines; nothing waits by the host's clock.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use vink_kernel::{find_image, Attachment, Clock, Config, Image, Kernel, Trace, WireKind};
+use vink_kernel::{
+    find_image, Attachment, Clock, Config, Image, Kernel, Trace, WireKind, WireSettings,
+};
 use vink_lab::worker::seed;
 use vink_lab::{Journal, Machine};
-use vink_record::{first_difference, pcapng, Reader};
+use vink_record::Totals;
 use vink_trap::{Program as Started, ProgramId, Stdio as Stream, Worker};
 
 use crate::compare::User;
+use crate::determinism::{compare, Conditions, Finding, Kind, Recorded};
 use crate::program::Program;
 use crate::side::{End, Side};
 use crate::stage::Stage;
@@ -24,43 +27,27 @@ use crate::Failure;
 const CLIENT: u64 = 10_000_000_000;
 /// ... and when it should have ended.
 const LATEST: u64 = 3600 * 1_000_000_000;
-/// How long a run may take, on the host's clock, in seconds.
-const PATIENCE: &str = "120";
-/// What keeps processors busy meanwhile.
-const BUSY: [&str; 2] = ["while :; do :; done", "while :; do /bin/true; done"];
+/// How long a packet is on its way. Without any, programs that keep each other busy for a second by their clock would never see it pass.
+const DELAY: Duration = Duration::from_millis(10);
 
-/// Runs each program three times; says what came of it. `false`: not all repeat.
-pub(crate) fn suite(stage: &Stage, programs: &[Program]) -> Result<bool, Failure> {
-    let mut good = 0;
-    for program in programs {
-        let found = repeat(stage, program)?;
-        let verdict = found.as_deref().unwrap_or("repeats");
-        println!("{:16} {verdict}", program.name);
-        good += usize::from(found.is_none());
+/// Runs a program three times, and says what came of it.
+pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, Failure> {
+    let finding = Finding::new(Kind::Program, &program.name, &program.title);
+    if let Some(why) = &program.not_repeated {
+        return Ok(finding.left_out(why));
     }
-    println!("{good} of {} repeat", programs.len());
-    Ok(good == programs.len())
-}
-
-/// What is wrong, if anything is.
-fn repeat(stage: &Stage, program: &Program) -> Result<Option<String>, Failure> {
     let prepared = stage.prepare(program)?;
-    let mut journals = Vec::new();
-    for (seed, busy) in [(1, false), (1, true), (2, false)] {
+    // Certificates that were made just now are valid from the beginning.
+    let date = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
+    let mut runs = Vec::new();
+    for conditions in Conditions::ALL {
         let folder = stage.folder(&prepared, program, Side::Vink, User::Root)?;
-        let journal = folder.path.with_extension(format!("{}", journals.len()));
-        let _load: Vec<Load> = match busy {
-            true => BUSY
-                .iter()
-                .map(|line| Load::new(line))
-                .collect::<Result<_, _>>()?,
-            false => Vec::new(),
-        };
-        let processors = if busy { "0" } else { "0-1023" };
-        let output = Command::new("timeout")
-            .args([PATIENCE, "taskset", "-c", processors])
-            .arg(&stage.suite)
-            .args(["repeat-once", &program.name, &seed.to_string()])
+        let journal = folder.path.with_extension("journal");
+        let _load = conditions.load()?;
+        let output = conditions
+            .command(&stage.suite)
+            .args(["repeat-once", &program.name])
+            .args([conditions.seed, date].map(|number| number.to_string()))
             .arg(&journal)
             .current_dir(&folder.path)
             .env_clear()
@@ -73,58 +60,34 @@ fn repeat(stage: &Stage, program: &Program) -> Result<Option<String>, Failure> {
             .output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Ok(Some(format!("fails: {}: {said}", output.status)));
+            return Ok(finding.fails(&format!("{}: {said}", output.status)));
         }
-        let mut bytes = Vec::new();
-        File::open(&journal)?.read_to_end(&mut bytes)?;
+        runs.push(Recorded {
+            totals: serde_json::from_slice(&output.stdout)?,
+            journal: fs::read(&journal)?,
+            captures: Vec::new(),
+        });
         fs::remove_file(&journal)?;
-        journals.push(bytes);
     }
-    let reader = |n: usize| Reader::new(&journals[n][..], "a journal");
-    if let Some(difference) = first_difference(reader(0)?, reader(1)?, 3)? {
-        return Ok(Some(format!("does not repeat: {difference}")));
-    }
-    let packets = |n: usize| {
-        let mut file = Vec::new();
-        pcapng(reader(n)?, &mut file, "memory").map(|_| file)
-    };
-    if packets(0)? != packets(1)? {
-        return Ok(Some("its captures differ".to_owned()));
-    }
-    // Addresses of interfaces come from the seed.
-    let other = first_difference(reader(0)?, reader(2)?, 0)?;
-    Ok(other
-        .is_none()
-        .then(|| "is the same with another seed".to_owned()))
+    compare(finding, &runs)
 }
 
-/// A loop of a shell's, as long as this is there.
-struct Load(Child);
-
-impl Load {
-    fn new(line: &str) -> std::io::Result<Load> {
-        let child = Command::new("sh").args(["-c", line]).spawn()?;
-        Ok(Load(child))
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// One run, in the current folder.
-pub(crate) fn once(name: &str, number: u64, journal: &Path) -> Result<(), Failure> {
+/// One run, in the current folder, from this date on (ns since 1970).
+pub(crate) fn once(name: &str, number: u64, date: u64, journal: &Path) -> Result<(), Failure> {
     let config = Config {
         arena_bytes: 256 << 20,
         clock: Clock::Virtual,
+        date: Some(date),
         seed: Some(seed(number)),
         ..Config::default()
     };
     let mut kernel = Kernel::boot(Image::open(&find_image()?)?, config)?;
     let wire = kernel.wire(WireKind::PointToPoint)?;
+    let settings = WireSettings {
+        delay: DELAY,
+        ..WireSettings::default()
+    };
+    kernel.set_wire(wire, None, &settings)?;
     let mut ends = Vec::new();
     for end in End::BOTH {
         let machine = Machine::new(&mut kernel, end.name())?;
@@ -181,11 +144,14 @@ pub(crate) fn once(name: &str, number: u64, journal: &Path) -> Result<(), Failur
     })?;
     let now = worker.kernel().now();
     let status = worker.status(client)?;
-    journal.finish(now)?;
+    let totals: Totals = journal.finish(now)?;
     worker.kill(client)?;
     worker.kill(server)?;
     match status {
-        Some(status) if status.code() == 0 => Ok(()),
+        Some(status) if status.code() == 0 => {
+            println!("{}", serde_json::to_string(&totals)?);
+            Ok(())
+        }
         Some(status) => {
             let said = fs::read_to_string("client.err").unwrap_or_default();
             Err(format!("the client ended with {}: {said}", status.code()).into())

@@ -112,6 +112,17 @@ impl Stage {
             may_keep: self.keep,
         })
     }
+
+    /// A copy of the ready labs, for one run.
+    pub fn labs(&self) -> Result<Folder, Failure> {
+        let path = self.root.join("labs");
+        copy(&vink_tests::root().join("labs"), &path)?;
+        Ok(Folder {
+            path,
+            keep: false.into(),
+            may_keep: self.keep,
+        })
+    }
 }
 
 impl Drop for Stage {

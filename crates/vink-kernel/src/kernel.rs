@@ -47,6 +47,8 @@ pub struct Config {
     pub console: Option<Console>,
     /// Real by default.
     pub clock: Clock,
+    /// The date when a virtual clock is at 0, in ns since 1970; `None`: that of 2025.
+    pub date: Option<u64>,
 }
 
 impl Default for Config {
@@ -57,6 +59,7 @@ impl Default for Config {
             seed: None,
             console: None,
             clock: Clock::Real,
+            date: None,
         }
     }
 }
@@ -154,7 +157,7 @@ impl Kernel {
             seed,
             realtime: match config.clock {
                 Clock::Real => monotonic_epoch() + stopped(),
-                Clock::Virtual => VIRTUAL_EPOCH,
+                Clock::Virtual => config.date.unwrap_or(VIRTUAL_EPOCH),
             },
         };
         let epoch = boot.realtime;

@@ -102,6 +102,7 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
             arena_bytes: config.memory,
             cmdline: config.cmdline.clone(),
             clock: config.clock,
+            date: None,
             seed: config.seed.map(seed),
             console: Some(Box::new(move |text| console.add(text))),
         },
