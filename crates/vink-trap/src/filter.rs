@@ -7,6 +7,7 @@
 use libc::sock_filter;
 
 use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SHARED_FILE, SOCKET_TTY_IOCTLS};
+use crate::turn::linker::Linker;
 use crate::turn::quiet::is_quiet;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -18,6 +19,8 @@ const RET: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 const OFFSET_NR: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
+/// Of the low half of the address behind the system call's instruction; the high half follows.
+const OFFSET_ADDRESS: u32 = 8;
 /// Of the low half of an argument.
 const fn offset_arg(n: u32) -> u32 {
     16 + 8 * n
@@ -33,7 +36,7 @@ const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 /// What the filter does with a number: decide, or look at an argument.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Leaf {
     Return(u32),
     Socket,
@@ -41,20 +44,35 @@ enum Leaf {
     Ioctl,
     Mmap,
     Futex,
+    /// Allowed if it is made at one of these addresses, which have the same high half.
+    Sites(Vec<u64>),
 }
 
 /// The last argument of futex(2) calls of a child that is not yet a program: nobody serves it then.
 pub(crate) const OWN_FUTEX: u32 = 0x564e_4b00;
 
-const fn leaf(nr: i64, time: bool) -> Leaf {
+/// What a filter is for.
+#[derive(Clone, Copy)]
+enum Time<'a> {
+    Real,
+    /// With the linker that programs are expected to have.
+    Virtual(Option<&'a Linker>),
+}
+
+fn leaf(nr: i64, time: Time<'_>) -> Leaf {
+    let sites = match time {
+        Time::Virtual(Some(linker)) => linker.sites(nr),
+        _ => Vec::new(),
+    };
     match (nr, kind(nr)) {
-        (libc::SYS_futex, _) if time => Leaf::Futex,
+        (libc::SYS_futex, _) if matches!(time, Time::Virtual(_)) => Leaf::Futex,
         (libc::SYS_ioctl, _) => Leaf::Ioctl,
         (_, Kind::Socket) => Leaf::Socket,
         (_, Kind::Fcntl) => Leaf::Fcntl,
         (_, Kind::Mmap) => Leaf::Mmap,
         (_, Kind::Uring) => Leaf::Return(ENOSYS),
-        (_, Kind::Other) if !time || is_quiet(nr) => Leaf::Return(ALLOW),
+        (_, Kind::Other) if matches!(time, Time::Real) || is_quiet(nr) => Leaf::Return(ALLOW),
+        _ if !sites.is_empty() => Leaf::Sites(sites),
         _ => Leaf::Return(NOTIFY),
     }
 }
@@ -63,7 +81,7 @@ fn op(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
+fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
     // "In the list: `hit`, else `miss`", with the value in the accumulator.
     let among = |list: &[u32], hit: u32, miss: u32| {
         let mut code = Vec::new();
@@ -74,7 +92,7 @@ fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
         code
     };
     match leaf {
-        Leaf::Return(action) => vec![op(RET, action, 0, 0)],
+        Leaf::Return(action) => vec![op(RET, *action, 0, 0)],
         Leaf::Socket => {
             let mut code = vec![op(LOAD, offset_arg(0), 0, 0)];
             code.extend(among(&[libc::AF_UNIX as u32], ALLOW, NOTIFY));
@@ -88,6 +106,17 @@ fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
         Leaf::Futex => {
             let mut code = vec![op(LOAD, offset_arg(5), 0, 0)];
             code.extend(among(&[OWN_FUTEX], ALLOW, NOTIFY));
+            code
+        }
+        Leaf::Sites(sites) => {
+            let mut code = vec![
+                op(LOAD, OFFSET_ADDRESS + 4, 0, 0),
+                op(JEQ, (sites[0] >> 32) as u32, 1, 0),
+                op(RET, NOTIFY, 0, 0),
+                op(LOAD, OFFSET_ADDRESS, 0, 0),
+            ];
+            let sites: Vec<u32> = sites.iter().map(|site| *site as u32).collect();
+            code.extend(among(&sites, ALLOW, NOTIFY));
             code
         }
         Leaf::Mmap => {
@@ -113,7 +142,7 @@ fn emit_leaf(leaf: Leaf) -> Vec<sock_filter> {
 /// Binary search over `ranges` (first number, leaf), with the number in the accumulator.
 fn emit_search(ranges: &[(u32, Leaf)]) -> Vec<sock_filter> {
     if let [(_, only)] = ranges {
-        return emit_leaf(*only);
+        return emit_leaf(only);
     }
     let (low, high) = ranges.split_at(ranges.len() / 2);
     let low_code = emit_search(low);
@@ -124,8 +153,17 @@ fn emit_search(ranges: &[(u32, Leaf)]) -> Vec<sock_filter> {
     code
 }
 
-/// The whole program, ready for seccomp(2); `time`: for virtual time.
-pub(crate) fn program(time: bool) -> Vec<sock_filter> {
+/// The whole program, ready for seccomp(2).
+pub(crate) fn program() -> Vec<sock_filter> {
+    program_for(Time::Real)
+}
+
+/// The same for virtual time, where `linker`'s calls are let pass.
+pub(crate) fn program_in_virtual_time(linker: Option<&Linker>) -> Vec<sock_filter> {
+    program_for(Time::Virtual(linker))
+}
+
+fn program_for(time: Time<'_>) -> Vec<sock_filter> {
     let mut ranges: Vec<(u32, Leaf)> = Vec::new();
     for nr in 0..=NR_END as i64 {
         let leaf = leaf(nr, time);
@@ -151,7 +189,16 @@ mod tests {
 
     /// Runs the program as the kernel would; also counts instructions.
     fn run(arch: u32, nr: i64, args: [u64; 6]) -> (u32, usize) {
-        let code = program(false);
+        run_at(&program(), 0, arch, nr, args)
+    }
+
+    fn run_at(
+        code: &[sock_filter],
+        address: u64,
+        arch: u32,
+        nr: i64,
+        args: [u64; 6],
+    ) -> (u32, usize) {
         let (mut pc, mut acc, mut steps) = (0, 0u32, 0);
         loop {
             let i = code[pc];
@@ -163,6 +210,8 @@ mod tests {
                     acc = match i.k {
                         OFFSET_NR => nr as u32,
                         OFFSET_ARCH => arch,
+                        OFFSET_ADDRESS => address as u32,
+                        k if k == OFFSET_ADDRESS + 4 => (address >> 32) as u32,
                         k => args[(k as usize - 16) / 8] as u32,
                     }
                 }
@@ -183,7 +232,7 @@ mod tests {
     #[test]
     fn every_number_gets_its_leaf() {
         for nr in 0..600 {
-            if let Leaf::Return(action) = leaf(nr, false) {
+            if let Leaf::Return(action) = leaf(nr, Time::Real) {
                 assert_eq!(on(nr, [0; 6]), action, "call {nr}");
             }
         }
@@ -224,11 +273,31 @@ mod tests {
     }
 
     #[test]
+    fn the_linker_is_known_by_its_place() {
+        let linker = Linker::expected().unwrap();
+        let code = program_in_virtual_time(Some(linker));
+        let at = |nr, address| run_at(&code, address, AUDIT_ARCH_X86_64, nr, [0; 6]).0;
+        let all = [libc::SYS_read, libc::SYS_close, libc::SYS_openat];
+        for nr in all {
+            for site in linker.sites(nr) {
+                assert_eq!(at(nr, site), ALLOW);
+                assert_eq!(at(nr, site + 1), NOTIFY);
+                assert_eq!(at(nr, site & 0xffff_ffff), NOTIFY);
+                assert_eq!(at(libc::SYS_futex, site), NOTIFY);
+                assert_eq!(at(libc::SYS_access, site), NOTIFY);
+            }
+            let none = program_in_virtual_time(None);
+            let (action, _) = run_at(&none, linker.sites(nr)[0], AUDIT_ARCH_X86_64, nr, [0; 6]);
+            assert_eq!(action, NOTIFY);
+        }
+    }
+
+    #[test]
     fn no_call_takes_long() {
         for nr in 0..600 {
             let (_, steps) = run(AUDIT_ARCH_X86_64, nr, [0; 6]);
             assert!(steps <= 18, "call {nr} takes {steps} instructions");
         }
-        assert!(program(true).len() < 4096 / 8);
+        assert!(program_in_virtual_time(Linker::expected()).len() < 4096 / 8);
     }
 }

@@ -12,6 +12,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::home::{Failed, Furniture, Namespaces};
+use crate::turn::linker::Linker;
 use crate::turn::pids::{be_born, Born, First};
 use crate::{filter, Error};
 
@@ -377,7 +378,10 @@ pub(crate) fn launch(
         uid_map: map(uid),
         gid_map: map(gid),
         nofile,
-        filter: filter::program(virtual_time),
+        filter: match virtual_time {
+            true => filter::program_in_virtual_time(Linker::expected()),
+            false => filter::program(),
+        },
     };
     let shared = Shared::new()?;
     // SAFETY: the child makes async-signal-safe calls only, and never returns from child().

@@ -775,10 +775,10 @@ impl Worker {
             tree.status = status.or(Some(Status::Exited(0)));
             tree.failure = tree.shared.take().and_then(|s| s.exec_failure());
             self.trees.has_changed(program);
-        } else if status.is_none() {
+        } else if status.is_none() && self.turn.is_none() {
             self.zombies.push(pidfd);
         }
-        // Orphaned zombies have become ours.
+        // Orphaned zombies have become ours. (In virtual time they are the first process's of their machine.)
         self.zombies
             .retain(|z| send_signal(z, 0) == 0 && reap(z).is_none());
         Ok(())

@@ -7,6 +7,7 @@ use crate::target;
 use crate::worker::Worker;
 use crate::Error;
 
+const AT_BASE: u64 = 7;
 const AT_RANDOM: u64 = 25;
 const AT_SYSINFO_EHDR: u64 = 33;
 
@@ -16,6 +17,8 @@ pub(crate) struct Auxiliary {
     pub(crate) vdso: Option<u64>,
     /// Of 16 random bytes.
     pub(crate) random: Option<u64>,
+    /// Of the dynamic linker, if there is one.
+    pub(crate) linker: Option<u64>,
 }
 
 impl Auxiliary {
@@ -27,6 +30,7 @@ impl Auxiliary {
             let (kind, value) = pair.split_at(8);
             let number = |half: &[u8]| u64::from_ne_bytes(half.try_into().expect("eight bytes"));
             match number(kind) {
+                AT_BASE => found.linker = Some(number(value)).filter(|base| *base != 0),
                 AT_RANDOM => found.random = Some(number(value)),
                 AT_SYSINFO_EHDR => found.vdso = Some(number(value)),
                 _ => {}

@@ -33,6 +33,7 @@ mod children;
 pub(crate) mod clocks;
 mod futex;
 mod host;
+pub(crate) mod linker;
 mod locks;
 mod pending;
 pub(crate) mod pids;
@@ -232,6 +233,8 @@ pub(crate) struct Turn {
     forks: Option<bool>,
     arrived: Vec<(usize, Notification)>,
     line: VecDeque<Ready>,
+    /// Threads that a signal has come for before their turn: to be looked at after it.
+    signalled: HashSet<i32>,
     parked: Numbered<i32, Parked>,
     /// Threads parked for a file of the kernel's, by its cookie.
     watchers: Numbered<u64, Vec<(i32, u64)>>,
@@ -319,6 +322,7 @@ impl Turn {
             forks: None,
             arrived: Vec::new(),
             line: VecDeque::new(),
+            signalled: HashSet::new(),
             parked: Numbered::default(),
             watchers: Numbered::default(),
             // SAFETY: new, and nobody else's.
@@ -584,6 +588,11 @@ impl Worker {
             turn.row = 0;
         }
         turn.row += 1;
+        if turn.signalled.remove(&tid) {
+            if let Some(thread) = self.threads.get(&tid) {
+                self.pulse.hint_of(thread.pid);
+            }
+        }
         match ready {
             Ready::Heard(program, call) => {
                 turn.serial(tid);
@@ -860,6 +869,7 @@ impl Worker {
         turn.astray.remove(tid);
         turn.arrived.retain(|(_, call)| call.tid != tid);
         turn.line.retain(|ready| ready.tid() != tid);
+        turn.signalled.remove(&tid);
         turn.serials.remove(&tid);
         turn.calls.remove(&tid);
         turn.last.remove(&tid);

@@ -1,6 +1,7 @@
 //! What the host says of threads that were let go: that they run, wait there, or have a signal pending.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use super::pending::Signals;
@@ -30,8 +31,11 @@ pub(super) fn interval(out: &[Out], waits: u32) -> Duration {
 
 /// The thread's state, as in proc_pid_stat(5); `None` if it is gone.
 pub(super) fn of(pid: i32, tid: i32) -> Option<u8> {
-    let text = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    state(&text[..text.len().min(64)])
+    let mut stat = File::open(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    // The number, the name in parentheses and the state take up less.
+    let mut text = [0; 64];
+    let length = stat.read(&mut text).ok()?;
+    state(&text[..length])
 }
 
 /// Whether a thread that is stopped has no more to do for it, such as sending `SIGCHLD`.
@@ -178,8 +182,9 @@ impl Worker {
                     Some(b'D') if parked.is_some() => self.interrupt(tid),
                     Some(b'D') if self.threads[&tid].busy.is_some() => busy = true,
                     // It has not been looked at, or is done: it will wait, or be answered.
-                    Some(b'D') if turn.line.iter().any(|ready| ready.tid() == tid) => {
-                        self.pulse.hint_of(pid);
+                    Some(b'D') => {
+                        let turn = self.turn.as_mut().expect("virtual time");
+                        turn.signalled.insert(tid);
                     }
                     Some(b'S') => {
                         let wanted = parked.map_or(0, |parked| parked.until.wanted);
