@@ -11,7 +11,7 @@ ONLY ?=
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl
+	net-tools openssl fonts-dejavu-core
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.

@@ -15,9 +15,9 @@ use crate::{
     start, Address, Applied, Breakpoint, Breakpoints, Bytes, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
     Interface, LabStatus, LabSummary, Machine, MachineSummary, NewBreakpoint, NewCapture,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Packets, Place, Program, PutLab,
-    Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery,
-    StatisticsStream, Terminal, Version, Wire,
+    NewInterface, NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, Packets, Place, Program,
+    PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Series, Statistics,
+    StatisticsQuery, StatisticsStream, Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client may be used for
@@ -322,6 +322,23 @@ impl Client {
     /// Removes a breakpoint.
     pub async fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> Result<(), Error> {
         let path = path(lab, &format!("/breakpoints/{}", segment(breakpoint)));
+        self.ask(Method::DELETE, path, NONE).await
+    }
+
+    /// Time series of a lab, with how many rows they have.
+    pub async fn series(&self, lab: &str) -> Result<Vec<Series>, Error> {
+        self.get(path(lab, "/series")).await
+    }
+
+    /// Begins a time series.
+    pub async fn add_series(&self, lab: &str, new: &NewSeries) -> Result<Series, Error> {
+        self.ask(Method::POST, path(lab, "/series"), Some(new))
+            .await
+    }
+
+    /// Ends a time series.
+    pub async fn remove_series(&self, lab: &str, series: &str) -> Result<Series, Error> {
+        let path = path(lab, &format!("/series/{}", segment(series)));
         self.ask(Method::DELETE, path, NONE).await
     }
 

@@ -15,6 +15,7 @@ mod machine;
 mod place;
 mod program;
 mod sample;
+mod series;
 mod socket;
 mod start;
 mod statistics;
@@ -38,6 +39,7 @@ pub use machine::{
 pub use place::{Address, Place};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
 pub use sample::SampleQuery;
+pub use series::{NewSeries, Series};
 pub use socket::{Events, Packets, StatisticsStream};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use vink_api::{
     Applied, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire,
     EventFilter, FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program,
-    PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery,
-    Version, Wire,
+    NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewSeries, NewWire,
+    OutputQuery, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics,
+    StatisticsQuery, Version, Wire,
 };
 
 use crate::engine::{Lab, Labs};
@@ -498,6 +498,27 @@ fn observation(table: &mut Table) {
         |app, call: Call| async move {
             let name = call.name("breakpoint").to_owned();
             app.lab(&call)?.remove_breakpoint(&name).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/series",
+        "Time series, and how many rows they have",
+        |app, call: Call| async move { app.lab(&call)?.all_series().await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/series",
+        "Writes numbers to a file from now on, by the lab's clock or at events",
+        |app, call: Call<(), NewSeries>| async move { app.lab(&call)?.new_series(call.body).await },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/series/{series}",
+        "Ends a time series; its file stays",
+        |app, call: Call| async move {
+            let name = call.name("series").to_owned();
+            app.lab(&call)?.remove_series(&name).await
         },
     );
     table.route(

@@ -4,23 +4,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use vink_kernel::Kernel;
+use vink_spec::INTERFACE_NUMBERS;
 
 use crate::message::{attributes, dump_request, messages, Part};
 use crate::{Admin, Error};
 
 const IFLA_STATS64: u16 = 23;
 const IFLA_CARRIER: u16 = 33;
-/// The first fields of `struct rtnl_link_stats64`.
-const COUNTERS: [&str; 8] = [
-    "rx_packets",
-    "tx_packets",
-    "rx_bytes",
-    "tx_bytes",
-    "rx_errors",
-    "tx_errors",
-    "rx_dropped",
-    "tx_dropped",
-];
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
 /// Bytes that the kernel puts into one answer at most, as ip(8) expects.
 const ANSWER: usize = 32 << 10;
 
@@ -36,13 +29,38 @@ pub(crate) struct Listed {
     pub(crate) counters: Vec<(&'static str, u64)>,
 }
 
+/// A queueing discipline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Qdisc {
+    /// Of its interface.
+    pub(crate) index: u32,
+    pub(crate) handle: u32,
+    pub(crate) is_root: bool,
+    pub(crate) numbers: Vec<(&'static str, u64)>,
+}
+
 impl Admin {
-    /// All interfaces but `lo`.
-    pub(crate) fn interfaces(&self, kernel: &mut Kernel) -> Result<Vec<Listed>, Error> {
+    /// All interfaces but `lo`, without their addresses.
+    pub(crate) fn links(&self, kernel: &mut Kernel) -> Result<Vec<Listed>, Error> {
         let mut all = Vec::new();
         // struct ifinfomsg.
         let links = dump_request(libc::RTM_GETLINK, &[0; 16]);
         self.dump(kernel, &links, |body| all.extend(link(body)))?;
+        Ok(all)
+    }
+
+    /// All queueing disciplines; see tc(8).
+    pub(crate) fn qdiscs(&self, kernel: &mut Kernel) -> Result<Vec<Qdisc>, Error> {
+        let mut all = Vec::new();
+        // struct tcmsg.
+        let request = dump_request(libc::RTM_GETQDISC, &[0; 20]);
+        self.dump(kernel, &request, |body| all.extend(qdisc(body)))?;
+        Ok(all)
+    }
+
+    /// All interfaces but `lo`.
+    pub(crate) fn interfaces(&self, kernel: &mut Kernel) -> Result<Vec<Listed>, Error> {
+        let mut all = self.links(kernel)?;
         // struct ifaddrmsg.
         let addresses = dump_request(libc::RTM_GETADDR, &[0; 8]);
         self.dump(kernel, &addresses, |body| {
@@ -111,12 +129,48 @@ fn link(body: &[u8]) -> Option<Listed> {
             IFLA_STATS64 => {
                 let words = value.chunks_exact(8);
                 let numbers = words.map(|w| u64::from_ne_bytes(w.try_into().expect("8 bytes")));
-                listed.counters = COUNTERS.into_iter().zip(numbers).collect();
+                listed.counters = INTERFACE_NUMBERS.into_iter().zip(numbers).collect();
             }
             _ => {}
         }
     }
     Some(listed)
+}
+
+/// From the body of an RTM_NEWQDISC.
+fn qdisc(body: &[u8]) -> Option<Qdisc> {
+    const TC_H_ROOT: u32 = u32::MAX;
+    let (header, rest) = body.split_at_checked(20)?;
+    let word = |bytes: &[u8], at: usize| -> Option<u32> {
+        let four = bytes.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(four.try_into().ok()?))
+    };
+    let mut numbers = Vec::new();
+    let statistics = attributes(rest).filter(|(kind, _)| *kind == TCA_STATS2);
+    for (kind, value) in statistics.flat_map(|(_, value)| attributes(value)) {
+        match kind {
+            // struct gnet_stats_basic.
+            TCA_STATS_BASIC => {
+                let bytes = u64::from_ne_bytes(*value.first_chunk()?);
+                numbers.push(("bytes", bytes));
+                numbers.push(("packets", word(value, 8)?.into()));
+            }
+            // struct gnet_stats_queue.
+            TCA_STATS_QUEUE => {
+                let names = ["qlen", "backlog", "drops", "requeues", "overlimits"];
+                for (at, name) in names.into_iter().enumerate() {
+                    numbers.push((name, word(value, 4 * at)?.into()));
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(Qdisc {
+        index: word(header, 4)?,
+        handle: word(header, 8)?,
+        is_root: word(header, 12)? == TC_H_ROOT,
+        numbers,
+    })
 }
 
 /// From the body of an RTM_NEWADDR: an interface's index, and its own address there.

@@ -10,7 +10,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
-use vink_kernel::{Copied, Kernel, ProbeId};
+pub(crate) use vink_kernel::Copied;
+use vink_kernel::{Kernel, Passage, ProbeId};
 use vink_trap::Worker;
 
 use crate::Error;
@@ -112,6 +113,9 @@ struct Recorder {
 #[derive(Default)]
 pub struct Recorders {
     all: Vec<Recorder>,
+    /// Probes of others, and what they have found.
+    taps: Vec<ProbeId>,
+    tapped: Vec<Passage>,
     /// Passages that the kernel had not kept when it was last asked.
     not_kept: u64,
 }
@@ -154,12 +158,42 @@ impl Recorders {
         Ok(())
     }
 
+    /// A probe at a tracepoint, whose passages are [`Recorders::tapped`].
+    ///
+    /// # Errors
+    /// As [`Recorders::start`].
+    pub(crate) fn tap(
+        &mut self,
+        kernel: &mut Kernel,
+        name: &str,
+        copied: Copied,
+    ) -> Result<ProbeId, Error> {
+        let probe = kernel.probe(name, copied);
+        let probe = probe.map_err(|error| refused(name, error))?;
+        self.taps.push(probe);
+        Ok(probe)
+    }
+
+    /// Takes the probe away.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub(crate) fn end_tap(&mut self, kernel: &mut Kernel, probe: ProbeId) -> Result<(), Error> {
+        self.taps.retain(|its| *its != probe);
+        Ok(kernel.end_probe(probe)?)
+    }
+
+    /// What probes of others have found since this was last asked.
+    pub(crate) fn tapped(&mut self) -> Vec<Passage> {
+        std::mem::take(&mut self.tapped)
+    }
+
     /// Takes what the kernel has passed, and writes what there is room for. To be called after each step of the worker.
     ///
     /// # Errors
     /// Those of the worker and its kernel.
     pub fn look_after(&mut self, worker: &mut Worker) -> Result<(), Error> {
-        if self.all.is_empty() {
+        if self.all.is_empty() && self.taps.is_empty() {
             return Ok(());
         }
         self.take(worker.kernel());
@@ -206,6 +240,10 @@ impl Recorders {
             recorder.missed += lost;
         }
         while let Some(passage) = kernel.next_passage() {
+            if self.taps.contains(&passage.probe) {
+                self.tapped.push(passage);
+                continue;
+            }
             let date = kernel.date(passage.time);
             let whose = self.all.iter_mut().find_map(|recorder| {
                 let mut probes = recorder.probes.iter();

@@ -13,7 +13,7 @@ use crate::mistake::{nearest, Mistake, Place};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route,
-    Scalar, Settings, Time, Uplink, WireSpec,
+    Scalar, Series, Settings, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -160,6 +160,57 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn series(&mut self, name: &str, series: &Series) {
+        self.name("a time series", name, false);
+        if let Some((key, message, fix)) = series.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        if let Some(at) = &series.at {
+            let (machine, interface) = match at.split_once(':') {
+                Some((machine, interface)) => (machine, Some(interface)),
+                None => (at.as_str(), None),
+            };
+            self.at("at", |c| c.is_there(machine, interface));
+        }
+        self.path.push("values".to_owned());
+        let mut image = None;
+        for (column, value) in &series.values {
+            let Some((machine, interface)) = value.source.place() else {
+                continue;
+            };
+            self.at(column, |c| {
+                c.is_there(machine, interface);
+                let Some(its) = c.lab.machines.get(machine) else {
+                    return;
+                };
+                if *image.get_or_insert(&its.image) != &its.image {
+                    let message = format!("{machine} has another image than machines before it");
+                    c.add(message, "make a series for each image");
+                }
+            });
+        }
+        self.path.pop();
+    }
+
+    /// A machine, and an interface of it.
+    fn is_there(&mut self, machine: &str, interface: Option<&str>) {
+        let machines = &self.lab.machines;
+        let near = |name, names: &mut dyn Iterator<Item = &'a String>| {
+            let near = nearest(name, names.map(String::as_str));
+            near.map_or_else(String::new, |near| format!("did you mean {near}?"))
+        };
+        let Some(spec) = machines.get(machine) else {
+            let fix = near(machine, &mut machines.keys());
+            self.add(format!("the lab has no machine {machine}"), fix);
+            return;
+        };
+        let Some(interface) = interface else { return };
+        if !spec.interfaces.contains_key(interface) {
+            let fix = near(interface, &mut spec.interfaces.keys());
+            self.add(format!("{machine} has no interface {interface}"), fix);
+        }
+    }
+
     /// A name of something that has no rules of its own.
     fn name(&mut self, what: &str, name: &str, empty_is_fine: bool) {
         let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -214,6 +265,7 @@ impl<'a> Check<'a> {
         self.each("breakpoints", &lab.breakpoints, |c, name, breakpoint| {
             c.breakpoint(name, breakpoint, &ends);
         });
+        self.each("series", &lab.series, Check::series);
         for (at, event) in lab.events.iter().enumerate() {
             if event.every.is_some_and(|every| every.0 == 0) {
                 self.path = ["events", &at.to_string(), "every"]

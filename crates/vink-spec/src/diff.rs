@@ -2,10 +2,10 @@
 //!
 //! Interfaces, machines and wires go before others come, and wires come before what is attached to them:
 //!
-//! 1. breakpoints go, programs end, uplinks are cut, interfaces go, machines go, wires go;
+//! 1. breakpoints and series go, programs end, uplinks are cut, interfaces go, machines go, wires go;
 //! 2. what holds for the whole lab;
 //! 3. wires come and change, machines come, those that stay change, uplinks are joined,
-//!    breakpoints come;
+//!    breakpoints and series come;
 //! 4. new machines are set up, programs start (a program after those that it waits for), events.
 //!
 //! A machine whose image, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::{
     order, Breakpoint, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route, Scalar,
-    Settings, Time, Uplink, WireSpec,
+    Series, Settings, Time, Uplink, WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -203,6 +203,18 @@ pub enum Change {
         /// All of it.
         spec: Breakpoint,
     },
+    /// A time series ends.
+    RemoveSeries {
+        /// Its name.
+        series: String,
+    },
+    /// A time series begins, with an empty file.
+    AddSeries {
+        /// Its name.
+        series: String,
+        /// All of it.
+        spec: Series,
+    },
     /// Other events.
     Events {
         /// All of them.
@@ -247,16 +259,19 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
     let all = differing(&options.0, &options.1, |key| {
         matches!(key, "time" | "seed" | "memory")
     });
-    if all.is_empty() || old.machines.is_empty() && old.wires.is_empty() {
-        steps.compare(&old, &new, None);
-    } else {
-        steps.compare(&old, &new, Some(&all));
-    }
+    let anew = !(all.is_empty() || old.machines.is_empty() && old.wires.is_empty());
+    steps.compare(&old, &new, anew.then_some(&all));
     let mut changes = Vec::new();
     for (name, was) in &old.breakpoints {
         if new.breakpoints.get(name) != Some(was) {
             let breakpoint = name.clone();
             changes.push(Change::RemoveBreakpoint { breakpoint });
+        }
+    }
+    for (name, was) in &old.series {
+        if anew || new.series.get(name) != Some(was) {
+            let series = name.clone();
+            changes.push(Change::RemoveSeries { series });
         }
     }
     changes.append(&mut steps.gone);
@@ -270,6 +285,12 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
         if old.breakpoints.get(name) != Some(spec) {
             let (breakpoint, spec) = (name.clone(), spec.clone());
             changes.push(Change::AddBreakpoint { breakpoint, spec });
+        }
+    }
+    for (name, spec) in &new.series {
+        if anew || old.series.get(name) != Some(spec) {
+            let (series, spec) = (name.clone(), spec.clone());
+            changes.push(Change::AddSeries { series, spec });
         }
     }
     changes.append(&mut steps.setups);
@@ -766,6 +787,12 @@ impl Change {
             Change::AddBreakpoint { breakpoint, spec } => {
                 lab.breakpoints.insert(breakpoint.clone(), spec.clone());
             }
+            Change::RemoveSeries { series } => {
+                lab.series.shift_remove(series);
+            }
+            Change::AddSeries { series, spec } => {
+                lab.series.insert(series.clone(), spec.clone());
+            }
             Change::Events { events } => lab.events = events.clone(),
         }
     }
@@ -906,6 +933,8 @@ impl fmt::Display for Change {
             Change::AddBreakpoint { breakpoint, spec } => {
                 write!(f, "+ breakpoint {breakpoint}: {spec}")
             }
+            Change::RemoveSeries { series } => write!(f, "- series {series}"),
+            Change::AddSeries { series, spec } => write!(f, "+ series {series} {spec}"),
             Change::Events { events } => write!(f, "~ events: {}", events.len()),
         }
     }

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Breakpoint, Event, MachineSpec, Settings, Time, Uplink};
+use crate::{Breakpoint, Event, MachineSpec, Series, Settings, Time, Uplink};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,9 @@ pub struct Lab {
     /// Breakpoints by name, set before programs start.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub breakpoints: IndexMap<String, Breakpoint>,
+    /// Time series by name, begun before programs start.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub series: IndexMap<String, Series>,
     /// What happens while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,

@@ -20,6 +20,7 @@ mod node;
 mod program;
 mod read;
 mod schema;
+mod series;
 mod source;
 mod time;
 mod unit;
@@ -40,6 +41,10 @@ pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use program::{Command, ProgramSpec, Ready, Restart};
 pub use schema::schema;
+pub use series::{
+    handle, Growth, Moment, Quantity, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,
+    WIRE_NUMBERS,
+};
 pub use source::{check_lab, read, read_json, read_text, Reading};
 pub use time::{Factor, Time, Virtual};
 pub use unit::{size, BadUnit, Rate, Share, Span};

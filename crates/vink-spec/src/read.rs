@@ -13,9 +13,10 @@ use crate::breakpoint::{POINTS, STOPS};
 use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::mistake::{nearest, Mistake, Place};
 use crate::node::{Entry, Kind, Node};
+use crate::series::MOMENTS;
 use crate::{
     Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready,
-    Restart, Route, Scalar, Settings, Time, Uplink, Virtual, WireSpec,
+    Restart, Route, Scalar, Series, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -340,6 +341,9 @@ impl Reader {
                 breakpoints: r
                     .field(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint))
                     .unwrap_or_default(),
+                series: r
+                    .field(f, "series", |r, n| r.named(n, Reader::series))
+                    .unwrap_or_default(),
                 events: r
                     .field(f, "events", |r, n| r.list(n, Reader::event))
                     .unwrap_or_default(),
@@ -647,6 +651,18 @@ impl Reader {
             );
         }
         socket.ok()
+    }
+
+    fn series(&mut self, node: &Node) -> Option<Series> {
+        self.fields(node, "a time series", |r, f| Series {
+            every: r.field(f, "every", Reader::parsed),
+            on: r.field(f, "on", |r, n| r.word(n, &MOMENTS)),
+            at: r.field(f, "at", Reader::text),
+            values: r
+                .field(f, "values", |r, n| r.named(n, Reader::parsed))
+                .unwrap_or_default(),
+            file: r.field(f, "file", Reader::text),
+        })
     }
 
     fn breakpoint(&mut self, node: &Node) -> Option<Breakpoint> {

@@ -19,7 +19,7 @@ impl Lab {
                 }
                 let folded = matches!(
                     key.as_str(),
-                    "machines" | "wires" | "breakpoints" | "events"
+                    "machines" | "wires" | "breakpoints" | "series" | "events"
                 );
                 entry(&mut text, 0, key, value, folded);
             }

@@ -19,11 +19,13 @@ mod lab_worker;
 mod machine;
 mod packetdrill;
 mod pcb;
+mod picture;
 mod plot;
 mod print;
 mod record;
 mod replay;
 mod run;
+mod series;
 mod shell;
 mod signals;
 mod trace;
@@ -72,11 +74,13 @@ enum Command {
     Capture(capture::Arguments),
     /// Breakpoints of a lab that runs: which packets, where, and what becomes of them
     Break(breakpoint::Arguments),
+    /// Time series of a lab that runs: any of its numbers, by its clock or at events, to a file
+    Series(series::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
     Extcap(extcap::Arguments),
     /// Command a lab: at this terminal, by a line, or by a script
     Shell(shell::Arguments),
-    /// Draw columns of CSV files as an SVG picture
+    /// Draw columns of files, such as time series, as a picture
     Plot(plot::Arguments),
     /// Repeat a recorded run, and tell whether the same has happened
     Replay(replay::Arguments),
@@ -118,6 +122,7 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Break(arguments) => breakpoint::run(&arguments),
+        Command::Series(arguments) => series::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),

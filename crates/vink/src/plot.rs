@@ -1,23 +1,25 @@
-//! `vink plot`: columns of CSV files as lines in an SVG picture.
+//! `vink plot`: columns of files as lines in a picture, SVG or PNG.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
+use vink_series::{Cell, Format, Table};
 
 use crate::failure::Failure;
+use crate::picture;
 
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// CSV files with a line of names at their head; several are drawn into one picture
+    /// Files of rows: CSV with a line of names at its head, JSON lines (.jsonl), or Parquet; several are drawn into one picture
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The column that goes to the right; the first one otherwise
     #[arg(long, value_name = "COLUMN")]
     x: Option<String>,
-    /// A column to be drawn; may be repeated; every other one otherwise
+    /// A column to be drawn; may be repeated; every other one with numbers otherwise
     #[arg(long, value_name = "COLUMN")]
     y: Vec<String>,
     /// What stands above it
@@ -32,8 +34,8 @@ pub(crate) struct Arguments {
     /// The picture's size in pixels
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "900x420", value_parser = size)]
     size: (u32, u32),
-    /// The picture
-    #[arg(short, long, value_name = "FILE.svg")]
+    /// The picture: .svg or .png
+    #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
 
@@ -60,10 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut lines = Vec::new();
     for path in &arguments.files {
         let several = arguments.files.len() > 1;
-        let text = std::fs::read_to_string(path)
-            .map_err(Failure::host(format!("reading {}", path.display())))?;
-        let read = read(&text, arguments.x.as_deref(), &arguments.y)
-            .map_err(|error| Failure::Other(format!("{}: {error}", path.display())))?;
+        let bytes =
+            std::fs::read(path).map_err(Failure::host(format!("reading {}", path.display())))?;
+        let wrong = |error: String| Failure::Other(format!("{}: {error}", path.display()));
+        let table = vink_series::read(format(path), &bytes);
+        let table = table.map_err(|error| wrong(error.to_string()))?;
+        let read = columns(&table, arguments.x.as_deref(), &arguments.y).map_err(wrong)?;
         for mut line in read {
             if several {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -72,32 +76,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             lines.push(line);
         }
     }
-    draw(&lines, arguments, &arguments.output).map_err(|error| {
-        Failure::Other(format!("drawing {}: {error}", arguments.output.display()))
-    })?;
+    let output = &arguments.output;
+    let drawn = match output.extension().is_some_and(|ending| ending == "png") {
+        true => picture::png(output, arguments.size, |area| draw(&lines, arguments, area)),
+        false => {
+            let area = SVGBackend::new(output, arguments.size).into_drawing_area();
+            draw(&lines, arguments, &area)
+        }
+    };
+    drawn.map_err(|error| Failure::Other(format!("drawing {}: {error}", output.display())))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The columns `y` (all but `x`, if there are none) over the column `x` (the first, if there is none).
+/// By its ending; others are CSV.
+fn format(path: &Path) -> Format {
+    Format::of(path).unwrap_or(Format::Csv)
+}
+
+/// The columns `y` (all with numbers but `x`, if there are none) over the column `x` (the first, if there is none).
 /// Cells that are empty are left out.
-fn read(text: &str, x: Option<&str>, y: &[String]) -> Result<Vec<Line>, String> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|error| error.to_string())?.clone();
-    let names: BTreeMap<&str, usize> = header.iter().enumerate().map(|(i, n)| (n, i)).collect();
+fn columns(table: &Table, x: Option<&str>, y: &[String]) -> Result<Vec<Line>, String> {
     let column = |name: &str| {
-        names.get(name).copied().ok_or_else(|| {
-            let all: Vec<&str> = header.iter().collect();
-            format!(
-                "there is no column {name:?}: its columns are {}",
-                all.join(", ")
-            )
+        let place = table.names.iter().position(|its| its == name);
+        place.ok_or_else(|| {
+            let all = table.names.join(", ");
+            format!("there is no column {name:?}: its columns are {all}")
         })
     };
     let x = x.map_or(Ok(0), column)?;
+    let has_numbers = |i: &usize| {
+        let mut rows = table.rows.iter();
+        rows.any(|row| matches!(row[*i], Cell::Number(_)))
+    };
     let chosen: Vec<usize> = if y.is_empty() {
-        (0..header.len()).filter(|i| *i != x).collect()
+        let all = (0..table.names.len()).filter(|i| *i != x);
+        all.filter(has_numbers).collect()
     } else {
         y.iter()
             .map(|name| column(name))
@@ -106,21 +119,17 @@ fn read(text: &str, x: Option<&str>, y: &[String]) -> Result<Vec<Line>, String> 
     let mut lines: Vec<Line> = chosen
         .iter()
         .map(|i| Line {
-            name: header[*i].to_owned(),
+            name: table.names[*i].clone(),
             points: Vec::new(),
         })
         .collect();
-    for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
-        let number = |i: usize| {
-            let cell = &record[i];
-            let place = record.position().map_or(0, csv::Position::line);
-            match cell {
-                "" => Ok(None),
-                _ => cell
-                    .parse::<f64>()
-                    .map(Some)
-                    .map_err(|_| format!("line {place}: {cell:?} is not a number")),
+    for (at, row) in table.rows.iter().enumerate() {
+        let number = |i: usize| match &row[i] {
+            Cell::Empty => Ok(None),
+            Cell::Number(number) => Ok(Some(*number)),
+            Cell::Text(text) => {
+                let line = table.lines.get(at).copied().unwrap_or_default();
+                Err(format!("line {line}: {text:?} is not a number"))
             }
         };
         let Some(at) = number(x)? else { continue };
@@ -147,19 +156,21 @@ fn range(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     }
 }
 
-fn draw(
+fn draw<B: DrawingBackend>(
     lines: &[Line],
     arguments: &Arguments,
-    path: &Path,
-) -> Result<(), Box<dyn std::error::Error>> {
+    area: &DrawingArea<B, Shift>,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    B::ErrorType: 'static,
+{
     let all = lines.iter().flat_map(|line| line.points.iter());
     let (left, right) = range(all.clone().map(|p| p.0));
     let (low, high) = range(all.map(|p| p.1));
     // Quantities are seen against zero.
     let bottom = low.min(0.0);
-    let area = SVGBackend::new(path, arguments.size).into_drawing_area();
     area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
+    let mut chart = ChartBuilder::on(area)
         .caption(&arguments.title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(32)
@@ -224,6 +235,11 @@ fn size(text: &str) -> Result<(u32, u32), String> {
 mod tests {
     use super::*;
 
+    fn read(text: &str, x: Option<&str>, y: &[String]) -> Result<Vec<Line>, String> {
+        let table = vink_series::read(Format::Csv, text.as_bytes());
+        super::columns(&table.map_err(|error| error.to_string())?, x, y)
+    }
+
     const TEXT: &str = "time,cwnd,rtt\n0,10,\n1,20,5.5\n";
 
     #[test]
@@ -239,7 +255,8 @@ mod tests {
     fn mistakes_are_named() {
         let error = read(TEXT, Some("when"), &[]).unwrap_err();
         assert!(error.contains("its columns are time, cwnd, rtt"), "{error}");
-        let error = read("t,x\n1,lots\n", None, &[]).unwrap_err();
+        assert!(read("t,x\n1,lots\n", None, &[]).is_err());
+        let error = read("t,x\n1,lots\n", None, &["x".to_owned()]).unwrap_err();
         assert!(
             error.contains("line 2") && error.contains("lots"),
             "{error}"

@@ -140,6 +140,7 @@ fn answers_are_as_described() {
         "/wires",
         "/programs",
         "/captures",
+        "/series",
         "/statistics",
     ] {
         api.call("get", &format!("/v1/labs/{{lab}}{rest}"), &[lab], &none);

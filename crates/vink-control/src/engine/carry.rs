@@ -18,6 +18,7 @@ use vink_spec::{
 
 use super::lab::{told, Lab, Laid, State};
 use super::link::Asked;
+use super::series::series_file;
 use super::worker::Worker;
 use crate::fault::Fault;
 
@@ -767,6 +768,27 @@ impl State {
                     ..Order::new(worker, self.breakpoint(breakpoint, spec))
                 };
                 self.alive().into_iter().map(order).collect()
+            }
+            Change::RemoveSeries { series } => {
+                let order = |worker| {
+                    let series = series.clone();
+                    Order::new(worker, Action::RemoveSeries { series })
+                };
+                self.alive().into_iter().map(order).collect()
+            }
+            Change::AddSeries { series, spec } => {
+                let action = Action::AddSeries {
+                    series: series.clone(),
+                    what: spec.clone(),
+                    folder: lab.folder.display().to_string(),
+                };
+                vec![Order {
+                    descriptors: vec![series_file(&lab.folder, spec, series)?],
+                    undo: Some(Action::RemoveSeries {
+                        series: series.clone(),
+                    }),
+                    ..Order::new(self.series_place(spec), action)
+                }]
             }
             Change::SetWire { wire, old, new } => self.set_wire(wire, old, new),
             Change::Plug { wire, up } => {

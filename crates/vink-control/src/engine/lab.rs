@@ -423,6 +423,7 @@ impl Lab {
                     let laid = state.wires.get(wire);
                     laid.is_none_or(|laid| laid.uplink.is_none())
                 }
+                Change::AddSeries { spec, .. } => numbers.contains(&state.series_place(spec)),
                 _ => false,
             };
             steps.into_iter().filter(concerns).collect()

@@ -13,6 +13,7 @@ mod log;
 mod program;
 mod record;
 mod sample;
+mod series;
 mod spawn;
 mod status;
 mod terminal;

@@ -658,7 +658,7 @@ impl State {
     }
 }
 
-/// A name of a machine, a wire or a breakpoint.
+/// A name of a machine, a wire, a breakpoint or a time series.
 pub(crate) fn name_is_good(kind: &str, name: &str) -> Result<(), Fault> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 63 || !name.chars().all(good) {

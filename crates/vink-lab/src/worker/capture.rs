@@ -198,6 +198,14 @@ impl Lab {
         if captures.watched.contains(&end) {
             bytes = bytes.max(Some(HEAD));
         }
+        let series = &self.series;
+        if self
+            .places
+            .get(&end)
+            .is_some_and(|place| series.want_packets(place))
+        {
+            bytes = bytes.max(Some(0));
+        }
         if self.journal.is_some() {
             bytes = Some(MOST_BYTES);
         }
@@ -232,7 +240,7 @@ impl Lab {
 
     /// Takes what the kernel has told of packets, and writes what there is room for.
     pub(super) fn look_after_packets(&mut self) -> Result<(), Trouble> {
-        if self.captures.is_idle() && self.journal.is_none() {
+        if self.captures.is_idle() && self.series.are_idle() && self.journal.is_none() {
             return Ok(());
         }
         let kernel = self.worker.kernel();
@@ -255,8 +263,11 @@ impl Lab {
                     capture.take(*interface, &event, kernel.date(event.time));
                 }
             }
-            if captures.watched.contains(&event.end) {
-                if let Some(place) = self.places.get(&event.end) {
+            if let Some(place) = self.places.get(&event.end) {
+                if self.series.want_packets(place) {
+                    self.series.packet(place, &event);
+                }
+                if captures.watched.contains(&event.end) {
                     self.events.push(Event::Packet(told(place, &event)));
                 }
             }

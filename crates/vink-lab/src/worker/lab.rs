@@ -15,6 +15,7 @@ use super::machine::Inhabited;
 use super::pace::Pace;
 use super::program::Running;
 use super::protocol::{Action, Answer, Event};
+use super::series::AllSeries;
 use super::uplink::Outdoors;
 use super::wire::Wire;
 use crate::{Error, Journal, Recorders, Recording};
@@ -52,7 +53,8 @@ pub(super) struct Lab {
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
     pub(super) breakpoints: Breakpoints,
-    recorders: Recorders,
+    pub(super) series: AllSeries,
+    pub(super) recorders: Recorders,
     pub(super) outdoors: Outdoors,
     pub(super) journal: Option<Journal>,
     /// What every machine's /etc/hosts ends with, and how often it was changed.
@@ -80,6 +82,7 @@ impl Lab {
             fibers: Fibers::default(),
             captures: Captures::default(),
             breakpoints: Breakpoints::default(),
+            series: AllSeries::default(),
             recorders: Recorders::default(),
             outdoors: Outdoors::default(),
             journal: None,
@@ -173,6 +176,13 @@ impl Lab {
             } => self.enable_breakpoint(&breakpoint, enabled)?,
             Action::Breakpoints => return Ok(self.breakpoints()),
             Action::BreakpointRan { breakpoint } => self.breakpoint_ran(&breakpoint)?,
+            Action::AddSeries {
+                series,
+                what,
+                folder,
+            } => self.add_series(series, what, folder.as_ref(), descriptors)?,
+            Action::RemoveSeries { series } => self.remove_series(&series)?,
+            Action::Series => return Ok(self.all_series()),
             Action::Stop => self.stop(),
             Action::GoesOn => self.goes_on()?,
             Action::MachineGoesOn { machine } => self.machine_goes_on(machine.as_deref())?,
@@ -222,6 +232,7 @@ impl Lab {
         self.look_after_packets()?;
         self.look_after_breakpoints();
         self.recorders.look_after(&mut self.worker)?;
+        self.look_after_series();
         self.look_at_clock();
         Ok(())
     }

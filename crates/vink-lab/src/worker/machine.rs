@@ -152,6 +152,7 @@ impl Lab {
         for interface in interfaces {
             self.detach(name, &interface)?;
         }
+        self.series.lose(name);
         match self.machines.remove(name) {
             Some(inhabited) => self.give_up(&inhabited.machine),
             None => Ok(()),

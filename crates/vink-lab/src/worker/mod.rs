@@ -9,7 +9,7 @@
 //! while programs and packets go on.
 //!
 //! What a request does is in the file of what it is about: `machine`, `wire`, `program`, `app`, `uplink`, `capture`, `breakpoint`,
-//! `status`; how far a virtual clock goes, in `pace`. All of them work on one `Lab`, which knows everything by its name in the lab.
+//! `series`, `status`; how far a virtual clock goes, in `pace`. All of them work on one `Lab`, which knows everything by its name in the lab.
 //!
 //! When the socket ends, so do all programs, and then the process.
 
@@ -27,6 +27,7 @@ mod machine;
 mod pace;
 mod program;
 pub mod protocol;
+mod series;
 mod serve;
 mod status;
 mod uplink;

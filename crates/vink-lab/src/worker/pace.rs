@@ -52,6 +52,13 @@ impl Pace {
     }
 }
 
+impl Pace {
+    /// Whether there is a virtual clock.
+    pub(super) fn has_own_clock(&self) -> bool {
+        self.own
+    }
+}
+
 impl Lab {
     /// Begins a leg, if it was asked for with all news known. One to a time that has passed ends when nothing is left to be
     /// done at this one.
@@ -109,9 +116,10 @@ impl Lab {
     /// Before a step: lets the clock go as far as it may now. Returns how long the step may wait, at most.
     pub(super) fn set_pace(&mut self) -> Option<Duration> {
         if !self.pace.own {
-            return None;
+            return self.series.wait(self.worker.now());
         }
-        let until = self.pace.until;
+        // It stands where a series is due, too.
+        let until = self.pace.until.min(self.series.due().unwrap_or(u64::MAX));
         let Some(speed) = &self.pace.speed else {
             self.worker.set_horizon(until);
             return None;

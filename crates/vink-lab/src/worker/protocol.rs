@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_record::Totals;
-use vink_spec::{Breakpoint, Settings, Uplink};
+use vink_spec::{Breakpoint, Series, Settings, Uplink};
 
 pub use crate::samples::Recording;
 
@@ -228,6 +228,22 @@ pub enum Action {
         /// Its name.
         breakpoint: String,
     },
+    /// Begins a time series, in the place of one of this name, in the file whose descriptor comes along.
+    AddSeries {
+        /// Its name.
+        series: String,
+        /// All of it.
+        what: Series,
+        /// Where paths of files begin.
+        folder: String,
+    },
+    /// Ends a time series, if there is one, and its file.
+    RemoveSeries {
+        /// Its name.
+        series: String,
+    },
+    /// How they are. [`Answer::Series`].
+    Series,
     /// The lab stands still, since a breakpoint of another worker has stopped it.
     Stop,
     /// The lab goes on, if a breakpoint has stopped it.
@@ -280,7 +296,10 @@ impl Action {
                 outside: Outside::Worker,
                 ..
             } => 3,
-            Action::Capture { .. } | Action::Record(_) | Action::Journal => 1,
+            Action::Capture { .. }
+            | Action::AddSeries { .. }
+            | Action::Record(_)
+            | Action::Journal => 1,
             _ => 0,
         }
     }
@@ -425,6 +444,8 @@ pub enum Answer {
     Journal(Totals),
     /// How everything is.
     Status(Status),
+    /// How time series are.
+    Series(Vec<SeriesStatus>),
     /// How breakpoints are.
     Breakpoints {
         /// All of them, by name.
@@ -459,6 +480,19 @@ pub struct BreakpointStatus {
     pub seen: u64,
     /// Packets that it has done something to.
     pub hits: u64,
+}
+
+/// How a time series is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesStatus {
+    /// Its name.
+    pub series: String,
+    /// Rows that were written.
+    pub rows: u64,
+    /// Events that came faster than they could be kept.
+    pub missed: u64,
+    /// Why it has ended.
+    pub error: Option<String>,
 }
 
 /// A breakpoint that was met, and that tells of it.

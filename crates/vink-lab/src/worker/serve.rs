@@ -88,6 +88,7 @@ pub fn serve(socket: OwnedFd, config: Config) -> Result<End, Error> {
         Err(trouble) => Err(trouble.into()),
         Ok(()) => Ok(End::Closed),
     };
+    lab.series.finish();
     // Whoever waits for our end finds no program any more.
     drop(lab);
     end

@@ -102,7 +102,7 @@ impl Lab {
 }
 
 /// What happened to the packets that an end sent.
-fn numbers(kernel: &mut Kernel, end: EndId) -> Result<Vec<(String, u64)>, Trouble> {
+pub(super) fn numbers(kernel: &mut Kernel, end: EndId) -> Result<Vec<(String, u64)>, Trouble> {
     let s = match kernel.wire_statistics(end) {
         Ok(statistics) => statistics,
         // A program has removed the interface.

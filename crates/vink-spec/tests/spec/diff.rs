@@ -114,6 +114,12 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         Change::AddBreakpoint { breakpoint, .. } => {
             assert!(!lab.breakpoints.contains_key(breakpoint), "{change}");
         }
+        Change::RemoveSeries { series } => {
+            assert!(lab.series.contains_key(series), "{change}");
+        }
+        Change::AddSeries { series, .. } => {
+            assert!(!lab.series.contains_key(series), "{change}");
+        }
         Change::Options(_) | Change::Events { .. } => {}
     }
 }

@@ -2,7 +2,7 @@
 
 use vink_spec::{
     Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Rate,
-    Ready, Restart, Route, Scalar, Settings, Share, Span, Uplink, WireSpec,
+    Ready, Restart, Route, Scalar, Series, Settings, Share, Span, Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -246,6 +246,18 @@ impl Random {
                 ..Breakpoint::default()
             };
             lab.breakpoints.insert(format!("b{name}"), breakpoint);
+        }
+        if let Some(machine) = lab.machines.keys().next().cloned() {
+            for name in 0..self.below(3) {
+                let value = ["tcp", "rate counter"][self.below(2)];
+                let value = format!("{value} {machine} what");
+                let series = Series {
+                    every: Some(Span(1 + self.below(9) as u64)),
+                    values: [("x".to_owned(), value.parse().expect("a quantity"))].into(),
+                    ..Series::default()
+                };
+                lab.series.insert(format!("s{name}"), series);
+            }
         }
         lab.events = self.up_to(2, |r| Event {
             at: r.span(),

@@ -1,0 +1,136 @@
+//! Time series: each in the worker of its machines, and in a file of its own.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use vink_api::{NewSeries, Series};
+use vink_lab::worker::protocol::{Action, Answer};
+use vink_spec::{check_lab, Change, Mistake};
+
+use super::lab::{Lab, State};
+use super::status::name_is_good;
+use crate::fault::Fault;
+
+impl State {
+    /// The worker that has a series' machines; the first one, if it is about none.
+    pub(crate) fn series_place(&self, spec: &vink_spec::Series) -> usize {
+        let values = spec.values.values();
+        let machines = values.filter_map(|value| value.source.place());
+        let event = spec.at.as_deref().and_then(|at| at.split(':').next());
+        let mut all = machines.map(|(machine, _)| machine).chain(event);
+        let place = all.find_map(|machine| self.places.get(machine).copied());
+        place.unwrap_or_default()
+    }
+}
+
+/// The file of a series, empty.
+pub(crate) fn series_file(
+    folder: &Path,
+    spec: &vink_spec::Series,
+    name: &str,
+) -> Result<OwnedFd, Fault> {
+    let path = folder.join(spec.file(name));
+    let about = |why: String| Fault::invalid(format!("{}: {why}", path.display())).at("/spec/file");
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        // A pipe that nobody reads is told instead of waited for.
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&path)
+        .map_err(|error| about(error.to_string()))?;
+    let kind = file.metadata().map_err(|error| about(error.to_string()))?;
+    match kind.is_file() {
+        true => Ok(file.into()),
+        false => Err(about(
+            "a series is written to a file, and this is none".to_owned(),
+        )),
+    }
+}
+
+/// A mistake of a lab, if it is one of this series.
+fn own(mistake: &Mistake, name: &str) -> Option<Fault> {
+    let path = mistake.path.strip_prefix("series.")?;
+    let path = path.strip_prefix(name)?.replace('.', "/");
+    let fault = Fault::invalid(mistake.message.clone()).at(format!("/spec{path}"));
+    Some(match mistake.fix.is_empty() {
+        true => fault,
+        false => fault.hint(mistake.fix.clone()),
+    })
+}
+
+impl Lab {
+    /// All series, with what they have written.
+    pub(crate) async fn all_series(self: &Arc<Lab>) -> Result<Vec<Series>, Fault> {
+        let workers = self.state().alive();
+        let mut known = Vec::new();
+        for worker in workers {
+            match self.have(worker, Action::Series, Vec::new()).await? {
+                Answer::Series(its) => known.extend(its),
+                other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            }
+        }
+        let state = self.state();
+        let all = state.spec.series.iter().map(|(name, spec)| {
+            let status = known.iter().find(|status| status.series == *name);
+            Series {
+                name: name.clone(),
+                path: self.folder.join(spec.file(name)).display().to_string(),
+                spec: spec.clone(),
+                rows: status.map_or(0, |status| status.rows),
+                missed: status.map_or(0, |status| status.missed),
+                error: match status {
+                    Some(status) => status.error.clone(),
+                    None => Some("its worker has died".to_owned()),
+                },
+            }
+        });
+        Ok(all.collect())
+    }
+
+    /// Begins a series.
+    pub(crate) async fn new_series(self: &Arc<Lab>, new: NewSeries) -> Result<Series, Fault> {
+        name_is_good("time series", &new.name)?;
+        {
+            let _one = self.changing.lock().await;
+            let mut with = self.state().spec.clone();
+            if with.series.contains_key(&new.name) {
+                let taken = format!("series {} is in lab {} already", new.name, self.name);
+                return Err(Fault::conflict(taken));
+            }
+            with.series.clear();
+            with.series.insert(new.name.clone(), new.spec.clone());
+            if let Err(mistakes) = check_lab(&with, None) {
+                let mut all = mistakes.0.iter();
+                if let Some(fault) = all.find_map(|mistake| own(mistake, &new.name)) {
+                    return Err(fault);
+                }
+            }
+            let step = Change::AddSeries {
+                series: new.name.clone(),
+                spec: new.spec,
+            };
+            self.carry_out(vec![step], true).await?;
+        }
+        let all = self.all_series().await?;
+        let made = all.into_iter().find(|series| series.name == new.name);
+        made.ok_or_else(|| Fault::conflict(format!("series {} was removed", new.name)))
+    }
+
+    /// Ends a series. Its file stays.
+    pub(crate) async fn remove_series(self: &Arc<Lab>, name: &str) -> Result<Series, Fault> {
+        let all = self.all_series().await?;
+        let Some(was) = all.iter().find(|series| series.name == name).cloned() else {
+            let names = all.iter().map(|series| series.name.as_str());
+            return Err(Fault::no("series", name, names, "in the lab"));
+        };
+        let _one = self.changing.lock().await;
+        let series = name.to_owned();
+        self.carry_out(vec![Change::RemoveSeries { series }], true)
+            .await?;
+        Ok(was)
+    }
+}
