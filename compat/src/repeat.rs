@@ -75,7 +75,8 @@ pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, Failur
 /// One run, in the current folder, from this date on (ns since 1970).
 pub(crate) fn once(name: &str, number: u64, date: u64, journal: &Path) -> Result<(), Failure> {
     let config = Config {
-        arena_bytes: 256 << 20,
+        // A hundred busy connections have much under way.
+        arena_bytes: 1 << 30,
         clock: Clock::Virtual,
         date: Some(date),
         seed: Some(seed(number)),

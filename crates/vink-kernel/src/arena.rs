@@ -1,10 +1,14 @@
 //! The memory that a kernel lives in: one aligned mapping that costs nothing until it is touched.
 
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null_mut, without_provenance_mut, NonNull};
 
 use vink_abi::{VINK_ARENA_ALIGN, VINK_ARENA_MIN};
 
 use crate::Error;
+
+/// Where the kernel's memory is in runs that repeat. Kernels hash the addresses of what they have: neighbours, by their
+/// interface's, are listed in that order. Far from where hosts put programs, heaps, libraries and stacks.
+const PLACE: usize = 0x1000_0000_0000;
 
 /// A mapping of zeroed memory, unmapped on drop.
 pub(crate) struct Arena {
@@ -13,11 +17,11 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`].
+    /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`]: at [`PLACE`] if nothing is there and that is asked for.
     ///
     /// # Errors
     /// [`Error::Arena`]: below [`VINK_ARENA_MIN`], or mmap(2) refused.
-    pub fn new(bytes: u64) -> Result<Arena, Error> {
+    pub fn new(bytes: u64, fixed: bool) -> Result<Arena, Error> {
         let fail = |why: String| Error::Arena { bytes, why };
         if bytes < VINK_ARENA_MIN {
             return Err(fail(format!(
@@ -33,7 +37,11 @@ impl Arena {
         // SAFETY: a new private anonymous mapping touches nothing that exists.
         let raw = unsafe {
             libc::mmap(
-                null_mut(),
+                if fixed {
+                    without_provenance_mut(PLACE)
+                } else {
+                    null_mut()
+                },
                 span,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
@@ -92,7 +100,7 @@ mod tests {
 
     #[test]
     fn is_aligned_rounded_and_zero() {
-        let arena = Arena::new(VINK_ARENA_MIN + 1).expect("an arena");
+        let arena = Arena::new(VINK_ARENA_MIN + 1, false).expect("an arena");
         assert_eq!(arena.start() as u64 % VINK_ARENA_ALIGN, 0);
         assert_eq!(arena.len(), VINK_ARENA_MIN + VINK_ARENA_ALIGN);
         // SAFETY: the last byte of the mapping.
@@ -101,10 +109,18 @@ mod tests {
     }
 
     #[test]
+    fn is_where_it_is_wanted_if_nothing_is_there() {
+        let arenas = [(); 2].map(|()| Arena::new(VINK_ARENA_MIN, true).expect("an arena"));
+        let places = arenas.each_ref().map(|arena| arena.start() as usize);
+        assert_eq!(places[0], PLACE);
+        assert_ne!(places[1], PLACE);
+    }
+
+    #[test]
     fn refuses_sizes_that_cannot_be() {
         for bytes in [0, VINK_ARENA_MIN - 1, 1 << 60, u64::MAX] {
             assert!(
-                matches!(Arena::new(bytes), Err(Error::Arena { .. })),
+                matches!(Arena::new(bytes, false), Err(Error::Arena { .. })),
                 "{bytes}"
             );
         }

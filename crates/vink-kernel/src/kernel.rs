@@ -132,7 +132,8 @@ impl Kernel {
             what: "boot: NUL byte in the command line",
             errno: EINVAL,
         })?;
-        let arena = Arena::new(config.arena_bytes)?;
+        let repeats = config.clock == Clock::Virtual && config.seed.is_some();
+        let arena = Arena::new(config.arena_bytes, repeats)?;
         let seed = match config.seed {
             Some(seed) => seed,
             None => random_seed()?,
