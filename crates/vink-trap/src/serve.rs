@@ -234,6 +234,7 @@ impl Worker {
     pub(crate) fn answer(&mut self, call: Notification, result: i64) -> Result<(), Error> {
         if let Some(listener) = self.listener(call.tid) {
             self.tell_of(call, Some(result));
+            self.show_time(call.tid, Patience::Runs);
             let sent = listener.answer(call.id, result);
             self.goes_out(call, sent, Patience::Runs);
         }
@@ -487,6 +488,7 @@ impl Worker {
             return Ok(Sent::Gone);
         };
         let end = entry.file.placeholder.program_end();
+        self.show_time(call.tid, Patience::Runs);
         match listener.answer_fd(call.id, end, cloexec) {
             Ok((Sent::Gone, _)) => return Ok(Sent::Gone),
             Ok((Sent::Taken, fd)) => {

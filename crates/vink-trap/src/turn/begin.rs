@@ -52,8 +52,9 @@ impl Worker {
             return Ok(());
         };
         if let Some(vdso) = auxiliary.vdso {
-            if !vdso::replace(pid, vdso)? {
-                return Ok(());
+            match vdso::replace(pid, vdso)? {
+                vdso::Replaced::Before => return Ok(()),
+                vdso::Replaced::Now(clocks) => self.show_from(pid, clocks),
             }
         }
         self.note_executed(pid);

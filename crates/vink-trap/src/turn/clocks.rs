@@ -14,7 +14,7 @@ const EINVAL: i64 = -(libc::EINVAL as i64);
 const EPERM: i64 = -(libc::EPERM as i64);
 const SECOND: u64 = 1_000_000_000;
 /// What each trapped call is taken to cost of CPU time: a program that divides by it finds no zero.
-const CPU_PER_CALL: u64 = 1_000;
+pub(super) const CPU_PER_CALL: u64 = 1_000;
 /// For how long the machines have been up when the kernel's clock is at 0: programs take a clock that shows 0 for
 /// broken (Go), or for one that was not read yet (ping).
 pub(crate) const BOOTED: u64 = 60 * SECOND;
@@ -92,26 +92,36 @@ impl Worker {
             | libc::CLOCK_BOOTTIME
             | libc::CLOCK_BOOTTIME_ALARM => Some(now + BOOTED),
             // Of processes and threads: by what they have called.
-            libc::CLOCK_THREAD_CPUTIME_ID => Some(self.cpu_time(&[tid])),
+            libc::CLOCK_THREAD_CPUTIME_ID => {
+                Some(self.counted_time(&[tid]) + self.looked(self.threads[&tid].pid))
+            }
             libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
             _ => None,
         }
     }
 
-    fn cpu_time(&self, tids: &[i32]) -> u64 {
+    /// The CPU time of these threads, as far as it is told by their calls.
+    pub(super) fn counted_time(&self, tids: &[i32]) -> u64 {
         let Some(turn) = &self.turn else { return 0 };
         let calls = tids.iter().filter_map(|tid| turn.calls.get(tid));
         calls.sum::<u64>() * CPU_PER_CALL
     }
 
     fn cpu_time_of_process(&self, tid: i32) -> u64 {
-        self.cpu_time(&self.processes[&self.threads[&tid].pid].threads)
+        let pid = self.threads[&tid].pid;
+        self.counted_time(&self.processes[&pid].threads) + self.looked(pid)
     }
 
     /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
     pub(super) fn tell_time(&mut self, call: Notification) -> Result<(), Error> {
         self.note_look(call.tid)?;
         let [first, second, ..] = call.args;
+        if matches!(
+            first as i32,
+            libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID
+        ) {
+            self.show_again(call.tid);
+        }
         let write = |address, bytes: &[u8]| address == 0 || target::write(call.tid, address, bytes);
         let date = self.kernel.date(self.kernel.now());
         let result = match call.nr {
@@ -155,6 +165,7 @@ impl Worker {
 
     /// times(2).
     pub(super) fn times(&mut self, call: Notification) -> Result<(), Error> {
+        self.show_again(call.tid);
         let ticks = self.cpu_time_of_process(call.tid) / TICK;
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&ticks.to_ne_bytes());
@@ -165,6 +176,7 @@ impl Worker {
 
     /// getrusage(2): of the time only; all else is the host's, and differs from run to run.
     pub(super) fn usage(&mut self, call: Notification) -> Result<(), Error> {
+        self.show_again(call.tid);
         let time = self.cpu_time_of_process(call.tid);
         let mut bytes = [0; size_of::<libc::rusage>()];
         bytes[..16].copy_from_slice(&pair(time / SECOND, time % SECOND / 1000));

@@ -41,6 +41,7 @@ mod poll;
 mod queues;
 pub(crate) mod quiet;
 mod random;
+mod shown;
 mod states;
 mod system;
 mod timers;
@@ -268,6 +269,8 @@ pub(crate) struct Turn {
     restless: u64,
     /// Calls of each thread, by which its CPU time is told.
     calls: Numbered<i32, u64>,
+    /// What processes read of the clock.
+    shown: Numbered<i32, shown::Shown>,
     /// Looks of each thread at the clock and the like since time last jumped.
     looks: Numbered<i32, u64>,
     named: HashSet<i32>,
@@ -345,6 +348,7 @@ impl Turn {
             astray: Astray::default(),
             restless: 0,
             calls: Numbered::default(),
+            shown: Numbered::default(),
             looks: Numbered::default(),
             named: HashSet::new(),
             outside: HashSet::new(),
@@ -548,6 +552,7 @@ impl Worker {
     fn pass_time(&mut self, to: u64) {
         self.kernel.wait(to);
         self.stirred = true;
+        self.show_time_to_wanderers();
     }
 
     /// When the next deadline is that still means something, or the next timer of a program is due.
@@ -639,7 +644,8 @@ impl Worker {
 
     /// Answers a call that was parked.
     fn answer_parked(&mut self, parked: Parked, result: i64) -> Result<(), Error> {
-        if result == ERESTARTNOHAND && parked.rest != 0 {
+        let tells = result == ERESTARTNOHAND || poll::time_out_of(parked.call) != 0;
+        if tells && parked.rest != 0 {
             self.tell_rest(&parked);
         }
         self.answer(parked.call, result)
@@ -884,6 +890,7 @@ impl Worker {
         turn.out.retain(|out| out.pid != pid);
         turn.inside.retain(|(_, inside)| *inside != pid);
         turn.chance.forget(pid);
+        turn.shown.remove(&pid);
         turn.stale = true;
         turn.timers.forget(pid);
         turn.futexes.forget_memory(pid);

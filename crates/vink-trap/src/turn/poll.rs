@@ -33,7 +33,7 @@ struct Waits {
 }
 
 /// Where a call has its time-out, if that is written to.
-fn time_out_of(call: Notification) -> u64 {
+pub(super) fn time_out_of(call: Notification) -> u64 {
     match call.nr {
         libc::SYS_ppoll => call.args[2],
         libc::SYS_select | libc::SYS_pselect6 => call.args[4],
@@ -195,6 +195,12 @@ impl Worker {
             fd[6..].copy_from_slice(&found.to_ne_bytes());
         }
         if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
+            let turn = self.turn.as_mut().expect("virtual time");
+            let until = &mut turn.parked.get_mut(&call.tid).expect("just parked").until;
+            // That nothing is ready is written down at once, also for a signal, and looked at no more.
+            if until.deadline.is_some() && target::write(call.tid, call.args[0], &fds) {
+                until.late = Some(0);
+            }
             return Ok(());
         }
         self.tell_time_left(call, lasting);
@@ -320,6 +326,7 @@ impl Worker {
                 let turn = self.turn.as_mut().expect("virtual time");
                 let parked = turn.parked.get_mut(&call.tid).expect("just parked");
                 parked.until.interrupted = EINTR;
+                parked.until.late = Some(0);
                 return Ok(());
             }
         }

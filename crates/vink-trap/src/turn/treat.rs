@@ -165,6 +165,7 @@ impl Worker {
             turn.passed = true;
         }
         self.tell_of(call, None);
+        self.show_time(call.tid, patience);
         if let Some(listener) = self.listener(call.tid) {
             let sent = listener.let_pass(call.id);
             self.goes_out(call, sent, patience);

@@ -1,4 +1,5 @@
-//! The vDSO: its functions, which tell the time without a system call, are overwritten with system calls.
+//! The vDSO: its functions, which tell the time without a system call, are overwritten with system calls, or show
+//! virtual time (`shown`).
 //!
 //! The host maps the same image into each process at exec, and lets whoever may trace the process change its copy: no
 //! other process sees that. Overwritten it works for all programs alike, those without a dynamic
@@ -8,6 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+use super::shown;
 use crate::Error;
 
 /// A system call's number in eax, syscall, ret.
@@ -15,19 +17,45 @@ const LENGTH: usize = 8;
 /// More than any vDSO has.
 const LARGEST: usize = 64 << 10;
 
+const PT_LOAD: u32 = 1;
 const SHT_DYNSYM: u32 = 11;
 const STT_FUNC: u8 = 2;
 
-/// What is written where, counted from the image's start.
-type Patches = Vec<(u64, [u8; LENGTH])>;
+/// What is written over an image. Places are counted from its start.
+#[derive(Debug, PartialEq, Eq)]
+struct Patches {
+    all: Vec<(u64, Vec<u8>)>,
+    /// Where the clocks are then, if there was room for them.
+    clocks: Option<u64>,
+}
 
-/// Has the vDSO of a process that has just been executed make system calls. `base`: where it is. False if that was done
-/// before.
+/// Those of the host's.
+static PATCHES: OnceLock<Option<Patches>> = OnceLock::new();
+
+/// The memory of a process, and where the clocks are in it; `None` if its vDSO shows the host's.
+pub(super) fn clocks_of(pid: i32, base: u64) -> Option<(File, u64)> {
+    let patches = PATCHES.get()?.as_ref()?;
+    let (offset, code) = patches.all.first()?;
+    let path = format!("/proc/{pid}/mem");
+    let memory = File::options().read(true).write(true).open(path).ok()?;
+    let mut there = [0; LENGTH];
+    memory.read_exact_at(&mut there, base + offset).ok()?;
+    (code.starts_with(&there)).then_some((memory, base + patches.clocks?))
+}
+
+/// What has become of a vDSO.
+pub(crate) enum Replaced {
+    /// It was replaced before.
+    Before,
+    /// It is replaced; of one that shows clocks: the process's memory, and where they are in it.
+    Now(Option<(File, u64)>),
+}
+
+/// Has the vDSO of a process that has just been executed make system calls, but for what `shown` has. `base`: where it is.
 ///
 /// # Errors
 /// [`Error::System`]: the vDSO is not what is expected, or /proc/PID/mem can't be written.
-pub(crate) fn replace(pid: i32, base: u64) -> Result<bool, Error> {
-    static PATCHES: OnceLock<Option<Patches>> = OnceLock::new();
+pub(crate) fn replace(pid: i32, base: u64) -> Result<Replaced, Error> {
     let cannot = |what, e: std::io::Error| Error::System {
         what,
         errno: e.raw_os_error().unwrap_or(libc::EIO),
@@ -47,17 +75,18 @@ pub(crate) fn replace(pid: i32, base: u64) -> Result<bool, Error> {
             errno: libc::ENOEXEC,
         });
     };
-    for (offset, code) in patches {
+    for (offset, code) in &patches.all {
         let mut there = [0; LENGTH];
         let read = memory.read_exact_at(&mut there, base + offset);
-        if read.is_ok() && there == *code {
-            return Ok(false);
+        if read.is_ok() && code.starts_with(&there) {
+            return Ok(Replaced::Before);
         }
         memory.write_all_at(code, base + offset).map_err(|e| {
             cannot("writing to the vDSO of a program (/proc/PID/mem; start the host without proc_mem.force_override=never)", e)
         })?;
     }
-    Ok(!patches.is_empty())
+    let clocks = patches.clocks.map(|clocks| (memory, base + clocks));
+    Ok(Replaced::Now(clocks))
 }
 
 /// What is to be written into an image; `None` if it has no such symbols.
@@ -73,22 +102,44 @@ fn patches(image: &[u8]) -> Option<Patches> {
     };
     let symbols = sections.iter().find(|s| int(s, 4) == Some(SHT_DYNSYM))?;
     let names = content(sections.get(int(symbols, 40)? as usize)?)?;
-    let mut patches = Patches::new();
+    let mut patches = Patches {
+        all: Vec::new(),
+        clocks: None,
+    };
     for symbol in content(symbols)?.chunks_exact(24) {
         let name = names.get(int(symbol, 0)? as usize..)?;
         let name = &name[..name.iter().position(|b| *b == 0)?];
         let (value, length) = (word(symbol, 8)?, word(symbol, 16)?);
         // Those with and without __vdso_ are the same.
-        let code = name.strip_prefix(b"__vdso_").and_then(code);
-        let Some(code) = code.filter(|_| symbol[4] & 15 == STT_FUNC) else {
+        let name = name.strip_prefix(b"__vdso_");
+        let Some(code) = name.and_then(code).filter(|_| symbol[4] & 15 == STT_FUNC) else {
             continue;
         };
         if length < LENGTH as u64 {
             return None;
         }
-        patches.push((value, code));
+        let mut code = code.to_vec();
+        if name == Some(b"clock_gettime") {
+            let (shows, clocks) = shown::code(value, length_of(image)?);
+            if shows.len() as u64 <= length {
+                code = shows;
+                patches.clocks = Some(clocks);
+            }
+        }
+        patches.all.push((value, code));
     }
-    (!patches.is_empty()).then_some(patches)
+    (!patches.all.is_empty()).then_some(patches)
+}
+
+/// How much of the memory an image takes up, which begins with its only part.
+fn length_of(image: &[u8]) -> Option<u64> {
+    let headers = (0..u64::from(half(image, 56)?)).map(|n| {
+        let at = word(image, 32)? + n * u64::from(half(image, 54)?);
+        image.get(usize::try_from(at).ok()?..)
+    });
+    let headers: Vec<&[u8]> = headers.collect::<Option<_>>()?;
+    let loaded = headers.iter().find(|h| int(h, 0) == Some(PT_LOAD))?;
+    Some(word(loaded, 40)?.next_multiple_of(4096))
 }
 
 /// What a function becomes.
@@ -142,15 +193,19 @@ mod tests {
         lines.next().unwrap().unwrap();
         let pid = shell.id() as i32;
         let base = Auxiliary::of(pid).unwrap().vdso.unwrap();
-        assert!(replace(pid, base).unwrap());
-        assert!(!replace(pid, base).unwrap());
+        assert_eq!(clocks_of(pid, base).map(|(_, at)| at), None);
+        let Replaced::Now(Some((_, clocks))) = replace(pid, base).unwrap() else {
+            panic!("no clocks");
+        };
+        assert!(matches!(replace(pid, base).unwrap(), Replaced::Before));
+        assert_eq!(clocks_of(pid, base).map(|(_, at)| at), Some(clocks));
         let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
         let mut image = vec![0; LARGEST];
         let length = memory.read_at(&mut image, base).unwrap();
         let all = patches(&image[..length]).unwrap();
-        assert!(all.len() >= 4, "{all:x?}");
-        for (offset, code) in all {
-            assert_eq!(&image[offset as usize..][..LENGTH], code);
+        assert!(all.all.len() >= 4, "{all:x?}");
+        for (offset, code) in all.all {
+            assert_eq!(&image[offset as usize..][..code.len()], code);
         }
         let input = shell.stdin.as_mut().unwrap();
         input.write_all(b"\n").unwrap();
@@ -165,8 +220,8 @@ mod tests {
         assert_ne!(own.vdso, None);
         let memory = File::open("/proc/self/mem").unwrap();
         let length = memory.read_at(&mut image, own.vdso.unwrap()).unwrap();
-        for (offset, code) in patches(&image[..length]).unwrap() {
-            assert_ne!(&image[offset as usize..][..LENGTH], code);
+        for (offset, code) in patches(&image[..length]).unwrap().all {
+            assert_ne!(&image[offset as usize..][..code.len()], code);
         }
     }
 

@@ -40,6 +40,32 @@ select.epoll().poll(1)",
 }
 
 #[test]
+fn clocks_are_read_without_a_call() {
+    let mut lab = lab();
+    let output = lab.python(
+        "import os, time
+now = time.monotonic_ns
+start = now()
+assert all(now() == start for look in range(900))
+time.sleep(1)
+assert now() - start == 10**9
+spent = [time.process_time_ns() for look in range(3)]
+assert spent[0] < spent[1] < spent[2], spent
+assert os.times().user * 10**9 < spent[2] + 10**9
+assert time.process_time_ns() > spent[2]
+parent = os.fork()
+time.sleep(2 if parent else 1)
+print(now() - start, flush=True)
+if parent: os.wait()",
+    );
+    assert_eq!(output, "2000000000\n3000000000\n");
+    let trapped = lab.worker.statistics().trapped();
+    let looks = trapped.filter(|(nr, _)| *nr == libc::SYS_clock_gettime);
+    let looks: u64 = looks.map(|(_, count)| count).sum();
+    assert!(looks < 300, "{looks}");
+}
+
+#[test]
 fn pipelines_and_children() {
     let mut lab = lab();
     let before = now(&mut lab);
