@@ -8,9 +8,11 @@ server() {
 }
 
 client() {
+	# The server may not be back from the test before.
+	tested() { iperf3 -J -c "$@" >report.json && ! grep '"error":' report.json >/dev/null; }
 	measure() {
 		echo "iperf3 $*"
-		iperf3 -J -c "$@" >report.json
+		eventually tested "$@"
 		python3 - <<-'END'
 			import json
 			end = json.load(open("report.json"))["end"]
