@@ -789,8 +789,16 @@ impl Worker {
     /// Nobody is out: what has happened meanwhile is put in the line, in an order that depends on nothing else.
     fn collect(&mut self) -> Result<(), Error> {
         self.arrive()?;
-        let turn = self.turn.as_mut().expect("virtual time");
+        let mut turn = self.turn.as_mut().expect("virtual time");
+        let mut stale = false;
+        // Whoever goes on in the host by what has happened is heard before anybody else is told of that.
+        while turn.out.is_empty() && std::mem::take(&mut turn.stale) {
+            stale = true;
+            self.look_inside()?;
+            turn = self.turn.as_mut().expect("virtual time");
+        }
         if !turn.out.is_empty() {
+            turn.stale |= stale;
             return Ok(());
         }
         let holder = turn.holder;
@@ -807,9 +815,8 @@ impl Worker {
                 false => turn.line.push_back(Ready::Heard(program, call)),
             }
         }
-        if std::mem::take(&mut turn.stale) {
+        if stale {
             self.look_at_host()?;
-            self.look_inside()?;
             self.look_at_locks();
         }
         self.look_at_children();

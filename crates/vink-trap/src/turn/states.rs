@@ -115,6 +115,9 @@ impl Worker {
     pub(super) fn look_inside(&mut self) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
         let mut inside = std::mem::take(&mut turn.inside);
+        if inside.is_empty() {
+            return Ok(());
+        }
         inside.retain(|(tid, pid)| match of(*pid, *tid) {
             // It may have run, and stopped again.
             Some(b't') if has_settled(*pid, *tid) => {
@@ -134,7 +137,9 @@ impl Worker {
             None => false,
         });
         turn.inside = inside;
-        Ok(())
+        // Whoever slept was still waiting, or waits to be heard.
+        self.catch_events(Some(Duration::ZERO))?;
+        self.arrive()
     }
 
     /// Finds the parked threads and those in the kernel that have been sent signals. Dying processes are waited
