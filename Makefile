@@ -31,7 +31,7 @@ stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
 
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-packetdrill
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-packetdrill
 	@$(CARGO) run --release --quiet -p vink -- demo
 
 .PHONY: test
@@ -41,7 +41,7 @@ test: setup ## everything that CI runs
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2" .ci/setup
-	@$(CARGO) build --release --quiet -p vink -p vink-preload
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
 # The programs' own packages come on top.

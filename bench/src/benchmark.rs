@@ -215,6 +215,12 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_nginx",
         &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
+    programs(
+        "notify_redis_p16",
+        &[figure("notify_redis_p16", "k/s", None)],
+    ),
+    programs("notify_redis_p1", &[figure("notify_redis_p1", "k/s", None)]),
+    programs("notify_nginx", &[figure("notify_nginx", "k/s", None)]),
     group(
         "inproc_null_call",
         &[figure(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// The benchmarks that are such a pair.
-pub(crate) const GROUPS: [&str; 8] = [
+pub(crate) const GROUPS: [&str; 11] = [
     "inproc_rtt",
     "inproc_iperf3",
     "inproc_redis_p1",
@@ -15,7 +15,15 @@ pub(crate) const GROUPS: [&str; 8] = [
     "trap_redis_p1",
     "trap_redis_p16",
     "trap_nginx",
+    "notify_redis_p1",
+    "notify_redis_p16",
+    "notify_nginx",
 ];
+
+/// Whether a benchmark's programs post their calls in shared memory.
+pub(crate) fn is_quick(group: &str) -> bool {
+    matches!(group, "trap_redis_p1" | "trap_redis_p16" | "trap_nginx")
+}
 
 /// A server and a client of it, for one benchmark.
 pub(crate) struct Pair {
@@ -65,16 +73,17 @@ impl Pair {
                 )),
                 received,
             ),
-            "trap_redis_p1" | "trap_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
+            "trap_redis_p1" | "trap_redis_p16" | "notify_redis_p1" | "notify_redis_p16"
+            | "inproc_redis_p1" | "inproc_redis_p16" => {
                 let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
                 fs::write(directory.0.join("redis.conf"), conf)?;
-                let client = match group {
-                    "trap_redis_p1" | "inproc_redis_p1" => redis(1, 30_000),
-                    _ => redis(16, 300_000),
+                let client = match group.ends_with("p1") {
+                    true => redis(1, 30_000),
+                    false => redis(16, 300_000),
                 };
                 (redis_server, "Ready to accept", client, gets)
             }
-            "trap_nginx" => {
+            "trap_nginx" | "notify_nginx" => {
                 fs::write(directory.0.join("page.html"), "x".repeat(PAGE))?;
                 fs::write(directory.0.join("nginx.conf"), nginx(&at))?;
                 (

@@ -67,7 +67,7 @@ pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
     let pinned = match side {
         // Interposed programs and their worker, and two workers, are left to the scheduler, as in use.
         Side::Vink => {
-            let free = ["trap_", "inproc_", "workers_", "run_true"];
+            let free = ["trap_", "notify_", "inproc_", "workers_", "run_true"];
             !free.iter().any(|prefix| group.starts_with(prefix))
         }
         Side::Host => true,

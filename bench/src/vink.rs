@@ -14,7 +14,7 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::host;
-use crate::programs::{create, read_figure, Pair, GROUPS};
+use crate::programs::{create, is_quick, read_figure, Pair, GROUPS};
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
@@ -433,7 +433,17 @@ fn programs(group: &str) -> Result<Round, Failure> {
     let network = Network::direct()?;
     let pair = Pair::new(group, network.to)?;
     let mut worker = Worker::new(network.kernel)?;
-    let program = |words: &[String]| Program::new(&words[0]).args(&words[1..]).stdin(Stdio::Null);
+    let quick = match is_quick(group) && worker.allow_mail() {
+        true => Some(std::env::current_exe()?.with_file_name("libvink_quick.so")),
+        false => None,
+    };
+    let program = move |words: &[String]| {
+        let program = Program::new(&words[0]).args(&words[1..]).stdin(Stdio::Null);
+        match &quick {
+            Some(library) => program.env("LD_PRELOAD", library),
+            None => program,
+        }
+    };
     let mut server = None;
     Ok(Box::new(move || {
         if pair.once || server.is_none() {

@@ -5,5 +5,5 @@ mod paths;
 mod process;
 
 pub use difference::difference;
-pub use paths::{image, place, preload, root, stage, vink};
+pub use paths::{image, place, preload, quick, root, stage, vink};
 pub use process::{run, Ended, Network, User};

@@ -32,6 +32,14 @@ pub fn preload() -> PathBuf {
     built("libvink_preload.so", "vink-preload", "VINK_PRELOAD")
 }
 
+/// The library for programs that post calls in shared memory: of the same build.
+///
+/// # Panics
+/// There is none.
+pub fn quick() -> PathBuf {
+    built("libvink_quick.so", "vink-quick", "VINK_BIN")
+}
+
 /// A file of a package of the workspace, of the same build as the running test.
 fn built(file: &str, package: &str, variable: &str) -> PathBuf {
     let test = std::env::current_exe().expect("/proc is mounted");

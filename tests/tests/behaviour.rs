@@ -1,6 +1,6 @@
 //! Small C programs, each run on the host and on Vink: every line and the exit status must agree.
 //!
-//! All run in virtual time, too. Those that don't use sockets in a process of their own making also run with the stack
+//! All run in virtual time, too, and with calls in shared memory. Those that don't use sockets in a process of their own making also run with the stack
 //! in the process.
 //!
 //! A program for something that the host's kernel may lack has its expected lines in a file beside
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use vink_tests::{difference, image, place, preload, root, run, stage, vink, Ended, Network, User};
+use vink_tests::{
+    difference, image, place, preload, quick, root, run, stage, vink, Ended, Network, User,
+};
 
 /// One test for each program and each way to run it on Vink, as the user who runs the tests, and again as `nobody`
 /// for root.
@@ -46,6 +48,8 @@ enum Form {
     InProcess,
     /// `vink run --time virtual`.
     Virtual,
+    /// `vink run --quick`.
+    Quick,
 }
 
 /// Lines that must differ in virtual time: program, what the host says, and what is true there.
@@ -64,17 +68,25 @@ programs! { IN_PROCESS, InProcess in_process_same_user in_process_nobody: {
     udp_control udp_cork udp_echo udp_errors_queued udp_multicast udp_truncation unix_ioctls unix_sockets
 }}
 
-programs! { PROGRAMS, Trapped same_user nobody, Virtual virtual_same_user virtual_nobody: {
-    accept_flags bad_descriptors bad_families bad_lengths bad_pointers dual_stack dup_fcntl epoll_close
-    epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion faults file_calls fork_inherit
+programs! { PROGRAMS, Trapped same_user nobody, Virtual virtual_same_user virtual_nobody,
+    Quick quick_same_user quick_nobody: {
+    accept_flags bad_descriptors bad_families bad_lengths dual_stack dup_fcntl epoll_close
+    epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit
     helpers ioctls ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
-    netlink_route network_namespaces odd_calls packet_loopback packet_ring ping_socket poll_mixed proc_files
+    netlink_route network_namespaces packet_loopback packet_ring ping_socket poll_mixed proc_files
     raw_calls raw_icmp reuse sctp shared_files signal_owner signal_stream signal_timeout signals sock_diag
-    socket_options socket_protocols spawn splice tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
+    socket_options socket_protocols spawn tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset tcp_urgent
     thread_signals thread_waits threads tun udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_ioctls unix_listener
     unix_sockets wait_kinds
+}}
+
+// As others, but that they have calls fail with pointers to nowhere, which the C library's functions don't live through
+// that are replaced there.
+programs! { WITH_BAD_POINTERS, Trapped pointers_same_user pointers_nobody,
+    Virtual pointers_virtual_same_user pointers_virtual_nobody: {
+    bad_pointers faults odd_calls splice
 }}
 
 #[test]
@@ -86,7 +98,7 @@ fn every_program_is_listed() {
         .map(|path| path.file_stem().expect("a name").to_string_lossy().into())
         .collect();
     found.sort();
-    let mut listed = PROGRAMS.to_vec();
+    let mut listed = [PROGRAMS, WITH_BAD_POINTERS].concat();
     listed.sort_unstable();
     assert_eq!(found, listed, "the list in behaviour.rs");
     let unknown = IN_PROCESS.iter().find(|name| !listed.contains(name));
@@ -125,11 +137,14 @@ fn agree(name: &str, form: Form, user: User) {
     }
 
     let command = match form {
-        Form::Trapped | Form::Virtual => {
+        Form::Trapped | Form::Virtual | Form::Quick => {
             let mut command = Command::new(&staged().vink);
             command.args(["run", "--uplink", "none"]);
             if form == Form::Virtual {
                 command.args(["--time", "virtual"]);
+            }
+            if form == Form::Quick {
+                command.arg("--quick");
             }
             command.arg("--").arg(&program);
             command
@@ -206,8 +221,13 @@ struct Staged {
 fn staged() -> &'static Staged {
     static STAGED: OnceLock<Staged> = OnceLock::new();
     STAGED.get_or_init(|| Staged {
-        vink: place(&vink(), &stage()),
+        // The library has to be beside it.
+        vink: {
+            place(&quick(), &stage());
+            place(&vink(), &stage())
+        },
         preload: place(&preload(), &stage()),
+
         image: place(&image(), &stage()),
     })
 }

@@ -9,6 +9,7 @@ use libc::sock_filter;
 use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SHARED_FILE, SOCKET_TTY_IOCTLS};
 use crate::turn::linker::Linker;
 use crate::turn::quiet::is_quiet;
+use vink_mailbox::NATIVE;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -46,32 +47,49 @@ enum Leaf {
     Futex,
     /// Allowed if it is made at one of these addresses, which have the same high half.
     Sites(Vec<u64>),
+    /// Unless it is marked as the host's business alone.
+    Marked,
 }
 
 /// The last argument of futex(2) calls of a child that is not yet a program: nobody serves it then.
 pub(crate) const OWN_FUTEX: u32 = 0x564e_4b00;
 
+/// Calls that programs mark: of five arguments at most.
+const MARKED: [i64; 7] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_close,
+    libc::SYS_openat,
+    libc::SYS_newfstatat,
+];
+
 /// What a filter is for.
 #[derive(Clone, Copy)]
-enum Time<'a> {
-    Real,
-    /// With the linker that programs are expected to have.
-    Virtual(Option<&'a Linker>),
+pub(crate) enum Purpose<'a> {
+    Plain,
+    /// Virtual time, with the linker that programs are expected to have: its calls are let pass.
+    Time(Option<&'a Linker>),
+    /// Programs with mailboxes.
+    Mail,
 }
 
-fn leaf(nr: i64, time: Time<'_>) -> Leaf {
-    let sites = match time {
-        Time::Virtual(Some(linker)) => linker.sites(nr),
+fn leaf(nr: i64, purpose: Purpose<'_>) -> Leaf {
+    let sites = match purpose {
+        Purpose::Time(Some(linker)) => linker.sites(nr),
+        Purpose::Mail if MARKED.contains(&nr) => return Leaf::Marked,
         _ => Vec::new(),
     };
+    let time = matches!(purpose, Purpose::Time(_));
     match (nr, kind(nr)) {
-        (libc::SYS_futex, _) if matches!(time, Time::Virtual(_)) => Leaf::Futex,
+        (libc::SYS_futex, _) if time => Leaf::Futex,
         (libc::SYS_ioctl, _) => Leaf::Ioctl,
         (_, Kind::Socket) => Leaf::Socket,
         (_, Kind::Fcntl) => Leaf::Fcntl,
         (_, Kind::Mmap) => Leaf::Mmap,
         (_, Kind::Uring) => Leaf::Return(ENOSYS),
-        (_, Kind::Other) if matches!(time, Time::Real) || is_quiet(nr) => Leaf::Return(ALLOW),
+        (_, Kind::Other) if !time || is_quiet(nr) => Leaf::Return(ALLOW),
         _ if !sites.is_empty() => Leaf::Sites(sites),
         _ => Leaf::Return(NOTIFY),
     }
@@ -119,6 +137,17 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
             code.extend(among(&sites, ALLOW, NOTIFY));
             code
         }
+        Leaf::Marked => {
+            let [low, high] = [NATIVE as u32, (NATIVE >> 32) as u32];
+            vec![
+                op(LOAD, offset_arg(5), 0, 0),
+                op(JEQ, low, 0, 3),
+                op(LOAD, offset_arg(5) + 4, 0, 0),
+                op(JEQ, high, 0, 1),
+                op(RET, ALLOW, 0, 0),
+                op(RET, NOTIFY, 0, 0),
+            ]
+        }
         Leaf::Mmap => {
             let (looked_at, shared_file) = SHARED_FILE;
             let mut code = vec![op(LOAD, offset_arg(3), 0, 0), op(AND, looked_at, 0, 0)];
@@ -154,19 +183,10 @@ fn emit_search(ranges: &[(u32, Leaf)]) -> Vec<sock_filter> {
 }
 
 /// The whole program, ready for seccomp(2).
-pub(crate) fn program() -> Vec<sock_filter> {
-    program_for(Time::Real)
-}
-
-/// The same for virtual time, where `linker`'s calls are let pass.
-pub(crate) fn program_in_virtual_time(linker: Option<&Linker>) -> Vec<sock_filter> {
-    program_for(Time::Virtual(linker))
-}
-
-fn program_for(time: Time<'_>) -> Vec<sock_filter> {
+pub(crate) fn program(purpose: Purpose<'_>) -> Vec<sock_filter> {
     let mut ranges: Vec<(u32, Leaf)> = Vec::new();
     for nr in 0..=NR_END as i64 {
-        let leaf = leaf(nr, time);
+        let leaf = leaf(nr, purpose);
         if ranges.last().is_none_or(|last| last.1 != leaf) {
             ranges.push((nr as u32, leaf));
         }
@@ -189,7 +209,7 @@ mod tests {
 
     /// Runs the program as the kernel would; also counts instructions.
     fn run(arch: u32, nr: i64, args: [u64; 6]) -> (u32, usize) {
-        run_at(&program(), 0, arch, nr, args)
+        run_at(&program(Purpose::Plain), 0, arch, nr, args)
     }
 
     fn run_at(
@@ -212,6 +232,7 @@ mod tests {
                         OFFSET_ARCH => arch,
                         OFFSET_ADDRESS => address as u32,
                         k if k == OFFSET_ADDRESS + 4 => (address >> 32) as u32,
+                        k if k % 8 == 4 => (args[(k as usize - 16) / 8] >> 32) as u32,
                         k => args[(k as usize - 16) / 8] as u32,
                     }
                 }
@@ -232,7 +253,7 @@ mod tests {
     #[test]
     fn every_number_gets_its_leaf() {
         for nr in 0..600 {
-            if let Leaf::Return(action) = leaf(nr, Time::Real) {
+            if let Leaf::Return(action) = leaf(nr, Purpose::Plain) {
                 assert_eq!(on(nr, [0; 6]), action, "call {nr}");
             }
         }
@@ -266,6 +287,32 @@ mod tests {
     }
 
     #[test]
+    fn marks_count_for_programs_with_mailboxes() {
+        let arch = AUDIT_ARCH_X86_64;
+        let read = |purpose, mark| {
+            run_at(
+                &program(purpose),
+                0,
+                arch,
+                libc::SYS_read,
+                [3, 0, 0, 0, 0, mark],
+            )
+            .0
+        };
+        assert_eq!(read(Purpose::Mail, NATIVE), ALLOW);
+        for mark in [0, NATIVE as u32 as u64, NATIVE & !0xffff_ffff, NATIVE + 1] {
+            assert_eq!(read(Purpose::Mail, mark), NOTIFY);
+        }
+        assert_eq!(read(Purpose::Plain, NATIVE), NOTIFY);
+        assert_eq!(read(Purpose::Time(None), NATIVE), NOTIFY);
+        let connect = [3, 0, 0, 0, 0, NATIVE];
+        assert_eq!(
+            run_at(&program(Purpose::Mail), 0, arch, libc::SYS_connect, connect).0,
+            NOTIFY
+        );
+    }
+
+    #[test]
     fn other_architectures_are_refused() {
         assert_eq!(run(0x4000_0003, libc::SYS_getpid, [0; 6]).0, NOTIFY);
         assert_eq!(on(libc::SYS_read | X32_BIT as i64, [0; 6]), ENOSYS);
@@ -275,7 +322,7 @@ mod tests {
     #[test]
     fn the_linker_is_known_by_its_place() {
         let linker = Linker::expected().unwrap();
-        let code = program_in_virtual_time(Some(linker));
+        let code = program(Purpose::Time(Some(linker)));
         let at = |nr, address| run_at(&code, address, AUDIT_ARCH_X86_64, nr, [0; 6]).0;
         let all = [libc::SYS_read, libc::SYS_close, libc::SYS_openat];
         for nr in all {
@@ -286,7 +333,7 @@ mod tests {
                 assert_eq!(at(libc::SYS_futex, site), NOTIFY);
                 assert_eq!(at(libc::SYS_access, site), NOTIFY);
             }
-            let none = program_in_virtual_time(None);
+            let none = program(Purpose::Time(None));
             let (action, _) = run_at(&none, linker.sites(nr)[0], AUDIT_ARCH_X86_64, nr, [0; 6]);
             assert_eq!(action, NOTIFY);
         }
@@ -298,6 +345,6 @@ mod tests {
             let (_, steps) = run(AUDIT_ARCH_X86_64, nr, [0; 6]);
             assert!(steps <= 18, "call {nr} takes {steps} instructions");
         }
-        assert!(program_in_virtual_time(Linker::expected()).len() < 4096 / 8);
+        assert!(program(Purpose::Time(Linker::expected())).len() < 4096 / 8);
     }
 }

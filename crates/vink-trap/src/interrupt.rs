@@ -249,6 +249,7 @@ impl Worker {
         match busy.stage {
             Stage::Sendfile(_) => self.send_piece(busy),
             Stage::Splice(_) => self.go_on_splicing(busy),
+            Stage::Mail { .. } => self.answer_posted(&busy, EINTR),
             _ => self.dispatch(busy.call),
         }
     }

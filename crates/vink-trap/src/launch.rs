@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use crate::filter::{self, Purpose};
 use crate::home::{Failed, Furniture, Namespaces};
-use crate::turn::linker::Linker;
 use crate::turn::pids::{be_born, Born, First};
-use crate::{filter, Error};
+use crate::Error;
 
 /// One of the three standard descriptors of a program.
 #[derive(Debug, Default)]
@@ -314,8 +314,9 @@ pub(crate) fn launch(
     program: &Program,
     nofile: libc::rlimit,
     lodging: Lodging<'_>,
-    virtual_time: bool,
+    purpose: Purpose<'_>,
 ) -> Result<Launched, Error> {
+    let virtual_time = matches!(purpose, Purpose::Time(_));
     let cannot_run = |errno| Error::CannotRun {
         program: program.name().to_string_lossy().into_owned(),
         errno,
@@ -378,10 +379,7 @@ pub(crate) fn launch(
         uid_map: map(uid),
         gid_map: map(gid),
         nofile,
-        filter: match virtual_time {
-            true => filter::program_in_virtual_time(Linker::expected()),
-            false => filter::program(),
-        },
+        filter: filter::program(purpose),
     };
     let shared = Shared::new()?;
     // SAFETY: the child makes async-signal-safe calls only, and never returns from child().
@@ -755,7 +753,7 @@ mod tests {
         let (output, end) = pipe();
         let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
         let new = Lodging::New(&Furniture::default());
-        let launched = launch(&program, NOFILE, new, false).unwrap();
+        let launched = launch(&program, NOFILE, new, Purpose::Plain).unwrap();
         drop(program);
         serve(launched, output)
     }
@@ -811,7 +809,8 @@ mod tests {
             let (output, end) = pipe();
             let program = Program::new("bash").args(["-c", script]);
             let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
-            launch(&program, NOFILE, lodging, true).map(|launched| (launched, output))
+            launch(&program, NOFILE, lodging, Purpose::Time(None))
+                .map(|launched| (launched, output))
         };
         let furniture = Furniture::default();
         let both = || {
@@ -847,10 +846,15 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there() {
         let program = Program::new("true").current_dir("/no/such/directory");
-        let error = launch(&program, NOFILE, Lodging::New(&Furniture::default()), false)
-            .err()
-            .unwrap()
-            .to_string();
+        let error = launch(
+            &program,
+            NOFILE,
+            Lodging::New(&Furniture::default()),
+            Purpose::Plain,
+        )
+        .err()
+        .unwrap()
+        .to_string();
         assert!(error.contains("directory"), "{error}");
     }
 }

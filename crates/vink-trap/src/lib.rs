@@ -102,6 +102,7 @@ mod horizon;
 mod interface;
 mod interrupt;
 mod launch;
+mod mail;
 mod mirror;
 mod network;
 mod notify;

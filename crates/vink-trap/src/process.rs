@@ -9,6 +9,7 @@ use std::rc::Rc;
 use vink_kernel::{MachineId, TaskId};
 
 use crate::interrupt::Running;
+use crate::mail::Desk;
 use crate::mirror::Placeholder;
 use crate::network::Key;
 use crate::notify::Notification;
@@ -88,17 +89,38 @@ struct Slots {
     used: usize,
     receives: bool,
     follows: bool,
+    /// The mailbox of the one process that has this table.
+    desk: Option<Rc<Desk>>,
 }
 
 impl Table {
     /// Another table with the same descriptors.
     pub(crate) fn copy(&self) -> Table {
-        Table(Rc::new(RefCell::new(self.0.borrow().clone())))
+        let mut slots = self.0.borrow().clone();
+        slots.desk = None;
+        Table(Rc::new(RefCell::new(slots)))
     }
 
     /// The same table, for another process.
     pub(crate) fn share(&self) -> Table {
+        self.close_desk();
         Table(self.0.clone())
+    }
+
+    /// The process's mailbox, if it has one.
+    pub(crate) fn desk(&self) -> Option<Rc<Desk>> {
+        self.0.borrow().desk.clone()
+    }
+
+    pub(crate) fn set_desk(&self, desk: Rc<Desk>) {
+        self.0.borrow_mut().desk = Some(desk);
+    }
+
+    /// The process is to post nothing any more.
+    pub(crate) fn close_desk(&self) {
+        if let Some(desk) = self.0.borrow_mut().desk.take() {
+            desk.unmark_range(0, u32::MAX);
+        }
     }
 
     /// Whether another process has it too, or will have it.
@@ -154,6 +176,9 @@ impl Table {
         }
         let old = slots.entries[index].replace(entry);
         slots.used += usize::from(old.is_none());
+        if let Some(desk) = &slots.desk {
+            desk.unmark(fd);
+        }
         old
     }
 
@@ -161,6 +186,9 @@ impl Table {
         let mut slots = self.0.borrow_mut();
         let entry = slots.entries.get_mut(fd as u32 as usize)?.take()?;
         slots.used -= 1;
+        if let Some(desk) = &slots.desk {
+            desk.unmark(fd);
+        }
         Some(entry)
     }
 
@@ -168,8 +196,12 @@ impl Table {
     pub(crate) fn remove_if(&self, condition: impl Fn(i32, &Entry) -> bool) -> Vec<Entry> {
         let mut slots = self.0.borrow_mut();
         let mut removed = Vec::new();
+        let desk = slots.desk.clone();
         for (fd, slot) in slots.entries.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|e| condition(fd as i32, e)) {
+                if let Some(desk) = &desk {
+                    desk.unmark(fd as i32);
+                }
                 removed.extend(slot.take());
             }
         }
@@ -280,6 +312,13 @@ pub(crate) enum Stage {
     Sendfile(Box<Sendfile>),
     /// A step of a splice(2) is done.
     Splice(Box<Splice>),
+    /// It is for the thread that has posted the call.
+    Mail {
+        desk: Rc<Desk>,
+        slot: usize,
+        /// The call as it was posted would wait, if the file does.
+        may_wait: bool,
+    },
 }
 
 /// How to go on after closing.

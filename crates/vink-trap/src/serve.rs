@@ -88,9 +88,20 @@ impl Worker {
                 Some(entry) if entry.file.rtnetlink.get() && self.send_changed(call, &entry)? => {
                     Ok(())
                 }
-                Some(entry) => self.run(call, Stage::Answer, &entry),
+                Some(entry) => {
+                    if self.mail.is_some() {
+                        self.expect_mail(call, &entry)?;
+                    }
+                    self.run(call, Stage::Answer, &entry)
+                }
+                None if self.lend(call)? => Ok(()),
                 None if self.ask_about_interfaces(call)? => Ok(()),
-                None => self.pass_io(call),
+                None => {
+                    if self.mail.is_some() {
+                        self.expect_none(call);
+                    }
+                    self.pass_io(call)
+                }
             },
             Kind::Socket => {
                 let cloexec = call.args[1] & libc::SOCK_CLOEXEC as u64 != 0;
@@ -113,7 +124,12 @@ impl Worker {
             },
             Kind::Close => match table.remove(call.args[0] as i32) {
                 Some(entry) => self.close_all(call, vec![entry], Then::Pass),
-                None => self.pass(call),
+                None => {
+                    if let Some(desk) = self.table_of(call.tid).desk() {
+                        desk.unmark(call.args[0] as i32);
+                    }
+                    self.pass(call)
+                }
             },
             Kind::CloseRange => self.close_range(call),
             Kind::Dup => match first {
@@ -155,6 +171,7 @@ impl Worker {
                 let process = self.process_mut(pid);
                 process.executing = Some(call.tid);
                 process.attention = true;
+                process.table.close_desk();
                 if process.moved {
                     // It goes on as the first thread, from where it is.
                     process.moving.push(pid);
@@ -339,7 +356,10 @@ impl Worker {
             if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
                 file.placeholder.show(events);
             }
-            if matches!(busy.stage, Stage::Answer | Stage::Descriptor { .. }) {
+            if matches!(
+                busy.stage,
+                Stage::Answer | Stage::Descriptor { .. } | Stage::Mail { .. }
+            ) {
                 // Its last descriptor may be closed before this call is concluded.
                 let file = busy.file.take();
                 self.finished.push_back((running, outcome));
@@ -403,6 +423,7 @@ impl Worker {
             }
             Stage::Sendfile(_) => self.sent_piece(busy, result),
             Stage::Splice(_) => self.spliced(busy, result),
+            Stage::Mail { .. } => self.answer_posted(&busy, result),
         }
     }
 
@@ -616,6 +637,9 @@ impl Worker {
         }
         let closing = flags & libc::CLOSE_RANGE_CLOEXEC == 0;
         let table = self.table_of(call.tid);
+        if let Some(desk) = table.desk() {
+            desk.unmark_range(first, last);
+        }
         let closed = table.remove_if(|fd, _| closing && (first..=last).contains(&(fd as u32)));
         self.close_all(call, closed, Then::Pass)
     }

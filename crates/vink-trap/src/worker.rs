@@ -13,11 +13,13 @@ use vink_kernel::{Clock, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 
 use crate::calls::{advice, NR_END};
 use crate::device::{self, Attached};
+use crate::filter::Purpose;
 use crate::guardian::Guardian;
 use crate::handover::Carrier;
 use crate::home::{Furniture, Home, Namespaces};
 use crate::interrupt::{Pulse, Running};
 use crate::launch::{launch, open_pidfd, Launched, Lodging, Program};
+use crate::mail::{Look, Mail};
 use crate::mirror::WATCHED;
 use crate::network::Networks;
 use crate::notify::{Listener, Notification};
@@ -28,6 +30,7 @@ use crate::target;
 use crate::trace::witness::{Moment, Witness};
 use crate::trace::Tracer;
 use crate::tree::{ProgramId, Tree, Trees};
+use crate::turn::linker::Linker;
 use crate::turn::{Turn, Virtual};
 use crate::Error;
 
@@ -55,6 +58,7 @@ impl Status {
 pub struct Statistics {
     pub(crate) trapped: Vec<u64>,
     pub(crate) unsupported: BTreeMap<i64, u64>,
+    pub(crate) posted: u64,
 }
 
 impl Statistics {
@@ -62,6 +66,11 @@ impl Statistics {
     pub fn trapped(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let all = self.trapped.iter().enumerate();
         all.filter(|(_, n)| **n > 0).map(|(nr, n)| (nr as i64, *n))
+    }
+
+    /// How many calls were posted in shared memory, and made in the kernel; see [`Worker::allow_mail`].
+    pub fn posted(&self) -> u64 {
+        self.posted
     }
 
     /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number,
@@ -132,6 +141,8 @@ pub struct Worker {
     pub(crate) tracer: Option<Rc<Tracer>>,
     /// On a virtual clock.
     pub(crate) turn: Option<Box<Turn>>,
+    /// There if programs may post calls.
+    pub(crate) mail: Option<Mail>,
 }
 
 const LISTENER: u64 = 1 << 32;
@@ -219,6 +230,7 @@ impl Worker {
             },
             tracer: None,
             turn,
+            mail: None,
         })
     }
 
@@ -317,7 +329,17 @@ impl Worker {
             listener,
             shared,
             namespaces,
-        } = launch(&program, self.nofile, lodging, self.turn.is_some())?;
+        } = match (&self.mail, &self.turn) {
+            (Some(mail), _) => {
+                let fork = || launch(&program, self.nofile, lodging, Purpose::Mail);
+                mail.processors().lend(fork)?
+            }
+            (_, Some(_)) => {
+                let purpose = Purpose::Time(Linker::expected());
+                launch(&program, self.nofile, lodging, purpose)?
+            }
+            _ => launch(&program, self.nofile, lodging, Purpose::Plain)?,
+        };
         if let Some(namespaces) = namespaces {
             guardian.mind(&namespaces);
             *made = Some(Rc::new(namespaces));
@@ -562,6 +584,13 @@ impl Worker {
             self.look_for_signals()?;
         }
         self.settle()?;
+        let timeout = loop {
+            match self.look_for_mail() {
+                Look::Serve => self.serve_mail()?,
+                Look::Around => break Some(Duration::ZERO),
+                Look::Sleep => break timeout,
+            }
+        };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let again = std::mem::take(&mut self.again);
         let timeout = match again.is_empty() && self.may_sleep()? {

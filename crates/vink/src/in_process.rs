@@ -13,10 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
+use crate::preload::Preload;
 use crate::run::Arguments;
 
-/// The interposer's file.
-const LIBRARY: &str = "libvink_preload.so";
+/// The interposer.
+const LIBRARY: Preload = Preload {
+    file: "libvink_preload.so",
+    package: "vink-preload",
+    option: "--in-process",
+};
 
 /// What to do about a program that can't have it.
 const INSTEAD: &str = "run it without --in-process, which works for every program";
@@ -26,7 +31,7 @@ const SCRIPTS: u32 = 4;
 
 /// Becomes the program.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let library = library()?;
+    let preload = LIBRARY.variable()?;
     let name = &arguments.program[0];
     let cannot_run = |errno| {
         let program = name.to_string_lossy().into_owned();
@@ -41,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for (name, value) in environment(arguments)? {
         command.env(name, value);
     }
-    command.env("LD_PRELOAD", preloaded(&library));
+    command.env("LD_PRELOAD", preload);
     // Returns only if it fails.
     let error = command.exec();
     Err(cannot_run(error.raw_os_error().unwrap_or(libc::EACCES)))
@@ -72,29 +77,6 @@ fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, F
 fn list(values: &[impl Display]) -> OsString {
     let words: Vec<_> = values.iter().map(ToString::to_string).collect();
     words.join(",").into()
-}
-
-/// In front of what is preloaded anyway.
-fn preloaded(library: &Path) -> OsString {
-    let mut all = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        all.push(":");
-        all.push(others);
-    }
-    all
-}
-
-/// The interposer: beside vink, or where it is installed.
-fn library() -> Result<PathBuf, Failure> {
-    let vink = std::env::current_exe().map_err(Failure::host("finding vink"))?;
-    let places = ["", "../lib/vink"].map(|folder| vink.with_file_name(folder).join(LIBRARY));
-    let found = places.iter().find(|path| path.exists());
-    found.cloned().ok_or_else(|| {
-        let [here, there] = places.map(|place| place.display().to_string());
-        Failure::Other(format!(
-            "--in-process needs {LIBRARY}, which is neither {here} nor {there}: cargo build -p vink-preload makes it"
-        ))
-    })
 }
 
 /// The file that execvp(3) would execute.

@@ -21,6 +21,7 @@ mod packetdrill;
 mod pcb;
 mod picture;
 mod plot;
+mod preload;
 mod print;
 mod record;
 mod replay;

@@ -20,6 +20,7 @@ use vink_trap::{call_name, Program, Statistics, Status, Worker};
 use crate::failure::Failure;
 use crate::in_process;
 use crate::pcb::Watcher;
+use crate::preload::Preload;
 use crate::record::Recording;
 use crate::signals::{die_by, stop_by, Signals};
 
@@ -46,6 +47,13 @@ const LINGER: Duration = Duration::from_secs(5);
 /// For who is at the other end of a wire to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What has programs post calls in shared memory.
+const QUICK: Preload = Preload {
+    file: "libvink_quick.so",
+    package: "vink-quick",
+    option: "--quick",
+};
+
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
 
@@ -55,6 +63,10 @@ pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
     #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed"])]
     in_process: bool,
+    /// Dynamically linked programs send and receive through memory shared with the stack, which has a processor for
+    /// itself: faster, for programs that make many small calls; see docs/quick.md
+    #[arg(long, conflicts_with_all = ["in_process", "trace_calls", "record", "time"])]
+    quick: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
     pub(crate) machine: String,
@@ -302,7 +314,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Recording::start(&mut worker, file, &path, &arguments.machine, words)
     });
     let mut recorded = recorded.transpose()?;
-    let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
+    let mut program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
+    if arguments.quick {
+        if !worker.allow_mail() {
+            return Err(Failure::Other(
+                "--quick needs two processors, one of them for the stack: run it without"
+                    .to_owned(),
+            ));
+        }
+        program = program.env("LD_PRELOAD", QUICK.variable()?);
+    }
     let program = worker.spawn(machine.id, program)?;
     // The program does not get going before the worker does.
     if let Some(passt) = &mut passt {

@@ -46,8 +46,9 @@ impl Place {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its mode");
         }
         let vink = Path::new(env!("CARGO_BIN_EXE_vink"));
-        // `cargo build` makes it, and no test of another thing needs it.
+        // `cargo build` makes them, and no test of another thing needs them.
         let library = vink.with_file_name("libvink_preload.so");
+        let quick = vink.with_file_name("libvink_quick.so");
         let old = root().join("build/libvink-linux-6.1.so");
         // What is below root's home or the target folder nobody else may be able to read.
         for (from, to) in [
@@ -55,6 +56,7 @@ impl Place {
             (&image, "libvink-linux-6.12.so"),
             (&old, "libvink-linux-6.1.so"),
             (&library, "libvink_preload.so"),
+            (&quick, "libvink_quick.so"),
         ] {
             if !from.exists() {
                 continue;

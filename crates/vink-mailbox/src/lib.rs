@@ -1,0 +1,261 @@
+//! Mailboxes: memory that a trapped process shares with its worker, in which its threads post calls on streams
+//! that need no system call. One side is `vink-quick`, in the program; the other `vink-trap`.
+//!
+//! # Theory of operation
+//!
+//! Each thread has a [`Slot`]. It writes a request there, sets the slot's bit in [`Mailbox::posted`], and looks at
+//! the slot's state until the answer is there. The worker looks at `posted` while it is awake, as
+//! [`Mailbox::attended`] says, clears the bit, which makes the request its own, and answers. A thread that has waited
+//! for long may clear the bit itself: then the request was never made. So no request is served twice, or lost.
+//!
+//! A request never waits in the kernel. Whatever can't be done at once, or is anything but the transfer of a
+//! stream's bytes, is [`REFUSED`], and the thread makes the system call instead, which is trapped.
+//!
+//! [`Mailbox::files`] says what descriptors are, of which not all need be known. A number is cleared there before it is
+//! closed: what it says is true as long as the descriptor is open.
+//!
+//! The worker believes nothing that is in here but what it has checked, once it has copied it.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+/// Threads of a process that can post.
+pub const SLOTS: usize = 64;
+/// Bytes that a request can carry.
+pub const ROOM: usize = 64 << 10;
+/// Descriptors that requests can be about: the numbers below this one.
+pub const FILES: usize = 4096;
+
+/// No answer of a system call: it is to be made.
+pub const REFUSED: i64 = -1000;
+
+/// `ioctl(-1, GET_MAILBOX)`, as long as a worker traps it, gives a descriptor of the process's mailbox, to be mapped
+/// and closed; `EBADF` if it is to have none.
+pub const GET_MAILBOX: u64 = 0x564e_4b01;
+/// `ioctl(-1, GET_SLOT)` gives the number of the calling thread's slot.
+pub const GET_SLOT: u64 = 0x564e_4b02;
+
+/// As the sixth argument of a system call that has five at most: it is the host's business alone, and is not trapped.
+pub const NATIVE: u64 = 0x5649_4e4b_4e41_5456;
+
+/// Flags of a posted send (`MSG_*`): those that mean the same to one that doesn't wait.
+pub const SENDS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// The same of a receipt.
+pub const RECEIVES: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK;
+
+/// [`Mailbox::files`]: nothing is known of it yet; a system call will tell.
+pub const UNKNOWN: u8 = 0;
+/// It is a stream socket of Vink's.
+pub const STREAM: u8 = 1;
+/// It is something of Vink's that only system calls are for.
+pub const OTHER: u8 = 2;
+/// It is the host's. Also a program may say so, of what it has just opened.
+pub const HOST: u8 = 3;
+
+/// The answer is there, if there ever was a request.
+const ANSWERED: u32 = 0;
+/// There is a request.
+const POSTED: u32 = 1;
+/// ... and its thread sleeps (futex(2)).
+const SLEEPING: u32 = 2;
+
+/// A process's mailbox.
+#[repr(C)]
+pub struct Mailbox {
+    /// Tells it from every other one of its worker's; not 0.
+    pub id: AtomicU64,
+    /// Not 0: the worker looks at `posted`.
+    pub attended: AtomicU32,
+    /// A bit for each slot: a request waits there.
+    pub posted: Line<AtomicU64>,
+    /// What a descriptor is: [`STREAM`], for example.
+    pub files: [AtomicU8; FILES],
+    /// One for each thread.
+    pub slots: [Slot; SLOTS],
+}
+
+/// Alone in its cache lines.
+#[repr(C, align(128))]
+pub struct Line<T>(pub T);
+
+/// What a thread asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `SYS_sendto`, `SYS_recvfrom` or `SYS_ioctl`.
+    pub nr: i64,
+    /// The program's descriptor.
+    pub fd: i32,
+    /// `MSG_*`; of an ioctl(2) its request, which is `FIONREAD`.
+    pub flags: i32,
+    /// Bytes in the slot to be sent, or that there is room for.
+    pub len: usize,
+}
+
+/// A thread's place in a mailbox.
+#[repr(C, align(128))]
+pub struct Slot {
+    state: AtomicU32,
+    nr: AtomicU32,
+    fd: AtomicI32,
+    flags: AtomicI32,
+    len: AtomicU32,
+    result: AtomicI64,
+    data: Line<UnsafeCell<[u8; ROOM]>>,
+}
+
+// SAFETY: everything but the data is atomic. The data is only reached by pointers (`Slot::data`), and the other
+// process, which may write there at any time, is nobody that Rust knows of.
+unsafe impl Sync for Slot {}
+
+impl Mailbox {
+    /// Posts what stands in a slot. False: nobody is there to look at it, and it was not posted.
+    pub fn post(&self, slot: usize) -> bool {
+        self.posted.0.fetch_or(1 << slot, Ordering::SeqCst);
+        // Either this thread sees that the worker has gone to sleep, or the worker sees the bit before it does.
+        self.attended.load(Ordering::SeqCst) != 0 || !self.take(slot)
+    }
+
+    /// Takes a slot's request out: true if it was there, and now is the caller's alone.
+    pub fn take(&self, slot: usize) -> bool {
+        let bit = 1 << slot;
+        self.posted.0.fetch_and(!bit, Ordering::SeqCst) & bit != 0
+    }
+}
+
+impl Slot {
+    /// The bytes that go with the request, [`ROOM`] of them.
+    pub fn data(&self) -> *mut u8 {
+        self.data.0.get().cast()
+    }
+
+    /// Writes a request, before it is posted.
+    pub fn write(&self, request: Request) {
+        self.nr.store(request.nr as u32, Ordering::Relaxed);
+        self.fd.store(request.fd, Ordering::Relaxed);
+        self.flags.store(request.flags, Ordering::Relaxed);
+        self.len.store(request.len as u32, Ordering::Relaxed);
+        self.state.store(POSTED, Ordering::Release);
+    }
+
+    /// Reads it, after it was taken.
+    pub fn read(&self) -> Request {
+        Request {
+            nr: self.nr.load(Ordering::Relaxed).into(),
+            fd: self.fd.load(Ordering::Relaxed),
+            flags: self.flags.load(Ordering::Relaxed),
+            len: (self.len.load(Ordering::Relaxed) as usize).min(ROOM),
+        }
+    }
+
+    /// The answer, if it is there: as from a system call, or [`REFUSED`].
+    pub fn answer(&self) -> Option<i64> {
+        let answered = self.state.load(Ordering::Acquire) == ANSWERED;
+        answered.then(|| self.result.load(Ordering::Relaxed))
+    }
+
+    /// Answers.
+    pub fn set_answer(&self, result: i64) {
+        self.result.store(result, Ordering::Relaxed);
+        if self.state.swap(ANSWERED, Ordering::SeqCst) == SLEEPING {
+            self.futex(libc::FUTEX_WAKE, i32::MAX as u32);
+        }
+    }
+
+    /// Waits for the answer to a request that has been taken.
+    pub fn wait(&self) -> i64 {
+        loop {
+            if let Some(result) = self.answer() {
+                return result;
+            }
+            let (from, to) = (POSTED, SLEEPING);
+            let _ = self
+                .state
+                .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+            self.futex(libc::FUTEX_WAIT, SLEEPING);
+        }
+    }
+
+    fn futex(&self, operation: i32, value: u32) {
+        // SAFETY: the word is mapped as long as the slot is; there is no time-out.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.state.as_ptr(),
+                operation,
+                value,
+                std::ptr::null::<libc::timespec>(),
+            )
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory of a mailbox, all zero.
+    fn mailbox() -> Box<Mailbox> {
+        // SAFETY: all of its fields are numbers, for which zero is valid.
+        unsafe { Box::<Mailbox>::new_zeroed().assume_init() }
+    }
+
+    const REQUEST: Request = Request {
+        nr: libc::SYS_sendto,
+        fd: -3,
+        flags: libc::MSG_DONTWAIT,
+        len: ROOM,
+    };
+
+    #[test]
+    fn a_request_and_its_answer() {
+        let mailbox = mailbox();
+        let slot = &mailbox.slots[5];
+        slot.write(REQUEST);
+        assert!(!mailbox.post(5), "nobody attends");
+        assert_eq!(mailbox.posted.0.load(Ordering::Relaxed), 0);
+        mailbox.attended.store(1, Ordering::Relaxed);
+        assert!(mailbox.post(5) && slot.answer().is_none());
+        assert!(mailbox.take(5) && !mailbox.take(5));
+        assert_eq!(slot.read(), REQUEST);
+        slot.set_answer(-11);
+        assert_eq!((slot.answer(), slot.wait()), (Some(-11), -11));
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_cut_off() {
+        let mailbox = mailbox();
+        let len = ROOM + 1;
+        mailbox.slots[0].write(Request { len, ..REQUEST });
+        assert_eq!(mailbox.slots[0].read().len, ROOM);
+    }
+
+    #[test]
+    fn threads_that_sleep_are_woken() {
+        let mailbox = mailbox();
+        mailbox.attended.store(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for n in 0..SLOTS {
+                let mailbox = &mailbox;
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        let fd = round * SLOTS as i32 + n as i32;
+                        mailbox.slots[n].write(Request { fd, ..REQUEST });
+                        assert!(mailbox.post(n));
+                        assert_eq!(mailbox.slots[n].wait(), fd.into());
+                    }
+                });
+            }
+            let mut left = 100 * SLOTS;
+            while left > 0 {
+                for (n, slot) in mailbox.slots.iter().enumerate() {
+                    if mailbox.take(n) {
+                        slot.set_answer(slot.read().fd.into());
+                        left -= 1;
+                    }
+                }
+            }
+        });
+    }
+}

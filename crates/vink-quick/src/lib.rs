@@ -1,0 +1,28 @@
+//! `libvink_quick.so`: loaded into an unmodified dynamic program that is trapped (`LD_PRELOAD`), it posts the sends
+//! and receives of streams in memory shared with the worker (`vink-mailbox`), while that is awake, instead of
+//! having them trapped.
+//!
+//! # Theory of operation
+//!
+//! It stands in the place of a few functions of the C library (`symbols`) and changes nothing about any but calls on
+//! streams of Vink's that neither wait nor have more to them than bytes (`post`). Everything else goes on to the
+//! C library, whose system calls are trapped as ever: nothing depends on this library, and a process that has no
+//! mailbox, or a thread that has no slot, does without.
+//!
+//! A process asks for a mailbox when it has made some such calls, a thread for its slot at its first one. What it
+//! knows is in memory that the host wipes in a child (`MADV_WIPEONFORK`): a fork begins anew.
+//!
+//! # Not supported
+//!
+//! Pointers to memory that is not there: `SIGSEGV`, where a system call gives `EFAULT`. Children that share the
+//! memory of their parent but not its descriptors, but for vfork(2), which is fork(2) here.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod post;
+mod symbols;
+
+/// The loader calls it before the program begins.
+#[used]
+#[cfg_attr(not(test), link_section = ".init_array")]
+static BEGIN: extern "C" fn() = post::begin;

@@ -1,0 +1,219 @@
+//! Posting a call: the process's mailbox, the thread's slot, and how long to look for an answer.
+
+use std::cell::Cell;
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use vink_mailbox::{Mailbox, Request, Slot, GET_MAILBOX, GET_SLOT, HOST, REFUSED, STREAM, UNKNOWN};
+
+/// Calls that a process makes before it asks for a mailbox: many end sooner.
+const CALLS: u32 = 4;
+/// Looks for an answer before a request is taken back: about 20 us.
+const LOOKS: u32 = 500;
+
+/// What a process knows; wiped in its children.
+#[repr(C)]
+struct State {
+    /// Null: it has none.
+    mailbox: AtomicPtr<Mailbox>,
+    /// Made so far without one; stays where it is once it has been asked for.
+    calls: AtomicU32,
+}
+
+static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
+
+/// A thread's slot in one mailbox.
+#[derive(Clone, Copy)]
+struct Place {
+    mailbox: u64,
+    /// `None`: there was none left.
+    slot: Option<usize>,
+}
+
+thread_local! {
+    static PLACE: Cell<Place> = const {
+        Cell::new(Place {
+            mailbox: 0,
+            slot: None,
+        })
+    };
+    /// A request of this thread is under way: what a signal handler calls now must not disturb it.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The library has been loaded.
+pub(crate) extern "C" fn begin() {
+    // SAFETY: makes a mapping and asks for it to be wiped in children; it is never unmapped.
+    let state = unsafe {
+        let (read_write, own) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let len = size_of::<State>();
+        match libc::mmap(null_mut(), len, read_write, own, -1, 0) {
+            libc::MAP_FAILED => return,
+            state if libc::madvise(state, len, libc::MADV_WIPEONFORK) < 0 => {
+                libc::munmap(state, len);
+                return;
+            }
+            state => state,
+        }
+    };
+    STATE.store(state.cast(), Ordering::Release);
+}
+
+/// The process's mailbox, if it has one.
+#[inline]
+fn mailbox() -> Option<&'static Mailbox> {
+    let state = NonNull::new(STATE.load(Ordering::Acquire))?;
+    // SAFETY: stays mapped for ever; all zero, as a child finds it, is valid.
+    let state = unsafe { state.as_ref() };
+    match NonNull::new(state.mailbox.load(Ordering::Acquire)) {
+        // SAFETY: stays mapped for ever in this process, of which the wiped state says that it has it.
+        Some(mailbox) => Some(unsafe { mailbox.as_ref() }),
+        None => {
+            state.ask();
+            None
+        }
+    }
+}
+
+/// Whether it is known that a descriptor is the host's.
+#[inline]
+pub(crate) fn is_host(fd: i32) -> bool {
+    let file = mailbox().and_then(|mailbox| mailbox.files.get(fd as u32 as usize));
+    file.is_some_and(|file| file.load(Ordering::Relaxed) == HOST)
+}
+
+/// Whether anything can be learnt and told of descriptors.
+pub(crate) fn knows() -> bool {
+    mailbox().is_some()
+}
+
+/// A file of the host's has been opened.
+pub(crate) fn opened(fd: i32) {
+    mark(fd, HOST);
+}
+
+/// A descriptor is about to be closed.
+pub(crate) fn closes(fd: i32) {
+    mark(fd, UNKNOWN);
+}
+
+fn mark(fd: i32, kind: u8) {
+    if let Some(file) = mailbox().and_then(|mailbox| mailbox.files.get(fd as u32 as usize)) {
+        file.store(kind, Ordering::Release);
+    }
+}
+
+/// A call on a stream that has been prepared: the slot is this thread's until it is dropped.
+pub(crate) struct Draft {
+    mailbox: &'static Mailbox,
+    index: usize,
+}
+
+impl Draft {
+    /// For a call on this descriptor; `None`: a system call is to be made.
+    #[inline]
+    pub(crate) fn new(fd: i32) -> Option<Draft> {
+        let mailbox = mailbox()?;
+        let kind = mailbox.files.get(fd as u32 as usize)?;
+        if kind.load(Ordering::Relaxed) != STREAM || BUSY.get() {
+            return None;
+        }
+        let id = mailbox.id.load(Ordering::Relaxed);
+        let mut place = PLACE.get();
+        if place.mailbox != id {
+            place = Place {
+                mailbox: id,
+                slot: slot(),
+            };
+            PLACE.set(place);
+        }
+        let index = place.slot?;
+        BUSY.set(true);
+        Some(Draft { mailbox, index })
+    }
+
+    fn slot(&self) -> &'static Slot {
+        &self.mailbox.slots[self.index]
+    }
+
+    /// The bytes that go with it.
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.slot().data()
+    }
+
+    /// What the kernel has answered; `None`: a system call is to be made.
+    #[inline]
+    pub(crate) fn post(&self, request: Request) -> Option<i64> {
+        let slot = self.slot();
+        slot.write(request);
+        if !self.mailbox.post(self.index) {
+            return None;
+        }
+        let mut looks = 0;
+        let result = loop {
+            if let Some(result) = slot.answer() {
+                break result;
+            }
+            looks += 1;
+            if looks == LOOKS && self.mailbox.take(self.index) {
+                return None;
+            }
+            if looks > LOOKS {
+                break slot.wait();
+            }
+            std::hint::spin_loop();
+        };
+        (result != REFUSED).then_some(result)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        BUSY.set(false);
+    }
+}
+
+impl State {
+    #[cold]
+    fn ask(&self) {
+        if self.calls.load(Ordering::Relaxed) > CALLS
+            || self.calls.fetch_add(1, Ordering::Relaxed) != CALLS
+        {
+            return;
+        }
+        // SAFETY: reads and writes the thread's own errno.
+        let errno = unsafe { *libc::__errno_location() };
+        // SAFETY: makes system calls; the mapping is as large as what the worker has made.
+        unsafe {
+            let fd = libc::ioctl(-1, GET_MAILBOX as _);
+            if fd >= 0 {
+                let (read_write, len) = (libc::PROT_READ | libc::PROT_WRITE, size_of::<Mailbox>());
+                let mailbox = libc::mmap(null_mut(), len, read_write, libc::MAP_SHARED, fd, 0);
+                libc::close(fd);
+                if mailbox != libc::MAP_FAILED
+                    && libc::madvise(mailbox, len, libc::MADV_DONTFORK) == 0
+                {
+                    self.mailbox.store(mailbox.cast(), Ordering::Release);
+                }
+            }
+            *libc::__errno_location() = errno;
+        }
+    }
+}
+
+/// This thread's slot.
+#[cold]
+fn slot() -> Option<usize> {
+    // SAFETY: makes a system call; the errno is the thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let slot = libc::ioctl(-1, GET_SLOT as _);
+        *libc::__errno_location() = errno;
+        usize::try_from(slot)
+            .ok()
+            .filter(|n| *n < vink_mailbox::SLOTS)
+    }
+}

@@ -1,0 +1,522 @@
+//! Calls that programs post in shared memory instead of making them (`vink-mailbox`): lending mailboxes, and serving
+//! what is posted there.
+//!
+//! A process that has `vink-quick` loaded asks for its mailbox, and each of its threads for a slot, by a call that no
+//! kernel knows and that is trapped. The mailbox says of which descriptors calls may be posted: a stream is marked
+//! when a call on it has been trapped, and unmarked when the table loses it, before its number can mean anything else.
+//!
+//! After a trapped call on a stream of a process with a mailbox, the worker stays awake for [`AWAKE`] and looks there
+//! ("attends"); so it does after each call found. Then it sleeps, as ever, until something is trapped. It has a
+//! processor of its own for that, which its programs don't use (`processors`).
+//!
+//! A posted call goes the way of a trapped one ([`Stage::Mail`]), but with the worker's own memory, and never waits.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::{null_mut, NonNull};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use vink_kernel::Call;
+use vink_mailbox::{
+    Mailbox, GET_MAILBOX, GET_SLOT, HOST, OTHER, RECEIVES, REFUSED, SENDS, SLOTS, STREAM, UNKNOWN,
+};
+
+use crate::notify::{Notification, Sent};
+use crate::process::{Busy, Entry, Stage};
+use crate::serve::{poll_fd, soften};
+use crate::turn::Patience;
+use crate::worker::Worker;
+use crate::Error;
+
+const EBADF: i64 = -(libc::EBADF as i64);
+const FIONREAD: i32 = libc::FIONREAD as i32;
+const EAGAIN: i64 = -(libc::EAGAIN as i64);
+
+/// How long the worker stays awake for the next posted call.
+const AWAKE: Duration = Duration::from_micros(50);
+/// Looks at mailboxes between two at all else, and for how many of them serving what was found there counts.
+const LOOKS: u32 = 256;
+const SERVING: u32 = 16;
+
+/// A process's mailbox, and whose its slots are.
+pub(crate) struct Desk {
+    mailbox: NonNull<Mailbox>,
+    /// The thread of each slot; 0: nobody's.
+    owners: RefCell<[i32; SLOTS]>,
+    attended: Cell<bool>,
+}
+
+impl Desk {
+    /// A mailbox that nobody has yet, and its file.
+    fn new(id: u64) -> io::Result<(Desk, OwnedFd)> {
+        let len = size_of::<Mailbox>();
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: makes a file, whose size nobody can change, and maps all of it.
+        let (mailbox, file) = unsafe {
+            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+            let fd = libc::memfd_create(c"vink-mailbox".as_ptr(), flags);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let file = OwnedFd::from_raw_fd(fd);
+            if libc::ftruncate(fd, len as libc::off_t) < 0
+                || libc::fcntl(fd, libc::F_ADD_SEALS, seals) < 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            match libc::mmap(null_mut(), len, access, libc::MAP_SHARED, fd, 0) {
+                libc::MAP_FAILED => return Err(io::Error::last_os_error()),
+                at => (NonNull::new_unchecked(at.cast::<Mailbox>()), file),
+            }
+        };
+        let desk = Desk {
+            mailbox,
+            owners: RefCell::new([0; SLOTS]),
+            attended: Cell::new(false),
+        };
+        desk.mailbox().id.store(id, Ordering::Relaxed);
+        Ok((desk, file))
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        // SAFETY: mapped until this is dropped; all that another process can change are atomics, and bytes that
+        // are reached by pointers only.
+        unsafe { self.mailbox.as_ref() }
+    }
+
+    /// Says what a descriptor of the program's is, which the worker alone may.
+    fn mark(&self, fd: i32, kind: u8) {
+        if let Some(file) = self.mailbox().files.get(fd as u32 as usize) {
+            file.store(kind, Ordering::Release);
+        }
+    }
+
+    fn kind(&self, fd: i32) -> u8 {
+        let file = self.mailbox().files.get(fd as u32 as usize);
+        file.map_or(OTHER, |file| file.load(Ordering::Relaxed))
+    }
+
+    /// The number does not mean what it has meant.
+    pub(crate) fn unmark(&self, fd: i32) {
+        self.mark(fd, UNKNOWN);
+    }
+
+    /// The same of all numbers from `first` to `last`.
+    pub(crate) fn unmark_range(&self, first: u32, last: u32) {
+        let files = self.mailbox().files.iter().enumerate();
+        for (fd, file) in files.skip(first as usize) {
+            if fd > last as usize {
+                break;
+            }
+            file.store(UNKNOWN, Ordering::Release);
+        }
+    }
+
+    /// Whether nothing is posted.
+    fn is_empty(&self) -> bool {
+        self.mailbox().posted.0.load(Ordering::SeqCst) == 0
+    }
+
+    fn attend(&self, attended: bool) {
+        self.attended.set(attended);
+        let attended = attended.into();
+        self.mailbox().attended.store(attended, Ordering::SeqCst);
+    }
+
+    /// A slot for a thread; none if all are taken by threads that are `alive`.
+    fn slot(&self, tid: i32, alive: impl Fn(i32) -> bool) -> Option<usize> {
+        let mut owners = self.owners.borrow_mut();
+        let own = owners.iter().position(|owner| *owner == tid);
+        let free = || owners.iter().position(|o| *o == 0 || !alive(*o));
+        let slot = own.or_else(free)?;
+        owners[slot] = tid;
+        Some(slot)
+    }
+
+    pub(crate) fn answer(&self, slot: usize, result: i64) {
+        self.mailbox().slots[slot].set_answer(result);
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // A thread that has just posted finds that nobody attends.
+        self.attend(false);
+        // SAFETY: mapped by `new`, and nobody refers to it any more.
+        unsafe { libc::munmap(self.mailbox.as_ptr().cast(), size_of::<Mailbox>()) };
+    }
+}
+
+/// Who runs where.
+pub(crate) struct Processors {
+    worker: libc::cpu_set_t,
+    programs: libc::cpu_set_t,
+}
+
+impl Processors {
+    /// Takes the last of this thread's processors for it alone: the first one tends to have the most
+    /// interrupts. `None` if there is no other.
+    fn part() -> Option<Processors> {
+        // SAFETY: fills and changes sets of the size that is said.
+        unsafe {
+            let mut programs: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of_val(&programs), &mut programs) < 0
+                || libc::CPU_COUNT(&programs) < 2
+            {
+                return None;
+            }
+            let all = 0..libc::CPU_SETSIZE as usize;
+            let last = all.rev().find(|cpu| libc::CPU_ISSET(*cpu, &programs))?;
+            libc::CPU_CLR(last, &mut programs);
+            let mut worker: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(last, &mut worker);
+            bind(&worker).then_some(Processors { worker, programs })
+        }
+    }
+
+    /// What is forked meanwhile is a program.
+    pub(crate) fn lend<T>(&self, fork: impl FnOnce() -> T) -> T {
+        bind(&self.programs);
+        let done = fork();
+        bind(&self.worker);
+        done
+    }
+}
+
+/// sched_setaffinity(2) of this thread.
+fn bind(to: &libc::cpu_set_t) -> bool {
+    // SAFETY: reads a set of the size that is said.
+    unsafe { libc::sched_setaffinity(0, size_of_val(to), to) == 0 }
+}
+
+/// The mail of a worker's programs.
+pub(crate) struct Mail {
+    processors: Processors,
+    last_id: u64,
+    /// Those attended to.
+    desks: Vec<Rc<Desk>>,
+    /// Until when, if nothing is posted.
+    until: Option<Instant>,
+    /// Looks at mailboxes since the last one at all else.
+    looks: u32,
+}
+
+impl Mail {
+    pub(crate) fn processors(&self) -> &Processors {
+        &self.processors
+    }
+}
+
+impl Worker {
+    /// Lets programs that are started from now on with `libvink_quick.so` loaded (`LD_PRELOAD`) post calls in shared
+    /// memory, which costs them no system call. From now on this thread has one processor for itself, and programs have
+    /// the others. False if it can't be: there is one processor only, or time is virtual, or calls are traced.
+    pub fn allow_mail(&mut self) -> bool {
+        if self.turn.is_some() || self.tracer.is_some() {
+            return false;
+        }
+        self.mail = Processors::part().map(|processors| Mail {
+            processors,
+            last_id: 0,
+            desks: Vec::new(),
+            until: None,
+            looks: 0,
+        });
+        self.mail.is_some()
+    }
+
+    /// Whether the call asks for a mailbox or a slot; it is answered then.
+    pub(crate) fn lend(&mut self, call: Notification) -> Result<bool, Error> {
+        if call.nr != libc::SYS_ioctl || call.args[0] as i32 != -1 {
+            return Ok(false);
+        }
+        match call.args[1] {
+            GET_MAILBOX => self.lend_mailbox(call)?,
+            GET_SLOT => {
+                let table = self.table_of(call.tid);
+                let pid = self.threads[&call.tid].pid;
+                let alive = |tid| self.threads.get(&tid).is_some_and(|t| t.pid == pid);
+                let desk = table.desk();
+                let slot = desk.and_then(|desk| desk.slot(call.tid, alive));
+                self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn lend_mailbox(&mut self, call: Notification) -> Result<(), Error> {
+        let table = self.table_of(call.tid);
+        let shares = table.is_shared() || table.desk().is_some();
+        let (Some(mail), false) = (&mut self.mail, shares) else {
+            return self.answer(call, EBADF);
+        };
+        mail.last_id += 1;
+        let Ok((desk, file)) = Desk::new(mail.last_id) else {
+            return self.answer(call, -i64::from(libc::ENOMEM));
+        };
+        let Some(listener) = self.listener(call.tid) else {
+            return Ok(());
+        };
+        match listener.answer_fd(call.id, file.as_raw_fd(), true) {
+            Ok((Sent::Gone, _)) => Ok(()),
+            Ok((Sent::Taken, _)) => {
+                self.goes_out(call, Sent::Taken, Patience::Runs);
+                self.table_of(call.tid).set_desk(Rc::new(desk));
+                Ok(())
+            }
+            Err(errno) => self.answer(call, -i64::from(errno)),
+        }
+    }
+
+    /// A call on one of Vink's files has been trapped, though its process may have a mailbox.
+    pub(crate) fn expect_mail(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+        let Some(desk) = self.table_of(call.tid).desk() else {
+            return Ok(());
+        };
+        let fd = call.args[0] as i32;
+        if desk.kind(fd) == UNKNOWN {
+            let is_stream = self.is_stream(call.tid, entry)?;
+            desk.mark(fd, if is_stream { STREAM } else { OTHER });
+        }
+        if desk.kind(fd) == STREAM {
+            let mail = self.mail.as_mut().expect("it has lent this one");
+            mail.until = Some(Instant::now() + AWAKE);
+            if !desk.attended.get() {
+                desk.attend(true);
+                mail.desks.push(desk);
+            }
+        }
+        Ok(())
+    }
+
+    /// A call on one of the host's files has been trapped, though its process may have a mailbox.
+    pub(crate) fn expect_none(&self, call: Notification) {
+        // While a file of Vink's may be on its way, what it has arrived as is not yet known.
+        if self.carrier.is_none() {
+            if let Some(desk) = self.table_of(call.tid).desk() {
+                desk.mark(call.args[0] as i32, HOST);
+            }
+        }
+    }
+
+    /// Whether it is a stream socket of the internet's.
+    fn is_stream(&mut self, tid: i32, entry: &Entry) -> Result<bool, Error> {
+        let file = &entry.file;
+        if file.copy.is_some() || file.named || file.rtnetlink.get() {
+            return Ok(false);
+        }
+        let task = match self.task_of(tid) {
+            Ok(task) => task,
+            Err(error) => return soften(error).map(|_| false),
+        };
+        let mut option = |name: i32| -> Result<i32, Error> {
+            let (mut value, mut len) = (-1i32, size_of::<i32>() as libc::socklen_t);
+            let at = [(&raw mut value) as u64, (&raw mut len) as u64];
+            let level = libc::SOL_SOCKET as u64;
+            let args = [entry.number as u64, level, name as u64, at[0], at[1], 0];
+            let result = self.call(task, libc::SYS_getsockopt, args)?;
+            Ok(if result < 0 { -1 } else { value })
+        };
+        let of_internet = matches!(option(libc::SO_DOMAIN)?, libc::AF_INET | libc::AF_INET6);
+        Ok(of_internet && option(libc::SO_PROTOCOL)? == libc::IPPROTO_TCP)
+    }
+
+    /// Serves what is posted.
+    pub(crate) fn serve_mail(&mut self) -> Result<(), Error> {
+        let count = self.mail.as_ref().map_or(0, |mail| mail.desks.len());
+        for n in 0..count {
+            let Some(desk) = self
+                .mail
+                .as_ref()
+                .and_then(|mail| mail.desks.get(n))
+                .cloned()
+            else {
+                break;
+            };
+            let mut posted = desk.mailbox().posted.0.load(Ordering::Acquire);
+            while posted != 0 {
+                let slot = posted.trailing_zeros() as usize;
+                posted &= posted - 1;
+                if desk.mailbox().take(slot) {
+                    self.serve_posted(&desk, slot)?;
+                    if let Some(mail) = &mut self.mail {
+                        mail.until = Some(Instant::now() + AWAKE);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_posted(&mut self, desk: &Rc<Desk>, slot: usize) -> Result<(), Error> {
+        let tid = desk.owners.borrow()[slot];
+        if !self.start_posted(desk, slot, tid)? {
+            desk.answer(slot, REFUSED);
+            return Ok(());
+        }
+        self.deadline = self.kernel.settle()?;
+        // Before all that the call has brought about elsewhere is shown, as the thread waits awake.
+        if let Some(task) = self.threads[&tid].task {
+            self.done(task);
+        }
+        while let Some((running, outcome)) = self.finished.pop_front() {
+            self.conclude(running, outcome)?;
+        }
+        self.settle()
+    }
+
+    /// Starts a posted call in the kernel, if all is as it must be.
+    fn start_posted(&mut self, desk: &Rc<Desk>, slot: usize, tid: i32) -> Result<bool, Error> {
+        let Some(thread) = self.threads.get(&tid) else {
+            return Ok(false);
+        };
+        let process = &self.processes[&thread.pid];
+        let table = &process.table;
+        let awaits = self.carrier.is_some() && table.is_receiving();
+        let is_its_own = table.desk().is_some_and(|own| Rc::ptr_eq(&own, desk));
+        if thread.busy.is_some()
+            || thread.aside.is_some()
+            || process.attention
+            || process.executing.is_some()
+            || awaits
+            || !is_its_own
+        {
+            return Ok(false);
+        }
+        let place = &desk.mailbox().slots[slot];
+        let request = place.read();
+        let entry = table.get(request.fd as u64);
+        let Some(entry) = entry.filter(|_| desk.kind(request.fd) == STREAM) else {
+            return Ok(false);
+        };
+        let (number, at) = (entry.number as u64, place.data() as u64);
+        let args = match (request.nr, request.flags) {
+            (nr @ (libc::SYS_sendto | libc::SYS_recvfrom), flags) => {
+                let known = match nr {
+                    libc::SYS_sendto => SENDS,
+                    _ => RECEIVES,
+                };
+                if flags & !known != 0 {
+                    return Ok(false);
+                }
+                let flags = (flags | libc::MSG_DONTWAIT) as u64;
+                [number, at, request.len as u64, flags, 0, 0]
+            }
+            (libc::SYS_ioctl, FIONREAD) => [number, FIONREAD as u64, at, 0, 0, 0],
+            _ => return Ok(false),
+        };
+        let task = match self.task_of(tid) {
+            Ok(task) => task,
+            Err(error) => return soften(error).map(|_| false),
+        };
+        let nr = request.nr;
+        let poll_fd = poll_fd(&entry);
+        let space = 0;
+        let call = Call {
+            nr,
+            args,
+            space,
+            poll_fd,
+        };
+        self.stirred = true;
+        if let Err(error) = self.kernel.start(task, call) {
+            return soften(error).map(|_| false);
+        }
+        let busy = Busy {
+            call: Notification {
+                id: 0,
+                tid,
+                nr,
+                args,
+            },
+            stage: Stage::Mail {
+                desk: desk.clone(),
+                slot,
+                may_wait: request.flags & libc::MSG_DONTWAIT == 0,
+            },
+            file: Some(entry.file),
+        };
+        self.statistics.posted += 1;
+        let thread = self.threads.get_mut(&tid).expect("looked at");
+        thread.busy = Some(self.pulse.begin(busy));
+        Ok(true)
+    }
+
+    /// The kernel has answered a posted call.
+    pub(crate) fn answer_posted(&mut self, busy: &Busy, result: i64) -> Result<(), Error> {
+        let Stage::Mail {
+            desk,
+            slot,
+            may_wait,
+        } = &busy.stage
+        else {
+            return Ok(());
+        };
+        let refused = match result {
+            // Whoever would wait makes the call.
+            EAGAIN if *may_wait => {
+                let number = busy.call.args[0];
+                let flags = match self.task_of(busy.call.tid) {
+                    Ok(task) => {
+                        let args = [number, libc::F_GETFL as u64, 0, 0, 0, 0];
+                        self.call(task, libc::SYS_fcntl, args)?
+                    }
+                    Err(error) => soften(error)?,
+                };
+                flags & i64::from(libc::O_NONBLOCK) == 0
+            }
+            // Interrupted, by whatever: nothing has been done.
+            _ => result == -i64::from(libc::EINTR),
+        };
+        desk.answer(*slot, if refused { REFUSED } else { result });
+        Ok(())
+    }
+
+    /// What to do next as far as mail is concerned.
+    pub(crate) fn look_for_mail(&mut self) -> Look {
+        let Some(mail) = self.mail.as_mut().filter(|mail| !mail.desks.is_empty()) else {
+            return Look::Sleep;
+        };
+        loop {
+            if mail.looks >= LOOKS {
+                mail.looks = 0;
+                if mail.until.is_some_and(|until| Instant::now() < until) {
+                    return Look::Around;
+                }
+                for desk in &mail.desks {
+                    desk.attend(false);
+                }
+                // What was posted before that was seen must be served.
+                if mail.desks.iter().all(|desk| desk.is_empty()) {
+                    mail.desks.clear();
+                    return Look::Sleep;
+                }
+                for desk in &mail.desks {
+                    desk.attend(true);
+                }
+            }
+            mail.looks += 1;
+            if mail.desks.iter().any(|desk| !desk.is_empty()) {
+                mail.looks += SERVING;
+                return Look::Serve;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Serve what is posted.
+    Serve,
+    /// See what else there is, without waiting for it.
+    Around,
+    /// Nobody posts anything: wait for something else.
+    Sleep,
+}
