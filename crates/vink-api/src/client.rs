@@ -50,6 +50,14 @@ impl Client {
         Ok(Client::of(place))
     }
 
+    /// The same client for a line that a lab's own event or breakpoint carries out: its requests are part of that.
+    pub fn of_line(&self) -> Client {
+        Client::new(match self.address.clone() {
+            Address::Unix(path) => Address::OfLine(path),
+            other => other,
+        })
+    }
+
     /// Where requests go.
     pub fn address(&self) -> &Address {
         &self.address
@@ -378,6 +386,20 @@ impl Client {
     ) -> Result<StatisticsStream, Error> {
         let path = path(lab, "/statistics/stream") + &with(query);
         Ok(StatisticsStream(open(&self.address, &path).await?))
+    }
+
+    /// Any request, with a body of JSON, as it was written down when a lab was recorded: the answer as it is.
+    pub async fn repeat(&self, method: &str, path: &str, body: &str) -> Result<Vec<u8>, Error> {
+        let method = Method::from_bytes(method.as_bytes())
+            .map_err(|error| Error::Answer(format!("{method}: {error}")))?;
+        let body = Some(body.as_bytes().to_vec());
+        let response = send(&self.address, method, path, body).await?;
+        let answer = response.into_body().collect().await;
+        let answer = answer.map_err(|source| Error::Connection {
+            what: "went away before it answered",
+            source: std::io::Error::other(source),
+        })?;
+        Ok(answer.to_bytes().to_vec())
     }
 
     async fn get<A: DeserializeOwned>(&self, path: String) -> Result<A, Error> {

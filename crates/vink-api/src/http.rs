@@ -24,7 +24,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// Connects to the control process.
 pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Stream>, Error> {
     match address {
-        Address::Unix(path) => match UnixStream::connect(path).await {
+        Address::Unix(path) | Address::OfLine(path) => match UnixStream::connect(path).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error)
                 if matches!(
@@ -52,11 +52,15 @@ pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Stream>, Error>
     }
 }
 
+/// The header of requests that a line of the lab's own makes.
+pub const OF_LINE: &str = "vink-line";
+
 /// The head of a request: what servers want to know of whom they are talked to as.
 pub(crate) fn head(address: &Address) -> hyper::http::request::Builder {
     let builder = Request::builder();
     match address {
         Address::Unix(_) => builder.header(HOST, "localhost"),
+        Address::OfLine(_) => builder.header(HOST, "localhost").header(OF_LINE, "1"),
         Address::Tcp(address, token) => builder
             .header(HOST, address.to_string())
             .header(AUTHORIZATION, format!("Bearer {token}")),

@@ -28,7 +28,7 @@ pub use client::{Client, Log};
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
-pub use http::Bytes;
+pub use http::{Bytes, OF_LINE};
 pub use lab::{
     Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, RecordLab, Restarted,
     Version, WorkerStatus,

@@ -16,6 +16,8 @@ pub struct Place(PathBuf);
 pub enum Address {
     /// Its unix socket.
     Unix(PathBuf),
+    /// The same, for the lines that a lab's own events and breakpoints carry out: what they ask for is part of them.
+    OfLine(PathBuf),
     /// `vink daemon --listen`, with the token that it wrote down.
     Tcp(SocketAddr, String),
 }

@@ -16,7 +16,7 @@ use vink_api::{
     StatisticsQuery, Version, Wire,
 };
 
-use crate::engine::{Lab, Labs};
+use crate::engine::{is_of_line, of_line_scope, Lab, Labs};
 use crate::fault::Fault;
 use crate::sockets;
 use crate::table::{Call, Table};
@@ -401,7 +401,9 @@ fn programs(table: &mut Table) {
         |app, call: Call, upgrade| async move {
             let (lab, id) = app.program(&call)?;
             lab.is_attachable(id)?;
-            Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, socket)))
+            let of_line = is_of_line();
+            let carried = move |socket| of_line_scope(of_line, sockets::terminal(lab, id, socket));
+            Ok(upgrade.on_upgrade(carried))
         },
     );
 }

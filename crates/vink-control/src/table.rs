@@ -9,7 +9,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{header, StatusCode};
+use axum::http::{header, HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{on, MethodFilter};
 use axum::Router;
@@ -18,8 +18,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use serde_json::{json, Map, Value};
-use vink_api::Problem;
+use vink_api::{Problem, OF_LINE};
 
+use crate::engine::of_line_scope;
 use crate::fault::Fault;
 use crate::server::App;
 
@@ -89,18 +90,31 @@ impl Table {
             }
             _ => StatusCode::OK,
         };
+        // What is done to a lab is written down, if it is recorded.
+        let verb = method.to_uppercase();
+        let changes =
+            method != "get" && path.starts_with("/v1/labs/{lab}/") && !path.contains("/captures")
+                || method == "put";
         let serve = move |State(app): State<App>,
                           names: Result<Path<HashMap<String, String>>, PathRejection>,
                           RawQuery(query): RawQuery,
+                          uri: Uri,
+                          headers: HeaderMap,
                           body: Bytes| async move {
-            let done = async {
+            let of_line = headers.contains_key(OF_LINE);
+            let done = of_line_scope(of_line, async {
                 let call = Call {
                     names: named(names)?,
                     query: query_of(query.as_deref())?,
                     body: body_of(&body)?,
                 };
-                handler(app, call).await
-            };
+                let lab = app.labs.get(call.name("lab"));
+                let work = handler(app, call);
+                match lab {
+                    Ok(lab) if changes => lab.changed_by(&verb, uri.path(), &body, work).await,
+                    _ => work.await,
+                }
+            });
             match done.await {
                 Ok(_) if nothing => status.into_response(),
                 Ok(found) => {
@@ -185,8 +199,10 @@ impl Table {
             move |State(app): State<App>,
                   names: Result<Path<HashMap<String, String>>, PathRejection>,
                   RawQuery(query): RawQuery,
+                  headers: HeaderMap,
                   upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>| async move {
-                let done = async {
+                let of_line = headers.contains_key(OF_LINE);
+                let done = of_line_scope(of_line, async {
                     let call = Call {
                         names: named(names)?,
                         query: query_of(query.as_deref())?,
@@ -197,7 +213,7 @@ impl Table {
                             .hint("this is a WebSocket (RFC 6455)")
                     })?;
                     handler(app, call, upgrade).await
-                };
+                });
                 done.await.unwrap_or_else(IntoResponse::into_response)
             };
         let responses = json!({

@@ -85,8 +85,8 @@ impl Journal {
         }
     }
 
-    /// Something about a program as a whole.
-    pub fn program(&mut self, time: u64, event: Event) {
+    /// Something else: about a program as a whole, say.
+    pub fn event(&mut self, time: u64, event: Event) {
         self.writer.add(&Record { time, event });
     }
 

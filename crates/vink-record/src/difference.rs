@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Read;
 
 use crate::journal::{Reader, Tail};
-use crate::record::{Event, Record};
+use crate::record::{Event, Record, BREAKPOINTS};
 use crate::Error;
 
 /// The first event at which two runs differ.
@@ -97,7 +97,7 @@ impl<R: Read> Run<R> {
     /// The next packet or call.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         while let Some(record) = self.reader.next_record()? {
-            if record.time >= self.end {
+            if record.time >= self.end || !record.event.is_compared() {
                 continue;
             }
             let Some(program) = record.event.strand() else {
@@ -140,7 +140,10 @@ impl<R: Read> Run<R> {
             };
             let (one, two) = (of(&self.strands), of(&other.strands));
             let pairs = one.iter().zip(&two);
-            let same = pairs.take_while(|(a, b)| a.event == b.event).count();
+            let is_same = |(a, b): &(&Record, &Record)| {
+                a.event == b.event && a.compared_time() == b.compared_time()
+            };
+            let same = pairs.take_while(is_same).count();
             if same == one.len() && same == two.len() {
                 continue;
             }
@@ -172,6 +175,11 @@ impl fmt::Display for Difference {
         };
         match self.strand {
             None => writeln!(f, "the runs part after {} {events}:", self.same)?,
+            Some(BREAKPOINTS) => writeln!(
+                f,
+                "packets and calls are the same; what breakpoints do differs after {} {events}:",
+                self.same
+            )?,
             Some(program) => writeln!(
                 f,
                 "packets and calls are the same; program {program} differs after {} {events}:",

@@ -93,6 +93,9 @@ pub struct Digest {
 impl Digest {
     /// One more. Where outputs of a program are cut into pieces does not matter.
     pub fn add(&mut self, record: &Record) {
+        if !record.event.is_compared() {
+            return;
+        }
         let mut bytes = Vec::new();
         let to = match &record.event {
             crate::Event::Output { program, text } => {
@@ -102,7 +105,7 @@ impl Digest {
             event => match event.strand() {
                 Some(program) => {
                     let record = Record {
-                        time: 0,
+                        time: record.compared_time(),
                         event: event.clone(),
                     };
                     record.write(&mut bytes);
@@ -151,7 +154,7 @@ mod tests {
             assert_ne!(digest(&less), whole, "without {}", all[i]);
             let mut later = all.clone();
             later[i].time += 1;
-            let same = all[i].event.strand().is_some();
+            let same = all[i].compared_time() == 0 && all[i].time != 0;
             assert_eq!(digest(&later) == whole, same, "{}", all[i]);
         }
         let mut swapped = all.clone();
@@ -161,6 +164,20 @@ mod tests {
         let started = moved.remove(7);
         moved.insert(0, started);
         assert_eq!(digest(&moved), whole);
+    }
+
+    #[test]
+    fn what_is_asked_of_the_clock_does_not_count() {
+        let mut all = samples();
+        let whole = digest(&all);
+        let asked = Event::Clock(crate::Request {
+            method: "PATCH".to_owned(),
+            path: "/v1/labs/x/clock".to_owned(),
+            body: String::new(),
+        });
+        let (time, event) = (3, asked);
+        all.insert(4, Record { time, event });
+        assert_eq!(digest(&all), whole);
     }
 
     #[test]

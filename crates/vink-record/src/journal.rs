@@ -336,7 +336,7 @@ pub(crate) mod tests {
     #[test]
     fn there_and_back() {
         // Several blocks.
-        let records: Vec<Record> = samples().into_iter().cycle().take(20_000).collect();
+        let records: Vec<Record> = samples().into_iter().cycle().take(26_000).collect();
         let (bytes, totals) = journal(&records);
         assert!(bytes.len() < 300_000, "{} bytes", bytes.len());
         assert_eq!(

@@ -8,7 +8,7 @@
 //!
 //! Packets and calls have one order, that in which they happened, and their times count. What a program has written and how it has
 //! ended is told by the worker when it looks, which it does at moments of its own: each program has a *strand* of its own, without times,
-//! so that nothing of when it looked gets into the digest.
+//! so that nothing of when it looked gets into the digest. So has what breakpoints do.
 //!
 //! [`first_difference`] finds where two journals part; [`perfetto`] and [`pcapng`] show one to other programs.
 //!
@@ -30,7 +30,7 @@ pub use journal::{Reader, Tail, Writer};
 pub use manifest::{hash_file, Executed, Manifest, Totals, What, FORMAT};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
-pub use record::{Event, Fate, Record};
+pub use record::{Event, Fate, Record, Request, BREAKPOINTS};
 pub use summary::summary;
 
 /// Why something could not be read or written.

@@ -169,7 +169,13 @@ impl Picture {
                     Some(format!("runs {path}")),
                 );
             }
-            Event::Started { .. } | Event::Output { .. } | Event::Ended { .. } => {}
+            Event::Started { .. }
+            | Event::Output { .. }
+            | Event::Ended { .. }
+            | Event::Line { .. }
+            | Event::Asked(_)
+            | Event::Clock(_)
+            | Event::Met { .. } => {}
         }
     }
 

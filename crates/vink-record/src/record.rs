@@ -85,7 +85,43 @@ pub enum Event {
         /// A virtualized process's report, or why it was not run.
         report: String,
     },
+    /// A line of the lab file's events, or of a breakpoint, was carried out.
+    Line {
+        /// The line.
+        line: String,
+        /// Why not; empty if it was.
+        error: String,
+    },
+    /// Somebody outside has asked for a change of the lab: a request of the control API.
+    Asked(Request),
+    /// Somebody outside has asked something of the lab's clock. That is no part of what happens, and not compared.
+    Clock(Request),
+    /// A breakpoint has done something to a packet.
+    Met {
+        /// Its name.
+        breakpoint: String,
+        /// How often it has done something.
+        number: u64,
+        /// `machine:interface`.
+        place: String,
+        /// What it has done, and to which packet.
+        what: String,
+    },
 }
+
+/// A request of the control API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `POST` and so on; `ATTACH`: a client has attached itself to a program.
+    pub method: String,
+    /// With everything from `/v1` on.
+    pub path: String,
+    /// JSON, or nothing.
+    pub body: String,
+}
+
+/// The strand of what breakpoints have done. Programs are numbered from 1 on.
+pub const BREAKPOINTS: u64 = 0;
 
 /// What has happened to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +143,10 @@ const EXECUTED: u8 = 6;
 const STARTED: u8 = 7;
 const OUTPUT: u8 = 8;
 const ENDED: u8 = 9;
+const LINE: u8 = 10;
+const ASKED: u8 = 11;
+const CLOCK: u8 = 12;
+const MET: u8 = 13;
 
 impl Record {
     /// Writes it behind others: what is compared, and the time.
@@ -188,8 +228,41 @@ impl Record {
                 to.extend(code.to_le_bytes());
                 put_bytes(to, report.as_bytes());
             }
+            Event::Line { line, error } => {
+                to.push(LINE);
+                put_bytes(to, line.as_bytes());
+                put_bytes(to, error.as_bytes());
+            }
+            Event::Asked(request) => {
+                to.push(ASKED);
+                request.write(to);
+            }
+            Event::Clock(request) => {
+                to.push(CLOCK);
+                request.write(to);
+            }
+            Event::Met {
+                breakpoint,
+                number,
+                place,
+                what,
+            } => {
+                to.push(MET);
+                put_bytes(to, breakpoint.as_bytes());
+                put_number(to, *number);
+                put_bytes(to, place.as_bytes());
+                put_bytes(to, what.as_bytes());
+            }
         }
         put_number(to, self.time);
+    }
+
+    /// The time, if it is compared; 0: it is that at which the worker looked.
+    pub(crate) fn compared_time(&self) -> u64 {
+        match self.event {
+            Event::Started { .. } | Event::Output { .. } | Event::Ended { .. } => 0,
+            _ => self.time,
+        }
     }
 
     /// Reads one; `None`: these bytes are none.
@@ -242,6 +315,18 @@ impl Record {
                 code: i32::from_le_bytes(from.array()?),
                 report: from.text()?,
             },
+            LINE => Event::Line {
+                line: from.text()?,
+                error: from.text()?,
+            },
+            ASKED => Event::Asked(Request::read(from)?),
+            CLOCK => Event::Clock(Request::read(from)?),
+            MET => Event::Met {
+                breakpoint: from.text()?,
+                number: from.number()?,
+                place: from.text()?,
+                what: from.text()?,
+            },
             _ => return None,
         };
         let time = from.number()?;
@@ -249,10 +334,42 @@ impl Record {
     }
 }
 
+impl Request {
+    fn write(&self, to: &mut Vec<u8>) {
+        for text in [&self.method, &self.path, &self.body] {
+            put_bytes(to, text.as_bytes());
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Option<Request> {
+        Some(Request {
+            method: from.text()?,
+            path: from.text()?,
+            body: from.text()?,
+        })
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "somebody asks for {} {}", self.method, self.path)?;
+        match self.body.is_empty() {
+            true => Ok(()),
+            false => write!(f, " {}", self.body),
+        }
+    }
+}
+
 impl Event {
-    /// The program whose strand it is in; `None`: it is in the order of packets and calls, and its time counts.
+    /// Whether two runs in which it is not the same differ.
+    pub fn is_compared(&self) -> bool {
+        !matches!(self, Event::Clock(_))
+    }
+
+    /// The program whose strand it is in, or [`BREAKPOINTS`]; `None`: it is in the order of packets and calls.
     pub fn strand(&self) -> Option<u64> {
         match self {
+            Event::Met { .. } => Some(BREAKPOINTS),
             Event::Started { program, .. }
             | Event::Output { program, .. }
             | Event::Ended { program, .. } => Some(*program),
@@ -329,6 +446,15 @@ impl fmt::Display for Event {
                     false => write!(f, ": {report}"),
                 }
             }
+            Event::Line { line, error } if error.is_empty() => write!(f, "carried out: {line}"),
+            Event::Line { line, error } => write!(f, "not carried out: {line}: {error}"),
+            Event::Asked(request) | Event::Clock(request) => write!(f, "{request}"),
+            Event::Met {
+                breakpoint,
+                number,
+                place,
+                what,
+            } => write!(f, "breakpoint {breakpoint} ({number}) at {place}: {what}"),
         }
     }
 }
@@ -392,6 +518,21 @@ pub(crate) mod tests {
                 code: -1,
                 report: String::new(),
             },
+            Event::Line {
+                line: "wire set w loss 1%".to_owned(),
+                error: String::new(),
+            },
+            Event::Asked(Request {
+                method: "PATCH".to_owned(),
+                path: "/v1/labs/x/wires/w".to_owned(),
+                body: "{}".to_owned(),
+            }),
+            Event::Met {
+                breakpoint: "syn".to_owned(),
+                number: 1,
+                place: "m:eth0".to_owned(),
+                what: "drop".to_owned(),
+            },
         ];
         let timed = events.into_iter().enumerate();
         timed
@@ -422,5 +563,6 @@ pub(crate) mod tests {
         assert!(lines[5].starts_with("5.000000035 client:eth0 loses (random) "));
         assert_eq!(lines[6], "6.000000042 thread 300: close(4<vink>) = 0");
         assert_eq!(lines[7], "7.000000049 program 7: started on m: ping -c 1");
+        assert!(lines[11].ends_with(" somebody asks for PATCH /v1/labs/x/wires/w {}"));
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let hooks = Hooks {
         executable,
         run_line: Arc::new(move |lab, line| {
-            let client = client.clone();
+            let client = client.of_line();
             Box::pin(async move {
                 let ran = vink_shell::run_line(client, &lab, &line).await;
                 ran.map(drop).map_err(|failure| failure.to_string())

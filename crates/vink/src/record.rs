@@ -100,7 +100,7 @@ impl Recording {
             machine: machine.to_owned(),
             words: words.map(|word| word.into_owned()).collect(),
         };
-        journal.program(worker.kernel().now(), started);
+        journal.event(worker.kernel().now(), started);
         Ok(Recording {
             path: path.to_owned(),
             manifest,
@@ -127,7 +127,7 @@ impl Recording {
             code: status.code(),
             report: String::new(),
         };
-        self.journal.program(now, ended);
+        self.journal.event(now, ended);
         self.manifest.totals = Some(self.journal.finish(now)?);
         Ok(self.manifest.write(&self.path)?)
     }

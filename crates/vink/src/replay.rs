@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             std::fs::create_dir(&folder.path).map_err(Failure::host(what))?;
             run_again(&manifest, words, &repeated)?;
         }
-        What::Lab(spec) => lab::again(&manifest, spec, &then, &folder.path)?,
+        What::Lab(spec) => lab::again(&manifest, spec, &then, &path, &folder.path)?,
     }
     let (now, _) = totals(&Manifest::read(&repeated)?, &repeated)?;
     if now.digest == then.digest && then.missed == 0 {

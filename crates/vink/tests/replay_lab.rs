@@ -22,13 +22,14 @@ machines:
     programs:
       slow: { app: echoserver -p 9, ready: { time: 5s } }
       echo: { app: echoserver -p 7, after: [slow], ready: { port: 7 } }
-      web: { command: [python3, -m, http.server, \"80\"], ready: { port: 80 } }
+      web: { app: httpserver, ready: { port: 80 } }
+      other: { command: [ping, -c, \"5\", 10.0.0.1] }
 wires:
   w1: { delay: 100ms, jitter: 1ms, loss: 3% }
 events:
   - { at: 10050ms, do: wire set w1 loss 100% }
   - { at: 20050ms, do: wire set w1 loss 0% }
-  - { at: 25s, do: exec a curl -sS -o /dev/null http://10.0.0.2/lab.yaml }
+  - { at: 25s, do: exec a curl -sS -o /dev/null http://10.0.0.2/100k }
 ";
 
 fn manifest(control: &Control, folder: &str) -> Value {
@@ -78,6 +79,50 @@ fn a_lab_repeats() {
         control.vink(&["lab", "down"]);
         let parted = control.try_vink(&["lab", "diff", "one", "other"]);
         assert_eq!(parted.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn what_users_do_is_done_again() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("lab.yaml", LAB);
+        control.vink(&["lab", "up", "--record", "one"]);
+        control.vink(&["lab", "until", "21s"]);
+        let pinged = control.vink(&["exec", "a", "--", "ping", "-c", "2", "10.0.0.2"]);
+        assert!(pinged.contains("2 received"), "{pinged}");
+        control.vink(&["wire", "set", "w1", "delay", "50ms"]);
+        control.vink(&["lab", "step", "packet"]);
+        let drop = ["break", "add", "w1", "filter", "icmp", "drop", "times", "1"];
+        control.vink(&drop);
+        control.vink(&["lab", "step", "call"]);
+        let stop = [
+            "break", "add", "b", "arrival", "filter", "icmp", "after", "1", "times", "1", "--name",
+            "stop",
+        ];
+        control.vink(&stop);
+        let stopped = control.json(&["lab", "until", "60s", "--json"]);
+        assert_eq!(stopped["state"], "stopped", "{stopped}");
+        control.vink(&["lab", "continue"]);
+        control.vink(&["lab", "until", "60s"]);
+        control.vink(&["lab", "down"]);
+        let text = control.vink(&["trace", "export", "--format", "text", "one"]);
+        for part in [
+            " carried out: wire set w1 loss 100%\n",
+            " somebody asks for PATCH /v1/labs/busy/wires/w1 ",
+            " somebody asks for POST /v1/labs/busy/clock/run ",
+            " breakpoint 1 (1) at ",
+            ": drop: departure ",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let output = control.try_vink(&["replay", "--keep", "two", "one"]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            said.starts_with("the run repeats: "),
+            "{}: {said}",
+            place.user()
+        );
     }
 }
 

@@ -29,6 +29,18 @@ use vink_api::LabState;
 tokio::task_local! {
     /// The party that a task is.
     static PARTY: u64;
+    /// What is asked for is asked for by a line of the lab's own.
+    static OF_LINE: bool;
+}
+
+/// Carries out a request, of which this is known.
+pub(crate) async fn of_line_scope<T>(of_line: bool, work: impl Future<Output = T>) -> T {
+    OF_LINE.scope(of_line, work).await
+}
+
+/// Whether this is done for a line of the lab's own.
+pub(crate) fn is_of_line() -> bool {
+    OF_LINE.try_with(|of_line| *of_line).unwrap_or(false)
 }
 
 /// What is known of the clock, and who wants what of it. Times are the kernel's, in ns.
@@ -64,8 +76,8 @@ pub(crate) struct Clock {
     parties: BTreeMap<u64, Party>,
     /// The party that acts.
     turn: Option<u64>,
-    /// Lines of the switch box under way: what was the last number when each began.
-    lines: Vec<u64>,
+    /// Lines of the lab's own under way.
+    lines: usize,
     last: u64,
 }
 
@@ -93,9 +105,9 @@ pub(crate) struct Demand {
 pub(crate) enum Urgency {
     /// If the clock is not paused, and no line is under way.
     Wish,
-    /// Even if it is paused; while a line is under way only if the line has it told.
+    /// Even if it is paused; but no line is under way.
     Told,
-    /// Always.
+    /// Always: for a line, or for what must be done before the lab can do anything else.
     Need,
 }
 
@@ -105,12 +117,24 @@ struct Party {
     wake: Arc<Notify>,
 }
 
+impl Party {
+    /// `over`: whatever it waits for.
+    fn can_act(&self, moment: &Moment, over: bool) -> bool {
+        let reasons = self.reasons.as_ref();
+        reasons.is_some_and(|all| over || all.iter().any(|reason| reason.holds(moment)))
+    }
+}
+
 /// Why a party goes on.
 pub(crate) enum Reason {
     /// Nothing is left to be waited for.
     Now,
+    /// No line of the lab's own has anything to do at this time.
+    Idle,
     /// The clock is there.
     At(u64),
+    /// The same, and no line of the lab's own has anything to do there.
+    Until(u64),
     /// A program is so far.
     Phase(watch::Receiver<Phase>, fn(&Phase) -> bool),
     /// The clock has been stopped more often than that.
@@ -121,15 +145,26 @@ pub(crate) enum Reason {
     Halted,
 }
 
+/// What reasons are about.
+struct Moment {
+    now: u64,
+    stopped: u64,
+    halted: bool,
+    /// A line is under way that does not wait for time to pass.
+    busy: bool,
+}
+
 impl Reason {
-    fn holds(&self, now: u64, stopped: u64, halted: bool) -> bool {
+    fn holds(&self, moment: &Moment) -> bool {
         match self {
             Reason::Now => true,
-            Reason::At(time) => *time <= now,
+            Reason::At(time) => *time <= moment.now,
+            Reason::Idle => !moment.busy,
+            Reason::Until(time) => *time <= moment.now && !moment.busy,
             Reason::Phase(phase, good) => good(&phase.borrow()) || phase.has_changed().is_err(),
-            Reason::Stopped(before) => stopped > *before,
+            Reason::Stopped(before) => moment.stopped > *before,
             Reason::Said(said) => *said.borrow() || said.has_changed().is_err(),
-            Reason::Halted => halted,
+            Reason::Halted => moment.halted,
         }
     }
 }
@@ -138,29 +173,29 @@ impl State {
     /// To be called when anything has happened: gives somebody its turn, or lets the clock go on.
     pub(crate) fn look_at_clock(&mut self) {
         let over = self.is_over();
+        let moment = self.moment();
         let clock = &mut self.clock;
         clock.told.send_replace(());
         if !clock.own || clock.over || clock.turn.is_some() {
             return;
         }
-        let (now, stopped, halted) = (clock.now, clock.stopped, clock.halted);
-        let can_act = |party: &Party| {
-            let reasons = party.reasons.as_ref();
-            reasons.is_some_and(|all| over || all.iter().any(|r| r.holds(now, stopped, halted)))
-        };
-        if let Some((number, party)) = clock.parties.iter_mut().find(|(_, party)| can_act(party)) {
+        let mut parties = clock.parties.iter_mut();
+        let first = parties.find(|(_, party)| party.can_act(&moment, over));
+        if let Some((number, party)) = first {
             party.reasons = None;
             party.wake.notify_one();
             clock.turn = Some(*number);
             return;
         }
-        if halted {
+        if moment.halted {
             return;
         }
-        let is_wanted = self
-            .tasks
-            .values()
-            .any(|task| task.awaited && task.is_running());
+        let now = moment.now;
+        // While a line is carried out, nobody else's programs are waited for.
+        let line = self.clock.lines > 0;
+        let awaits = |task: &super::program::Task| task.awaited && (task.of_line || !line);
+        let mut tasks = self.tasks.values();
+        let is_wanted = tasks.any(|task| awaits(task) && task.is_running());
         let leg = self.clock.next_leg(is_wanted);
         let going = &mut self.clock.going;
         if *going == Some(leg) || going.is_none() && leg.until <= now {
@@ -172,6 +207,40 @@ impl State {
         *going = Some(leg);
         // The answer says nothing new.
         drop(link.ask(self.clock.go(leg), Vec::new()));
+    }
+
+    fn moment(&self) -> Moment {
+        let clock = &self.clock;
+        let needs = |demand: &Demand| demand.how == Urgency::Need && demand.until > clock.now;
+        let mut tasks = self.tasks.values();
+        let waits = clock.demands.values().any(needs)
+            || tasks.any(|task| task.of_line && task.awaited && task.is_running());
+        Moment {
+            now: clock.now,
+            stopped: clock.stopped,
+            halted: clock.halted,
+            busy: clock.lines > 0 && !waits,
+        }
+    }
+
+    /// Whether a line is under way that does not wait for time to pass, or something is due.
+    pub(super) fn is_busy(&self) -> bool {
+        let now = self.clock.now;
+        let parties = self.clock.parties.values();
+        let mut reasons = parties.flat_map(|party| party.reasons.iter().flatten());
+        let is_due = |reason: &Reason| matches!(reason, Reason::At(time) if *time <= now);
+        self.moment().busy || reasons.any(is_due)
+    }
+
+    /// Whether anybody has something to do before time passes.
+    pub(super) fn is_amidst_something(&self) -> bool {
+        let moment = self.moment();
+        let clock = &self.clock;
+        let mut parties = clock.parties.values();
+        clock.own
+            && (clock.lines > 0
+                || clock.turn.is_some()
+                || parties.any(|party| party.can_act(&moment, false)))
     }
 
     /// Nothing that anybody waits for will come.
@@ -244,16 +313,13 @@ impl Clock {
 
     /// Where it should go now.
     fn next_leg(&self, is_wanted: bool) -> Leg {
-        // While a line is carried out, who asked for a time before has to wait.
-        let since = self.lines.iter().max();
-        let counts = |number: &u64, demand: &Demand| match demand.how {
-            Urgency::Wish => !self.paused && since.is_none(),
-            Urgency::Told => since.is_none_or(|since| number > since),
+        let line = self.lines > 0;
+        let counts = |demand: &&Demand| match demand.how {
+            Urgency::Wish => !self.paused && !line,
+            Urgency::Told => !line,
             Urgency::Need => true,
         };
-        let demands = self.demands.iter();
-        let demands = demands.filter(|(number, demand)| counts(number, demand));
-        let demands = demands.map(|(_, demand)| demand);
+        let demands = self.demands.values().filter(counts);
         let mut until = demands
             .clone()
             .map(|demand| demand.until)
@@ -261,7 +327,7 @@ impl Clock {
             .unwrap_or(0);
         let mut all = self.demands.values();
         let is_driven = !self.paused || all.any(|demand| demand.how != Urgency::Wish);
-        if self.free && !self.paused && since.is_none() || is_wanted && is_driven {
+        if self.free && !self.paused && !line || is_wanted && is_driven {
             until = u64::MAX;
         }
         let reasons = self
@@ -269,7 +335,7 @@ impl Clock {
             .values()
             .flat_map(|party| party.reasons.iter().flatten());
         let bounds = reasons.filter_map(|reason| match reason {
-            Reason::At(time) => Some(*time),
+            Reason::At(time) | Reason::Until(time) => Some(*time),
             _ => None,
         });
         Leg {
@@ -327,13 +393,18 @@ impl Seat {
 impl Lab {
     /// A new party, with its turn after those that were there before; none in a lab with the host's clock.
     pub(crate) fn join(self: &Arc<Lab>) -> Option<Seat> {
+        self.join_for(Reason::Now)
+    }
+
+    /// The same, whose first turn comes when this holds.
+    pub(crate) fn join_for(self: &Arc<Lab>, reason: Reason) -> Option<Seat> {
         let mut state = self.state();
         if !state.clock.own {
             return None;
         }
         let number = state.clock.number();
         let party = Party {
-            reasons: Some(vec![Reason::Now]),
+            reasons: Some(vec![reason]),
             wake: Arc::default(),
         };
         state.clock.parties.insert(number, party);
@@ -507,25 +578,17 @@ impl Lab {
 }
 
 /// A line under way.
-struct Counted<'a> {
-    lab: &'a Lab,
-    since: u64,
-}
+struct Counted<'a>(&'a Lab);
 
 impl Counted<'_> {
     fn new(lab: &Lab) -> Counted<'_> {
-        let clock = &mut lab.state().clock;
-        let since = clock.last;
-        clock.lines.push(since);
-        Counted { lab, since }
+        lab.state().clock.lines += 1;
+        Counted(lab)
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let clock = &mut self.lab.state().clock;
-        if let Some(at) = clock.lines.iter().position(|line| *line == self.since) {
-            clock.lines.swap_remove(at);
-        }
+        self.0.state().clock.lines -= 1;
     }
 }

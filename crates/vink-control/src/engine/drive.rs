@@ -6,7 +6,7 @@ use vink_api::{ChangeClock, ClockState, RunClock, Speed, Step};
 use vink_lab::worker::protocol::{Action, Answer, Stop};
 use vink_spec::Factor;
 
-use super::clock::{Demand, Reason, Urgency};
+use super::clock::{is_of_line, Demand, Reason, Urgency};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use crate::fault::Fault;
@@ -38,7 +38,7 @@ impl Lab {
         Ok(vink_api::Clock {
             time: state.spec.time,
             state: match (own, clock.is_going(), clock.paused) {
-                _ if clock.halted && !clock.paused => ClockState::Stopped,
+                _ if clock.halted && (own || !clock.paused) => ClockState::Stopped,
                 (false, _, true) => ClockState::Paused,
                 (false, _, false) | (true, true, _) => ClockState::Running,
                 (true, false, true) => ClockState::Paused,
@@ -145,7 +145,10 @@ impl Lab {
             return Err(Fault::invalid("nothing says how far the clock is to go"));
         }
         if until < u64::MAX {
-            reasons.push(Reason::At(until));
+            reasons.push(match is_of_line() {
+                true => Reason::At(until),
+                false => Reason::Until(until),
+            });
         }
         reasons.push(Reason::Halted);
         let seat = self.join();
@@ -156,7 +159,10 @@ impl Lab {
         let passes = self.demand(Demand {
             until,
             stop,
-            how: Urgency::Told,
+            how: match is_of_line() {
+                true => Urgency::Need,
+                false => Urgency::Told,
+            },
         });
         let Some(seat) = seat else {
             return Err(Fault::conflict("its clock was changed"));

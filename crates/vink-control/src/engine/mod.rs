@@ -21,6 +21,7 @@ mod timed;
 mod watch;
 mod worker;
 
+pub(crate) use clock::{is_of_line, of_line_scope};
 pub(crate) use lab::{is_over, Lab, Labs};
 pub(crate) use program::Phase;
 pub(crate) use terminal::{Attached, Pipe};

@@ -9,7 +9,7 @@ use vink_api::{Happening, NewProgram, Program, ProgramState};
 use vink_lab::worker::protocol::{Action, Answer, Event};
 use vink_spec::{named_by, Change, ProgramSpec, Ready, Restart};
 
-use super::clock::Reason;
+use super::clock::{is_of_line, Reason};
 use super::lab::{is_over, Lab, State};
 use super::log::Log;
 use super::spawn::Start;
@@ -46,6 +46,8 @@ pub(crate) struct Task {
     pub(crate) attach: Option<NewProgram>,
     /// Somebody waits for its end, so that time passes for it.
     pub(crate) awaited: bool,
+    /// A line of the lab's own has asked for it.
+    pub(crate) of_line: bool,
     /// The worker that it runs on, and its number there.
     pub(crate) run: Option<(usize, u64)>,
     pub(crate) phase: watch::Sender<Phase>,
@@ -71,6 +73,7 @@ impl Task {
             app: false,
             attach: None,
             awaited: false,
+            of_line: is_of_line(),
             run: None,
             phase: watch::Sender::new(Phase::Waiting),
             restart: Restart::Never,

@@ -1,13 +1,15 @@
 //! A lab that is recorded: its worker's journal, and the manifest beside it.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use vink_api::PutLab;
-use vink_lab::worker::protocol::{Action, Answer};
+use vink_lab::worker::protocol::{Action, Answer, Noted};
 use vink_record::{hash_file, Manifest, What, FORMAT};
 
+use super::clock::{is_of_line, Reason};
 use super::lab::Lab;
 use crate::fault::Fault;
 
@@ -102,6 +104,62 @@ impl Lab {
         Ok(())
     }
 
+    /// Writes down what the worker can't see, if the lab is recorded.
+    pub(crate) async fn note(&self, noted: Noted) {
+        let recorded = self.state().recorded.as_ref().is_some_and(|r| r.begun);
+        if recorded {
+            // One that has died writes nothing any more.
+            let _ = self.have(0, Action::Note(noted), Vec::new()).await;
+        }
+    }
+
+    /// Whether requests of somebody outside are written down: of a lab that is recorded and up, but not those of its own
+    /// lines, which are carried out again when it is repeated.
+    pub(crate) fn notes_requests(&self) -> bool {
+        let state = self.state();
+        state.recorded.is_some() && state.up.is_some() && !is_of_line()
+    }
+
+    /// Carries out a request of somebody outside for a change, in a turn of its own if it is written down: so it
+    /// comes at a time when the lab has nothing left to do.
+    pub(crate) async fn changed_by<T>(
+        self: &Arc<Lab>,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        work: impl Future<Output = T>,
+    ) -> T {
+        if !self.notes_requests() {
+            return work.await;
+        }
+        let mut noted = Noted::Asked {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            body: String::from_utf8_lossy(body).into_owned(),
+            clock: false,
+        };
+        let own = |part: &str| path == format!("/v1/labs/{}{part}", self.name);
+        let is_clocks = ["/clock", "/clock/run", "/continue"].into_iter().any(own);
+        if let (Noted::Asked { clock, .. }, true) = (&mut noted, is_clocks) {
+            *clock = true;
+            self.note(noted).await;
+            return work.await;
+        }
+        let Some(seat) = self.join_for(Reason::Idle) else {
+            self.note(noted).await;
+            return work.await;
+        };
+        seat.run(async {
+            // It may be over by now, what a line has waited for.
+            while self.state().is_busy() {
+                self.rest(vec![Reason::Idle]).await;
+            }
+            self.note(noted).await;
+            work.await
+        })
+        .await
+    }
+
     /// The lab is about to be taken down: its clock stands from now on, the journal ends, the manifest is completed. One whose
     /// worker has died keeps what there is.
     pub(crate) async fn end_record(self: &Arc<Lab>) {
@@ -118,7 +176,10 @@ impl Lab {
         }
         // Who computes for ever is not waited for.
         let _ = tokio::time::timeout(PATIENCE, self.settles()).await;
-        let ended = self.have(0, Action::EndJournal, Vec::new()).await;
+        let amidst = self.state().is_amidst_something();
+        let ended = self
+            .have(0, Action::EndJournal { amidst }, Vec::new())
+            .await;
         self.state().clock.over = false;
         let manifest = match ended {
             Ok(Answer::Journal(totals)) => Manifest {

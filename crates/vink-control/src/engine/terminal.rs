@@ -155,11 +155,17 @@ impl Lab {
             app: false,
         };
         let is_terminal = new.terminal.is_some();
-        if let Err(fault) = self.start(id, start, is_terminal, theirs).await {
+        let path = format!("/v1/labs/{}/programs/{id}/terminal", self.name);
+        let started = self.changed_by("ATTACH", &path, &[], async {
+            self.start(id, start, is_terminal, theirs).await?;
+            self.ready(id);
+            Ok(())
+        });
+        if let Err(fault) = Box::pin(started).await {
+            let fault: Fault = fault;
             self.never_started(id, fault.problem.to_string());
             return Err(fault);
         }
-        self.ready(id);
         Ok(Attached {
             id,
             outputs,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 use vink_api::Happening;
+use vink_lab::worker::protocol::Noted;
 use vink_spec::Event;
 
 use super::clock::{Demand, Reason, Urgency};
@@ -51,11 +52,14 @@ impl Lab {
     }
 
     pub(super) async fn carry_out_line(self: &Arc<Lab>, line: &str) {
-        let ran = self.line(line.to_owned()).await;
-        self.tell(Happening::Timed {
-            line: line.to_owned(),
-            error: ran.err(),
-        });
+        let line = line.to_owned();
+        let error = self.line(line.clone()).await.err();
+        self.note(Noted::Line {
+            line: line.clone(),
+            error: error.clone(),
+        })
+        .await;
+        self.tell(Happening::Timed { line, error });
     }
 }
 

@@ -13,7 +13,7 @@ use vink_spec::{Breakpoint, Point, Stop};
 
 use super::bpf::Filter;
 use super::breakpoint_tcp::Condition;
-use super::capture::{told, with_header};
+use super::capture::with_header;
 use super::lab::{refused, Lab, Place, Trouble};
 use super::machine::Plugged;
 use super::protocol::{Answer, BreakpointStatus, Event, Hit, Where};
@@ -45,9 +45,20 @@ struct Table {
     halted: HashMap<(EndId, Point), Wait>,
     /// Machines that have stopped, and by which breakpoint.
     machines: BTreeMap<String, String>,
-    hits: Vec<Hit>,
+    hits: Vec<Met>,
     /// Hits that were not kept.
     missed: u64,
+    /// All that is done is written down, not only what is to be told.
+    tells_all: bool,
+}
+
+/// A breakpoint was met.
+struct Met {
+    hit: Hit,
+    /// The control process is to know.
+    told: bool,
+    /// What was done, in words.
+    deed: String,
 }
 
 /// A breakpoint.
@@ -74,6 +85,11 @@ enum Wait {
 impl Breakpoints {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("no panic while it is held")
+    }
+
+    /// Whether all that breakpoints do is written down.
+    pub(super) fn tell_all(&self, all: bool) {
+        self.table().tells_all = all;
     }
 }
 
@@ -334,7 +350,11 @@ impl Lab {
             (std::mem::take(&mut table.hits), missed)
         };
         self.missed += missed;
-        for hit in hits {
+        for Met { hit, told, deed } in hits {
+            self.journal_hit(&hit, &deed);
+            if !told {
+                continue;
+            }
             match hit.stopped {
                 Some(Stop::All) => self.breakpoints.stopped = true,
                 Some(Stop::Machine) => {
@@ -412,7 +432,8 @@ impl Table {
             set.hits += 1;
             set.change(name, packet.len, &mut fate);
             let stop = set.what.stops();
-            if stop.is_none() && !set.what.log && set.what.run.is_none() {
+            let told = stop.is_some() || set.what.log || set.what.run.is_some();
+            if !told && !self.tells_all {
                 continue;
             }
             if point != Point::Loss && !fate.drop && (stop.is_some() || set.what.run.is_some()) {
@@ -431,17 +452,20 @@ impl Table {
                 }
                 _ => {}
             }
-            if self.hits.len() >= MOST_HITS && stop.is_none() && set.what.run.is_none() {
+            let waits = stop.is_some() || set.what.run.is_some();
+            if self.hits.len() >= MOST_HITS && !waits && !self.tells_all {
                 self.missed += 1;
                 continue;
             }
-            self.hits.push(Hit {
+            let hit = Hit {
                 breakpoint: name.clone(),
                 number: set.hits,
-                packet: told(place, &with_header(event(packet))),
+                packet: super::capture::told(place, &with_header(event(packet))),
                 stopped: stop,
                 run: set.what.run.clone(),
-            });
+            };
+            let deed = set.deed();
+            self.hits.push(Met { hit, told, deed });
         }
         fate
     }
@@ -472,6 +496,24 @@ impl Set {
         } else {
             fate.delay += delay.unwrap_or_default();
         }
+    }
+}
+
+impl Set {
+    /// What it does to packets, in the words of a command.
+    fn deed(&self) -> String {
+        let deed = Breakpoint {
+            at: None,
+            on: Vec::new(),
+            filter: None,
+            tcp: None,
+            stop: self.what.stops(),
+            after: 0,
+            times: None,
+            ..self.what.clone()
+        };
+        let text = deed.to_string();
+        text.strip_prefix("any ").unwrap_or(&text).to_owned()
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 
-use vink_record::Event as Happened;
+use vink_record::{Event as Happened, Request};
 
 use super::lab::{refused, Descriptors, Lab, Trouble};
-use super::protocol::{Answer, Event};
+use super::protocol::{Answer, Event, Hit, Noted};
 use crate::Journal;
 
 impl Lab {
@@ -16,19 +16,18 @@ impl Lab {
         }
         let journal = Journal::start(&mut self.worker, File::from(to), "the journal");
         self.journal = Some(journal);
+        self.breakpoints.tell_all(true);
         let ends: Vec<_> = self.places.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))
     }
 
-    pub(super) fn end_journal(&mut self) -> Result<Answer, Trouble> {
-        // All that has happened until now.
-        self.look_around()?;
-        let events = self.take_events();
-        self.events = events;
+    pub(super) fn end_journal(&mut self, amidst: bool) -> Result<Answer, Trouble> {
+        self.catch_up_journal()?;
+        self.breakpoints.tell_all(false);
         let now = self.worker.kernel().now();
         let journal = self.journal.take();
         let mut journal = journal.ok_or_else(|| refused("no journal is being written"))?;
-        if self.pace.is_amidst_something() {
+        if amidst || self.pace.is_amidst_something() {
             journal.unfinished();
         }
         let totals = journal.finish(now)?;
@@ -37,18 +36,67 @@ impl Lab {
         Ok(Answer::Journal(totals))
     }
 
+    /// All that has happened until now is written down.
+    fn catch_up_journal(&mut self) -> Result<(), Trouble> {
+        self.look_around()?;
+        self.events = self.take_events();
+        Ok(())
+    }
+
+    /// Something that is not seen here.
+    pub(super) fn note(&mut self, noted: Noted) -> Result<(), Trouble> {
+        if self.journal.is_none() {
+            return Ok(());
+        }
+        self.catch_up_journal()?;
+        let event = match noted {
+            Noted::Line { line, error } => Happened::Line {
+                line,
+                error: error.unwrap_or_default(),
+            },
+            Noted::Asked {
+                method,
+                path,
+                body,
+                clock,
+            } => {
+                let request = Request { method, path, body };
+                match clock {
+                    true => Happened::Clock(request),
+                    false => Happened::Asked(request),
+                }
+            }
+        };
+        self.journal_event(self.worker.now(), event);
+        Ok(())
+    }
+
+    /// What a breakpoint has done.
+    pub(super) fn journal_hit(&mut self, hit: &Hit, deed: &str) {
+        let event = Happened::Met {
+            breakpoint: hit.breakpoint.clone(),
+            number: hit.number,
+            place: hit.packet.end.clone(),
+            what: format!("{deed}: {} {}", hit.packet.kind, hit.packet.summary),
+        };
+        self.journal_event(hit.packet.time, event);
+    }
+
+    fn journal_event(&mut self, time: u64, event: Happened) {
+        if let Some(journal) = &mut self.journal {
+            journal.event(time, event);
+        }
+    }
+
     /// A program was started.
     pub(super) fn journal_start(&mut self, program: u64, machine: &str, words: &[String]) {
-        if let Some(journal) = &mut self.journal {
-            let now = self.worker.kernel().now();
-            let (machine, words) = (machine.to_owned(), words.to_vec());
-            let event = Happened::Started {
-                program,
-                machine,
-                words,
-            };
-            journal.program(now, event);
-        }
+        let (machine, words) = (machine.to_owned(), words.to_vec());
+        let event = Happened::Started {
+            program,
+            machine,
+            words,
+        };
+        self.journal_event(self.worker.now(), event);
     }
 
     /// What is to be told, which is written down with that.
@@ -79,7 +127,7 @@ impl Lab {
                     },
                     _ => continue,
                 };
-                journal.program(now, happened);
+                journal.event(now, happened);
             }
         }
         events

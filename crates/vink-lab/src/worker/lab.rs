@@ -189,7 +189,8 @@ impl Lab {
             Action::Record(what) => self.record(&what, descriptors)?,
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
-            Action::EndJournal => return self.end_journal(),
+            Action::Note(noted) => self.note(noted)?,
+            Action::EndJournal { amidst } => return self.end_journal(amidst),
             Action::Go {
                 leg,
                 until,

@@ -263,8 +263,13 @@ pub enum Action {
     },
     /// From now on writes all that happens to the descriptor that comes along: a journal (`vink_record`).
     Journal,
+    /// Writes this into the journal, if there is one, behind all that has happened until now.
+    Note(Noted),
     /// Ends it. [`Answer::Journal`].
-    EndJournal,
+    EndJournal {
+        /// The control process has something to do at this time that is not done.
+        amidst: bool,
+    },
     /// Lets a virtual clock go on until it is at this time, in ns of the kernel's clock, where it stands again and
     /// [`Event::Stands`] comes: as one that has passed is, it stands at once. Does nothing if other than `news`
     /// news were told, each of which stops the clock: [`Event::Ended`], and [`Hit::is_news`]. [`Answer::Clock`].
@@ -303,6 +308,29 @@ impl Action {
             _ => 0,
         }
     }
+}
+
+/// What of a lab's doings its worker can't see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Noted {
+    /// A line was carried out.
+    Line {
+        /// The line.
+        line: String,
+        /// Why not.
+        error: Option<String>,
+    },
+    /// Somebody outside asks for something.
+    Asked {
+        /// `POST` and so on.
+        method: String,
+        /// Of the request.
+        path: String,
+        /// Of the request.
+        body: String,
+        /// It is only about the clock.
+        clock: bool,
+    },
 }
 
 /// A machine to be made.
