@@ -31,6 +31,7 @@ use crate::trace::witness::{Moment, Witness};
 use crate::trace::Tracer;
 use crate::tree::{ProgramId, Tree, Trees};
 use crate::turn::linker::Linker;
+use crate::turn::pids::await_reaping;
 use crate::turn::{Turn, Virtual};
 use crate::Error;
 
@@ -793,13 +794,18 @@ impl Worker {
             tracer.died(pid);
         }
         // Its parent gets a SIGCHLD.
-        match self.turn.as_ref().and_then(|_| target::kin(pid)) {
+        let kin = self.turn.as_ref().and_then(|_| target::kin(pid));
+        match kin {
             Some((_, parent)) => self.pulse.hint_of(parent),
             None => self.pulse.hint(),
         }
         let status = reap(&pidfd);
         self.find_orphans(program)?;
         let tree = &mut self.trees[program];
+        let first = tree.home.as_ref().and_then(|home| home.first());
+        if first.is_some() && kin.map(|(_, parent)| parent) == first {
+            await_reaping(&pidfd);
+        }
         if tree.root == pid {
             tree.status = status.or(Some(Status::Exited(0)));
             tree.failure = tree.shared.take().and_then(|s| s.exec_failure());

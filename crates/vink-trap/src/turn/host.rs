@@ -20,6 +20,26 @@ const AT_ONCE: u64 = 4096;
 pub(super) struct Watched {
     copy: OwnedFd,
     set: RawFd,
+    /// The program's descriptor, and what is waited for (`POLL*`).
+    number: u64,
+    events: i16,
+}
+
+impl Watched {
+    /// Whether this waits for the same.
+    pub(super) fn is(&self, number: u64, events: i16) -> bool {
+        (self.number, self.events) == (number, events)
+    }
+
+    /// The worker's own descriptor of it.
+    pub(super) fn fd(&self) -> RawFd {
+        self.copy.as_raw_fd()
+    }
+
+    /// What is true of it now.
+    pub(super) fn look(&self) -> i16 {
+        events_of(self.fd(), self.events)
+    }
 }
 
 impl Drop for Watched {
@@ -101,10 +121,10 @@ impl Worker {
     }
 
     /// Has the thread looked at again when one of these is as it wants (`POLL*`).
-    pub(super) fn watch_host(&self, tid: i32, copies: Vec<(OwnedFd, i16)>) -> Vec<Watched> {
+    pub(super) fn watch_host(&self, tid: i32, copies: Vec<(u64, OwnedFd, i16)>) -> Vec<Watched> {
         let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
         let mut watched = Vec::new();
-        for (copy, events) in copies {
+        for (number, copy, events) in copies {
             let mut event = libc::epoll_event {
                 events: events as u16 as u32 | libc::EPOLLONESHOT as u32,
                 u64: tid as u64,
@@ -113,7 +133,12 @@ impl Worker {
             let done =
                 unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, copy.as_raw_fd(), &mut event) };
             if done == 0 {
-                watched.push(Watched { copy, set });
+                watched.push(Watched {
+                    copy,
+                    set,
+                    number,
+                    events,
+                });
             }
         }
         watched
@@ -131,8 +156,13 @@ impl Worker {
             };
             for event in &events[..count] {
                 let tid = event.u64 as i32;
-                let turn = self.turn.as_ref().expect("virtual time");
-                if let Some(id) = turn.parked.get(&tid).map(|parked| parked.call.id) {
+                // It is told of once.
+                drop(self.take_kept(tid));
+                let turn = self.turn.as_mut().expect("virtual time");
+                let parked = turn.parked.get_mut(&tid);
+                if let Some(parked) = parked.filter(|parked| !parked.watched.is_empty()) {
+                    parked.told = true;
+                    let id = parked.call.id;
                     self.wake(tid, id, None);
                 }
             }
@@ -200,7 +230,7 @@ impl Worker {
             interrupted: ERESTARTSYS,
             ..Until::forever()
         };
-        let watched = self.watch_host(call.tid, vec![(copy, events)]);
+        let watched = self.watch_host(call.tid, vec![(call.args[0], copy, events)]);
         self.park_for(call, until, watched, 0);
         Ok(None)
     }

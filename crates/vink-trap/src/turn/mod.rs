@@ -33,6 +33,7 @@ mod children;
 pub(crate) mod clocks;
 mod futex;
 mod host;
+mod kept;
 pub(crate) mod linker;
 mod locks;
 mod pending;
@@ -52,6 +53,7 @@ mod watchdog;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
+use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -161,7 +163,9 @@ struct Parked {
     /// It is in the line.
     called: bool,
     /// Descriptors of the host that it waits for: in the set for as long as they are here.
-    _watched: Vec<Watched>,
+    watched: Vec<Watched>,
+    /// One of them has become ready.
+    told: bool,
     /// When it must be called to write down the rest of its sleep: where to.
     rest: u64,
 }
@@ -241,6 +245,8 @@ pub(crate) struct Turn {
     watchers: Numbered<u64, Vec<(i32, u64)>>,
     /// Copies of the host's descriptors that parked threads wait for, by thread.
     set: OwnedFd,
+    /// Those that threads have waited for last.
+    kept: Numbered<i32, Vec<Watched>>,
     /// Something may have become true of the host's files.
     stale: bool,
     /// The host has done something for a program since the worker's events were last looked for with everybody parked.
@@ -269,6 +275,8 @@ pub(crate) struct Turn {
     restless: u64,
     /// Calls of each thread, by which its CPU time is told.
     calls: Numbered<i32, u64>,
+    /// Open `/proc/PID/task/TID/status` files.
+    status: Numbered<i32, File>,
     /// What processes read of the clock.
     shown: Numbered<i32, shown::Shown>,
     /// Looks of each thread at the clock and the like since time last jumped.
@@ -330,6 +338,7 @@ impl Turn {
             watchers: Numbered::default(),
             // SAFETY: new, and nobody else's.
             set: unsafe { OwnedFd::from_raw_fd(set) },
+            kept: Numbered::default(),
             stale: false,
             passed: true,
             jumps: 0,
@@ -348,6 +357,7 @@ impl Turn {
             astray: Astray::default(),
             restless: 0,
             calls: Numbered::default(),
+            status: Numbered::default(),
             shown: Numbered::default(),
             looks: Numbered::default(),
             named: HashSet::new(),
@@ -621,12 +631,16 @@ impl Worker {
             }
             Ready::Done(done) => self.conclude(done.0, done.1),
             Ready::Parked(call, result) => {
-                let Some(parked) = turn.parked.remove(&tid) else {
+                let Some(mut parked) = turn.parked.remove(&tid) else {
                     return Ok(());
                 };
+                if !parked.told {
+                    self.keep(tid, std::mem::take(&mut parked.watched));
+                }
                 match result {
                     Some(result) => self.answer_parked(parked, result),
                     None => {
+                        let turn = self.turn.as_mut().expect("virtual time");
                         turn.resumed = Some(parked.until.deadline);
                         drop(parked);
                         let done = self.dispatch(call);
@@ -684,7 +698,8 @@ impl Worker {
             call,
             until,
             called: false,
-            _watched: watched,
+            watched,
+            told: false,
             rest,
         };
         turn.parked.insert(call.tid, parked);
@@ -883,6 +898,8 @@ impl Worker {
         turn.arrived.retain(|(_, call)| call.tid != tid);
         turn.line.retain(|ready| ready.tid() != tid);
         turn.signalled.remove(&tid);
+        turn.kept.remove(&tid);
+        turn.status.remove(&tid);
         turn.serials.remove(&tid);
         turn.calls.remove(&tid);
         turn.last.remove(&tid);

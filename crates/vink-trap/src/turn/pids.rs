@@ -8,7 +8,9 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
 
+use super::SILENCE;
 use crate::launch::has_ended;
 use crate::target;
 use crate::worker::{reap, send_signal, wait_for_end, Worker};
@@ -93,6 +95,14 @@ impl Drop for First {
         send_signal(&self.1, libc::SIGKILL);
         wait_for_end(&self.1);
         reap(&self.1);
+    }
+}
+
+/// Waits until an orphan that has died has been reaped by the first process of its machine, for others see it until then.
+pub(crate) fn await_reaping(pidfd: &OwnedFd) {
+    let start = Instant::now();
+    while send_signal(pidfd, 0) == 0 && start.elapsed() < SILENCE {
+        std::thread::yield_now();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 
 use super::clocks::{read_timespec, tell_left};
-use super::host::events_of;
+use super::host::{events_of, Watched};
 use super::Until;
 use crate::notify::Notification;
 use crate::process::Entry;
@@ -27,7 +27,10 @@ const TAKEN: u64 = 1024;
 struct Waits {
     /// Of the kernel's: their cookies.
     cookies: Vec<u64>,
-    copies: Vec<(std::os::fd::OwnedFd, i16)>,
+    copies: Vec<(u64, std::os::fd::OwnedFd, i16)>,
+    /// What was kept of the last wait, and what of it is waited for again.
+    kept: Vec<Watched>,
+    again: Vec<Watched>,
     /// Told of by a signalfd(2).
     signals: u64,
 }
@@ -62,6 +65,13 @@ impl Worker {
             waits.cookies.push(entry.file.cookie.get());
             return Ok(Found::Events(events & wanted));
         }
+        let events = wanted as i16;
+        if let Some(index) = waits.kept.iter().position(|kept| kept.is(number, events)) {
+            let kept = waits.kept.swap_remove(index);
+            let found = kept.look() as u16;
+            waits.again.push(kept);
+            return Ok(Found::Events(found.into()));
+        }
         let Some(copy) = self.copy_of(tid, number) else {
             return Ok(Found::None);
         };
@@ -70,9 +80,8 @@ impl Worker {
             let found = if has_any { libc::POLLIN as u32 } else { 0 };
             return Ok(Found::Events(found & wanted));
         }
-        let events = wanted as i16;
         let found = events_of(copy.as_raw_fd(), events) as u16;
-        waits.copies.push((copy, events));
+        waits.copies.push((number, copy, events));
         Ok(Found::Events(found.into()))
     }
 
@@ -87,7 +96,7 @@ impl Worker {
     fn wait_for(
         &mut self,
         call: Notification,
-        waits: Waits,
+        mut waits: Waits,
         lasting: Option<u64>,
         mask: Option<u64>,
     ) -> Result<bool, Error> {
@@ -96,9 +105,11 @@ impl Worker {
             self.note_look(call.tid)?;
         }
         if deadline.is_some_and(|deadline| deadline <= self.kernel.now()) {
+            self.keep(call.tid, waits.again);
             return Ok(false);
         }
-        let watched = self.watch_host(call.tid, waits.copies);
+        let mut watched = self.watch_host(call.tid, waits.copies);
+        watched.append(&mut waits.again);
         let until = Until {
             deadline,
             mask,
@@ -108,10 +119,9 @@ impl Worker {
         };
         let turn = self.turn.as_mut().expect("virtual time");
         for cookie in waits.cookies {
-            turn.watchers
-                .entry(cookie)
-                .or_default()
-                .push((call.tid, call.id));
+            let watchers = turn.watchers.entry(cookie).or_default();
+            watchers.retain(|(tid, _)| *tid != call.tid);
+            watchers.push((call.tid, call.id));
         }
         self.park_for(call, until, watched, time_out_of(call));
         Ok(true)
@@ -175,9 +185,12 @@ impl Worker {
         let mut waits = Waits {
             cookies: Vec::new(),
             copies: Vec::new(),
+            kept: self.take_kept(call.tid),
+            again: Vec::new(),
             signals: 0,
         };
         let mut ready = 0;
+        let mut changes = false;
         for fd in fds.chunks_exact_mut(POLLFD) {
             let number = i32::from_ne_bytes(fd[..4].try_into().expect("four bytes"));
             let events = u16::from_ne_bytes(fd[4..6].try_into().expect("two bytes"));
@@ -192,13 +205,17 @@ impl Worker {
                 }
             };
             ready += i64::from(found != 0);
+            changes |= fd[6..] != found.to_ne_bytes();
             fd[6..].copy_from_slice(&found.to_ne_bytes());
         }
-        if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
+        if ready != 0 {
+            self.keep(call.tid, waits.again);
+        } else if self.wait_for(call, waits, lasting, mask)? {
             let turn = self.turn.as_mut().expect("virtual time");
             let until = &mut turn.parked.get_mut(&call.tid).expect("just parked").until;
             // That nothing is ready is written down at once, also for a signal, and looked at no more.
-            if until.deadline.is_some() && target::write(call.tid, call.args[0], &fds) {
+            let written = !changes || target::write(call.tid, call.args[0], &fds);
+            if until.deadline.is_some() && written {
                 until.late = Some(0);
             }
             return Ok(());
@@ -236,6 +253,8 @@ impl Worker {
         let mut waits = Waits {
             cookies: Vec::new(),
             copies: Vec::new(),
+            kept: self.take_kept(call.tid),
+            again: Vec::new(),
             signals: 0,
         };
         let mut found = vec![0; sets.len()];
@@ -263,7 +282,9 @@ impl Worker {
                 }
             }
         }
-        if ready == 0 && self.wait_for(call, waits, lasting, mask)? {
+        if ready != 0 {
+            self.keep(call.tid, waits.again);
+        } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
         self.tell_time_left(call, lasting);
@@ -291,7 +312,17 @@ impl Worker {
             (Ok(lasting), Ok(mask)) => (lasting, mask),
             (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
         };
-        let Some(copy) = self.copy_of(call.tid, call.args[0]) else {
+        let mut kept = self.take_kept(call.tid);
+        kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
+        let copy = match kept.first() {
+            Some(_) => None,
+            None => self.copy_of(call.tid, call.args[0]),
+        };
+        let Some(set) = kept
+            .first()
+            .map(Watched::fd)
+            .or(copy.as_ref().map(|c| c.as_raw_fd()))
+        else {
             return self.answer(call, EBADF);
         };
         let most = call.args[2] as i32;
@@ -301,9 +332,7 @@ impl Worker {
         let most = (most as u64).min(TAKEN) as usize;
         let mut events = vec![0u8; most * EPOLL_EVENT];
         // SAFETY: room for as many events as said.
-        let count = unsafe {
-            libc::epoll_wait(copy.as_raw_fd(), events.as_mut_ptr().cast(), most as i32, 0)
-        };
+        let count = unsafe { libc::epoll_wait(set, events.as_mut_ptr().cast(), most as i32, 0) };
         let Ok(count) = usize::try_from(count) else {
             // The host will say what is wrong.
             return self.pass(call);
@@ -319,7 +348,12 @@ impl Worker {
         if count == 0 {
             let waits = Waits {
                 cookies: Vec::new(),
-                copies: vec![(copy, libc::POLLIN)],
+                copies: copy
+                    .map(|copy| (call.args[0], copy, libc::POLLIN))
+                    .into_iter()
+                    .collect(),
+                kept: Vec::new(),
+                again: kept,
                 signals,
             };
             if self.wait_for(call, waits, lasting, mask)? {
@@ -329,6 +363,8 @@ impl Worker {
                 parked.until.late = Some(0);
                 return Ok(());
             }
+        } else {
+            self.keep(call.tid, kept);
         }
         events.truncate(count * EPOLL_EVENT);
         let written = count == 0 || target::write(call.tid, call.args[1], &events);

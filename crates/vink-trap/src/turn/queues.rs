@@ -48,7 +48,7 @@ impl Worker {
             interrupted: ERESTARTSYS,
             ..Until::forever()
         };
-        let watched = self.watch_host(call.tid, vec![(copy, events)]);
+        let watched = self.watch_host(call.tid, vec![(call.args[0], copy, events)]);
         self.park_for(call, until, watched, 0);
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! What the host says of threads that were let go: that they run, wait there, or have a signal pending.
 
+use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use super::pending::Signals;
@@ -44,14 +46,20 @@ fn has_settled(pid: i32, tid: i32) -> bool {
     call.is_ok_and(|call| !call.starts_with(b"running"))
 }
 
-/// Signals that are pending for the thread, and those that it catches or lets do their worst: bits from signal 1 on.
-fn pending(pid: i32, tid: i32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-    };
-    Some((field("SigPnd:")? | field("ShdPnd:")?) & !field("SigIgn:")?)
+/// What a status file says of its thread: the state, and the signals that are pending and not ignored, bits from signal
+/// 1 on.
+fn glance(status: &str) -> Option<(u8, u64)> {
+    let (mut state, mut pending, mut ignored) = (None, 0, 0);
+    for line in status.lines() {
+        let set = |text: &str| u64::from_str_radix(text.trim(), 16).unwrap_or(0);
+        match line.split_once(":\t") {
+            Some(("State", text)) => state = text.bytes().next(),
+            Some(("SigPnd" | "ShdPnd", text)) => pending |= set(text),
+            Some(("SigIgn", text)) => ignored = set(text),
+            _ => {}
+        }
+    }
+    Some((state?, pending & !ignored))
 }
 
 impl Worker {
@@ -175,7 +183,14 @@ impl Worker {
                 let parked = waiting.filter(|parked| !parked.called);
                 let listener = self.trees[self.processes[&pid].program].listener.as_ref();
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
-                match of(pid, tid) {
+                let mask = parked.and_then(|parked| parked.until.mask);
+                let (state, pending) = match mask {
+                    Some(_) => self.glance_at(pid, tid).unzip(),
+                    None => (of(pid, tid), None),
+                };
+                let turn = self.turn.as_ref().expect("virtual time");
+                let parked = turn.parked.get(&tid).filter(|parked| !parked.called);
+                match state {
                     // Whoever dies may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < SILENCE => {
                         self.catch_events(Some(Duration::from_micros(50)))?;
@@ -198,8 +213,7 @@ impl Worker {
                             self.wake(tid, id, None);
                             break;
                         }
-                        let mask = parked.and_then(|parked| parked.until.mask);
-                        if mask.is_some_and(|mask| pending(pid, tid).unwrap_or(0) & !mask != 0) {
+                        if mask.is_some_and(|mask| pending.unwrap_or(0) & !mask != 0) {
                             self.have_host_interrupt(tid);
                         }
                     }
@@ -234,6 +248,21 @@ impl Worker {
             self.look_for_signals()?;
         }
         Ok(())
+    }
+
+    /// As [`glance`], of a thread that is looked at often.
+    fn glance_at(&mut self, pid: i32, tid: i32) -> Option<(u8, u64)> {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let status = match turn.status.entry(tid) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let path = format!("/proc/{pid}/task/{tid}/status");
+                place.insert(File::open(path).ok()?)
+            }
+        };
+        let mut text = [0; 4096];
+        let length = status.read_at(&mut text, 0).ok()?;
+        glance(&String::from_utf8_lossy(&text[..length]))
     }
 
     /// A signal has come for a parked thread.

@@ -13,6 +13,7 @@ const EFAULT: i64 = -(libc::EFAULT as i64);
 impl Worker {
     /// Looks after a call as virtual time demands. False: it is treated as in real time.
     pub(crate) fn treat(&mut self, call: Notification) -> Result<bool, Error> {
+        self.give_up_kept(call);
         match call.nr {
             libc::SYS_clock_gettime
             | libc::SYS_clock_getres
