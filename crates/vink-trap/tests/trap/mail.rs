@@ -54,7 +54,9 @@ const STREAMS: &str = "
 import hashlib, os, socket, threading
 def pair():
     l = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(l.getsockname())
-    return c, l.accept()[0]
+    s = l.accept()[0]
+    for e in c, s: e.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return c, s
 data = [os.urandom(n) for n in (1, 100, 65536, 65537, 1 << 20)]
 def sends(s):
     for n in range(60): s.sendall(data[n % 5])
