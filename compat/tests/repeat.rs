@@ -1,11 +1,11 @@
-//! Programs on a busy machine do the same twice in virtual time; `make determinism` asks all of them.
+//! Programs and labs on a busy machine do the same twice in virtual time; `make determinism` asks all of them.
 
 use std::process::Command;
 
 #[test]
-fn quick_programs_repeat() {
+fn quick_programs_and_a_lab_repeat() {
     let output = Command::new(env!("CARGO_BIN_EXE_vink-compat"))
-        .args(["--repeat", "--only", "bash-tcp,curl"])
+        .args(["--repeat", "--only", "bash-tcp,curl,hello"])
         .output()
         .expect("the suite is built with its tests");
     let said = String::from_utf8_lossy(&output.stdout);
