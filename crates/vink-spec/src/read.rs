@@ -366,7 +366,12 @@ impl Reader {
                 r.fields(n, "`virtual`", |r, f| {
                     let uplinks = r.field(f, "uplinks", Reader::flag).unwrap_or_default();
                     let call = r.field(f, "call", Reader::parsed);
-                    Time::Virtual(Virtual { uplinks, call })
+                    let rdtsc = r.field(f, "rdtsc", Reader::flag).unwrap_or_default();
+                    Time::Virtual(Virtual {
+                        uplinks,
+                        call,
+                        rdtsc,
+                    })
                 })
             });
             let scaled = r.field(f, "scaled", Reader::parsed).map(Time::Scaled);

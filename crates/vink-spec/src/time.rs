@@ -32,6 +32,9 @@ pub struct Virtual {
     /// What each system call of a program costs, such as 1us (default: nothing): computing takes no time otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Span>,
+    /// The processor's time stamp counter shows this clock, too. Programs are traced for that, and can't trace each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rdtsc: bool,
 }
 
 /// How many times as fast: more than 0, at most a million.
@@ -123,7 +126,7 @@ impl FromStr for Time {
             None if text == "virtual" => Ok(Time::Virtual(Virtual::default())),
             Some(("virtual", "uplinks")) => Ok(Time::Virtual(Virtual {
                 uplinks: true,
-                call: None,
+                ..Virtual::default()
             })),
             Some(("scaled", factor)) => factor.parse().map(Time::Scaled),
             _ => Err(BadUnit::new(text, "clock", "real, virtual or scaled:2")),
@@ -191,17 +194,22 @@ mod tests {
     fn written_and_read() {
         let uplinks = Virtual {
             uplinks: true,
-            call: None,
+            ..Virtual::default()
         };
         let call = Virtual {
-            uplinks: false,
             call: Some(Span(1000)),
+            ..Virtual::default()
+        };
+        let rdtsc = Virtual {
+            rdtsc: true,
+            ..Virtual::default()
         };
         for (time, json) in [
             (Time::Real, "\"real\""),
             (Time::Virtual(Virtual::default()), "\"virtual\""),
             (Time::Virtual(uplinks), "{\"virtual\":{\"uplinks\":true}}"),
             (Time::Virtual(call), "{\"virtual\":{\"call\":\"1us\"}}"),
+            (Time::Virtual(rdtsc), "{\"virtual\":{\"rdtsc\":true}}"),
             (Time::Scaled(Factor(2.5)), "{\"scaled\":2.5}"),
         ] {
             assert_eq!(serde_json::to_string(&time).unwrap(), json);

@@ -10,10 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::Arc;
 
 use crate::filter::{self, Purpose};
 use crate::home::{Failed, Furniture, Namespaces};
 use crate::turn::pids::{be_born, Born, First};
+use crate::turn::tsc::{self, Counter};
 use crate::Error;
 
 /// One of the three standard descriptors of a program.
@@ -174,7 +176,7 @@ const FAILED: u32 = 3;
 const NOT_EXECUTED: u32 = 4;
 
 /// The child's steps that can fail, for messages.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     "starting a program: setsid() or dup2() of its standard descriptors",
     "changing to the program's directory",
     "unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | ...): making the machine's namespaces on the host",
@@ -189,6 +191,7 @@ const STEPS: [&str; 12] = [
     "ioctl(TIOCSCTTY): making the program's standard input its terminal",
     "clone(CLONE_PARENT) in a pid namespace: process numbers of the machine's own, for virtual time",
     "personality(ADDR_NO_RANDOMIZE): the same addresses in each run, for virtual time",
+    "prctl(PR_SET_TSC): the virtual clock in the processor's time stamp counter",
 ];
 
 /// From here on the step is one of the furniture's: the name, the mounts' privacy, `/proc`, each mount.
@@ -302,6 +305,7 @@ struct Plan<'a> {
     parent: OwnedFd,
     user_namespace: bool,
     virtual_time: bool,
+    counter: bool,
     uid_map: CString,
     gid_map: CString,
     nofile: libc::rlimit,
@@ -315,6 +319,7 @@ pub(crate) fn launch(
     nofile: libc::rlimit,
     lodging: Lodging<'_>,
     purpose: Purpose<'_>,
+    counter: Option<&Arc<Counter>>,
 ) -> Result<Launched, Error> {
     let virtual_time = matches!(purpose, Purpose::Time(_));
     let cannot_run = |errno| Error::CannotRun {
@@ -376,6 +381,7 @@ pub(crate) fn launch(
         parent: open_pidfd(pid)?,
         user_namespace: uid != 0,
         virtual_time,
+        counter: counter.is_some(),
         uid_map: map(uid),
         gid_map: map(gid),
         nofile,
@@ -394,7 +400,7 @@ pub(crate) fn launch(
         true => follow_birth(pid, &shared, lodging)?,
         false => (pid, None),
     };
-    match hand_over(pid, &shared, lodging, &mut first) {
+    match hand_over(pid, &shared, lodging, &mut first, counter) {
         Ok((pidfd, listener, namespaces)) => Ok(Launched {
             pid,
             pidfd,
@@ -424,6 +430,7 @@ fn hand_over(
     shared: &Shared,
     lodging: Lodging<'_>,
     first: &mut Option<First>,
+    counter: Option<&Arc<Counter>>,
 ) -> Result<(OwnedFd, OwnedFd, Option<Namespaces>), Error> {
     let page = shared.page();
     let pidfd = open_pidfd(pid)?;
@@ -454,6 +461,9 @@ fn hand_over(
         ),
         Lodging::Join(_) => None,
     };
+    if let Some(counter) = counter {
+        counter.trace(pid)?;
+    }
     page.tell(TAKEN);
     Ok((pidfd, listener, namespaces))
 }
@@ -611,6 +621,9 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
             fail(5);
         }
+        if plan.counter && !tsc::fault() {
+            fail(12);
+        }
         let filter = libc::sock_fprog {
             len: plan.filter.len() as u16,
             filter: plan.filter.as_mut_ptr(),
@@ -753,7 +766,7 @@ mod tests {
         let (output, end) = pipe();
         let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
         let new = Lodging::New(&Furniture::default());
-        let launched = launch(&program, NOFILE, new, Purpose::Plain).unwrap();
+        let launched = launch(&program, NOFILE, new, Purpose::Plain, None).unwrap();
         drop(program);
         serve(launched, output)
     }
@@ -809,7 +822,7 @@ mod tests {
             let (output, end) = pipe();
             let program = Program::new("bash").args(["-c", script]);
             let program = program.stdout(Stdio::Fd(end)).stdin(Stdio::Null);
-            launch(&program, NOFILE, lodging, Purpose::Time(None))
+            launch(&program, NOFILE, lodging, Purpose::Time(None), None)
                 .map(|launched| (launched, output))
         };
         let furniture = Furniture::default();
@@ -851,6 +864,7 @@ mod tests {
             NOFILE,
             Lodging::New(&Furniture::default()),
             Purpose::Plain,
+            None,
         )
         .err()
         .unwrap()

@@ -45,6 +45,14 @@ pub enum Status {
 }
 
 impl Status {
+    /// Of what wait(2) tells.
+    fn of(status: i32) -> Status {
+        match libc::WIFEXITED(status) {
+            true => Status::Exited(libc::WEXITSTATUS(status)),
+            false => Status::Killed(libc::WTERMSIG(status)),
+        }
+    }
+
     /// As a shell gives it: the exit status, or 128 + the signal.
     pub fn code(self) -> i32 {
         match self {
@@ -332,14 +340,15 @@ impl Worker {
             namespaces,
         } = match (&self.mail, &self.turn) {
             (Some(mail), _) => {
-                let fork = || launch(&program, self.nofile, lodging, Purpose::Mail);
+                let fork = || launch(&program, self.nofile, lodging, Purpose::Mail, None);
                 mail.processors().lend(fork)?
             }
-            (_, Some(_)) => {
+            (_, Some(turn)) => {
                 let purpose = Purpose::Time(Linker::expected());
-                launch(&program, self.nofile, lodging, purpose)?
+                let counter = turn.counter.as_ref();
+                launch(&program, self.nofile, lodging, purpose, counter)?
             }
-            _ => launch(&program, self.nofile, lodging, Purpose::Plain)?,
+            _ => launch(&program, self.nofile, lodging, Purpose::Plain, None)?,
         };
         if let Some(namespaces) = namespaces {
             guardian.mind(&namespaces);
@@ -794,12 +803,17 @@ impl Worker {
             tracer.died(pid);
         }
         // Its parent gets a SIGCHLD.
+        let counter = self.turn.as_ref().and_then(|turn| turn.counter.as_ref());
+        let traced = counter.map(|counter| counter.end_of(pid));
         let kin = self.turn.as_ref().and_then(|_| target::kin(pid));
         match kin {
             Some((_, parent)) => self.pulse.hint_of(parent),
             None => self.pulse.hint(),
         }
-        let status = reap(&pidfd);
+        let status = match traced {
+            Some(status) => status.map(Status::of),
+            None => reap(&pidfd),
+        };
         self.find_orphans(program)?;
         let tree = &mut self.trees[program];
         let first = tree.home.as_ref().and_then(|home| home.first());

@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// What a system call costs then, in ns
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     call: u64,
+    /// The processor's time stamp counter shows that clock, too
+    #[arg(long)]
+    rdtsc: bool,
 }
 
 /// Serves until the socket ends.
@@ -60,6 +63,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             false => Clock::Real,
         },
         call: Duration::from_nanos(arguments.call),
+        rdtsc: arguments.rdtsc,
     };
     Ok(match serve(socket, config)? {
         End::Closed => ExitCode::SUCCESS,

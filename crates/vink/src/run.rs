@@ -15,7 +15,7 @@ use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
 use vink_lab::worker::seed;
 use vink_lab::{Forward, Line, Machine, Network, Outside, Passt, Recorders};
 use vink_spec::{size, Uplink};
-use vink_trap::{call_name, Program, Statistics, Status, Worker};
+use vink_trap::{call_name, Program, Statistics, Status, Virtual, Worker};
 
 use crate::failure::Failure;
 use crate::in_process;
@@ -61,7 +61,7 @@ const INTERFACE: &str = "eth0";
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
-    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed"])]
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed", "rdtsc"])]
     in_process: bool,
     /// Dynamically linked programs send and receive through memory shared with the stack, which has a processor for
     /// itself: faster, for programs that make many small calls; see docs/quick.md
@@ -91,6 +91,9 @@ pub(crate) struct Arguments {
     /// Which clock there is: the host's, or one that jumps to what is waited for next, and stands while anything can be done
     #[arg(long, value_enum, default_value_t = Time::Real)]
     time: Time,
+    /// With --time virtual: the processor's time stamp counter shows that clock, too; debuggers can't be run then
+    #[arg(long)]
+    rdtsc: bool,
     /// With --time virtual: of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -231,6 +234,9 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     let publish = !arguments.publish.is_empty();
     let given = !arguments.address.is_empty() || !arguments.gateway.is_empty();
     let text = match arguments.uplink {
+        _ if arguments.rdtsc && arguments.time == Time::Real => {
+            "--rdtsc shows a virtual clock: add --time virtual, or leave it away"
+        }
         Way::None if publish => "--publish needs an uplink: leave --uplink none away",
         Way::None if given => "--address and --gateway need an uplink: leave --uplink none away",
         Way::Passt if given => {
@@ -288,6 +294,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
     let mut worker = Worker::new(kernel)?;
     worker.attend_to(signals.as_fd())?;
+    worker.set_time(Virtual {
+        counter: arguments.rdtsc,
+        ..Virtual::default()
+    });
     if let Some(file) = &arguments.trace_calls {
         worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
     }

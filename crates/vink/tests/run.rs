@@ -484,7 +484,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn who_never_waits_in_virtual_time_is_named_with_the_last_call() {
+fn programs_that_ask_for_time_in_virtual_time() {
     let place = &Place::all()[0];
     let python = |script| {
         let line = ["run", "--time", "virtual", "--", "/usr/bin/python3", "-c"];
@@ -497,6 +497,11 @@ fn who_never_waits_in_virtual_time_is_named_with_the_last_call() {
         said.starts_with("vink: python3 (process ") && said.contains("last call: clock_gettime)"),
         "{said}"
     );
+    let (status, _, said) = outcome(place.vink(&["run", "--rdtsc", "--", "true"]));
+    assert_ne!(status, 0);
+    assert!(said.contains("add --time virtual"), "{said}");
+    let line = ["run", "--time", "virtual", "--rdtsc", "--", "sleep", "100"];
+    assert_eq!(outcome(place.vink(&line)).0, 0);
     // Who makes no call is named while that lasts.
     let mut vink = python("while True: pass")
         .stderr(Stdio::piped())

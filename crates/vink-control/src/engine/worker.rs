@@ -86,6 +86,9 @@ impl Lab {
         {
             command.args(["--call", &call.0.to_string()]);
         }
+        if let Time::Virtual(Virtual { rdtsc: true, .. }) = time {
+            command.arg("--rdtsc");
+        }
         // SAFETY: one system call without memory, between fork and exec.
         unsafe {
             command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {

@@ -47,6 +47,9 @@ impl Link {
             command.arg("--virtual-time");
             let call = config.call.as_nanos().to_string();
             command.args(["--call", &call]);
+            if config.rdtsc {
+                command.arg("--rdtsc");
+            }
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: one system call without memory, between fork and exec.

@@ -44,6 +44,8 @@ pub struct Config {
     pub clock: Clock,
     /// What a system call of a program costs on a virtual clock.
     pub call: Duration,
+    /// The processor's time stamp counter is that clock, too.
+    pub rdtsc: bool,
 }
 
 /// Why a worker has ended.
@@ -116,6 +118,7 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
             call: config.call,
             ..Charge::default()
         },
+        counter: config.rdtsc,
     });
     // The control process may have something to do at each time.
     worker.set_jumps(1);

@@ -48,6 +48,8 @@ pub(crate) struct Parents {
     stopped: HashSet<i32>,
     /// ... that go on again, while no call has told that.
     continued: HashSet<i32>,
+    /// Processes that a signal has stopped while we trace them, for the counter: their parents have not been told.
+    untold: HashSet<i32>,
     /// Processes that trace others, and wait for much else.
     tracers: HashSet<i32>,
 }
@@ -58,8 +60,8 @@ enum Outlook {
     Waits,
     /// It tells something, or that there is no such child.
     Ends,
-    /// It tells that this child goes on again.
-    TellsContinued(i32),
+    /// It tells that this child goes on again, or, if we trace it, has stopped.
+    Tells(i32),
 }
 
 /// What is known of a child.
@@ -75,6 +77,8 @@ struct Child {
     over: bool,
     /// It has gone on after a stop, and nobody has been told of that.
     continued: bool,
+    /// It has stopped, of which the host tells only who traces it.
+    untold: bool,
 }
 
 /// What a child means for a call.
@@ -132,9 +136,8 @@ impl Wanted {
         (options & libc::WNOHANG == 0).then_some(Wanted { whom, options })
     }
 
-    /// What the call of this thread would do now. `continued` are children of which their parent has not been told
-    /// that they go on.
-    fn outlook(&self, pid: i32, tid: i32, continued: &HashSet<i32>) -> Outlook {
+    /// What the call of this thread would do now, with what is known of children.
+    fn outlook(&self, pid: i32, tid: i32, known: &Parents) -> Outlook {
         let threads = match self.options & WNOTHREAD {
             0 => target::threads(pid),
             _ => vec![tid],
@@ -144,13 +147,14 @@ impl Wanted {
             if !self.concerns(number) {
                 continue;
             }
-            let Some(child) = Child::look_at(number, continued) else {
+            let Some(child) = Child::look_at(number, known) else {
                 continue;
             };
             match child.means(self.options) {
                 Meaning::Ends if child.continued && !matches!(child.state, b'Z' | b'T') => {
-                    return Outlook::TellsContinued(number);
+                    return Outlook::Tells(number);
                 }
+                Meaning::Ends if child.untold => return Outlook::Tells(number),
                 Meaning::Ends => return Outlook::Ends,
                 Meaning::Waits => outlook = Outlook::Waits,
                 Meaning::None => {}
@@ -170,11 +174,12 @@ impl Wanted {
 }
 
 impl Child {
-    fn look_at(pid: i32, continued: &HashSet<i32>) -> Option<Child> {
+    fn look_at(pid: i32, known: &Parents) -> Option<Child> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let mut child = Child::parse(pid, &stat)?;
         child.over = child.state == b'Z' && target::threads(pid) == [pid];
-        child.continued = continued.contains(&pid);
+        child.continued = known.continued.contains(&pid);
+        child.untold = child.state == b't' && known.untold.contains(&pid);
         Some(child)
     }
 
@@ -189,6 +194,7 @@ impl Child {
             code: fields.get(52 - 3)?.parse().ok()?,
             over: false,
             continued: false,
+            untold: false,
         })
     }
 
@@ -203,7 +209,7 @@ impl Child {
             b'X' => return Meaning::None,
             b'Z' if self.over && !asks(libc::WEXITED) => return Meaning::None,
             b'Z' => self.over,
-            b'T' | b't' => asks(libc::WSTOPPED) && self.code != 0,
+            b'T' | b't' => asks(libc::WSTOPPED) && (self.code != 0 || self.untold),
             _ => asks(libc::WCONTINUED) && self.continued,
         };
         match ends {
@@ -233,7 +239,7 @@ impl Worker {
         let Some(wanted) = wanted else {
             return self.pass(call);
         };
-        match wanted.outlook(pid, call.tid, &self.parents().continued) {
+        match wanted.outlook(pid, call.tid, self.parents()) {
             Outlook::Waits => {
                 self.parents().waiting.push((call.tid, call.id, wanted));
                 let until = Until {
@@ -243,11 +249,12 @@ impl Worker {
                 self.park(call, until);
                 Ok(())
             }
-            Outlook::TellsContinued(child) if wanted.options & libc::WNOWAIT == 0 => {
+            Outlook::Tells(child) if wanted.options & libc::WNOWAIT == 0 => {
                 self.parents().continued.remove(&child);
+                self.parents().untold.remove(&child);
                 self.pass(call)
             }
-            Outlook::Ends | Outlook::TellsContinued(_) => self.pass(call),
+            Outlook::Ends | Outlook::Tells(_) => self.pass(call),
         }
     }
 
@@ -258,19 +265,21 @@ impl Worker {
             return;
         }
         let mut parents = std::mem::take(parents);
-        parents.waiting.retain(|(tid, id, wanted)| {
+        let mut waiting = std::mem::take(&mut parents.waiting);
+        waiting.retain(|(tid, id, wanted)| {
             if !self.is_parked(*tid, *id) {
                 return false;
             }
             let pid = self.threads[tid].pid;
             if !parents.news_for_all && !parents.news.contains(&pid)
-                || wanted.outlook(pid, *tid, &parents.continued) == Outlook::Waits
+                || wanted.outlook(pid, *tid, &parents) == Outlook::Waits
             {
                 return true;
             }
             self.wake(*tid, *id, None);
             false
         });
+        parents.waiting = waiting;
         parents.news.clear();
         parents.news_for_all = false;
         *self.parents() = parents;
@@ -290,6 +299,7 @@ impl Worker {
     pub(super) fn note_end(&mut self, pid: i32) {
         let parents = self.parents();
         parents.stopped.remove(&pid);
+        parents.untold.remove(&pid);
         parents.continued.remove(&pid);
         parents.tracers.remove(&pid);
         self.has_news(pid);
@@ -297,8 +307,13 @@ impl Worker {
 
     /// A signal has stopped a thread of the process.
     pub(super) fn note_stop(&mut self, pid: i32) {
-        self.parents().stopped.insert(pid);
-        self.parents().continued.remove(&pid);
+        let traces = self.turn.as_ref().is_some_and(|t| t.counter.is_some());
+        let parents = self.parents();
+        parents.stopped.insert(pid);
+        parents.continued.remove(&pid);
+        if traces {
+            parents.untold.insert(pid);
+        }
         self.has_news(pid);
     }
 
@@ -307,7 +322,12 @@ impl Worker {
         if self.parents().stopped.is_empty() {
             return;
         }
-        let goes = |pid: &i32| !matches!(states::of(*pid, *pid), Some(b'T'));
+        let counter = self.turn.as_ref().and_then(|turn| turn.counter.clone());
+        let goes = |pid: &i32| match states::of(*pid, *pid) {
+            Some(b'T') => false,
+            Some(b't') => counter.as_ref().is_none_or(|c| !c.holds(*pid)),
+            _ => true,
+        };
         let going: Vec<i32> = self
             .parents()
             .stopped
@@ -317,6 +337,7 @@ impl Worker {
             .collect();
         for pid in going {
             self.parents().stopped.remove(&pid);
+            self.parents().untold.remove(&pid);
             self.parents().continued.insert(pid);
             self.has_news(pid);
         }
@@ -375,6 +396,7 @@ mod tests {
             code,
             over: state == b'Z',
             continued: false,
+            untold: false,
         };
         let (exited, stopped) = (libc::WEXITED, libc::WSTOPPED);
         assert_eq!(child(b'Z', 0).means(exited), Meaning::Ends);
@@ -422,7 +444,7 @@ mod tests {
         // Other tests have children, too: of other threads.
         let waits = |pid, options| {
             let wanted = wanted(pid, options | WNOTHREAD);
-            wanted.outlook(me, tid, &HashSet::new()) == Outlook::Waits
+            wanted.outlook(me, tid, &Parents::default()) == Outlook::Waits
         };
         assert!(!waits(-1, 0));
         let mut cat = Command::new("cat");

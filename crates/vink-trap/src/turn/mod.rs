@@ -48,6 +48,7 @@ mod system;
 mod timers;
 mod times;
 mod treat;
+pub(crate) mod tsc;
 pub(crate) mod vdso;
 mod watchdog;
 
@@ -55,6 +56,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use vink_kernel::{MachineId, Numbered, Outcome};
@@ -90,6 +92,9 @@ pub struct Virtual {
     pub seed: Option<u64>,
     /// What computing costs.
     pub charge: Charge,
+    /// The processor's time stamp counter (rdtsc, rdtscp) is the virtual clock, too: a tick for each ns, and some for each
+    /// look. Programs are traced for that (ptrace(2)), and can't trace each other.
+    pub counter: bool,
 }
 
 /// What programs' computing costs in virtual time: nothing, but for these.
@@ -225,6 +230,8 @@ pub(crate) struct Turn {
     /// What programs are given of it.
     chance: random::Chance,
     times: times::FileTimes,
+    /// If programs find the clock in their processor, too.
+    pub(crate) counter: Option<Arc<tsc::Counter>>,
     /// Whose turn it is.
     holder: Option<i32>,
     /// Calls that the holder has made in a row.
@@ -324,6 +331,7 @@ impl Turn {
             random: how.seed.unwrap_or(0),
             chance: random::Chance::default(),
             times: times::FileTimes::new(),
+            counter: None,
             how,
             holder: None,
             row: 0,
@@ -421,6 +429,7 @@ impl Worker {
     pub fn set_time(&mut self, how: Virtual) {
         if let Some(turn) = &mut self.turn {
             turn.random = how.seed.unwrap_or(0);
+            turn.counter = how.counter.then(Arc::default);
             turn.how = how;
         }
     }
@@ -563,6 +572,10 @@ impl Worker {
         self.kernel.wait(to);
         self.stirred = true;
         self.show_time_to_wanderers();
+        let counter = self.turn.as_ref().and_then(|turn| turn.counter.as_ref());
+        if let Some(counter) = counter {
+            counter.set(self.kernel.now());
+        }
     }
 
     /// When the next deadline is that still means something, or the next timer of a program is due.

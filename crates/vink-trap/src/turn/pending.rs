@@ -22,6 +22,7 @@ pub(crate) struct Signals {
     pub(crate) blocked: u64,
     /// There is a handler.
     pub(crate) caught: u64,
+    pub(crate) ignored: u64,
 }
 
 impl Signals {
@@ -42,6 +43,7 @@ impl Signals {
             pending: set("SigPnd:") | set("ShdPnd:"),
             blocked: set("SigBlk:"),
             caught: set("SigCgt:"),
+            ignored: set("SigIgn:"),
         }
     }
 }
@@ -51,6 +53,16 @@ impl Signals {
     /// interrupted call anew.
     pub(crate) fn run_a_handler(&self) -> bool {
         (self.pending & !self.blocked | bit(libc::SIGCONT)) & self.caught != 0
+    }
+
+    /// Whether one of those that have come does anything. Who is traced is sent the others, too.
+    pub(crate) fn matter(&self) -> bool {
+        let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+        let by_default = by_default
+            .into_iter()
+            .fold(0, |set, signal| set | bit(signal));
+        let nothing = self.ignored | by_default & !self.caught;
+        self.pending & !self.blocked & !nothing != 0
     }
 }
 
@@ -165,7 +177,12 @@ mod tests {
         let signals = Signals::parse(status);
         assert_eq!(signals.pending, 0x2_0000_0201);
         assert_eq!((signals.blocked, signals.caught), (0x201, 2));
-        assert!(!signals.run_a_handler());
+        assert!(!signals.run_a_handler() && signals.matter());
+        let child = Signals {
+            pending: bit(libc::SIGCHLD),
+            ..signals
+        };
+        assert!(!child.matter());
         let caught = Signals {
             caught: bit(34),
             ..signals

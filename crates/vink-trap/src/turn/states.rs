@@ -72,6 +72,8 @@ impl Worker {
             let (tid, pid, patience) = (out.tid, out.pid, out.patience);
             match of(pid, tid) {
                 _ if patience == Patience::Outside => {}
+                // What traces it lets it go on at once.
+                Some(b't') if turn.counter.as_ref().is_some_and(|c| !c.holds(tid)) => {}
                 Some(b'D') if patience == Patience::Vfork => waiting.push((tid, pid)),
                 Some(b'D') => {
                     // Its child is back from an exec that has failed.
@@ -85,7 +87,7 @@ impl Worker {
                 Some(b'T' | b't') if !has_settled(pid, tid) => {}
                 Some(state @ (b'S' | b'T' | b't')) => {
                     waiting.push((tid, pid));
-                    if state == b'T' {
+                    if state == b'T' || state == b't' && turn.counter.is_some() {
                         stopped.push(pid);
                     }
                     if state != b'S' {
@@ -190,6 +192,12 @@ impl Worker {
                 };
                 let turn = self.turn.as_ref().expect("virtual time");
                 let parked = turn.parked.get(&tid).filter(|parked| !parked.called);
+                let traced = turn.counter.is_some() && parked.is_some();
+                let state = match state {
+                    // What has woken it is nothing that the program knows of.
+                    Some(b'D') if traced && !dies && !Signals::of(pid, tid).matter() => Some(b'S'),
+                    state => state,
+                };
                 match state {
                     // Whoever dies may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < SILENCE => {

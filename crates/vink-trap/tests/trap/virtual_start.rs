@@ -1,7 +1,7 @@
 //! What programs in virtual time find when they start, and of chance: the same in each run.
 
 use vink_kernel::Clock;
-use vink_trap::Home;
+use vink_trap::{Home, Status, Virtual};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
@@ -179,4 +179,94 @@ fn times_of_files() {
             assert!(output.contains(text), "{output}");
         }
     });
+}
+
+/// Reads of the counter, in all kinds of threads, beside signals and ends that a tracer hears of.
+const COUNTER: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+static void tell(const char *who)
+{
+	unsigned cpu = 7;
+	unsigned long long first = __rdtsc(), second = __rdtscp(&cpu);
+
+	printf("%s: %llu %llu %u\n", who, first, second, cpu);
+}
+
+static void *thread(void *name)
+{
+	tell(name);
+	return NULL;
+}
+
+static void on_signal(__attribute__((unused)) int signal)
+{
+	tell("handler");
+}
+
+int main(void)
+{
+	pthread_t id;
+	int status;
+
+	setvbuf(stdout, NULL, _IONBF, 0);
+	tell("main");
+	sleep(3);
+	tell("main");
+	for (int i = 0; i < 3; i++) {
+		pthread_create(&id, NULL, thread, "thread");
+		pthread_join(id, NULL);
+	}
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+	if (!fork()) {
+		tell("child");
+		exit(3);
+	}
+	wait(&status);
+	printf("%d\n", WEXITSTATUS(status));
+	if (!fork()) {
+		raise(SIGSTOP);
+		*(volatile int *)8 = 1;
+	}
+	waitpid(-1, &status, WUNTRACED);
+	printf("%d\n", WIFSTOPPED(status));
+	kill(0, SIGCONT);
+	wait(&status);
+	printf("%d\n", WTERMSIG(status));
+	tell("main");
+	abort();
+}
+"#;
+
+#[test]
+fn the_time_stamp_counter() {
+    let built = Built::new("counter", COUNTER, &["-pthread"]);
+    let output = repeats(|lab| {
+        lab.worker.set_time(Virtual {
+            counter: true,
+            ..Virtual::default()
+        });
+        let done = lab.run(built.line());
+        assert_eq!(done.status, Status::Killed(libc::SIGABRT), "{done:?}");
+        let script = "sh -c 'exit 5'; echo $?; sh -c 'kill -9 $$'; echo $?; cat /etc/passwd | wc -l
+            sleep 5 & kill $!; wait $!; echo $?; exit 4";
+        let shell = lab.shell(script);
+        assert_eq!(shell.status, Status::Exited(4), "{shell:?}");
+        done.out + &shell.out
+    });
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 15, "{output}");
+    assert!(lines[0].starts_with("main: "), "{output}");
+    let number = |line: &str| -> u64 { line.split(' ').nth(1).unwrap().parse().unwrap() };
+    assert!(
+        number(lines[1]) - number(lines[0]) >= 3_000_000_000,
+        "{output}"
+    );
 }

@@ -143,6 +143,7 @@ fn garbage() {
             seed: None,
             clock: Clock::Real,
             call: std::time::Duration::ZERO,
+            rdtsc: false,
         };
         let mut command = place.vink(&[]);
         command.stderr(Stdio::piped());
@@ -179,6 +180,7 @@ fn what_can_not_be_started() {
         seed: None,
         clock: Clock::Real,
         call: std::time::Duration::ZERO,
+        rdtsc: false,
     };
     for words in ["/no/such/image.so", "1048576"] {
         let mut command = place.vink(&[]);

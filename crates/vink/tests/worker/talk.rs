@@ -35,6 +35,7 @@ impl Talk {
             seed: Some(1),
             clock: Clock::Real,
             call: std::time::Duration::ZERO,
+            rdtsc: false,
         };
         let link = Link::spawn_by(place.vink(&[]), &config).expect("a worker");
         let mut talk = Talk {
