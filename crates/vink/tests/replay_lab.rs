@@ -15,7 +15,7 @@ machines:
   a:
     interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
     programs:
-      ping: { app: ping -c 30 10.0.0.2, after: [b.echo] }
+      ping: { app: ping -c 60 10.0.0.2, after: [b.echo] }
       host: { command: [ping, -c, \"5\", 10.0.0.2] }
   b:
     interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
@@ -23,7 +23,7 @@ machines:
       slow: { app: echoserver -p 9, ready: { time: 5s } }
       echo: { app: echoserver -p 7, after: [slow], ready: { port: 7 } }
       web: { app: httpserver, ready: { port: 80 } }
-      other: { command: [ping, -c, \"5\", 10.0.0.1] }
+      other: { command: [ping, -c, \"90\", 10.0.0.1] }
 wires:
   w1: { delay: 100ms, jitter: 1ms, loss: 3% }
 events:
@@ -95,7 +95,6 @@ fn what_users_do_is_done_again() {
         control.vink(&["lab", "step", "packet"]);
         let drop = ["break", "add", "w1", "filter", "icmp", "drop", "times", "1"];
         control.vink(&drop);
-        control.vink(&["lab", "step", "call"]);
         let stop = [
             "break", "add", "b", "arrival", "filter", "icmp", "after", "1", "times", "1", "--name",
             "stop",
