@@ -59,6 +59,11 @@ determinism: stack ## the same and the ready labs, twice in virtual time, on a b
 	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY),--json bench/determinism.json \
 		--page docs/determinism.md)
 
+.PHONY: loss
+loss: stack ## iperf3 with CUBIC and random loss, in virtual time, by the host's clock and by the model: docs/loss.md
+	@PACKAGES="iperf3 iproute2" .ci/setup
+	@$(CARGO) run --release --quiet -p vink-bench -- loss
+
 .PHONY: fuzz
 fuzz: setup ## random system calls against a worker [SECONDS=600] [SEED=1]
 	@$(CARGO) run --quiet -p vink-stress -- fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)

@@ -285,6 +285,14 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         most_rounds: 1,
         ..group(
+            "virtual_flows",
+            &[figure("virtual_1000_flows_s", "s", None)],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 1,
+        ..group(
             "virtual_ospf",
             &[figure("virtual_ospf_day_s", "s", Some(Bar::AtMost(60.0)))],
             &[Side::Vink],

@@ -9,6 +9,7 @@
 
 mod benchmark;
 mod host;
+mod loss;
 mod pinning;
 mod programs;
 mod rebuild;
@@ -52,12 +53,22 @@ struct Arguments {
     inner: Option<Inner>,
 }
 
-/// How this program calls itself.
+/// Other tables, and how this program calls itself.
 #[derive(Subcommand)]
-#[command(hide = true)]
 enum Inner {
+    /// What random loss leaves of TCP's rate, in virtual time, by the host's clock, and by the model
+    Loss {
+        /// Where the figures go as JSON
+        #[arg(long, value_name = "PATH", default_value = "bench/loss.json")]
+        json: PathBuf,
+        /// Where the table goes as a page
+        #[arg(long, value_name = "PATH", default_value = "docs/loss.md")]
+        page: PathBuf,
+    },
     /// One side of one benchmark: a round for each line read
+    #[command(hide = true)]
     Side { group: String, side: Side },
+    #[command(hide = true)]
     /// The program that runs under the interposer: prints nanoseconds per call, or microseconds per round trip
     Loop { group: String, to: Option<String> },
 }
@@ -65,6 +76,7 @@ enum Inner {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.inner {
+        Some(Inner::Loss { json, page }) => loss::table(json, page).map(|()| true),
         Some(Inner::Side { group, side }) => side::serve(group, *side).map(|()| true),
         Some(Inner::Loop { group, to }) => work::print_loop(group, to.as_deref()).map(|()| true),
         None => compare(&arguments),

@@ -85,6 +85,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
         "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
         "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?)])),
         "virtual_http" => Box::new(|| Ok(vec![Some(virtual_time::pages()?)])),
+        "virtual_flows" => Box::new(|| Ok(vec![Some(virtual_time::flows()?)])),
         "virtual_ospf" => Box::new(|| Ok(vec![Some(virtual_time::routed_day()?)])),
         _ => return Err(format!("Vink has no side of {group}").into()),
     })

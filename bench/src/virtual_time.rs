@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use vink_apps::{Apps, State};
 use vink_kernel::{
     find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind, WireSettings,
 };
@@ -21,6 +22,11 @@ const FETCHES: usize = 5;
 const PAGE: usize = 10_000;
 /// When the clients start, in ns.
 const START: u64 = 1_000_000_000;
+/// Flows through one wire, and how many sinks they go to, its bits per second, and for how many seconds.
+const FLOWS: u32 = 1000;
+const SINKS: u32 = 4;
+const BOTTLENECK: u64 = 1_000_000_000;
+const FLOWING: u32 = 10;
 /// Routers, and their day in ns.
 const ROUTERS: u32 = 20;
 const DAY: u64 = 24 * 3600 * 1_000_000_000;
@@ -43,6 +49,21 @@ fn join(
     ends: &[(&Machine, &str, [u8; 4])],
     prefix: u8,
 ) -> Result<(), Failure> {
+    let settings = WireSettings {
+        delay: DELAY,
+        ..WireSettings::default()
+    };
+    join_with(kernel, kind, ends, prefix, &settings)
+}
+
+/// The same with a wire of these settings.
+fn join_with(
+    kernel: &mut Kernel,
+    kind: WireKind,
+    ends: &[(&Machine, &str, [u8; 4])],
+    prefix: u8,
+    settings: &WireSettings,
+) -> Result<(), Failure> {
     let wire = kernel.wire(kind)?;
     for (machine, interface, address) in ends {
         let attachment = Attachment {
@@ -55,11 +76,7 @@ fn join(
             .address(kernel, interface, (*address).into(), prefix)?;
         machine.admin.up(kernel, interface)?;
     }
-    let settings = WireSettings {
-        delay: DELAY,
-        ..WireSettings::default()
-    };
-    Ok(kernel.set_wire(wire, None, &settings)?)
+    Ok(kernel.set_wire(wire, None, settings)?)
 }
 
 fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, Failure> {
@@ -145,6 +162,64 @@ pub(crate) fn pages() -> Result<f64, Failure> {
         succeed(&mut worker, client)?;
     }
     Ok(begin.elapsed().as_secs_f64())
+}
+
+/// Seconds of the host's time for each virtual second of many bulk senders, each a virtualized process.
+pub(crate) fn flows() -> Result<f64, Failure> {
+    let mut kernel = boot(2 << 30)?;
+    let client = Machine::new(&mut kernel, "client")?;
+    let server = Machine::new(&mut kernel, "server")?;
+    let ends = [
+        (&client, "eth0", [10, 0, 0, 1]),
+        (&server, "eth0", [10, 0, 0, 2]),
+    ];
+    let settings = WireSettings {
+        rate: BOTTLENECK,
+        delay: DELAY,
+        ..WireSettings::default()
+    };
+    join_with(&mut kernel, WireKind::PointToPoint, &ends, 24, &settings)?;
+    let mut apps = Apps::new();
+    let words = |line: String| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+    for port in 1..=SINKS {
+        let sink = words(format!("sink -t -p {port}"));
+        apps.start(&mut kernel, server.id, &sink)?;
+    }
+    let begin = (Instant::now(), kernel.now());
+    let mut deadline = kernel.run()?;
+    for n in 0..FLOWS {
+        let port = 1 + n % SINKS;
+        let source = words(format!("source -t {FLOWING}s -p {port} 10.0.0.2"));
+        apps.start(&mut kernel, client.id, &source)?;
+        // One after the other, within a second.
+        let next = begin.1 + u64::from(n + 1) * 1_000_000_000 / u64::from(FLOWS);
+        deadline = kernel.run()?;
+        while let Some(at) = deadline.filter(|at| *at < next) {
+            kernel.wait(at);
+            deadline = kernel.run()?;
+        }
+        kernel.wait(next);
+    }
+    let mut left = FLOWS;
+    loop {
+        while let Some(ended) = apps.next_ended() {
+            let status = apps.take(ended)?;
+            if !matches!(status.state, State::Ended { status: 0, .. }) {
+                return Err(format!("{}: {:?}", status.words.join(" "), status.state).into());
+            }
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+        while kernel.next_event().is_some() {}
+        let next = deadline.ok_or("the flows wait for each other")?;
+        kernel.wait(next);
+        deadline = kernel.run()?;
+    }
+    let passed = (kernel.now() - begin.1) as f64 / 1e9;
+    let took = begin.0.elapsed().as_secs_f64();
+    Ok(took / passed)
 }
 
 /// Seconds for a day of routers in a ring that speak OSPF (FRR's, with the intervals of the standard).

@@ -133,7 +133,12 @@ impl Manifest {
         let name = path.display().to_string();
         let mut text = serde_json::to_string_pretty(self).expect("texts and numbers");
         text.push('\n');
-        let new = path.with_extension("new");
+        // A device or a pipe must not be replaced: "/dev/stdout" would be gone for everybody.
+        let special = std::fs::metadata(path).is_ok_and(|about| !about.is_file());
+        let new = match special {
+            true => path.to_owned(),
+            false => path.with_extension("new"),
+        };
         std::fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -141,7 +146,10 @@ impl Manifest {
             .mode(0o600)
             .open(&new)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| std::fs::rename(&new, path))
+            .and_then(|()| match special {
+                true => Ok(()),
+                false => std::fs::rename(&new, path),
+            })
             .map_err(Error::host(name))
     }
 
