@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{json, Value};
 use vink_record::{first_difference, pcapng, Reader, Totals};
 
+use crate::stage::Stage;
 use crate::Failure;
 
 /// How long a run may take, on the host's clock, in seconds.
@@ -42,13 +43,21 @@ impl Conditions {
         },
     ];
 
-    /// A program that is run so.
-    pub fn command(&self, program: &Path) -> Command {
+    /// A program that is run so, in a folder of its own, and finds nothing else of whoever runs this.
+    pub fn command(&self, stage: &Stage, program: &Path, folder: &Path) -> Command {
         let processors = if self.busy { "0" } else { "0-1023" };
         let mut command = Command::new("timeout");
         command
             .args([PATIENCE, "taskset", "-c", processors])
-            .arg(program);
+            .arg(program)
+            .current_dir(folder)
+            .env_clear()
+            .env("VINK_IMAGE", &stage.image)
+            .env("HOME", folder)
+            .env("PATH", &stage.path)
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null());
         command
     }
 

@@ -193,20 +193,12 @@ pub(crate) fn repeat(stage: &Stage, lab: &Lab) -> Result<Finding, Failure> {
         // FRR leaves a folder there for each process, and looks whether it is there.
         let own = "mount -t tmpfs none /var/tmp && exec \"$@\"";
         let output = conditions
-            .command(Path::new("unshare"))
+            .command(stage, Path::new("unshare"), &folder)
             .args(["--mount", "sh", "-c", own, "sh"])
             .arg(&stage.suite)
             .args(["lab-once", lab.name, &conditions.seed.to_string()])
             .arg(&vink)
-            .current_dir(&folder)
-            .env_clear()
-            .env("VINK_IMAGE", &stage.image)
             .env("VINK_RUNTIME", labs.path.join("runtime"))
-            .env("HOME", &folder)
-            .env("PATH", &stage.path)
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .stdin(Stdio::null())
             .output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

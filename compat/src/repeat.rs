@@ -5,7 +5,6 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vink_kernel::{
@@ -45,18 +44,10 @@ pub(crate) fn repeat(stage: &Stage, program: &Program) -> Result<Finding, Failur
         let journal = folder.path.with_extension("journal");
         let _load = conditions.load()?;
         let output = conditions
-            .command(&stage.suite)
+            .command(stage, &stage.suite, &folder.path)
             .args(["repeat-once", &program.name])
             .args([conditions.seed, date].map(|number| number.to_string()))
             .arg(&journal)
-            .current_dir(&folder.path)
-            .env_clear()
-            .env("VINK_IMAGE", &stage.image)
-            .env("HOME", &folder.path)
-            .env("PATH", &stage.path)
-            .env("LC_ALL", "C")
-            .env("TZ", "UTC")
-            .stdin(Stdio::null())
             .output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

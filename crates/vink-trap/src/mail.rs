@@ -88,7 +88,7 @@ impl Desk {
         unsafe { self.mailbox.as_ref() }
     }
 
-    /// Says what a descriptor of the program's is, which the worker alone may.
+    /// Says what a descriptor of the program's is.
     fn mark(&self, fd: i32, kind: u8) {
         if let Some(file) = self.mailbox().files.get(fd as u32 as usize) {
             file.store(kind, Ordering::Release);
