@@ -21,6 +21,7 @@
 //! So before an exec is let pass, the calls of all other threads are cancelled and put aside; if it
 //! fails they are made anew. Those that begin meanwhile are cancelled when their threads are found dead.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -96,6 +97,8 @@ pub(crate) struct Pulse {
     next: Instant,
     /// Since somebody last took them.
     suspects: Suspects,
+    /// Threads that were found without a signal, by process, as long as nothing may have raised one.
+    certain: HashMap<i32, Vec<i32>>,
     /// Shared with each [`Running`].
     count: Rc<()>,
 }
@@ -106,6 +109,7 @@ impl Pulse {
             interval: LONGEST,
             next: Instant::now(),
             suspects: Suspects::These(Vec::new()),
+            certain: HashMap::new(),
             count: Rc::new(()),
         }
     }
@@ -124,10 +128,12 @@ impl Pulse {
         self.interval = SHORTEST;
         self.next = Instant::now() + SHORTEST;
         self.suspects = Suspects::All;
+        self.doubt_all();
     }
 
     /// Something may have raised a signal for this process.
     pub(crate) fn hint_of(&mut self, pid: i32) {
+        self.doubt(pid);
         match std::mem::replace(&mut self.suspects, Suspects::All) {
             Suspects::All => {}
             Suspects::These(mut these) => {
@@ -137,6 +143,27 @@ impl Pulse {
         }
         self.interval = SHORTEST;
         self.next = Instant::now() + SHORTEST;
+    }
+
+    /// No signal is pending for the thread.
+    pub(crate) fn make_certain(&mut self, pid: i32, tid: i32) {
+        self.certain.entry(pid).or_default().push(tid);
+    }
+
+    /// Whether it is known that no signal is pending for the thread.
+    pub(crate) fn is_certain(&self, pid: i32, tid: i32) -> bool {
+        let certain = self.certain.get(&pid);
+        certain.is_some_and(|certain| certain.contains(&tid))
+    }
+
+    /// A signal may be pending for this process; nobody needs to look before it waits for one.
+    pub(crate) fn doubt(&mut self, pid: i32) {
+        self.certain.remove(&pid);
+    }
+
+    /// The same of all.
+    pub(crate) fn doubt_all(&mut self) {
+        self.certain.clear();
     }
 
     /// Who may have been sent a signal since this was last asked.

@@ -646,7 +646,7 @@ impl Worker {
 
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
-        self.expect_birth(flags);
+        self.expect_birth(call.tid, flags);
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)
         } else {

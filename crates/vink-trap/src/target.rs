@@ -22,6 +22,29 @@ pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
     copied == into.len() as isize
 }
 
+/// As [`read`] from several places, in this order: how many bytes could be read.
+pub(crate) fn read_parts(tid: i32, parts: &mut [(u64, &mut [u8])]) -> usize {
+    let local = |part: &mut (u64, &mut [u8])| libc::iovec {
+        iov_base: part.1.as_mut_ptr().cast(),
+        iov_len: part.1.len(),
+    };
+    let local: Vec<libc::iovec> = parts.iter_mut().map(local).collect();
+    let remote: Vec<libc::iovec> = parts.iter().map(|p| place(p.0, p.1.len())).collect();
+    let count = parts.len() as libc::c_ulong;
+    // SAFETY: the local vectors are the slices, the remote ones are checked by the kernel; as many as said.
+    let copied =
+        unsafe { libc::process_vm_readv(tid, local.as_ptr(), count, remote.as_ptr(), count, 0) };
+    usize::try_from(copied).unwrap_or(0)
+}
+
+/// A place in another process's memory.
+fn place(address: u64, length: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: length,
+    }
+}
+
 /// Copies a NUL-terminated string, or as much of it as there is room for, from the thread's memory:
 /// its length without the NUL. `None` if it is not readable.
 pub(crate) fn read_string(tid: i32, address: u64, into: &mut [u8]) -> Option<usize> {
@@ -68,6 +91,21 @@ pub(crate) fn write(tid: i32, address: u64, from: &[u8]) -> bool {
     // SAFETY: the local vector is the slice, and only read; the remote one is checked by the kernel.
     let copied = unsafe { libc::process_vm_writev(tid, &local, 1, &remote, 1, 0) };
     copied == from.len() as isize
+}
+
+/// As [`write`] to several places, in this order: how many bytes could be written.
+pub(crate) fn write_parts(tid: i32, parts: &[(u64, &[u8])]) -> usize {
+    let local = |part: &(u64, &[u8])| libc::iovec {
+        iov_base: part.1.as_ptr().cast_mut().cast(),
+        iov_len: part.1.len(),
+    };
+    let local: Vec<libc::iovec> = parts.iter().map(local).collect();
+    let remote: Vec<libc::iovec> = parts.iter().map(|p| place(p.0, p.1.len())).collect();
+    let count = parts.len() as libc::c_ulong;
+    // SAFETY: the local vectors are the slices, and only read; the remote ones are checked by the kernel; as many as said.
+    let copied =
+        unsafe { libc::process_vm_writev(tid, local.as_ptr(), count, remote.as_ptr(), count, 0) };
+    usize::try_from(copied).unwrap_or(0)
 }
 
 /// The process and the parent process of a thread; `None` if it is gone.
@@ -254,6 +292,20 @@ mod tests {
         assert!(!read(me(), 8, &mut here));
         assert!(!write(me(), 8, &here));
         assert_eq!(read_u64(me(), 8), None);
+        let (mut first, mut second) = ([0; 4], [0; 5]);
+        let mut parts = [
+            (address, &mut first[..]),
+            (address + 5, &mut second[..]),
+            (8, &mut []),
+        ];
+        assert_eq!(read_parts(me(), &mut parts), 9);
+        assert_eq!((&first, &second), (b"SOME", b"bytes"));
+        let mut parts = [(address, &mut first[..]), (8, &mut second[..])];
+        assert_eq!(read_parts(me(), &mut parts), 4);
+        let parts: [(u64, &[u8]); 2] = [(address, b"more"), (address + 5, b"text")];
+        assert_eq!(write_parts(me(), &parts), 8);
+        assert_eq!(&there, b"more texts");
+        assert_eq!(write_parts(me(), &[parts[0], (8, b"text")]), 4);
         let text = c"/proc/net/dev";
         let mut short = [0; 6];
         assert_eq!(read_string(me(), text.as_ptr() as u64, &mut short), Some(6));

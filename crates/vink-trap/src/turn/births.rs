@@ -15,9 +15,13 @@ const PIDFD_THREAD: i32 = libc::O_EXCL;
 
 impl Worker {
     /// A call that makes a thread or a process is about to pass.
-    pub(crate) fn expect_birth(&mut self, flags: u64) {
+    pub(crate) fn expect_birth(&mut self, tid: i32, flags: u64) {
         let Some(turn) = &mut self.turn else { return };
-        turn.forks = Some(flags & libc::CLONE_THREAD as u64 != 0);
+        let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        turn.forks = Some(thread);
+        if !thread && flags & libc::CLONE_VM as u64 != 0 {
+            self.show_for_ever(self.threads[&tid].pid);
+        }
     }
 
     /// If the holder is back from a call that made somebody, finds out whom.

@@ -2,7 +2,7 @@
 
 use vink_kernel::Call;
 
-use super::{Parked, Until, ERESTARTNOHAND};
+use super::{Parked, Patience, Until, ERESTARTNOHAND};
 use crate::notify::Notification;
 use crate::process::Stage;
 use crate::target;
@@ -45,14 +45,12 @@ pub(crate) fn since_boot(text: &[u8]) -> Vec<u8> {
     text.lines().map(line).collect::<String>().into_bytes()
 }
 
-/// Writes down how much of a wait is left, as the call's own time-out is written.
-pub(super) fn tell_left(call: Notification, address: u64, left: u64) {
-    let bytes = match call.nr {
+/// How much of a wait is left, as the call's own time-out is written.
+pub(super) fn left(call: Notification, left: u64) -> [u8; 16] {
+    match call.nr {
         libc::SYS_select => pair(left / SECOND, left % SECOND / 1000),
         _ => timespec(left),
-    };
-    // The host does not mind either if that fails.
-    target::write(call.tid, address, &bytes);
+    }
 }
 
 fn pair(a: u64, b: u64) -> [u8; 16] {
@@ -65,9 +63,14 @@ fn pair(a: u64, b: u64) -> [u8; 16] {
 /// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
 pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
     let mut bytes = [0; 16];
-    if !target::read(tid, address, &mut bytes) {
-        return Err(EFAULT);
+    match target::read(tid, address, &mut bytes) {
+        true => duration(&bytes),
+        false => Err(EFAULT),
     }
+}
+
+/// What a `struct timespec` says, in ns; an error is the call's result.
+pub(super) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
     let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
     match (half(0), half(8)) {
         (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)
@@ -115,6 +118,9 @@ impl Worker {
     /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
     pub(super) fn tell_time(&mut self, call: Notification) -> Result<(), Error> {
         self.note_look(call.tid)?;
+        if call.nr == libc::SYS_clock_gettime {
+            self.show_from_now_on(self.threads[&call.tid].pid);
+        }
         let [first, second, ..] = call.args;
         if matches!(
             first as i32,
@@ -263,11 +269,14 @@ impl Worker {
     }
 
     /// Writes down how much of an interrupted sleep was left.
-    pub(super) fn tell_rest(&self, parked: &Parked) {
+    pub(super) fn tell_rest(&mut self, parked: &Parked) {
         debug_assert_eq!(parked.until.interrupted, ERESTARTNOHAND);
         let deadline = parked.until.deadline.unwrap_or(0);
         let rest = deadline.saturating_sub(self.kernel.now());
-        tell_left(parked.call, parked.rest, rest);
+        let rest = left(parked.call, rest);
+        // The host does not mind either if that fails.
+        let tid = parked.call.tid;
+        self.write_and_show_time(tid, &[(parked.rest, &rest)], Patience::Runs);
     }
 }
 

@@ -2,10 +2,12 @@
 //! not wait.
 //!
 //! What the worker looks at is a copy of the program's descriptor (pidfd_getfd(2)): the same open file. The copies that
-//! parked threads wait for are in one epoll set, so that a look costs one call however many there are.
+//! parked threads wait for are in one epoll set, so that a look costs one call however many there are. They are there by their
+//! edges: who parks has found nothing ready just before.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
+use std::rc::Rc;
 
 use super::{Patience, Until};
 use crate::interrupt::ERESTARTSYS;
@@ -31,14 +33,29 @@ impl Watched {
         (self.number, self.events) == (number, events)
     }
 
+    /// The low half of the program's descriptor.
+    pub(super) fn number(&self) -> u32 {
+        self.number as u32
+    }
+
     /// The worker's own descriptor of it.
     pub(super) fn fd(&self) -> RawFd {
         self.copy.as_raw_fd()
     }
 
-    /// What is true of it now.
-    pub(super) fn look(&self) -> i16 {
-        events_of(self.fd(), self.events)
+    /// What is true of all of these now, by one look.
+    pub(super) fn look_at(all: &[Watched]) -> Vec<i16> {
+        let fd = |watched: &Watched| libc::pollfd {
+            fd: watched.fd(),
+            events: watched.events,
+            revents: 0,
+        };
+        let mut fds: Vec<libc::pollfd> = all.iter().map(fd).collect();
+        if !fds.is_empty() {
+            // SAFETY: as many structures as said.
+            unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) };
+        }
+        fds.iter().map(|fd| fd.revents).collect()
     }
 }
 
@@ -82,6 +99,19 @@ fn kind_of(fd: RawFd) -> (libc::mode_t, (u64, u64), u64) {
     )
 }
 
+/// What a program moves data to or from.
+#[derive(Clone)]
+pub(super) struct Moved {
+    /// The low half of the program's descriptor.
+    pub(super) number: u32,
+    /// A copy of it; `None`: the host never waits for such a file.
+    copy: Option<Rc<OwnedFd>>,
+    /// `S_IFMT`: of the character devices there are terminals only.
+    kind: libc::mode_t,
+    /// It is a pipe or a socket that leads out of the worker's programs.
+    outside: bool,
+}
+
 /// Whether the host refuses a call that moves data in this direction (`POLLIN`, `POLLOUT`): it is for sockets, or the
 /// file was opened for the other direction.
 fn is_refused(nr: i64, kind: libc::mode_t, flags: i32, events: i16) -> bool {
@@ -112,6 +142,29 @@ impl Worker {
         (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
     }
 
+    /// What the thread's call moves data to or from; `None`: nothing is open under this number.
+    fn moved_of(&mut self, tid: i32, number: u64) -> Option<Moved> {
+        if let Some(moved) = self.kept_moved(tid, number as u32) {
+            return Some(moved);
+        }
+        let copy = self.copy_of(tid, number)?;
+        let (kind, identity, device) = kind_of(copy.as_raw_fd());
+        let waits = match kind {
+            libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK => false,
+            libc::S_IFCHR => matches!(libc::major(device), 4 | 5 | 136..=143),
+            _ => true,
+        };
+        let turn = self.turn.as_ref().expect("virtual time");
+        let moved = Moved {
+            number: number as u32,
+            copy: waits.then(|| Rc::new(copy)),
+            kind,
+            outside: kind != libc::S_IFCHR && turn.outside.contains(&identity),
+        };
+        self.keep_moved(tid, &moved);
+        Some(moved)
+    }
+
     /// The worker itself has moved something into a pipe, or out of one.
     pub(crate) fn note_moved(&mut self) {
         if let Some(turn) = &mut self.turn {
@@ -126,8 +179,8 @@ impl Worker {
         let mut watched = Vec::new();
         for (number, copy, events) in copies {
             let mut event = libc::epoll_event {
-                events: events as u16 as u32 | libc::EPOLLONESHOT as u32,
-                u64: tid as u64,
+                events: events as u16 as u32 | libc::EPOLLET as u32,
+                u64: (tid as u32 as u64) << 32 | number & 0xffff_ffff,
             };
             // SAFETY: adds an open descriptor with a structure that outlives the call.
             let done =
@@ -151,20 +204,20 @@ impl Worker {
             let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
             // SAFETY: room for as many events as said.
             let count = unsafe { libc::epoll_wait(set, events.as_mut_ptr(), 64, 0) };
-            let Ok(count @ 1..) = usize::try_from(count) else {
-                return Ok(());
-            };
+            let count = usize::try_from(count).unwrap_or(0);
             for event in &events[..count] {
-                let tid = event.u64 as i32;
-                // It is told of once.
-                drop(self.take_kept(tid));
-                let turn = self.turn.as_mut().expect("virtual time");
-                let parked = turn.parked.get_mut(&tid);
-                if let Some(parked) = parked.filter(|parked| !parked.watched.is_empty()) {
-                    parked.told = true;
-                    let id = parked.call.id;
-                    self.wake(tid, id, None);
+                let (tid, number) = ((event.u64 >> 32) as i32, event.u64 as u32);
+                let turn = self.turn.as_ref().expect("virtual time");
+                // What is kept for somebody's next wait is in the set, too.
+                if let Some(parked) = turn.parked.get(&tid) {
+                    if parked.watched.iter().any(|w| w.number() == number) {
+                        let id = parked.call.id;
+                        self.wake(tid, id, None);
+                    }
                 }
+            }
+            if count < events.len() {
+                return Ok(());
             }
         }
     }
@@ -177,24 +230,31 @@ impl Worker {
         events: i16,
         len: u64,
     ) -> Result<Option<Patience>, Error> {
-        let Some(copy) = self.copy_of(call.tid, call.args[0]) else {
+        let moved = self.moved_of(call.tid, call.args[0]);
+        let Some(Moved {
+            copy: Some(copy),
+            kind,
+            outside,
+            ..
+        }) = moved
+        else {
+            // It may get a SIGXFSZ.
+            self.pulse.doubt(self.threads[&call.tid].pid);
             return Ok(Some(Patience::Runs));
         };
         let fd = copy.as_raw_fd();
-        let (kind, identity, device) = kind_of(fd);
-        let terminal = kind == libc::S_IFCHR && matches!(libc::major(device), 4 | 5 | 136..=143);
-        if matches!(kind, libc::S_IFREG | libc::S_IFDIR | libc::S_IFBLK)
-            || kind == libc::S_IFCHR && !terminal
-        {
-            return Ok(Some(Patience::Runs));
-        }
         // SAFETY: takes numbers.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
         if is_refused(call.nr, kind, flags, events) {
             return Ok(Some(Patience::Runs));
         }
+        let found = events_of(fd, events);
+        if found & (libc::POLLERR | libc::POLLHUP) != 0 || kind == libc::S_IFCHR {
+            // It may get a SIGPIPE, or what terminals send.
+            self.pulse.doubt(self.threads[&call.tid].pid);
+        }
         if flags & libc::O_NONBLOCK != 0 {
-            if events_of(fd, events) == 0 {
+            if found == 0 {
                 self.note_look(call.tid)?;
             }
             return Ok(Some(Patience::Runs));
@@ -211,12 +271,11 @@ impl Worker {
             self.park(call, until);
             return Ok(None);
         }
-        let turn = self.turn.as_ref().expect("virtual time");
         let out = events == libc::POLLOUT;
-        if terminal && out || turn.outside.contains(&identity) && !terminal {
+        if kind == libc::S_IFCHR && out || outside {
             return Ok(Some(Patience::Outside));
         }
-        if events_of(fd, events) != 0 {
+        if found != 0 {
             return Ok(Some(match out && len > AT_ONCE {
                 true => Patience::MayWait,
                 false => Patience::Runs,
@@ -230,7 +289,14 @@ impl Worker {
             interrupted: ERESTARTSYS,
             ..Until::forever()
         };
-        let watched = self.watch_host(call.tid, vec![(call.args[0], copy, events)]);
+        let watched = match self.take_kept_of(call.tid, call.args[0], events) {
+            Some(kept) => vec![kept],
+            None => {
+                let copy = self.copy_of(call.tid, call.args[0]);
+                let copy = copy.map(|copy| (call.args[0], copy, events));
+                self.watch_host(call.tid, copy.into_iter().collect())
+            }
+        };
         self.park_for(call, until, watched, 0);
         Ok(None)
     }

@@ -31,6 +31,7 @@ pub(crate) mod begin;
 mod births;
 mod children;
 pub(crate) mod clocks;
+mod doubt;
 mod futex;
 mod host;
 mod kept;
@@ -68,7 +69,7 @@ use crate::Error;
 
 use children::Parents;
 use futex::Futexes;
-use host::Watched;
+use host::{Moved, Watched};
 use locks::Locks;
 use timers::Timers;
 use watchdog::{Astray, Silence};
@@ -80,6 +81,8 @@ pub(crate) const ERESTARTNOHAND: i64 = -514;
 const QUOTA: u32 = 100;
 /// After so many jumps the world outside is looked at, if no program has had to do with the host.
 const UNSEEN: u32 = 64;
+/// After so many it is asked again whether somebody outside has sent a signal that its thread has blocked.
+const UNSIGNALLED: u32 = 1024;
 /// Jumps in one step with nobody out.
 const JUMPS: u32 = 256;
 /// How long a thread may compute before it is named.
@@ -169,8 +172,6 @@ struct Parked {
     called: bool,
     /// Descriptors of the host that it waits for: in the set for as long as they are here.
     watched: Vec<Watched>,
-    /// One of them has become ready.
-    told: bool,
     /// When it must be called to write down the rest of its sleep: where to.
     rest: u64,
 }
@@ -254,6 +255,8 @@ pub(crate) struct Turn {
     set: OwnedFd,
     /// Those that threads have waited for last.
     kept: Numbered<i32, Vec<Watched>>,
+    /// What processes move data to or from.
+    moved: Numbered<i32, Vec<Moved>>,
     /// Something may have become true of the host's files.
     stale: bool,
     /// The host has done something for a program since the worker's events were last looked for with everybody parked.
@@ -269,6 +272,8 @@ pub(crate) struct Turn {
     restarts: Numbered<i32, ((i64, [u64; 6]), u64)>,
     /// Somebody has made a signalfd(2).
     signalfds: bool,
+    /// Somebody has asked for signals that files send.
+    file_signals: bool,
     /// Threads in the order of their creation.
     serials: Numbered<i32, u64>,
     last_serial: u64,
@@ -347,6 +352,7 @@ impl Turn {
             // SAFETY: new, and nobody else's.
             set: unsafe { OwnedFd::from_raw_fd(set) },
             kept: Numbered::default(),
+            moved: Numbered::default(),
             stale: false,
             passed: true,
             jumps: 0,
@@ -357,6 +363,7 @@ impl Turn {
             locks: Locks::default(),
             restarts: Numbered::default(),
             signalfds: false,
+            file_signals: false,
             serials: Numbered::default(),
             last_serial: 0,
             resumed: None,
@@ -517,6 +524,9 @@ impl Worker {
                 self.arrive()?;
             }
             let turn = self.turn.as_mut().expect("virtual time");
+            if turn.jumps.is_multiple_of(UNSIGNALLED) {
+                self.pulse.doubt_all();
+            }
             if !turn.out.is_empty() || !turn.arrived.is_empty() || self.stirred {
                 continue;
             }
@@ -647,9 +657,7 @@ impl Worker {
                 let Some(mut parked) = turn.parked.remove(&tid) else {
                     return Ok(());
                 };
-                if !parked.told {
-                    self.keep(tid, std::mem::take(&mut parked.watched));
-                }
+                self.keep(tid, std::mem::take(&mut parked.watched));
                 match result {
                     Some(result) => self.answer_parked(parked, result),
                     None => {
@@ -702,7 +710,7 @@ impl Worker {
             let name = (call.tid, call.id);
             turn.deadlines.push(Reverse((deadline, serial, name)));
         }
-        if until.mask.is_some() || until.wanted != 0 {
+        if until.wanted != 0 || until.mask.is_some() && !self.has_no_signals(call.tid) {
             // One that it waits for may be pending already.
             self.pulse.hint_of(self.threads[&call.tid].pid);
         }
@@ -712,7 +720,6 @@ impl Worker {
             until,
             called: false,
             watched,
-            told: false,
             rest,
         };
         turn.parked.insert(call.tid, parked);
@@ -905,6 +912,8 @@ impl Worker {
     pub(crate) fn forget_thread(&mut self, tid: i32) {
         let Some(turn) = &mut self.turn else { return };
         turn.parked.remove(&tid);
+        // A signal to others may have gone with it.
+        self.pulse.doubt_all();
         turn.out.retain(|out| out.tid != tid);
         turn.inside.retain(|(inside, _)| *inside != tid);
         turn.astray.remove(tid);
@@ -928,6 +937,7 @@ impl Worker {
         turn.inside.retain(|(_, inside)| *inside != pid);
         turn.chance.forget(pid);
         turn.shown.remove(&pid);
+        turn.moved.remove(&pid);
         turn.stale = true;
         turn.timers.forget(pid);
         turn.futexes.forget_memory(pid);

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsRawFd;
 
-use super::clocks::{read_timespec, tell_left};
+use super::clocks::{duration, left, read_timespec};
 use super::host::{events_of, Watched};
-use super::Until;
+use super::{Patience, Until};
 use crate::notify::Notification;
 use crate::process::Entry;
 use crate::ready::{MOST, POLLFD, SETS};
@@ -28,8 +28,8 @@ struct Waits {
     /// Of the kernel's: their cookies.
     cookies: Vec<u64>,
     copies: Vec<(u64, std::os::fd::OwnedFd, i16)>,
-    /// What was kept of the last wait, and what of it is waited for again.
-    kept: Vec<Watched>,
+    /// What was kept of the last wait, with what is true of it, and what of it is waited for again.
+    kept: Vec<(Watched, i16)>,
     again: Vec<Watched>,
     /// Told of by a signalfd(2).
     signals: u64,
@@ -66,11 +66,11 @@ impl Worker {
             return Ok(Found::Events(events & wanted));
         }
         let events = wanted as i16;
-        if let Some(index) = waits.kept.iter().position(|kept| kept.is(number, events)) {
-            let kept = waits.kept.swap_remove(index);
-            let found = kept.look() as u16;
+        let mut kept = waits.kept.iter();
+        if let Some(index) = kept.position(|(kept, _)| kept.is(number, events)) {
+            let (kept, found) = waits.kept.swap_remove(index);
             waits.again.push(kept);
-            return Ok(Found::Events(found.into()));
+            return Ok(Found::Events((found as u16).into()));
         }
         let Some(copy) = self.copy_of(tid, number) else {
             return Ok(Found::None);
@@ -83,6 +83,19 @@ impl Worker {
         let found = events_of(copy.as_raw_fd(), events) as u16;
         waits.copies.push((number, copy, events));
         Ok(Found::Events(found.into()))
+    }
+
+    /// Nothing is waited for yet.
+    fn waits(&mut self, tid: i32) -> Waits {
+        let kept = self.take_kept(tid);
+        let found = Watched::look_at(&kept);
+        Waits {
+            cookies: Vec::new(),
+            copies: Vec::new(),
+            kept: kept.into_iter().zip(found).collect(),
+            again: Vec::new(),
+            signals: 0,
+        }
     }
 
     fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
@@ -127,15 +140,6 @@ impl Worker {
         Ok(true)
     }
 
-    /// The call ends: what is left of its time-out is written where that was, as Linux does.
-    fn tell_time_left(&self, call: Notification, lasting: Option<u64>) {
-        let address = time_out_of(call);
-        if address != 0 {
-            let deadline = self.deadline(lasting).unwrap_or(0);
-            tell_left(call, address, deadline.saturating_sub(self.kernel.now()));
-        }
-    }
-
     /// A file of the kernel's has become ready.
     pub(crate) fn call_watchers(&mut self, cookie: u64) {
         let Some(turn) = &mut self.turn else { return };
@@ -162,33 +166,25 @@ impl Worker {
 
     /// poll(2) and ppoll(2).
     pub(super) fn poll_in_turn(&mut self, call: Notification) -> Result<(), Error> {
-        let (lasting, mask) = match call.nr {
+        let count = call.args[1] & 0xffff_ffff;
+        let room = if count > MOST { 0 } else { count };
+        let mut fds = vec![0; room as usize * POLLFD];
+        let lasting = match call.nr {
+            libc::SYS_poll if !target::read(call.tid, call.args[0], &mut fds) && count != 0 => {
+                Err(EFAULT)
+            }
             libc::SYS_poll => {
                 let ms = call.args[2] as i32;
-                let lasting = u64::try_from(ms).ok().map(|ms| ms * MILLISECOND);
-                (Ok(lasting), Ok(None))
+                Ok((u64::try_from(ms).ok().map(|ms| ms * MILLISECOND), None))
             }
-            _ => (self.limits(call, 2), self.mask(call, call.args[3])),
+            _ => read_ppoll(call, &mut fds),
         };
-        let (lasting, mask) = match (lasting, mask) {
-            (Ok(lasting), Ok(mask)) => (lasting, mask),
-            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        let (lasting, mask) = match lasting {
+            Ok(_) if count > MOST => return self.answer(call, EINVAL),
+            Ok(found) => found,
+            Err(error) => return self.answer(call, error),
         };
-        let count = call.args[1] & 0xffff_ffff;
-        if count > MOST {
-            return self.answer(call, EINVAL);
-        }
-        let mut fds = vec![0; count as usize * POLLFD];
-        if !target::read(call.tid, call.args[0], &mut fds) && count != 0 {
-            return self.answer(call, EFAULT);
-        }
-        let mut waits = Waits {
-            cookies: Vec::new(),
-            copies: Vec::new(),
-            kept: self.take_kept(call.tid),
-            again: Vec::new(),
-            signals: 0,
-        };
+        let mut waits = self.waits(call.tid);
         let mut ready = 0;
         let mut changes = false;
         for fd in fds.chunks_exact_mut(POLLFD) {
@@ -220,9 +216,27 @@ impl Worker {
             }
             return Ok(());
         }
-        self.tell_time_left(call, lasting);
-        let written = count == 0 || target::write(call.tid, call.args[0], &fds);
-        self.answer(call, if written { ready } else { EFAULT })
+        self.answer_with(call, lasting, &[(call.args[0], &fds)], ready)
+    }
+
+    /// The call, which may last so long, ends, and has found this. What is left of its time-out is written where that was, as
+    /// Linux does.
+    fn answer_with(
+        &mut self,
+        call: Notification,
+        lasting: Option<u64>,
+        found: &[(u64, &[u8])],
+        result: i64,
+    ) -> Result<(), Error> {
+        let deadline = self.deadline(lasting).unwrap_or(0);
+        let left = left(call, deadline.saturating_sub(self.kernel.now()));
+        let rest = [(time_out_of(call), &left[..])];
+        let rest = rest.into_iter().filter(|(address, _)| *address != 0);
+        let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
+        let wanted: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
+        // The host does not mind either if the time can't be written.
+        let written = self.write_and_show_time(call.tid, &all, Patience::Runs) >= wanted;
+        self.answer(call, if written { result } else { EFAULT })
     }
 
     /// select(2) and pselect6(2).
@@ -250,13 +264,7 @@ impl Worker {
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         let mut sets = vec![0; SETS.len() * set_len];
-        let mut waits = Waits {
-            cookies: Vec::new(),
-            copies: Vec::new(),
-            kept: self.take_kept(call.tid),
-            again: Vec::new(),
-            signals: 0,
-        };
+        let mut waits = self.waits(call.tid);
         let mut found = vec![0; sets.len()];
         let mut ready = 0;
         for (n, wanted) in SETS.into_iter().enumerate() {
@@ -287,13 +295,10 @@ impl Worker {
         } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
-        self.tell_time_left(call, lasting);
-        let mut written = true;
-        for (n, address) in call.args[1..4].iter().enumerate() {
-            let set = &found[n * set_len..(n + 1) * set_len];
-            written &= *address == 0 || set.is_empty() || target::write(call.tid, *address, set);
-        }
-        self.answer(call, if written { ready } else { EFAULT })
+        let sets = call.args[1..4].iter().enumerate();
+        let sets = sets.map(|(n, address)| (*address, &found[n * set_len..(n + 1) * set_len]));
+        let sets: Vec<(u64, &[u8])> = sets.filter(|(address, _)| *address != 0).collect();
+        self.answer_with(call, lasting, &sets, ready)
     }
 
     /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
@@ -369,6 +374,33 @@ impl Worker {
         events.truncate(count * EPOLL_EVENT);
         let written = count == 0 || target::write(call.tid, call.args[1], &events);
         self.answer(call, if written { count as i64 } else { EFAULT })
+    }
+}
+
+/// What a ppoll(2) has in memory: how long it may last, its mask, and the descriptors, by one look; an error is its result.
+fn read_ppoll(call: Notification, fds: &mut [u8]) -> Result<(Option<u64>, Option<u64>), i64> {
+    let (mut time, mut mask) = ([0; 16], [0; 8]);
+    let [_, _, at_time, at_mask, ..] = call.args;
+    let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
+    let mut wanted = fds.len();
+    if at_time != 0 {
+        wanted += time.len();
+        parts.push((at_time, &mut time));
+    }
+    if at_mask != 0 {
+        wanted += mask.len();
+        parts.push((at_mask, &mut mask));
+    }
+    parts.push((call.args[0], fds));
+    let read = target::read_parts(call.tid, &mut parts);
+    let lasting = match at_time {
+        0 => None,
+        _ if read < time.len() => return Err(EFAULT),
+        _ => Some(duration(&time)?),
+    };
+    match read < wanted {
+        true => Err(EFAULT),
+        false => Ok((lasting, (at_mask != 0).then(|| u64::from_ne_bytes(mask)))),
     }
 }
 

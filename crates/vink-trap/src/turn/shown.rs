@@ -5,9 +5,9 @@
 //! time passes: then the worker is asked, which must notice whoever waits for time in a loop. Counting down makes the
 //! page be written to, so the code asks for that first; where that is refused, and for any other clock, it makes the
 //! system call.
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+//!
+//! Nothing is shown to a process that does not look: at first it may look no times, so that its first look is a system call, by
+//! which the worker knows of it; and again when what was shown has not been looked at for a while.
 
 use super::begin::Auxiliary;
 use super::clocks::{timespec, BOOTED, CPU_PER_CALL};
@@ -17,8 +17,12 @@ use crate::worker::Worker;
 
 /// So many looks are free of a system call.
 const LOOKS: u32 = 1_000;
+/// Each so many times it is asked whether what was shown last has been looked at.
+const UNSEEN: u32 = 8;
 /// What is written behind the code: two clocks, the CPU time of process and thread, how many looks are free.
 const WRITTEN: usize = 52;
+/// Where the last of them is.
+const FREE: u64 = 48;
 /// Behind that: what looks at CPU time have added to it.
 const LOOKED: u64 = 56;
 
@@ -118,26 +122,62 @@ pub(super) fn code(offset: u64, length: u64) -> (Vec<u8>, u64) {
 
 /// What a process reads of the clock.
 pub(crate) struct Shown {
-    /// Its memory, and where the clocks are in it; `None`: it makes a system call.
-    place: Option<(File, u64)>,
+    /// Where the clocks are in its memory; `None`: it makes a system call.
+    place: Option<u64>,
     /// What they show, and for which thread; `None`: not known.
     state: Option<(u64, i32)>,
+    /// It looks at them, or may have inherited what another was shown.
+    wanted: bool,
+    /// Another process has the same memory, and may be shown another time.
+    shared: bool,
+    /// How often it was shown something.
+    times: u32,
 }
 
 impl Shown {
-    /// Of a process whose vDSO may have been replaced.
+    /// Of a process that has just been executed, and may not look.
+    fn new(place: Option<u64>) -> Shown {
+        Shown {
+            place,
+            state: None,
+            wanted: false,
+            shared: false,
+            times: 0,
+        }
+    }
+
+    /// Of one that was forked, or whose vDSO may have been replaced.
     fn of(pid: i32) -> Shown {
         let base = Auxiliary::of(pid).and_then(|auxiliary| auxiliary.vdso);
-        let place = base.and_then(|base| vdso::clocks_of(pid, base));
-        Shown { place, state: None }
+        let parent = target::kin(pid).map(|(_, parent)| parent);
+        Shown {
+            wanted: true,
+            shared: parent.is_none_or(|parent| target::share_memory(pid, parent)),
+            ..Shown::new(base.and_then(|base| vdso::clocks_of(pid, base)))
+        }
     }
 }
 
 impl Worker {
     /// The process has a new vDSO.
-    pub(super) fn show_from(&mut self, pid: i32, place: Option<(File, u64)>) {
+    pub(super) fn show_from(&mut self, pid: i32, place: Option<u64>) {
         let turn = self.turn.as_mut().expect("virtual time");
-        turn.shown.insert(pid, Shown { place, state: None });
+        turn.shown.insert(pid, Shown::new(place));
+    }
+
+    /// The process is to have a child with the same memory.
+    pub(super) fn show_for_ever(&mut self, pid: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        let shown = turn.shown.entry(pid).or_insert_with(|| Shown::of(pid));
+        (shown.wanted, shown.shared) = (true, true);
+    }
+
+    /// The process has asked for the time by a system call.
+    pub(super) fn show_from_now_on(&mut self, pid: i32) {
+        let turn = self.turn.as_mut().expect("virtual time");
+        if let Some(shown) = turn.shown.get_mut(&pid).filter(|shown| !shown.wanted) {
+            (shown.wanted, shown.state) = (true, None);
+        }
     }
 
     /// What the process's looks at its CPU time have added to that, in ns.
@@ -145,7 +185,7 @@ impl Worker {
         let shown = self.turn.as_ref().and_then(|turn| turn.shown.get(&pid));
         let place = shown.and_then(|shown| shown.place.as_ref());
         place
-            .and_then(|(_, address)| target::read_u64(pid, address + LOOKED))
+            .and_then(|address| target::read_u64(pid, address + LOOKED))
             .unwrap_or(0)
     }
 
@@ -160,25 +200,69 @@ impl Worker {
 
     /// Before the thread goes on: its process is to read what time it is.
     pub(crate) fn show_time(&mut self, tid: i32, patience: Patience) {
+        self.write_and_show_time(tid, &[], patience);
+    }
+
+    /// The same, and writes other things into its memory before. How many bytes of those could be written.
+    pub(crate) fn write_and_show_time(
+        &mut self,
+        tid: i32,
+        parts: &[(u64, &[u8])],
+        patience: Patience,
+    ) -> usize {
+        let clock = self.next_shown(tid, patience);
+        let clock = clock.as_ref().map(|(place, bytes)| (*place, &bytes[..]));
+        if parts.is_empty() && clock.is_none() {
+            return 0;
+        }
+        let wanted: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
+        let all: Vec<(u64, &[u8])> = parts.iter().copied().chain(clock).collect();
+        let written = target::write_parts(tid, &all);
+        if let Some(clock) = clock {
+            let missed = written < wanted + WRITTEN;
+            if missed && (written >= wanted || !target::write(tid, clock.0, clock.1)) {
+                // Its vDSO can't be written to yet, since it has not looked, or no longer.
+                let pid = self.threads[&tid].pid;
+                let turn = self.turn.as_mut().expect("virtual time");
+                if let Some(shown) = turn.shown.get_mut(&pid) {
+                    (shown.wanted, shown.state) = (shown.shared, None);
+                }
+            }
+        }
+        written.min(wanted)
+    }
+
+    /// What is to be written for it, and where.
+    fn next_shown(&mut self, tid: i32, patience: Patience) -> Option<(u64, [u8; WRITTEN])> {
         let now = self.kernel.now();
-        let Some(turn) = &mut self.turn else { return };
-        let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
-            return;
-        };
+        let turn = self.turn.as_mut()?;
+        let pid = self.threads.get(&tid)?.pid;
         // Each look costs time then, and must be known.
         if !turn.how.charge.call.is_zero() {
-            return;
+            return None;
         }
         let leaves = patience == Patience::Executes;
         if leaves && !turn.shown.contains_key(&pid) {
             // Its memory is about to be another.
-            return;
+            return None;
         }
         let shown = turn.shown.entry(pid).or_insert_with(|| Shown::of(pid));
-        if shown.place.is_none() || shown.state == Some((now, tid)) {
-            return;
-        }
+        let place = shown.place.filter(|_| shown.wanted);
+        let Some(place) = place.filter(|_| shown.state != Some((now, tid))) else {
+            if leaves {
+                turn.shown.remove(&pid);
+            }
+            return None;
+        };
         shown.state = Some((now, tid));
+        shown.times += 1;
+        let mut looks = LOOKS;
+        if shown.times.is_multiple_of(UNSEEN) && !shown.shared {
+            let mut left = [0; 4];
+            if target::read(tid, place + FREE, &mut left) && u32::from_ne_bytes(left) == LOOKS {
+                (looks, shown.wanted) = (0, false);
+            }
+        }
         let mut all = [0; WRITTEN];
         let mut at = 0;
         let mut add = |bytes: &[u8]| {
@@ -191,17 +275,13 @@ impl Worker {
             .counted_time(&self.processes[&pid].threads)
             .to_ne_bytes());
         add(&self.counted_time(&[tid]).to_ne_bytes());
-        add(&LOOKS.to_ne_bytes());
-        let turn = self.turn.as_mut().expect("virtual time");
-        let shown = turn.shown.get_mut(&pid).expect("just looked at");
-        let written = shown
-            .place
-            .as_ref()
-            .map(|(memory, address)| memory.write_all_at(&all, *address));
-        if written.is_some_and(|written| written.is_err()) {
-            // It is dying, or has mapped something else there.
-            shown.place = None;
+        add(&looks.to_ne_bytes());
+        if leaves {
+            // Where it was shown the time there may be something else soon.
+            let turn = self.turn.as_mut().expect("virtual time");
+            turn.shown.remove(&pid);
         }
+        Some((place, all))
     }
 
     /// Time has passed: those who may go on without the worker are to read that.

@@ -46,9 +46,9 @@ fn has_settled(pid: i32, tid: i32) -> bool {
     call.is_ok_and(|call| !call.starts_with(b"running"))
 }
 
-/// What a status file says of its thread: the state, and the signals that are pending and not ignored, bits from signal
-/// 1 on.
-fn glance(status: &str) -> Option<(u8, u64)> {
+/// What a status file says of its thread: the state, the signals that are pending, and those of them that are not ignored,
+/// bits from signal 1 on.
+fn glance(status: &str) -> Option<(u8, (u64, u64))> {
     let (mut state, mut pending, mut ignored) = (None, 0, 0);
     for line in status.lines() {
         let set = |text: &str| u64::from_str_radix(text.trim(), 16).unwrap_or(0);
@@ -59,7 +59,7 @@ fn glance(status: &str) -> Option<(u8, u64)> {
             _ => {}
         }
     }
-    Some((state?, pending & !ignored))
+    Some((state?, (pending, pending & !ignored)))
 }
 
 impl Worker {
@@ -221,8 +221,12 @@ impl Worker {
                             self.wake(tid, id, None);
                             break;
                         }
-                        if mask.is_some_and(|mask| pending.unwrap_or(0) & !mask != 0) {
-                            self.have_host_interrupt(tid);
+                        match (mask, pending) {
+                            (Some(_), Some((0, _))) => self.pulse.make_certain(pid, tid),
+                            (Some(mask), Some((_, pending))) if pending & !mask != 0 => {
+                                self.have_host_interrupt(tid);
+                            }
+                            _ => {}
                         }
                     }
                     // On its way to be one of these, or dead.
@@ -259,7 +263,7 @@ impl Worker {
     }
 
     /// As [`glance`], of a thread that is looked at often.
-    fn glance_at(&mut self, pid: i32, tid: i32) -> Option<(u8, u64)> {
+    fn glance_at(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
         let turn = self.turn.as_mut().expect("virtual time");
         let status = match turn.status.entry(tid) {
             Entry::Occupied(open) => open.into_mut(),

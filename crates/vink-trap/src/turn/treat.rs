@@ -14,6 +14,7 @@ impl Worker {
     /// Looks after a call as virtual time demands. False: it is treated as in real time.
     pub(crate) fn treat(&mut self, call: Notification) -> Result<bool, Error> {
         self.give_up_kept(call);
+        self.look_for_file_signals(call);
         match call.nr {
             libc::SYS_clock_gettime
             | libc::SYS_clock_getres
@@ -164,6 +165,7 @@ impl Worker {
         if let Some(turn) = &mut self.turn {
             turn.stale = true;
             turn.passed = true;
+            self.doubt_after(call);
         }
         self.tell_of(call, None);
         self.show_time(call.tid, patience);

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use super::shown;
+use crate::target;
 use crate::Error;
 
 /// A system call's number in eax, syscall, ret.
@@ -32,23 +33,21 @@ struct Patches {
 /// Those of the host's.
 static PATCHES: OnceLock<Option<Patches>> = OnceLock::new();
 
-/// The memory of a process, and where the clocks are in it; `None` if its vDSO shows the host's.
-pub(super) fn clocks_of(pid: i32, base: u64) -> Option<(File, u64)> {
+/// Where the clocks are in the memory of a process; `None` if its vDSO shows the host's.
+pub(super) fn clocks_of(pid: i32, base: u64) -> Option<u64> {
     let patches = PATCHES.get()?.as_ref()?;
     let (offset, code) = patches.all.first()?;
-    let path = format!("/proc/{pid}/mem");
-    let memory = File::options().read(true).write(true).open(path).ok()?;
     let mut there = [0; LENGTH];
-    memory.read_exact_at(&mut there, base + offset).ok()?;
-    (code.starts_with(&there)).then_some((memory, base + patches.clocks?))
+    let read = target::read(pid, base + offset, &mut there);
+    (read && code.starts_with(&there)).then_some(base + patches.clocks?)
 }
 
 /// What has become of a vDSO.
 pub(crate) enum Replaced {
     /// It was replaced before.
     Before,
-    /// It is replaced; of one that shows clocks: the process's memory, and where they are in it.
-    Now(Option<(File, u64)>),
+    /// It is replaced; of one that shows clocks: where they are in the process's memory.
+    Now(Option<u64>),
 }
 
 /// Has the vDSO of a process that has just been executed make system calls, but for what `shown` has. `base`: where it is.
@@ -85,8 +84,7 @@ pub(crate) fn replace(pid: i32, base: u64) -> Result<Replaced, Error> {
             cannot("writing to the vDSO of a program (/proc/PID/mem; start the host without proc_mem.force_override=never)", e)
         })?;
     }
-    let clocks = patches.clocks.map(|clocks| (memory, base + clocks));
-    Ok(Replaced::Now(clocks))
+    Ok(Replaced::Now(patches.clocks.map(|clocks| base + clocks)))
 }
 
 /// What is to be written into an image; `None` if it has no such symbols.
@@ -193,12 +191,12 @@ mod tests {
         lines.next().unwrap().unwrap();
         let pid = shell.id() as i32;
         let base = Auxiliary::of(pid).unwrap().vdso.unwrap();
-        assert_eq!(clocks_of(pid, base).map(|(_, at)| at), None);
-        let Replaced::Now(Some((_, clocks))) = replace(pid, base).unwrap() else {
+        assert_eq!(clocks_of(pid, base), None);
+        let Replaced::Now(Some(clocks)) = replace(pid, base).unwrap() else {
             panic!("no clocks");
         };
         assert!(matches!(replace(pid, base).unwrap(), Replaced::Before));
-        assert_eq!(clocks_of(pid, base).map(|(_, at)| at), Some(clocks));
+        assert_eq!(clocks_of(pid, base), Some(clocks));
         let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
         let mut image = vec![0; LARGEST];
         let length = memory.read_at(&mut image, base).unwrap();
