@@ -45,7 +45,7 @@ macro_rules! programs {
     };
 }
 
-programs! { threads futexes robust timers children locks signals queues }
+programs! { threads futexes robust timers children locks signals queues loops }
 
 #[test]
 fn a_shell_and_what_it_starts() {
