@@ -1,5 +1,6 @@
 //! Posting a call: the process's mailbox, the thread's slot, and how long to look for an answer.
 
+use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -8,8 +9,14 @@ use vink_mailbox::{Mailbox, Request, Slot, GET_MAILBOX, GET_SLOT, HOST, REFUSED,
 
 /// Calls that a process makes before it asks for a mailbox: many end sooner.
 const CALLS: u32 = 4;
-/// Looks for an answer before a request is taken back: about 20 us.
+/// Looks for an answer before a request is taken back: about 20 us of its own time.
 const LOOKS: u32 = 500;
+/// ... and before others may run on this processor.
+const PATIENCE: u32 = 32;
+/// Ticks of the processor's counter, some 50 us, that others may run for. If they take longer, so many chances to give way are
+/// left out.
+const LEND: u64 = 150_000;
+const PAUSE: u32 = 1000;
 
 /// What a process knows; wiped in its children.
 #[repr(C)]
@@ -37,6 +44,8 @@ thread_local! {
             slot: None,
         })
     };
+    /// Chances to give way that this thread is to leave out.
+    static PAUSED: Cell<u32> = const { Cell::new(0) };
     /// A request of this thread is under way: what a signal handler calls now must not disturb it.
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
@@ -164,9 +173,31 @@ impl Draft {
             if looks > LOOKS {
                 break slot.wait();
             }
+            if looks % PATIENCE == 0 {
+                give_way();
+            }
             std::hint::spin_loop();
         };
         (result != REFUSED).then_some(result)
+    }
+}
+
+/// Lets others run on this processor who may have something to do meanwhile, as the other end of the connection often has. Who
+/// computes for long is not let in again soon: an answer takes some microseconds, and a turn of the scheduler's milliseconds.
+fn give_way() {
+    match PAUSED.get() {
+        0 => {
+            // SAFETY: reads a counter, and takes nothing.
+            let lent = unsafe {
+                let start = _rdtsc();
+                libc::sched_yield();
+                _rdtsc().wrapping_sub(start)
+            };
+            if lent > LEND {
+                PAUSED.set(PAUSE);
+            }
+        }
+        left => PAUSED.set(left - 1),
     }
 }
 
