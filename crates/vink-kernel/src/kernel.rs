@@ -33,6 +33,9 @@ use crate::Error;
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
 const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
 
+/// The time that a task has run goes into the image's random numbers when it ends: see its `time.c`.
+const EXACT_SCHED_CLOCK: &str = " vink_exact_sched_clock";
+
 /// How to boot.
 pub struct Config {
     /// The kernel's memory, in bytes: 16 MiB at least, rounded up to 4 MiB. Costs nothing until it
@@ -127,7 +130,10 @@ impl Kernel {
     /// # Errors
     /// [`Error::Arena`], [`Error::TooManyImages`], [`Error::Panic`]; [`Error::Errno`]: the image
     /// refuses to boot, or the command line has a NUL byte.
-    pub fn boot(image: Image, config: Config) -> Result<Kernel, Error> {
+    pub fn boot(image: Image, mut config: Config) -> Result<Kernel, Error> {
+        if config.clock == Clock::Virtual {
+            config.cmdline.push_str(EXACT_SCHED_CLOCK);
+        }
         let cmdline = CString::new(config.cmdline).map_err(|_| Error::Errno {
             what: "boot: NUL byte in the command line",
             errno: EINVAL,

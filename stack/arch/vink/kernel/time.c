@@ -10,7 +10,10 @@
 #include <linux/clocksource.h>
 #include <linux/delay.h>
 #include <linux/hardirq.h>
+#include <linux/init.h>
 #include <linux/irq.h>
+#include <linux/jiffies.h>
+#include <linux/sched/clock.h>
 #include <linux/timekeeping.h>
 
 #include <asm/irq_regs.h>
@@ -42,6 +45,29 @@ static struct clocksource clock = {
 struct clocksource * __init clocksource_default_clock(void)
 {
 	return &clock;
+}
+
+static bool exact_sched_clock __ro_after_init;
+
+static int __init set_exact_sched_clock(char *unused)
+{
+	exact_sched_clock = true;
+	return 0;
+}
+early_param("vink_exact_sched_clock", set_exact_sched_clock);
+
+/*
+ * By default jiffies, since the host's clock costs a call at each switch of
+ * tasks. They stand still in an idle kernel, and its next task is charged for
+ * what has passed since they last moved: that depends on who has looked. When a
+ * task ends, its time goes into the kernel's random numbers, which would then
+ * differ between runs that are to repeat.
+ */
+unsigned long long notrace sched_clock(void)
+{
+	if (exact_sched_clock)
+		return vink_clock();
+	return (u64)(jiffies - INITIAL_JIFFIES) * TICK_NSEC;
 }
 
 static int set_deadline(ktime_t expires, struct clock_event_device *dev)
