@@ -72,7 +72,7 @@ use futex::Futexes;
 use host::{Moved, Watched};
 use locks::Locks;
 use timers::Timers;
-use watchdog::{Astray, Silence};
+use watchdog::{Astray, Repeats, Silence};
 
 /// What a signal answers where the host then runs the handler, and restarts the call if there is none.
 pub(crate) const ERESTARTNOHAND: i64 = -514;
@@ -285,6 +285,7 @@ pub(crate) struct Turn {
     astray: Astray,
     /// Calls of all threads since time last jumped.
     restless: u64,
+    repeats: Repeats,
     /// Calls of each thread, by which its CPU time is told.
     calls: Numbered<i32, u64>,
     /// Open `/proc/PID/task/TID/status` files.
@@ -371,6 +372,7 @@ impl Turn {
             silence: Silence::default(),
             astray: Astray::default(),
             restless: 0,
+            repeats: Repeats::default(),
             calls: Numbered::default(),
             status: Numbered::default(),
             shown: Numbered::default(),
@@ -568,6 +570,7 @@ impl Worker {
             let turn = self.turn.as_mut().expect("virtual time");
             turn.looks.clear();
             turn.restless = 0;
+            turn.repeats = Repeats::default();
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
@@ -637,7 +640,7 @@ impl Worker {
                 *turn.calls.entry(tid).or_default() += 1;
                 turn.last.insert(tid, call.nr);
                 let cost = turn.how.charge.call;
-                self.note_call(tid)?;
+                self.note_call(&call)?;
                 if !cost.is_zero() {
                     let to = self.kernel.now() + cost.as_nanos() as u64;
                     self.pass_time(to);

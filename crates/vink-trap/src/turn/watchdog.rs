@@ -1,14 +1,15 @@
 //! Programs that never wait: each is named, and made to let time pass and others go on, so that nothing hangs in silence.
 //!
 //! One that calls again and again is charged for that, by count, so that the run repeats ([`Worker::note_look`],
-//! [`Worker::note_call`]). One that makes no call at all, since it computes or waits for what another thread writes to
+//! [`Worker::note_call`]), and no further than to what comes next. One that makes no call at all, since it computes or waits for what another thread writes to
 //! their memory, can't be counted: when it has used up its [`super::Charge::endurance`] of the processor it goes *astray*. The
 //! others go on beside it then, and time passes as on the host's clock, until it makes a call.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Patience, SILENCE};
+use super::{Patience, QUOTA, SILENCE};
+use crate::notify::Notification;
 use crate::trace::call_name;
 use crate::worker::Worker;
 use crate::Error;
@@ -27,6 +28,13 @@ const LOOK: Price = Price {
     doubled: 1_000,
     most: 1_000_000,
 };
+/// Looks of one thread at whether the same is ready, when nobody has done anything in between: nothing can have changed, and
+/// only time can change it.
+const REPEAT: Price = Price {
+    free: 100,
+    doubled: 100,
+    most: 1_000_000,
+};
 /// Calls of any kind, of all threads together: somebody may wait for a file to be there.
 const CALL: Price = Price {
     free: 200_000,
@@ -39,6 +47,43 @@ impl Price {
     fn after(&self, count: u64) -> Option<u64> {
         let more = count.checked_sub(self.free)?;
         Some((1_000 << (more / self.doubled).min(10)).min(self.most))
+    }
+}
+
+/// The last call, if it asks whether something is ready, and how often it has been made in a row.
+#[derive(Default)]
+pub(super) struct Repeats {
+    call: Option<(i32, i64, [u64; 6])>,
+    count: u64,
+}
+
+impl Repeats {
+    /// One more call; how many are like it.
+    fn add(&mut self, call: &Notification) -> u64 {
+        let asks = matches!(
+            call.nr,
+            libc::SYS_poll
+                | libc::SYS_ppoll
+                | libc::SYS_select
+                | libc::SYS_pselect6
+                | libc::SYS_epoll_wait
+                | libc::SYS_epoll_pwait
+                | libc::SYS_epoll_pwait2
+        );
+        let this = asks.then_some((call.tid, call.nr, call.args));
+        let tells_time = matches!(
+            call.nr,
+            libc::SYS_clock_gettime | libc::SYS_gettimeofday | libc::SYS_time
+        );
+        if this.is_some() && self.call == this {
+            self.count += 1;
+        } else if !tells_time || self.call.is_some_and(|(tid, ..)| tid != call.tid) {
+            *self = Repeats {
+                call: this,
+                count: 0,
+            };
+        }
+        self.count
     }
 }
 
@@ -104,30 +149,39 @@ impl Worker {
         *looks += 1;
         match LOOK.after(*looks) {
             None => Ok(()),
-            Some(price) => self.charge_spinner(tid, price),
+            Some(price) => self.charge_spinner(tid, price, true),
         }
     }
 
     /// The same of a call of any kind.
-    pub(super) fn note_call(&mut self, tid: i32) -> Result<(), Error> {
+    pub(super) fn note_call(&mut self, call: &Notification) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
         turn.restless += 1;
-        match CALL.after(turn.restless) {
+        let any = CALL.after(turn.restless);
+        let again = REPEAT.after(turn.repeats.add(call));
+        match any.max(again) {
             None => Ok(()),
-            Some(price) => self.charge_spinner(tid, price),
+            // Programs look at a socket like that for a round trip or two, for want of an idea: that is soon over.
+            Some(price) => {
+                self.charge_spinner(call.tid, price, any.is_some() || price == REPEAT.most)
+            }
         }
     }
 
-    fn charge_spinner(&mut self, tid: i32, price: u64) -> Result<(), Error> {
+    /// Makes time pass for the thread, and lets the others go first. `tells`: says so, once.
+    fn charge_spinner(&mut self, tid: i32, price: u64, tells: bool) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
-        if turn.named.insert(tid) {
+        turn.row = QUOTA;
+        if tells && turn.named.insert(tid) {
             let who = self.describe(tid);
             eprintln!(
                 "vink: {who} calls again and again without waiting: time is made to pass for it"
             );
         }
-        let to = self.kernel.now() + price;
-        self.pass_time(to);
+        let now = self.kernel.now();
+        let next = [self.next_timer(), Some(self.horizon)];
+        let next = next.into_iter().flatten().filter(|next| *next > now);
+        self.pass_time(next.fold(now.saturating_add(price), u64::min));
         self.settle()?;
         self.ring_alarms()
     }
@@ -194,6 +248,29 @@ mod tests {
         assert_eq!(LOOK.after(23_000), Some(8_000));
         assert_eq!(LOOK.after(u64::MAX), Some(1_000_000));
         assert_eq!(CALL.after(u64::MAX), Some(16_000));
+    }
+
+    #[test]
+    fn the_same_again() {
+        let call = |tid, nr, first| Notification {
+            id: 0,
+            tid,
+            nr,
+            args: [first, 0, 0, 0, 0, 0],
+        };
+        let mut repeats = Repeats::default();
+        let mut add = |call| repeats.add(&call);
+        assert_eq!(add(call(5, libc::SYS_poll, 1)), 0);
+        assert_eq!(add(call(5, libc::SYS_poll, 1)), 1);
+        assert_eq!(add(call(5, libc::SYS_clock_gettime, 1)), 1);
+        assert_eq!(add(call(5, libc::SYS_poll, 1)), 2);
+        assert_eq!(add(call(5, libc::SYS_poll, 2)), 0);
+        assert_eq!(add(call(5, libc::SYS_poll, 2)), 1);
+        assert_eq!(add(call(6, libc::SYS_clock_gettime, 1)), 0);
+        assert_eq!(add(call(5, libc::SYS_poll, 2)), 0);
+        assert_eq!(add(call(5, libc::SYS_read, 2)), 0);
+        assert_eq!(add(call(5, libc::SYS_read, 2)), 0);
+        assert_eq!(add(call(5, libc::SYS_poll, 2)), 0);
     }
 
     #[test]

@@ -142,3 +142,51 @@ os.rmdir(name)";
     ));
     assert_eq!(output.out, "found\n", "{output:?}");
 }
+
+/// Asks whether a socket is readable or writable, as iperf3 does before its test begins: it is writable all the time.
+const IMPATIENT: &str = r#"
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static int ends[2];
+
+static void *answer(void *nothing)
+{
+	usleep(20000);
+	write(ends[1], "", 1);
+	return nothing;
+}
+
+int main(void)
+{
+	struct timespec a, b;
+	pthread_t thread;
+	int looks = 0;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	pthread_create(&thread, NULL, answer, NULL);
+	struct pollfd fd = {.fd = ends[0], .events = POLLIN | POLLOUT};
+	do {
+		poll(&fd, 1, -1);
+		looks++;
+	} while (!(fd.revents & POLLIN));
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	pthread_join(thread, NULL);
+	long ns = (b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec;
+	printf("%ld ns%s\n", ns, looks < 2000 ? "" : ", too many looks");
+	return 0;
+}
+"#;
+
+#[test]
+fn who_looks_at_the_same_again_and_again_waits_for_what_comes_next() {
+    let built = Built::new("impatient", IMPATIENT, &["-pthread"]);
+    let mut lab = Lab::on(Clock::Virtual);
+    let output = lab.run(built.line());
+    assert_eq!(output.out, "20000000 ns\n", "{output:?}");
+}
