@@ -1,18 +1,19 @@
 //! What it takes to be sure that something repeats: the runs that are compared, and on what computer; the table of all that was tried.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{json, Value};
-use vink_record::{first_difference, pcapng, Reader, Totals};
+use vink_record::{first_difference, pcapng, Event, Fate, Reader, Totals};
 
 use crate::stage::Stage;
 use crate::Failure;
 
 /// How long a run may take, on the host's clock, in seconds.
-const PATIENCE: &str = "300";
+const PATIENCE: &str = "600";
 /// What keeps processors busy meanwhile.
 const BUSY: [&str; 2] = ["while :; do :; done", "while :; do /bin/true; done"];
 /// Events that are told around the first difference.
@@ -108,6 +109,8 @@ pub(crate) struct Finding {
     title: String,
     verdict: Verdict,
     totals: Option<Totals>,
+    /// How many packets were lost at random, with either seed.
+    lost: [usize; 2],
 }
 
 enum Verdict {
@@ -126,6 +129,7 @@ impl Finding {
             title: title.to_owned(),
             verdict: Verdict::Repeats,
             totals: None,
+            lost: [0; 2],
         }
     }
 
@@ -190,10 +194,35 @@ pub(crate) fn compare(finding: Finding, runs: &[Recorded]) -> Result<Finding, Fa
         return Ok(finding.differs("its captures differ"));
     }
     // Addresses of interfaces come from the seed, and what a wire loses.
-    match first_difference(reader(one)?, reader(other)?, 0)? {
-        None => Ok(finding.differs("is the same with another seed")),
-        Some(_) => Ok(finding),
+    if first_difference(reader(one)?, reader(other)?, 0)?.is_none() {
+        return Ok(finding.differs("is the same with another seed"));
     }
+    let (ours, others) = (lost(reader(one)?)?, lost(reader(other)?)?);
+    if !ours.is_empty() && ours == others {
+        return Ok(finding.differs("loses the same packets with another seed"));
+    }
+    Ok(Finding {
+        lost: [ours.len(), others.len()],
+        ..finding
+    })
+}
+
+/// Which packets were lost at random: where, and the how manieth of that place.
+fn lost(mut journal: Reader<&[u8]>) -> Result<Vec<(String, u64)>, vink_record::Error> {
+    let mut sent = HashMap::new();
+    let mut lost = Vec::new();
+    while let Some(record) = journal.next_record()? {
+        let Event::Packet { place, fate, .. } = record.event else {
+            continue;
+        };
+        let count: &mut u64 = sent.entry(place.clone()).or_default();
+        match fate {
+            Fate::Departure => *count += 1,
+            Fate::Loss(reason) if reason == "random" => lost.push((place, *count)),
+            Fate::Loss(_) | Fate::Arrival => {}
+        }
+    }
+    Ok(lost)
 }
 
 /// Writes all as a JSON list.
@@ -212,6 +241,7 @@ pub(crate) fn write_json(path: &Path, findings: &[Finding]) -> Result<(), Failur
             "why": why,
             "packets": totals.map(|totals| totals.packets),
             "calls": totals.map(|totals| totals.calls),
+            "lost": totals.map(|_| finding.lost),
             "seconds": totals.map(|totals| totals.end as f64 / 1e9),
         })
     };
@@ -223,17 +253,33 @@ pub(crate) fn write_json(path: &Path, findings: &[Finding]) -> Result<(), Failur
 const HEAD: &str = "\
 # Which programs and labs repeat
 
-Written by `make determinism`. Each was run three times [in virtual time](virtual-time.md) as root: twice with one seed, of which once on all processors of
+Written by `make determinism`, here by that of commit COMMIT. Each was run three times [in virtual time](virtual-time.md) as root: twice with one seed, of which once on all processors of
 the host, and once on one processor that two other programs kept busy meanwhile; and once with another seed. Of the two that have the same seed everything
 that is recorded ([replay.md](replay.md)) must be the same: each packet with its time and its bytes, each system call with its time, its arguments and its result, what was written,
 and the digest of all that; and the pcapng that is made of it, byte for byte, as well as what `vink capture` has written beside a lab. The run with the other seed must be
-another one. The same as a list is in `bench/determinism.json`.
+another one, and where packets are lost at random, others must be lost. The same as a list is in `bench/determinism.json`.
 
 ";
 
+/// What this was built of, as git names it: with `-dirty` if it had been changed since.
+fn commit() -> Result<String, Failure> {
+    let output = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--exclude=*"])
+        .current_dir(vink_tests::root())
+        .output()
+        .map_err(|e| format!("git describe: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout)?.trim().to_owned()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("git describe: {}", said.trim()).into())
+        }
+    }
+}
+
 /// Writes the page.
 pub(crate) fn write_page(path: &Path, findings: &[Finding]) -> Result<(), Failure> {
-    let mut page = HEAD.to_owned();
+    let mut page = HEAD.replace("COMMIT", &commit()?);
     let mut notes = String::new();
     let parts = [
         (
@@ -261,6 +307,10 @@ pub(crate) fn write_page(path: &Path, findings: &[Finding]) -> Result<(), Failur
                     "–"
                 }
             };
+            let [ours, others] = finding.lost;
+            if ours != 0 {
+                writeln!(notes, "- {name}: {ours} packets were lost at random with the one seed, {others} and not the same ones with the other.")?;
+            }
             write!(page, "| {name} | {title} | {cell} |")?;
             match &finding.totals {
                 Some(totals) => writeln!(
@@ -275,9 +325,10 @@ pub(crate) fn write_page(path: &Path, findings: &[Finding]) -> Result<(), Failur
         }
         writeln!(page)?;
     }
-    page += match notes.is_empty() {
-        true => "What still may differ from run to run is in [repeatable.md](repeatable.md).\n",
-        false => &notes,
-    };
+    if !notes.is_empty() {
+        page += &notes;
+        page.push('\n');
+    }
+    page += "What still may differ from run to run is in [repeatable.md](repeatable.md).\n";
     fs::write(path, page).map_err(|e| format!("{}: {e}", path.display()).into())
 }
