@@ -602,7 +602,10 @@ impl Lab {
                     self.rest(vec![over(), self.after(span.duration())]).await;
                     (!is_over(&phase.borrow()), None)
                 }
-                Some(ready) => (self.is_ready(id, ready).await, Some(pause)),
+                Some(ready) => {
+                    self.settles().await;
+                    (self.is_ready(id, ready).await, Some(pause))
+                }
             };
             if is_ready {
                 return true;

@@ -97,6 +97,8 @@ impl Lab {
         let early = {
             let mut state = self.state();
             let state = &mut *state;
+            // Whoever acts next does so when it has got as far as it can.
+            state.clock.unsettled = true;
             if let Some(task) = state.tasks.get_mut(&id) {
                 task.run = Some((worker, number));
                 self.tell(Happening::Started {
