@@ -363,6 +363,8 @@ impl Drop for Seat {
         state.clock.parties.remove(&self.number);
         if state.clock.turn == Some(self.number) {
             state.clock.turn = None;
+            // What it has done may concern programs.
+            state.clock.unsettled = true;
         }
         state.look_at_clock();
     }
