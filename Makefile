@@ -64,6 +64,11 @@ loss: stack ## iperf3 with CUBIC and random loss, in virtual time, by the host's
 	@PACKAGES="iperf3 iproute2" .ci/setup
 	@$(CARGO) run --release --quiet -p vink-bench -- loss
 
+.PHONY: fidelity
+fidelity: stack ## the ready labs' transfers in virtual time and by the host's clock: docs/fidelity.md
+	@PACKAGES="iperf3 iproute2" .ci/setup
+	@VINK_FIDELITY_PAGE=docs/fidelity.md $(CARGO) test --release --quiet -p vink --test fidelity -- --nocapture virtual
+
 .PHONY: fuzz
 fuzz: setup ## random system calls against a worker [SECONDS=600] [SEED=1]
 	@$(CARGO) run --quiet -p vink-stress -- fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
