@@ -176,6 +176,94 @@ fn programs_of_the_host() {
 }
 
 #[test]
+fn a_step_to_what_does_not_come_ends() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let up = |program: &str| {
+        let lab = format!(
+            "name: quiet\ntime: virtual\nmachines: {{ a: {{ programs: {{ one: {program} }} }} }}\n"
+        );
+        control.write("lab.yaml", &lab);
+        control.vink(&["lab", "up"]);
+    };
+    let step = |to: &str| {
+        let before = stands(&clock(&control, &["clock"]));
+        let (_, said) = control.fails(&["lab", "step", to]);
+        (said, stands(&clock(&control, &["clock"])) - before)
+    };
+    up("{ app: sink }");
+    let (said, passed) = step("packet");
+    assert!(said.contains("no packet was sent"), "{said}");
+    assert_eq!(passed, 3600 * SECOND);
+    let (said, passed) = step("call");
+    assert!(said.contains("nobody to make a call"), "{said}");
+    assert_eq!(passed, 0);
+    control.vink(&["lab", "down"]);
+    up("{ command: exec sleep 100000 }");
+    let (said, passed) = step("call");
+    assert!(said.contains("no program has made a call"), "{said}");
+    assert_eq!(passed, 3600 * SECOND);
+    control.vink(&["lab", "down"]);
+}
+
+/// Reads the time stamp counter before and after two seconds of sleep.
+const COUNTER: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+int main(void)
+{
+	unsigned long long before = __rdtsc();
+
+	sleep(2);
+	printf("%llu %llu\n", before, __rdtsc() - before);
+	return 0;
+}
+"#;
+
+#[test]
+fn a_lab_whose_time_stamp_counter_is_its_clock() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("counter.c", COUNTER);
+    let mut compiler = control.command("cc");
+    let compiled = compiler
+        .args(["-O1", "-o", "counter", "counter.c"])
+        .status();
+    assert!(compiled.expect("cc").success());
+    let program = control.folder().join("counter");
+    let lab = |time: &str| {
+        format!(
+            "name: counted\nseed: 1\ntime: {time}\nmachines: {{ a: {{ programs: {{ counter: {{ command: [{program:?}] }} }} }} }}\n"
+        )
+    };
+    let counted = |time: &str| -> (u64, u64) {
+        control.write("lab.yaml", &lab(time));
+        control.vink(&["lab", "up"]);
+        control.vink(&["lab", "until", "--ended", "a.counter"]);
+        let said = control.vink(&["lab", "logs", "a.counter"]);
+        control.vink(&["lab", "down"]);
+        let numbers: Vec<u64> = said
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        assert_eq!(numbers.len(), 2, "{said}");
+        (numbers[0], numbers[1])
+    };
+    let runs = [(); 2].map(|()| counted("{virtual: {rdtsc: true}}"));
+    assert_eq!(runs[0], runs[1]);
+    assert!(
+        (2 * SECOND..2 * SECOND + SECOND / 100).contains(&runs[0].1),
+        "{runs:?}"
+    );
+    // The processor's does not wait for that, and began another time.
+    let hosts = counted("virtual");
+    assert_ne!(hosts.0, runs[0].0);
+    assert!(hosts.0 > runs[0].0, "{hosts:?}");
+}
+
+#[test]
 fn scaled() {
     let place = &Place::all()[0];
     let control = Control::of(place);

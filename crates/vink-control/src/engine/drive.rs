@@ -6,10 +6,14 @@ use vink_api::{ChangeClock, ClockState, RunClock, Speed, Step};
 use vink_lab::worker::protocol::{Action, Answer, Stop};
 use vink_spec::Factor;
 
-use super::clock::{is_of_line, Demand, Reason, Urgency};
+use super::clock::{is_of_line, Clock, Demand, Reason, Urgency};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use crate::fault::Fault;
+
+/// How long (ns) a step to a packet or a call waits for one, by the lab's clock: there is always a next timer of the kernel's
+/// own.
+const LONGEST_STEP: u64 = 3_600_000_000_000;
 
 impl Lab {
     /// `GET .../clock`.
@@ -125,7 +129,16 @@ impl Lab {
                 }
             },
             Some(Step::Packet) => stop = Some(Stop::Packet),
-            Some(Step::Call) => stop = Some(Stop::Call),
+            Some(Step::Call) => {
+                if !self.has_callers() {
+                    let error = format!(
+                        "no program of the host runs in lab {}: there is nobody to make a call",
+                        self.name
+                    );
+                    return Err(Fault::conflict(error));
+                }
+                stop = Some(Stop::Call);
+            }
         }
         for (program, good) in [
             (run.ended, is_over as fn(&Phase) -> bool),
@@ -144,6 +157,11 @@ impl Lab {
         if until == u64::MAX && stop.is_none() && reasons.is_empty() {
             return Err(Fault::invalid("nothing says how far the clock is to go"));
         }
+        let mut in_vain = None;
+        if until == u64::MAX && stop.is_some() {
+            until = clock.kernel_nanoseconds.saturating_add(LONGEST_STEP);
+            in_vain = Some(until);
+        }
         if until < u64::MAX {
             reasons.push(match is_of_line() {
                 true => Reason::At(until),
@@ -152,8 +170,8 @@ impl Lab {
         }
         reasons.push(Reason::Halted);
         let seat = self.join();
+        let stopped = self.state().clock.stopped();
         if stop.is_some() {
-            let stopped = self.state().clock.stopped();
             reasons.push(Reason::Stopped(stopped));
         }
         let passes = self.demand(Demand {
@@ -181,7 +199,32 @@ impl Lab {
         {
             return Err(self.is_dead());
         }
+        let is_in_vain = |clock: &Clock| {
+            clock.stopped() == stopped && in_vain.is_some_and(|until| clock.now >= until)
+        };
+        if is_in_vain(&self.state().clock) {
+            let error = format!(
+                "no {} within an hour of lab {}'s clock",
+                match stop {
+                    Some(Stop::Call) => "program has made a call",
+                    _ => "packet was sent, received or lost",
+                },
+                self.name
+            );
+            let hint = "vink lab until --ended PROGRAM, or a time, lets the clock go further";
+            return Err(Fault::conflict(error).hint(hint));
+        }
         self.clock().await
+    }
+
+    /// Whether a program of the host runs, or will.
+    fn has_callers(&self) -> bool {
+        let state = self.state();
+        let mut tasks = state.tasks.values();
+        tasks.any(|task| {
+            let over = matches!(*task.phase.borrow(), Phase::Ended { last: true, .. });
+            !task.app && !over
+        })
     }
 }
 
