@@ -142,11 +142,12 @@ impl Place {
             })
         };
         if self.urgent {
+            // In turns: with SCHED_FIFO, programs that end on one processor can spin for each other in the host's kernel for ever.
             let first = libc::sched_param { sched_priority: 1 };
             // SAFETY: one system call, which reads what was moved into the closure.
             unsafe {
                 command.pre_exec(move || {
-                    libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first);
+                    libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first);
                     Ok(())
                 })
             };
