@@ -9,14 +9,8 @@ use std::ptr::null;
 
 /// Copies from the thread's memory. False if not all of it is readable.
 pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
-    let local = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: into.len(),
-    };
+    let local = vector(into.as_mut_ptr().cast(), into.len());
+    let remote = vector(address as *mut libc::c_void, into.len());
     // SAFETY: the local vector is the slice; the remote one is checked by the kernel.
     let copied = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
     copied == into.len() as isize
@@ -24,12 +18,12 @@ pub(crate) fn read(tid: i32, address: u64, into: &mut [u8]) -> bool {
 
 /// As [`read`] from several places, in this order: how many bytes could be read.
 pub(crate) fn read_parts(tid: i32, parts: &mut [(u64, &mut [u8])]) -> usize {
-    let local = |part: &mut (u64, &mut [u8])| libc::iovec {
-        iov_base: part.1.as_mut_ptr().cast(),
-        iov_len: part.1.len(),
-    };
+    let local = |part: &mut (u64, &mut [u8])| vector(part.1.as_mut_ptr().cast(), part.1.len());
     let local: Vec<libc::iovec> = parts.iter_mut().map(local).collect();
-    let remote: Vec<libc::iovec> = parts.iter().map(|p| place(p.0, p.1.len())).collect();
+    let remote: Vec<libc::iovec> = parts
+        .iter()
+        .map(|p| vector(p.0 as *mut libc::c_void, p.1.len()))
+        .collect();
     let count = parts.len() as libc::c_ulong;
     // SAFETY: the local vectors are the slices, the remote ones are checked by the kernel; as many as said.
     let copied =
@@ -37,10 +31,10 @@ pub(crate) fn read_parts(tid: i32, parts: &mut [(u64, &mut [u8])]) -> usize {
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// A place in another process's memory.
-fn place(address: u64, length: usize) -> libc::iovec {
+/// So many bytes from there on, in whosever memory.
+fn vector(base: *mut libc::c_void, length: usize) -> libc::iovec {
     libc::iovec {
-        iov_base: address as *mut libc::c_void,
+        iov_base: base,
         iov_len: length,
     }
 }
@@ -80,14 +74,8 @@ pub(crate) fn share_memory(pid: i32, other: i32) -> bool {
 
 /// Copies to the thread's memory. False if not all of it is writable.
 pub(crate) fn write(tid: i32, address: u64, from: &[u8]) -> bool {
-    let local = libc::iovec {
-        iov_base: from.as_ptr().cast_mut().cast(),
-        iov_len: from.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: from.len(),
-    };
+    let local = vector(from.as_ptr().cast_mut().cast(), from.len());
+    let remote = vector(address as *mut libc::c_void, from.len());
     // SAFETY: the local vector is the slice, and only read; the remote one is checked by the kernel.
     let copied = unsafe { libc::process_vm_writev(tid, &local, 1, &remote, 1, 0) };
     copied == from.len() as isize
@@ -95,12 +83,12 @@ pub(crate) fn write(tid: i32, address: u64, from: &[u8]) -> bool {
 
 /// As [`write`] to several places, in this order: how many bytes could be written.
 pub(crate) fn write_parts(tid: i32, parts: &[(u64, &[u8])]) -> usize {
-    let local = |part: &(u64, &[u8])| libc::iovec {
-        iov_base: part.1.as_ptr().cast_mut().cast(),
-        iov_len: part.1.len(),
-    };
+    let local = |part: &(u64, &[u8])| vector(part.1.as_ptr().cast_mut().cast(), part.1.len());
     let local: Vec<libc::iovec> = parts.iter().map(local).collect();
-    let remote: Vec<libc::iovec> = parts.iter().map(|p| place(p.0, p.1.len())).collect();
+    let remote: Vec<libc::iovec> = parts
+        .iter()
+        .map(|p| vector(p.0 as *mut libc::c_void, p.1.len()))
+        .collect();
     let count = parts.len() as libc::c_ulong;
     // SAFETY: the local vectors are the slices, and only read; the remote ones are checked by the kernel; as many as said.
     let copied =
