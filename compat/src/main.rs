@@ -185,11 +185,12 @@ fn repeat_all(
     for lab in labs {
         take(labs::repeat(stage, lab)?);
     }
-    if let Some(path) = &arguments.json {
-        determinism::write_json(path, &findings)?;
-    }
+    // The page first: it says whether the tree is the commit's, which it is not once the list is written.
     if let Some(path) = &arguments.page {
         determinism::write_page(path, &findings)?;
+    }
+    if let Some(path) = &arguments.json {
+        determinism::write_json(path, &findings)?;
     }
     let failed = findings.iter().filter(|f| !f.is_good()).count();
     match failed {
