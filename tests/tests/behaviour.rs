@@ -70,13 +70,13 @@ programs! { IN_PROCESS, InProcess in_process_same_user in_process_nobody: {
 
 programs! { PROGRAMS, Trapped same_user nobody, Virtual virtual_same_user virtual_nobody,
     Quick quick_same_user quick_nobody: {
-    accept_flags bad_descriptors bad_families bad_lengths dual_stack dup_fcntl epoll_close
+    accept_flags affinity bad_descriptors bad_families bad_lengths dual_stack dup_fcntl epoll_close
     epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit
     helpers ioctls ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
     netlink_route network_namespaces packet_loopback packet_ring ping_socket poll_mixed proc_files
     raw_calls raw_icmp reuse sctp shared_files signal_owner signal_stream signal_timeout signals sock_diag
     socket_options socket_protocols spawn tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
-    tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset tcp_urgent
+    tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset tcp_spin tcp_urgent
     thread_signals thread_waits threads tun udp_broadcast udp_connected udp_control udp_cork udp_echo
     udp_errors_queued udp_multicast udp_truncation unix_handover unix_handover_mixed unix_ioctls unix_listener
     unix_sockets wait_kinds

@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     /// exit(2): of one thread. (Not exit_group(2): a signal that comes before the worker has received a
     /// call can make it `EINTR`, which exit(3) does not live through. A death is noticed as such.)
     Exit,
+    /// sched_getaffinity(2) and sched_setaffinity(2).
+    Affinity,
     /// io_uring_setup(2): refused in the filter, since a ring's requests are not system calls.
     Uring,
     /// Of another architecture, so that its number says nothing.
@@ -135,6 +137,7 @@ pub(crate) const fn kind(nr: i64) -> Kind {
         libc::SYS_unshare => Kind::Unshare,
         libc::SYS_setns => Kind::Setns,
         libc::SYS_exit => Kind::Exit,
+        libc::SYS_sched_getaffinity | libc::SYS_sched_setaffinity => Kind::Affinity,
         libc::SYS_io_uring_setup => Kind::Uring,
         FOREIGN => Kind::Foreign,
         _ => Kind::Other,

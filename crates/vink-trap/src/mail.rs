@@ -219,6 +219,7 @@ impl Worker {
         if self.turn.is_some() || self.tracer.is_some() {
             return false;
         }
+        self.near = None;
         self.mail = Processors::part().map(|processors| Mail {
             processors,
             last_id: 0,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use vink_kernel::{MachineId, TaskId};
 
 use crate::interrupt::Running;
+use crate::lull::{Lull, Vain};
 use crate::mail::Desk;
 use crate::mirror::Placeholder;
 use crate::network::Key;
@@ -274,6 +275,8 @@ pub(crate) struct Thread {
     /// Of placeholders that its last call closes for good: the worker's ends. See
     /// [`Placeholder::release`].
     pub(crate) closing: Vec<OwnedFd>,
+    /// How often it has made a call in vain.
+    pub(crate) vain: Vain,
 }
 
 impl Thread {
@@ -286,6 +289,7 @@ impl Thread {
             busy: None,
             aside: None,
             closing: Vec::new(),
+            vain: Vain::default(),
         }
     }
 }
@@ -312,6 +316,8 @@ pub(crate) enum Stage {
     Sendfile(Box<Sendfile>),
     /// A step of a splice(2) is done.
     Splice(Box<Splice>),
+    /// The file may be ready for a call that was made in vain. What was waited for lives until then.
+    Lull { _about: Box<Lull> },
     /// It is for the thread that has posted the call.
     Mail {
         desk: Rc<Desk>,

@@ -93,17 +93,15 @@ impl Worker {
         self.scratch.clear();
         self.scratch.shrink_to(KEPT);
         self.scratch.resize(SETS.len() * set_len, 0);
-        let sets = self.scratch.chunks_exact_mut(set_len);
+        let sets = self.scratch.chunks_exact_mut(set_len).zip(&call.args[1..4]);
+        let named = |(set, address): (_, &u64)| (*address != 0).then_some((*address, set));
+        let mut named: Vec<_> = sets.filter_map(named).collect();
+        if target::read_parts(call.tid, &mut named) != named.len() * set_len {
+            return self.pass(call);
+        }
         let mut asked = Vec::new();
         let mut pure = true;
-        for (n, set) in sets.enumerate() {
-            let address = call.args[1 + n];
-            if address == 0 {
-                continue;
-            }
-            if !target::read(call.tid, address, set) {
-                return self.pass(call);
-            }
+        for (n, set) in self.scratch.chunks_exact(set_len).enumerate() {
             for fd in 0..count as usize {
                 if set[fd / 8] & 1 << (fd % 8) == 0 {
                     continue;
@@ -128,9 +126,10 @@ impl Worker {
             self.scratch[asked.place / 8] |= 1 << (asked.place % 8);
             ready += 1;
         }
-        let mut sets = self.scratch.chunks_exact(set_len).zip(&call.args[1..4]);
-        let written =
-            sets.all(|(set, address)| *address == 0 || target::write(call.tid, *address, set));
+        let sets = self.scratch.chunks_exact(set_len).zip(&call.args[1..4]);
+        let named = |(set, address): (_, &u64)| (*address != 0).then_some((*address, set));
+        let named: Vec<_> = sets.filter_map(named).collect();
+        let written = target::write_parts(call.tid, &named) == named.len() * set_len;
         self.answer(call, if written { ready } else { EFAULT })
     }
 

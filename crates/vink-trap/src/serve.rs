@@ -13,6 +13,7 @@ use crate::turn::Patience;
 use crate::worker::Worker;
 use crate::Error;
 
+pub(crate) const EAGAIN: i64 = -(libc::EAGAIN as i64);
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const EBADF: i64 = -(libc::EBADF as i64);
 const ENOSYS: i64 = -(libc::ENOSYS as i64);
@@ -38,6 +39,9 @@ impl Worker {
         if let Some(count) = self.statistics.trapped.get_mut(call.nr as usize) {
             *count += 1;
         }
+        if let Some(near) = &mut self.near {
+            near.note(call.tid);
+        }
         if !self.threads.contains_key(&call.tid) && !self.meet(program, call.tid)? {
             if let Some(listener) = &self.trees[program].listener {
                 listener.let_pass(call.id);
@@ -58,6 +62,7 @@ impl Worker {
     pub(crate) fn dispatch(&mut self, call: Notification) -> Result<(), Error> {
         let thread = self.threads.get_mut(&call.tid).expect("just met");
         thread.closing.clear();
+        thread.vain.call(call);
         if thread.busy.is_some() || thread.aside.is_some() {
             self.succeed(call.tid);
         }
@@ -168,6 +173,9 @@ impl Worker {
                 None => self.pass(call),
             },
             Kind::Exec => {
+                if let Some(near) = &mut self.near {
+                    near.release(call.tid);
+                }
                 let process = self.process_mut(pid);
                 process.executing = Some(call.tid);
                 process.attention = true;
@@ -208,6 +216,10 @@ impl Worker {
                 self.note_unsupported(call.nr);
                 self.raise(call.tid, 1 << (libc::SIGSYS - 1));
                 self.answer(call, ENOSYS)
+            }
+            Kind::Affinity => {
+                self.look_at_affinity(call);
+                self.pass(call)
             }
             Kind::Uring | Kind::Other => self.pass(call),
         }
@@ -414,6 +426,7 @@ impl Worker {
                 }
             }
             Stage::Both if result >= 0 => self.pass(call),
+            Stage::Answer if result == EAGAIN && self.is_idle_talk(call) => self.lull(call),
             Stage::Answer | Stage::Both | Stage::Descriptor { .. } => self.answer(call, result),
             Stage::Close { rest, then } => {
                 let (rest, then) = (std::mem::take(rest), *then);
@@ -423,6 +436,7 @@ impl Worker {
             }
             Stage::Sendfile(_) => self.sent_piece(busy, result),
             Stage::Splice(_) => self.spliced(busy, result),
+            Stage::Lull { .. } => self.lulled(call, result),
             Stage::Mail { .. } => self.answer_posted(&busy, result),
         }
     }
@@ -646,6 +660,9 @@ impl Worker {
 
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
+        if let Some(near) = &mut self.near {
+            near.release(call.tid);
+        }
         self.expect_birth(call.tid, flags);
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)

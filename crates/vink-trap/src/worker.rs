@@ -21,6 +21,7 @@ use crate::interrupt::{Pulse, Running};
 use crate::launch::{launch, open_pidfd, Launched, Lodging, Program};
 use crate::mail::{Look, Mail};
 use crate::mirror::WATCHED;
+use crate::near::Near;
 use crate::network::Networks;
 use crate::notify::{Listener, Notification};
 use crate::process::{Entry, File, Process, Thread};
@@ -152,6 +153,8 @@ pub struct Worker {
     pub(crate) turn: Option<Box<Turn>>,
     /// There if programs may post calls.
     pub(crate) mail: Option<Mail>,
+    /// There if programs had better be near.
+    pub(crate) near: Option<Near>,
 }
 
 const LISTENER: u64 = 1 << 32;
@@ -238,6 +241,7 @@ impl Worker {
                 ..Statistics::default()
             },
             tracer: None,
+            near: turn.is_none().then(Near::new).flatten(),
             turn,
             mail: None,
         })
@@ -326,6 +330,10 @@ impl Worker {
     /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Home`]. That the
     /// program's file can't be executed is told by [`Worker::wait`].
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
+        if let Some(near) = &mut self.near {
+            // The child's is this thread's.
+            near.let_go();
+        }
         let guardian = guardian(&mut self.guardian)?;
         let (furniture, made) = self.homes.entry(machine).or_default();
         let lodging = match made {
@@ -692,7 +700,8 @@ impl Worker {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
-        let limits = [timer, timeout, self.ring_timeout(), self.pulse.left()];
+        let near = self.near.as_mut().and_then(Near::limit);
+        let limits = [timer, timeout, self.ring_timeout(), self.pulse.left(), near];
         self.harvest(events, limits.into_iter().flatten().min())
     }
 

@@ -170,6 +170,7 @@ pub(super) fn shapes(nr: i64) -> Option<&'static [Shape]> {
         libc::SYS_mmap => &[Hex, Size, Hex, Hex, Fd, Hex],
         libc::SYS_unshare => &[Flags(names::CLONES)],
         libc::SYS_setns => &[Fd, Flags(names::CLONES)],
+        libc::SYS_sched_getaffinity | libc::SYS_sched_setaffinity => &[Int, Size, Hex],
         libc::SYS_pidfd_getfd => &[Fd, Int, Hex],
         _ => return None,
     })

@@ -913,6 +913,9 @@ impl Worker {
 
     /// Forgets a thread that is gone.
     pub(crate) fn forget_thread(&mut self, tid: i32) {
+        if let Some(near) = &mut self.near {
+            near.forget(tid);
+        }
         let Some(turn) = &mut self.turn else { return };
         turn.parked.remove(&tid);
         // A signal to others may have gone with it.

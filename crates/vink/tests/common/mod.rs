@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `nobody` on Debian.
 const NOBODY: u32 = 65534;
 
+/// The least nice that a program can be; setpriority(2).
+const LEAST_NICE: libc::c_int = -20;
+
 /// A folder with vink and its image in it, and a user. Gone when dropped.
 pub struct Place {
     folder: PathBuf,
@@ -86,7 +89,7 @@ impl Place {
     }
 
     /// Ourselves, served before whatever else this machine does: for what is measured by the host's clock. Who may not ask for
-    /// that (sched(7)) is served as everybody.
+    /// that (`setpriority(2)`) is served as everybody.
     pub fn urgent() -> Place {
         let mut place = Place::new(false);
         place.urgent = true;
@@ -142,12 +145,12 @@ impl Place {
             })
         };
         if self.urgent {
-            // In turns: with SCHED_FIFO, programs that end on one processor can spin for each other in the host's kernel for ever.
-            let first = libc::sched_param { sched_priority: 1 };
-            // SAFETY: one system call, which reads what was moved into the closure.
+            // Real-time policies would do it better, but programs that end under them can spin for each other in the host's
+            // kernel for ever.
+            // SAFETY: one system call, which takes numbers.
             unsafe {
-                command.pre_exec(move || {
-                    libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first);
+                command.pre_exec(|| {
+                    libc::setpriority(libc::PRIO_PROCESS, 0, LEAST_NICE);
                     Ok(())
                 })
             };

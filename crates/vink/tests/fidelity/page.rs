@@ -57,7 +57,7 @@ means over a run, the middle of all; a curve is off by the area between two, as 
 ROWS
 
 A busy host spoils its runs: BBR comes to a tenth of its rate when timers are 10 ms late, CUBIC's slow start ends elsewhere. So they are served first
-(`SCHED_RR`, which only root may ask for), and each ms the kernel has something to do that is written down: a run counts if no more
+(nice -20, which only root may ask for), and each ms the kernel has something to do that is written down: a run counts if no more
 than 3 % of that is missing (here MISSED %), and if it never is for longer than 40 ms. How the run went is not asked. That the bounds are tight
 is tested, too: with 2 % loss instead of 1 %, or 13 ms of delay instead of 10, they do not hold.
 ";
