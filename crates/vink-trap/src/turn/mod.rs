@@ -35,6 +35,7 @@ mod doubt;
 mod futex;
 mod host;
 mod kept;
+mod killed;
 pub(crate) mod linker;
 mod locks;
 mod pending;
@@ -244,6 +245,8 @@ pub(crate) struct Turn {
     vforked: Vec<(i32, i32)>,
     /// The holder's last call makes a thread (true) or a process (false).
     forks: Option<bool>,
+    /// On this machine somebody may have been killed by a call that has passed.
+    killing: Option<MachineId>,
     arrived: Vec<(usize, Notification)>,
     line: VecDeque<Ready>,
     /// Threads that a signal has come for before their turn: to be looked at after it.
@@ -345,6 +348,7 @@ impl Turn {
             inside: Vec::new(),
             vforked: Vec::new(),
             forks: None,
+            killing: None,
             arrived: Vec::new(),
             line: VecDeque::new(),
             signalled: HashSet::new(),
@@ -498,6 +502,9 @@ impl Worker {
             let turn = self.turn.as_mut().expect("virtual time");
             if !turn.out.is_empty() {
                 return Ok(Standstill::No);
+            }
+            if self.await_deaths()? {
+                continue;
             }
             self.collect()?;
             let turn = self.turn.as_mut().expect("virtual time");

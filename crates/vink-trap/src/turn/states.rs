@@ -48,7 +48,7 @@ fn has_settled(pid: i32, tid: i32) -> bool {
 
 /// What a status file says of its thread: the state, the signals that are pending, and those of them that are not ignored,
 /// bits from signal 1 on.
-fn glance(status: &str) -> Option<(u8, (u64, u64))> {
+pub(super) fn glance(status: &str) -> Option<(u8, (u64, u64))> {
     let (mut state, mut pending, mut ignored) = (None, 0, 0);
     for line in status.lines() {
         let set = |text: &str| u64::from_str_radix(text.trim(), 16).unwrap_or(0);

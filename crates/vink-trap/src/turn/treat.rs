@@ -71,6 +71,7 @@ impl Worker {
             | libc::SYS_rt_tgsigqueueinfo
             | libc::SYS_pidfd_send_signal => {
                 self.pulse.hint();
+                self.expect_deaths(call.tid);
                 self.pass(call)?;
             }
             libc::SYS_futex => self.futex(call)?,

@@ -223,6 +223,41 @@ fn programs_are_killed_at_the_time_it_is() {
 }
 
 #[test]
+fn who_is_killed_is_dead_at_once() {
+    let mut lab = lab();
+    let output = lab.python(
+        "import ctypes, os, signal, socket, time
+server = socket.create_server(('127.0.0.1', 0))
+seen = set()
+for n in range(100):
+    how = (signal.SIGKILL, signal.SIGTERM)[n % 2]
+    child = os.fork()
+    if child == 0:
+        # Much to give up, which takes the host its time.
+        ballast = b'x' * (n % 4 << 23)
+        peer = socket.create_connection(server.getsockname())
+        # Parked, in the stack, or in the host.
+        empty, other = os.pipe()[0], os.pipe()[1]
+        tee = lambda: ctypes.CDLL(None).tee(empty, other, 1, 0)
+        (signal.pause, lambda: peer.recv(1), tee)[n % 3]()
+    peer, _ = server.accept()
+    time.sleep(1)
+    before = time.monotonic_ns()
+    os.kill(child, how)
+    peer.setblocking(False)
+    try:
+        found = peer.recv(1)
+    except OSError as error:
+        found = error.errno
+    seen.add((found, time.monotonic_ns() - before))
+    assert os.wait()[1] == how
+    peer.close()
+print(seen)",
+    );
+    assert_eq!(output, "{(b'', 0)}\n");
+}
+
+#[test]
 fn turns_are_given_one_by_one() {
     let mut lab = lab();
     let seen = Rc::new(RefCell::new(0));
