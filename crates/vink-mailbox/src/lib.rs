@@ -15,6 +15,10 @@
 //! closed: what it says is true as long as the descriptor is open.
 //!
 //! The worker believes nothing that is in here but what it has checked, once it has copied it.
+//!
+//! In virtual time nothing is posted. One thread runs at a time then, and what it does to a pipe of the host's until its next
+//! trapped call is in no one's way: it makes such calls itself, as long as [`Turn`] lets it, and leaves word there. So it
+//! answers a poll(2) like its last one itself, if something of the host's is ready: what is true of Vink's files stands there.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -53,6 +57,26 @@ pub const STREAM: u8 = 1;
 pub const OTHER: u8 = 2;
 /// It is the host's. Also a program may say so, of what it has just opened.
 pub const HOST: u8 = 3;
+/// In virtual time: it is a pipe of the host's.
+pub const PIPE: u8 = 4;
+
+/// As many descriptors are told of a poll(2).
+pub const WAITED: usize = 64;
+
+/// [`Turn::how`]: there is a time-out.
+pub const HAS_TIME: u32 = 1;
+/// There is a signal mask.
+pub const HAS_MASK: u32 = 2;
+/// The process has looked at what of it is the host's, and nothing of that is ready.
+pub const LOOKED: u32 = 4;
+
+/// As many words are what a process is shown of the clock.
+pub const CLOCK: usize = 13;
+
+/// [`Turn::touched`]: data has been moved to or from a pipe.
+pub const TOUCHED: u32 = 1;
+/// ... and somebody may have been sent a `SIGPIPE`.
+pub const BROKEN: u32 = 2;
 
 /// The answer is there, if there ever was a request.
 const ANSWERED: u32 = 0;
@@ -70,10 +94,44 @@ pub struct Mailbox {
     pub attended: AtomicU32,
     /// A bit for each slot: a request waits there.
     pub posted: Line<AtomicU64>,
+    /// Of virtual time.
+    pub turn: Turn,
     /// What a descriptor is: [`STREAM`], for example.
     pub files: [AtomicU8; FILES],
     /// One for each thread.
     pub slots: [Slot; SLOTS],
+}
+
+/// What a process may do untrapped in virtual time, and what it has done.
+#[repr(C)]
+pub struct Turn {
+    /// Not 0: time is virtual. It does not change.
+    pub is_virtual: AtomicU32,
+    /// How many calls on pipes may be made before the next one that is trapped.
+    pub free: AtomicU32,
+    /// [`TOUCHED`] and [`BROKEN`], since the last trapped call.
+    pub touched: AtomicU32,
+    /// How many of `waited` count; 0 if nothing is known.
+    pub count: AtomicU32,
+    /// What the last trapped call, a poll(2), has waited for, or the next one will: each a `struct pollfd`, as little-endian bytes.
+    pub waited: [AtomicU64; WAITED],
+    /// Which of these are Vink's: as long as no call is trapped, what was found of them is true.
+    pub own: AtomicU64,
+    /// Where the next call, a poll(2), has what it waits for: it need not be looked for there, for it is in `waited`. 0: it may be
+    /// another call.
+    pub asked: AtomicU64,
+    /// ... of that one: [`HAS_TIME`] and others.
+    pub how: AtomicU32,
+    /// ... its `struct timespec`.
+    pub time: [AtomicU64; 2],
+    /// Its signal mask.
+    pub mask: AtomicU64,
+    /// Not 0: when the call is back, the process is to take what was found from `waited`.
+    pub found: AtomicU32,
+    /// Where the process is to copy `clock` to when the call is back; 0: nowhere.
+    pub clock_at: AtomicU64,
+    /// What it is shown of the clock.
+    pub clock: [AtomicU32; CLOCK],
 }
 
 /// Alone in its cache lines.

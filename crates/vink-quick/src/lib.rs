@@ -12,6 +12,9 @@
 //! A process asks for a mailbox when it has made some such calls, a thread for its slot at its first one. What it
 //! knows is in memory that the host wipes in a child (`MADV_WIPEONFORK`): a fork begins anew.
 //!
+//! In virtual time nothing is posted; reads and writes of the host's pipes that don't wait, and some poll(2), are made untrapped
+//! (`pipe`, `poll`), as far as the worker allows it.
+//!
 //! # Not supported
 //!
 //! Pointers to memory that is not there: `SIGSEGV`, where a system call gives `EFAULT`. Children that share the
@@ -19,6 +22,8 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod pipe;
+mod poll;
 mod post;
 mod symbols;
 

@@ -5,7 +5,9 @@ use std::cell::Cell;
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use vink_mailbox::{Mailbox, Request, Slot, GET_MAILBOX, GET_SLOT, HOST, REFUSED, STREAM, UNKNOWN};
+use vink_mailbox::{
+    Mailbox, Request, Slot, Turn, GET_MAILBOX, GET_SLOT, HOST, PIPE, REFUSED, STREAM, UNKNOWN,
+};
 
 /// Calls that a process makes before it asks for a mailbox: many end sooner.
 const CALLS: u32 = 4;
@@ -94,9 +96,29 @@ pub(crate) fn is_host(fd: i32) -> bool {
     file.is_some_and(|file| file.load(Ordering::Relaxed) == HOST)
 }
 
-/// Whether anything can be learnt and told of descriptors.
+/// Whether anything can be learnt and told of descriptors. (In virtual time only the worker tells.)
 pub(crate) fn knows() -> bool {
-    mailbox().is_some()
+    mailbox().is_some_and(|mailbox| mailbox.turn.is_virtual.load(Ordering::Relaxed) == 0)
+}
+
+/// If a descriptor is a pipe of the host's on which a call may be made untrapped in virtual time: where to leave word of it.
+#[inline]
+pub(crate) fn free_pipe(fd: i32) -> Option<&'static Turn> {
+    let kind = mailbox()?.files.get(fd as u32 as usize)?;
+    match kind.load(Ordering::Relaxed) {
+        PIPE => free_turn(),
+        _ => None,
+    }
+}
+
+/// The same of a call on whatever it may be made on.
+#[inline]
+pub(crate) fn free_turn() -> Option<&'static Turn> {
+    let turn = &mailbox()?.turn;
+    let left = turn.free.load(Ordering::Relaxed).checked_sub(1)?;
+    // Nobody else runs.
+    turn.free.store(left, Ordering::Relaxed);
+    Some(turn)
 }
 
 /// A file of the host's has been opened.

@@ -1,16 +1,18 @@
 //! The C library's functions that this library has in their place.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{
-    iovec, mode_t, off_t, pid_t, size_t, sockaddr, socklen_t, ssize_t, stat, SYS_close, SYS_ioctl,
-    SYS_newfstatat, SYS_openat, SYS_read, SYS_readv, SYS_recvfrom, SYS_sendto, SYS_write,
-    SYS_writev,
+    iovec, mode_t, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
+    stat, timespec, SYS_close, SYS_ioctl, SYS_newfstatat, SYS_openat, SYS_read, SYS_readv,
+    SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev,
 };
-use vink_mailbox::{Request, RECEIVES, ROOM, SENDS};
+use vink_mailbox::{Request, Turn, NATIVE, RECEIVES, ROOM, SENDS, WAITED};
 
-use crate::post::{closes, is_host, knows, opened, Draft};
+use crate::post::{closes, free_turn, is_host, knows, opened, Draft};
+use crate::{pipe, poll};
 
 /// A function of the next library that has one of this name; looked up once.
 struct Next(AtomicUsize, &'static CStr);
@@ -50,7 +52,7 @@ macro_rules! next {
 }
 
 /// What the function gives for a system call's result.
-fn finish(result: i64) -> ssize_t {
+pub(crate) fn finish(result: i64) -> ssize_t {
     if result < 0 {
         // SAFETY: the thread's own errno.
         unsafe { *libc::__errno_location() = -result as c_int };
@@ -62,6 +64,13 @@ fn finish(result: i64) -> ssize_t {
 /// Makes a system call that is the host's business alone.
 #[inline]
 fn native(nr: i64, args: [u64; 4]) -> i64 {
+    let [a, b, c, d] = args;
+    system_call(nr, [a, b, c, d, 0, NATIVE])
+}
+
+/// Makes a system call.
+#[inline]
+pub(crate) fn system_call(nr: i64, args: [u64; 6]) -> i64 {
     let result: i64;
     // SAFETY: the caller's own call; the instruction changes no other registers.
     unsafe {
@@ -72,8 +81,8 @@ fn native(nr: i64, args: [u64; 4]) -> i64 {
             in("rsi") args[1],
             in("rdx") args[2],
             in("r10") args[3],
-            in("r8") 0,
-            in("r9") vink_mailbox::NATIVE,
+            in("r8") args[4],
+            in("r9") args[5],
             lateout("rcx") _,
             lateout("r11") _,
         );
@@ -178,7 +187,8 @@ unsafe fn parts<'a>(at: *const iovec, count: c_int) -> Option<&'a [iovec]> {
 unsafe extern "C" fn read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: by the caller.
     let done = unsafe { received(fd, &part(at, len), 0) };
-    match done.or_else(|| on_host(SYS_read, fd, at as u64, len as u64)) {
+    let done = done.or_else(|| on_host(SYS_read, fd, at as u64, len as u64));
+    match done.or_else(|| pipe::read(fd, &part(at, len))) {
         Some(result) => result,
         None => next!(read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t),
     }
@@ -194,9 +204,7 @@ unsafe extern "C" fn __read(fd: c_int, at: *mut c_void, len: size_t) -> ssize_t 
 unsafe extern "C" fn __read_chk(fd: c_int, at: *mut c_void, len: size_t, room: size_t) -> ssize_t {
     if len <= room {
         // SAFETY: by the caller.
-        if let Some(result) = unsafe { received(fd, &part(at, len), 0) } {
-            return result;
-        }
+        return unsafe { read(fd, at, len) };
     }
     next!(__read_chk(fd: c_int, at: *mut c_void, len: size_t, room: size_t) -> ssize_t)
 }
@@ -204,8 +212,11 @@ unsafe extern "C" fn __read_chk(fd: c_int, at: *mut c_void, len: size_t, room: s
 #[no_mangle]
 unsafe extern "C" fn readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: by the caller.
-    let done = unsafe { parts(at, count).and_then(|parts| received(fd, parts, 0)) };
-    match done.or_else(|| on_host(SYS_readv, fd, at as u64, count as u64)) {
+    let parts = unsafe { parts(at, count) };
+    // SAFETY: as above.
+    let done = parts.and_then(|parts| unsafe { received(fd, parts, 0) });
+    let done = done.or_else(|| on_host(SYS_readv, fd, at as u64, count as u64));
+    match done.or_else(|| pipe::read(fd, parts?)) {
         Some(result) => result,
         None => next!(readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t),
     }
@@ -260,7 +271,8 @@ unsafe extern "C" fn recvfrom(
 unsafe extern "C" fn write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: by the caller.
     let done = unsafe { sent(fd, &part(at, len), 0) };
-    match done.or_else(|| on_host(SYS_write, fd, at as u64, len as u64)) {
+    let done = done.or_else(|| on_host(SYS_write, fd, at as u64, len as u64));
+    match done.or_else(|| pipe::write(fd, &part(at, len))) {
         Some(result) => result,
         None => next!(write(fd: c_int, at: *const c_void, len: size_t) -> ssize_t),
     }
@@ -275,8 +287,11 @@ unsafe extern "C" fn __write(fd: c_int, at: *const c_void, len: size_t) -> ssize
 #[no_mangle]
 unsafe extern "C" fn writev(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: by the caller.
-    let done = unsafe { parts(at, count).and_then(|parts| sent(fd, parts, 0)) };
-    match done.or_else(|| on_host(SYS_writev, fd, at as u64, count as u64)) {
+    let parts = unsafe { parts(at, count) };
+    // SAFETY: as above.
+    let done = parts.and_then(|parts| unsafe { sent(fd, parts, 0) });
+    let done = done.or_else(|| on_host(SYS_writev, fd, at as u64, count as u64));
+    match done.or_else(|| pipe::write(fd, parts?)) {
         Some(result) => result,
         None => next!(writev(fd: c_int, at: *const iovec, count: c_int) -> ssize_t),
     }
@@ -462,6 +477,60 @@ macro_rules! opens_at {
     };
 }
 opens_at!(openat, openat64);
+
+/// Functions that wait for descriptors.
+macro_rules! polls {
+    ($($name:ident($($arg:ident: $type:ty),*), $time:expr, $mask:expr;)*) => {
+        $(
+            #[no_mangle]
+            unsafe extern "C" fn $name(fds: *mut pollfd, count: nfds_t, $($arg: $type),*) -> c_int {
+                let few = count as usize <= WAITED && !fds.is_null();
+                let turn = few.then(free_turn).flatten();
+                if let Some(turn) = turn {
+                    // SAFETY: by the caller.
+                    let parts = unsafe {
+                        let fds = std::slice::from_raw_parts_mut(fds, count as usize);
+                        (fds, $time.as_ref(), $mask.as_ref())
+                    };
+                    if let Some(ready) = polled_or_asked(turn, parts) {
+                        return ready;
+                    }
+                }
+                let ready =
+                    next!($name(fds: *mut pollfd, count: nfds_t, $($arg: $type),*) -> c_int);
+                if let Some(turn) = turn {
+                    // SAFETY: as above.
+                    let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
+                    poll::answered(turn, fds);
+                }
+                ready
+            }
+        )*
+    };
+}
+polls! {
+    poll(ms: c_int), null::<timespec>(), null::<sigset_t>();
+    ppoll(time: *const timespec, mask: *const sigset_t), time, mask;
+}
+
+/// How many are ready; `None`: a system call will tell, which has been announced.
+#[inline]
+fn polled_or_asked(
+    turn: &Turn,
+    (fds, time, mask): (&mut [pollfd], Option<&timespec>, Option<&sigset_t>),
+) -> Option<c_int> {
+    let is_time = |time: &timespec| time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec);
+    if time.is_some_and(|time| !is_time(time)) {
+        return None;
+    }
+    match poll::polled(turn, fds) {
+        Ok(ready) => Some(ready),
+        Err(looked) => {
+            poll::ask(turn, fds, time, mask, looked);
+            None
+        }
+    }
+}
 
 /// Functions that look at an open file.
 macro_rules! looks {

@@ -47,8 +47,8 @@ enum Leaf {
     Futex,
     /// Allowed if it is made at one of these addresses, which have the same high half.
     Sites(Vec<u64>),
-    /// Unless it is marked as the host's business alone.
-    Marked,
+    /// Allowed if it is marked in this argument as the host's business alone.
+    Marked(u32, Box<Leaf>),
 }
 
 /// The last argument of futex(2) calls of a child that is not yet a program: nobody serves it then.
@@ -65,6 +65,15 @@ const MARKED: [i64; 7] = [
     libc::SYS_newfstatat,
 ];
 
+/// ... in virtual time, and in which argument. Of the flags' pairs of calls, that is the half of a place that 64-bit hosts don't
+/// look at.
+const MARKED_IN_TIME: [(i64, u32); 4] = [
+    (libc::SYS_poll, 5),
+    (libc::SYS_preadv2, 4),
+    (libc::SYS_pwritev2, 4),
+    (libc::SYS_fcntl, 5),
+];
+
 /// What a filter is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<'a> {
@@ -73,15 +82,34 @@ pub(crate) enum Purpose<'a> {
     Time(Option<&'a Linker>),
     /// Programs with mailboxes.
     Mail,
+    /// ... in virtual time.
+    TimeAndMail(Option<&'a Linker>),
+}
+
+impl Purpose<'_> {
+    /// Whether time is virtual.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Purpose::Time(_) | Purpose::TimeAndMail(_))
+    }
 }
 
 fn leaf(nr: i64, purpose: Purpose<'_>) -> Leaf {
     let sites = match purpose {
-        Purpose::Time(Some(linker)) => linker.sites(nr),
-        Purpose::Mail if MARKED.contains(&nr) => return Leaf::Marked,
+        Purpose::Time(linker) => linker.map_or(Vec::new(), |linker| linker.sites(nr)),
+        Purpose::TimeAndMail(linker) => {
+            let marked = MARKED_IN_TIME.iter().find(|(marked, _)| *marked == nr);
+            let other = leaf(nr, Purpose::Time(linker));
+            return match marked {
+                Some((_, place)) => Leaf::Marked(*place, Box::new(other)),
+                None => other,
+            };
+        }
+        Purpose::Mail if MARKED.contains(&nr) => {
+            return Leaf::Marked(5, Box::new(Leaf::Return(NOTIFY)))
+        }
         _ => Vec::new(),
     };
-    let time = matches!(purpose, Purpose::Time(_));
+    let time = purpose.is_virtual();
     match (nr, kind(nr)) {
         (libc::SYS_futex, _) if time => Leaf::Futex,
         (libc::SYS_ioctl, _) => Leaf::Ioctl,
@@ -137,16 +165,17 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
             code.extend(among(&sites, ALLOW, NOTIFY));
             code
         }
-        Leaf::Marked => {
+        Leaf::Marked(place, other) => {
             let [low, high] = [NATIVE as u32, (NATIVE >> 32) as u32];
-            vec![
-                op(LOAD, offset_arg(5), 0, 0),
+            let mut code = vec![
+                op(LOAD, offset_arg(*place), 0, 0),
                 op(JEQ, low, 0, 3),
-                op(LOAD, offset_arg(5) + 4, 0, 0),
+                op(LOAD, offset_arg(*place) + 4, 0, 0),
                 op(JEQ, high, 0, 1),
                 op(RET, ALLOW, 0, 0),
-                op(RET, NOTIFY, 0, 0),
-            ]
+            ];
+            code.extend(emit_leaf(other));
+            code
         }
         Leaf::Mmap => {
             let (looked_at, shared_file) = SHARED_FILE;
@@ -305,6 +334,19 @@ mod tests {
         }
         assert_eq!(read(Purpose::Plain, NATIVE), NOTIFY);
         assert_eq!(read(Purpose::Time(None), NATIVE), NOTIFY);
+        let place = |nr, args| {
+            let code = program(Purpose::TimeAndMail(None));
+            run_at(&code, 0, arch, nr, args).0
+        };
+        for nr in [libc::SYS_preadv2, libc::SYS_pwritev2] {
+            assert_eq!(place(nr, [3, 0, 0, 0, NATIVE, 8]), ALLOW);
+            assert_eq!(place(nr, [3, 0, 0, 0, 0, NATIVE]), NOTIFY);
+        }
+        let flags = |mark| place(libc::SYS_fcntl, [3, libc::F_GETFL as u64, 0, 0, 0, mark]);
+        assert_eq!((flags(NATIVE), flags(0)), (ALLOW, NOTIFY));
+        let own = [3, libc::F_GETFD as u64, 0, 0, 0, 0];
+        assert_eq!(place(libc::SYS_fcntl, own), ALLOW);
+        assert_eq!(place(libc::SYS_read, [3, 0, 0, 0, 0, NATIVE]), NOTIFY);
         let connect = [3, 0, 0, 0, 0, NATIVE];
         assert_eq!(
             run_at(&program(Purpose::Mail), 0, arch, libc::SYS_connect, connect).0,

@@ -321,7 +321,7 @@ pub(crate) fn launch(
     purpose: Purpose<'_>,
     counter: Option<&Arc<Counter>>,
 ) -> Result<Launched, Error> {
-    let virtual_time = matches!(purpose, Purpose::Time(_));
+    let virtual_time = purpose.is_virtual();
     let cannot_run = |errno| Error::CannotRun {
         program: program.name().to_string_lossy().into_owned(),
         errno,

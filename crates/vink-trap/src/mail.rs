@@ -10,6 +10,9 @@
 //! processor of its own for that, which its programs don't use (`processors`).
 //!
 //! A posted call goes the way of a trapped one ([`Stage::Mail`]), but with the worker's own memory, and never waits.
+//!
+//! In virtual time nothing is posted, and nobody awake; what the mailbox says of pipes is for calls that are not trapped (`turn`,
+//! `free`).
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,7 +24,8 @@ use std::time::{Duration, Instant};
 
 use vink_kernel::Call;
 use vink_mailbox::{
-    Mailbox, GET_MAILBOX, GET_SLOT, HOST, OTHER, RECEIVES, REFUSED, SENDS, SLOTS, STREAM, UNKNOWN,
+    Mailbox, Turn, GET_MAILBOX, GET_SLOT, HOST, OTHER, PIPE, RECEIVES, REFUSED, SENDS, SLOTS,
+    STREAM, UNKNOWN,
 };
 
 use crate::notify::{Notification, Sent};
@@ -47,6 +51,10 @@ pub(crate) struct Desk {
     /// The thread of each slot; 0: nobody's.
     owners: RefCell<[i32; SLOTS]>,
     attended: Cell<bool>,
+    /// In virtual time, the call whose descriptors stand there as those waited for; 0: none.
+    pub(crate) waits: Cell<u64>,
+    /// ... and the one that the process itself has written down there.
+    pub(crate) asks: Cell<u64>,
 }
 
 impl Desk {
@@ -77,6 +85,8 @@ impl Desk {
             mailbox,
             owners: RefCell::new([0; SLOTS]),
             attended: Cell::new(false),
+            waits: Cell::new(0),
+            asks: Cell::new(0),
         };
         desk.mailbox().id.store(id, Ordering::Relaxed);
         Ok((desk, file))
@@ -93,6 +103,16 @@ impl Desk {
         if let Some(file) = self.mailbox().files.get(fd as u32 as usize) {
             file.store(kind, Ordering::Release);
         }
+    }
+
+    /// It is a pipe of the host's, in virtual time.
+    pub(crate) fn mark_pipe(&self, fd: i32) {
+        self.mark(fd, PIPE);
+    }
+
+    /// What there is to say in virtual time.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.mailbox().turn
     }
 
     fn kind(&self, fd: i32) -> u8 {
@@ -179,7 +199,7 @@ impl Processors {
     }
 
     /// What is forked meanwhile is a program.
-    pub(crate) fn lend<T>(&self, fork: impl FnOnce() -> T) -> T {
+    fn lend<T>(&self, fork: impl FnOnce() -> T) -> T {
         bind(&self.programs);
         let done = fork();
         bind(&self.worker);
@@ -195,7 +215,8 @@ fn bind(to: &libc::cpu_set_t) -> bool {
 
 /// The mail of a worker's programs.
 pub(crate) struct Mail {
-    processors: Processors,
+    /// `None`: in virtual time.
+    processors: Option<Processors>,
     last_id: u64,
     /// Those attended to.
     desks: Vec<Rc<Desk>>,
@@ -206,27 +227,42 @@ pub(crate) struct Mail {
 }
 
 impl Mail {
-    pub(crate) fn processors(&self) -> &Processors {
-        &self.processors
+    fn new(processors: Option<Processors>) -> Mail {
+        Mail {
+            processors,
+            last_id: 0,
+            desks: Vec::new(),
+            until: None,
+            looks: 0,
+        }
+    }
+
+    /// What is forked meanwhile is a program.
+    pub(crate) fn lend<T>(&self, fork: impl FnOnce() -> T) -> T {
+        match &self.processors {
+            Some(processors) => processors.lend(fork),
+            None => fork(),
+        }
     }
 }
 
 impl Worker {
     /// Lets programs that are started from now on with `libvink_quick.so` loaded (`LD_PRELOAD`) post calls in shared
     /// memory, which costs them no system call. From now on this thread has one processor for itself, and programs have
-    /// the others. False if it can't be: there is one processor only, or time is virtual, or calls are traced.
+    /// the others. False if it can't be: there is one processor only, or calls are traced.
+    ///
+    /// In virtual time they post nothing, and all stay on their processors: what they do with pipes of the host's is not trapped,
+    /// if it can be done without waiting. Then such calls are not seen ([`Worker::observe_calls`]), nor charged for; where
+    /// calls are to be charged for ([`crate::Charge::call`]), all are trapped.
     pub fn allow_mail(&mut self) -> bool {
-        if self.turn.is_some() || self.tracer.is_some() {
+        if self.tracer.is_some() {
             return false;
         }
         self.near = None;
-        self.mail = Processors::part().map(|processors| Mail {
-            processors,
-            last_id: 0,
-            desks: Vec::new(),
-            until: None,
-            looks: 0,
-        });
+        self.mail = match self.turn {
+            Some(_) => Some(Mail::new(None)),
+            None => Processors::part().map(|processors| Mail::new(Some(processors))),
+        };
         self.mail.is_some()
     }
 
@@ -253,19 +289,24 @@ impl Worker {
     fn lend_mailbox(&mut self, call: Notification) -> Result<(), Error> {
         let table = self.table_of(call.tid);
         let shares = table.is_shared() || table.desk().is_some();
-        let (Some(mail), false) = (&mut self.mail, shares) else {
+        let (is_virtual, all_trapped) = (self.turn.is_some(), self.charges_calls());
+        let (Some(mail), false) = (&mut self.mail, shares || all_trapped) else {
             return self.answer(call, EBADF);
         };
         mail.last_id += 1;
         let Ok((desk, file)) = Desk::new(mail.last_id) else {
             return self.answer(call, -i64::from(libc::ENOMEM));
         };
+        let turn = desk.turn();
+        turn.is_virtual.store(is_virtual.into(), Ordering::Relaxed);
         let Some(listener) = self.listener(call.tid) else {
             return Ok(());
         };
+        self.show_time(call.tid, Patience::Runs);
         match listener.answer_fd(call.id, file.as_raw_fd(), true) {
             Ok((Sent::Gone, _)) => Ok(()),
-            Ok((Sent::Taken, _)) => {
+            Ok((Sent::Taken, fd)) => {
+                self.tell_of(call, Some(fd.into()));
                 self.goes_out(call, Sent::Taken, Patience::Runs);
                 self.table_of(call.tid).set_desk(Rc::new(desk));
                 Ok(())
@@ -276,7 +317,8 @@ impl Worker {
 
     /// A call on one of Vink's files has been trapped, though its process may have a mailbox.
     pub(crate) fn expect_mail(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
-        let Some(desk) = self.table_of(call.tid).desk() else {
+        let desk = self.table_of(call.tid).desk();
+        let Some(desk) = desk.filter(|_| self.turn.is_none()) else {
             return Ok(());
         };
         let fd = call.args[0] as i32;
@@ -298,7 +340,7 @@ impl Worker {
     /// A call on one of the host's files has been trapped, though its process may have a mailbox.
     pub(crate) fn expect_none(&self, call: Notification) {
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        if self.carrier.is_none() {
+        if self.carrier.is_none() && self.turn.is_none() {
             if let Some(desk) = self.table_of(call.tid).desk() {
                 desk.mark(call.args[0] as i32, HOST);
             }

@@ -347,16 +347,19 @@ impl Worker {
             shared,
             namespaces,
         } = match (&self.mail, &self.turn) {
-            (Some(mail), _) => {
-                let fork = || launch(&program, self.nofile, lodging, Purpose::Mail, None);
-                mail.processors().lend(fork)?
-            }
-            (_, Some(turn)) => {
-                let purpose = Purpose::Time(Linker::expected());
+            (mail, Some(turn)) => {
+                let linker = Linker::expected();
+                let purpose = match mail {
+                    Some(_) => Purpose::TimeAndMail(linker),
+                    None => Purpose::Time(linker),
+                };
                 let counter = turn.counter.as_ref();
                 launch(&program, self.nofile, lodging, purpose, counter)?
             }
-            _ => launch(&program, self.nofile, lodging, Purpose::Plain, None)?,
+            (Some(mail), None) => {
+                mail.lend(|| launch(&program, self.nofile, lodging, Purpose::Mail, None))?
+            }
+            (None, None) => launch(&program, self.nofile, lodging, Purpose::Plain, None)?,
         };
         if let Some(namespaces) = namespaces {
             guardian.mind(&namespaces);

@@ -64,8 +64,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed", "rdtsc"])]
     in_process: bool,
     /// Dynamically linked programs send and receive through memory shared with the stack, which has a processor for
-    /// itself: faster, for programs that make many small calls; see docs/quick.md
-    #[arg(long, conflicts_with_all = ["in_process", "trace_calls", "record", "time"])]
+    /// itself: faster, for programs that make many small calls. With --time virtual: they read and write pipes untrapped.
+    /// See docs/quick.md
+    #[arg(long, conflicts_with_all = ["in_process", "trace_calls", "record"])]
     quick: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]

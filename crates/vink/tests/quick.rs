@@ -48,7 +48,6 @@ fn what_does_not_go_together() {
     for other in [
         &["--in-process"][..],
         &["--trace-calls"],
-        &["--time", "virtual"],
         &["--record", "run.json"],
     ] {
         let out = run(&place, other, &["true"]);
@@ -61,19 +60,38 @@ fn what_does_not_go_together() {
     }
 }
 
-#[test]
-fn one_processor_is_too_few() {
+/// Runs it on one processor.
+fn run_on_one(options: &[&str], program: &[&str]) -> Output {
     let place = Place::all().remove(0);
     let mut command = Command::new("taskset");
     let vink = place.vink(&[]).get_program().to_owned();
     command.args(["-c", "0"]).arg(vink);
-    command.args(["run", "--quick", "--uplink", "none", "--", "true"]);
+    command.args(["run", "--quick", "--uplink", "none"]);
+    command.args(options).arg("--").args(program);
     for (name, value) in place.vink(&[]).get_envs() {
         if let Some(value) = value {
             command.env(name, value);
         }
     }
-    let out = command.output().expect("taskset");
+    command.output().expect("taskset")
+}
+
+#[test]
+fn in_virtual_time_one_processor_is_enough() {
+    let script = "(for n in 1 2 3; do sleep 1000; echo $n; done) | while read n; do echo $n; done";
+    for options in [
+        &["--time", "virtual"][..],
+        &["--time", "virtual", "--rdtsc"],
+    ] {
+        let out = run_on_one(options, &["bash", "-c", script]);
+        let (shown, said) = (text(&out.stdout), text(&out.stderr));
+        assert_eq!((&*shown, &*said), ("1\n2\n3\n", ""), "{options:?}");
+    }
+}
+
+#[test]
+fn one_processor_is_too_few() {
+    let out = run_on_one(&[], &["true"]);
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(125), "{said}");
     assert!(said.contains("--quick needs two processors"), "{said}");

@@ -19,6 +19,7 @@ impl Worker {
         let Some(turn) = &mut self.turn else { return };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         turn.forks = Some(thread);
+        self.set_unfree(self.threads[&tid].pid);
         if !thread && flags & libc::CLONE_VM as u64 != 0 {
             self.show_for_ever(self.threads[&tid].pid);
         }

@@ -248,6 +248,13 @@ impl Worker {
         if is_refused(call.nr, kind, flags, events) {
             return Ok(Some(Patience::Runs));
         }
+        let moves = matches!(
+            call.nr,
+            libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev
+        );
+        if moves && kind == libc::S_IFIFO && !outside {
+            self.mark_pipe(call.tid, call.args[0]);
+        }
         let found = events_of(fd, events);
         if found & (libc::POLLERR | libc::POLLHUP) != 0 || kind == libc::S_IFCHR {
             // It may get a SIGPIPE, or what terminals send.

@@ -72,14 +72,16 @@ impl Worker {
             _ => return,
         };
         let pid = self.threads[&call.tid].pid;
+        self.unmark_pipes(pid, closed);
         let turn = self.turn.as_mut().expect("virtual time");
         if let Some(moved) = turn.moved.get_mut(&pid) {
             moved.retain(|moved| closed.is_some_and(|closed| closed != moved.number));
         }
-        if turn.kept.is_empty() {
+        if turn.kept.is_empty() && turn.waited.is_empty() {
             return;
         }
         for tid in &self.processes[&pid].threads {
+            turn.waited.remove(tid);
             if let Some(kept) = turn.kept.get_mut(tid) {
                 kept.retain(|kept| closed.is_some_and(|closed| closed != kept.number()));
             }

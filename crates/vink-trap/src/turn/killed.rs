@@ -22,7 +22,10 @@ const SIGNALED: u64 = 0x400;
 impl Worker {
     /// A call of this thread that may kill others of its machine is about to pass.
     pub(super) fn expect_deaths(&mut self, tid: i32) {
-        let machine = self.processes[&self.threads[&tid].pid].machine;
+        let pid = self.threads[&tid].pid;
+        // It is not to see what they have open being closed, either.
+        self.set_unfree(pid);
+        let machine = self.processes[&pid].machine;
         self.turn.as_mut().expect("virtual time").killing = Some(machine);
     }
 

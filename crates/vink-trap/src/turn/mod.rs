@@ -32,6 +32,7 @@ mod births;
 mod children;
 pub(crate) mod clocks;
 mod doubt;
+mod free;
 mod futex;
 mod host;
 mod kept;
@@ -175,6 +176,8 @@ struct Parked {
     watched: Vec<Watched>,
     /// When it must be called to write down the rest of its sleep: where to.
     rest: u64,
+    /// A file of the kernel's that it waits for may have become ready.
+    stirred: bool,
 }
 
 /// How soon a thread that is out is looked after when nothing is heard of it.
@@ -258,6 +261,8 @@ pub(crate) struct Turn {
     set: OwnedFd,
     /// Those that threads have waited for last.
     kept: Numbered<i32, Vec<Watched>>,
+    /// Waits by poll(2) of processes with a mailbox, by thread: the last ones.
+    waited: Numbered<i32, free::Waited>,
     /// What processes move data to or from.
     moved: Numbered<i32, Vec<Moved>>,
     /// Something may have become true of the host's files.
@@ -357,6 +362,7 @@ impl Turn {
             // SAFETY: new, and nobody else's.
             set: unsafe { OwnedFd::from_raw_fd(set) },
             kept: Numbered::default(),
+            waited: Numbered::default(),
             moved: Numbered::default(),
             stale: false,
             passed: true,
@@ -636,6 +642,8 @@ impl Worker {
             turn.row = 0;
         }
         turn.row += 1;
+        self.set_free(tid);
+        let turn = self.turn.as_mut().expect("virtual time");
         if turn.signalled.remove(&tid) {
             if let Some(thread) = self.threads.get(&tid) {
                 self.pulse.hint_of(thread.pid);
@@ -689,11 +697,20 @@ impl Worker {
 
     /// Answers a call that was parked.
     fn answer_parked(&mut self, parked: Parked, result: i64) -> Result<(), Error> {
-        let tells = result == ERESTARTNOHAND || poll::time_out_of(parked.call) != 0;
-        if tells && parked.rest != 0 {
+        let call = parked.call;
+        let is_poll = matches!(call.nr, libc::SYS_poll | libc::SYS_ppoll) && result == 0;
+        let has_asked = is_poll && self.has_asked(call);
+        if has_asked {
+            self.leave_time(call);
+        }
+        let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
+        if tells && parked.rest != 0 && !has_asked {
             self.tell_rest(&parked);
         }
-        self.answer(parked.call, result)
+        if is_poll && !parked.stirred {
+            self.tell_waits(call, call.args[1] as usize);
+        }
+        self.answer(call, result)
     }
 
     /// Whether calls of this thread may be concluded now.
@@ -731,6 +748,7 @@ impl Worker {
             called: false,
             watched,
             rest,
+            stirred: false,
         };
         turn.parked.insert(call.tid, parked);
     }
@@ -811,6 +829,9 @@ impl Worker {
 
     /// What was heard is put in the line.
     fn arrive(&mut self) -> Result<(), Error> {
+        for index in 0..self.heard.len() {
+            self.note_untrapped(self.heard[index].1.tid);
+        }
         let turn = self.turn.as_mut().expect("virtual time");
         for (program, call) in self.heard.drain(..) {
             let execed = |out: &Out| {
@@ -934,6 +955,7 @@ impl Worker {
         turn.line.retain(|ready| ready.tid() != tid);
         turn.signalled.remove(&tid);
         turn.kept.remove(&tid);
+        turn.waited.remove(&tid);
         turn.status.remove(&tid);
         turn.serials.remove(&tid);
         turn.calls.remove(&tid);

@@ -3,6 +3,7 @@
 use std::os::fd::AsRawFd;
 
 use super::clocks::{duration, left, read_timespec};
+use super::free::Asked;
 use super::host::{events_of, Watched};
 use super::{Patience, Until};
 use crate::notify::Notification;
@@ -87,8 +88,16 @@ impl Worker {
 
     /// Nothing is waited for yet.
     fn waits(&mut self, tid: i32) -> Waits {
+        self.waits_for(tid, false)
+    }
+
+    /// The same if the thread may just have looked at what is the host's: nothing of that is ready.
+    fn waits_for(&mut self, tid: i32, looked: bool) -> Waits {
         let kept = self.take_kept(tid);
-        let found = Watched::look_at(&kept);
+        let found = match looked {
+            true => vec![0; kept.len()],
+            false => Watched::look_at(&kept),
+        };
         Waits {
             cookies: Vec::new(),
             copies: Vec::new(),
@@ -145,6 +154,11 @@ impl Worker {
         let Some(turn) = &mut self.turn else { return };
         turn.stale = true;
         for (tid, id) in turn.watchers.remove(&cookie).unwrap_or_default() {
+            let turn = self.turn.as_mut().expect("virtual time");
+            let parked = turn.parked.get_mut(&tid);
+            if let Some(parked) = parked.filter(|parked| parked.call.id == id) {
+                parked.stirred = true;
+            }
             self.wake(tid, id, None);
         }
     }
@@ -168,8 +182,22 @@ impl Worker {
     pub(super) fn poll_in_turn(&mut self, call: Notification) -> Result<(), Error> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MOST { 0 } else { count };
+        let asked = self.take_asked(call);
+        if let Some(asked) = &asked {
+            let ns = limit_of(call, asked);
+            if self.wait_again(call, asked, ns) {
+                return Ok(());
+            }
+        }
         let mut fds = vec![0; room as usize * POLLFD];
         let lasting = match call.nr {
+            _ if asked.is_some() => {
+                let asked = asked.as_ref().expect("looked at");
+                for (fd, bytes) in fds.chunks_exact_mut(POLLFD).zip(&asked.fds) {
+                    fd.copy_from_slice(&bytes.to_le_bytes());
+                }
+                Ok((limit_of(call, asked), asked.mask))
+            }
             libc::SYS_poll if !target::read(call.tid, call.args[0], &mut fds) && count != 0 => {
                 Err(EFAULT)
             }
@@ -184,7 +212,8 @@ impl Worker {
             Ok(found) => found,
             Err(error) => return self.answer(call, error),
         };
-        let mut waits = self.waits(call.tid);
+        let looked = asked.as_ref().is_some_and(|asked| asked.looked);
+        let mut waits = self.waits_for(call.tid, looked);
         let mut ready = 0;
         let mut changes = false;
         for fd in fds.chunks_exact_mut(POLLFD) {
@@ -204,6 +233,7 @@ impl Worker {
             changes |= fd[6..] != found.to_ne_bytes();
             fd[6..].copy_from_slice(&found.to_ne_bytes());
         }
+        let cookies = waits.cookies.clone();
         if ready != 0 {
             self.keep(call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
@@ -213,8 +243,19 @@ impl Worker {
             let written = !changes || target::write(call.tid, call.args[0], &fds);
             if until.deadline.is_some() && written {
                 until.late = Some(0);
+                self.write_down_waits(call, &fds);
+                if let Some(asked) = asked.filter(|_| !changes) {
+                    self.note_wait(call, asked.fds, cookies);
+                }
             }
             return Ok(());
+        }
+        self.write_down_waits(call, &fds);
+        self.tell_waits(call, count as usize);
+        if self.has_asked(call) {
+            self.leave_found(call);
+            self.leave_time(call);
+            return self.answer(call, ready);
         }
         self.answer_with(call, lasting, &[(call.args[0], &fds)], ready)
     }
@@ -374,6 +415,18 @@ impl Worker {
         events.truncate(count * EPOLL_EVENT);
         let written = count == 0 || target::write(call.tid, call.args[1], &events);
         self.answer(call, if written { count as i64 } else { EFAULT })
+    }
+}
+
+/// How long a poll(2) may last that its process has written down.
+fn limit_of(call: Notification, asked: &Asked) -> Option<u64> {
+    match call.nr {
+        libc::SYS_poll => u64::try_from(call.args[2] as i32)
+            .ok()
+            .map(|ms| ms * MILLISECOND),
+        _ => asked
+            .time
+            .map(|[secs, ns]| secs.saturating_mul(1_000_000_000).saturating_add(ns)),
     }
 }
 

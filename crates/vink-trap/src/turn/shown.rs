@@ -20,7 +20,7 @@ const LOOKS: u32 = 1_000;
 /// Each so many times it is asked whether what was shown last has been looked at.
 const UNSEEN: u32 = 8;
 /// What is written behind the code: two clocks, the CPU time of process and thread, how many looks are free.
-const WRITTEN: usize = 52;
+const WRITTEN: usize = 4 * vink_mailbox::CLOCK;
 /// Where the last of them is.
 const FREE: u64 = 48;
 /// Behind that: what looks at CPU time have added to it.
@@ -132,6 +132,8 @@ pub(crate) struct Shown {
     shared: bool,
     /// How often it was shown something.
     times: u32,
+    /// The last time, that could be written.
+    written: bool,
 }
 
 impl Shown {
@@ -143,6 +145,7 @@ impl Shown {
             wanted: false,
             shared: false,
             times: 0,
+            written: false,
         }
     }
 
@@ -178,6 +181,12 @@ impl Worker {
         if let Some(shown) = turn.shown.get_mut(&pid).filter(|shown| !shown.wanted) {
             (shown.wanted, shown.state) = (true, None);
         }
+    }
+
+    /// Whether the process's memory could be written to when it was shown the clock last, and is its own.
+    pub(super) fn is_shown_for_sure(&self, pid: i32) -> bool {
+        let shown = self.turn.as_ref().and_then(|turn| turn.shown.get(&pid));
+        shown.is_some_and(|shown| shown.written && !shown.shared)
     }
 
     /// What the process's looks at its CPU time have added to that, in ns.
@@ -220,11 +229,13 @@ impl Worker {
         let written = target::write_parts(tid, &all);
         if let Some(clock) = clock {
             let missed = written < wanted + WRITTEN;
-            if missed && (written >= wanted || !target::write(tid, clock.0, clock.1)) {
-                // Its vDSO can't be written to yet, since it has not looked, or no longer.
-                let pid = self.threads[&tid].pid;
-                let turn = self.turn.as_mut().expect("virtual time");
-                if let Some(shown) = turn.shown.get_mut(&pid) {
+            let missed = missed && (written >= wanted || !target::write(tid, clock.0, clock.1));
+            let pid = self.threads[&tid].pid;
+            let turn = self.turn.as_mut().expect("virtual time");
+            if let Some(shown) = turn.shown.get_mut(&pid) {
+                shown.written = !missed;
+                if missed {
+                    // Its vDSO can't be written to yet, since it has not looked, or no longer.
                     (shown.wanted, shown.state) = (shown.shared, None);
                 }
             }
@@ -233,7 +244,11 @@ impl Worker {
     }
 
     /// What is to be written for it, and where.
-    fn next_shown(&mut self, tid: i32, patience: Patience) -> Option<(u64, [u8; WRITTEN])> {
+    pub(super) fn next_shown(
+        &mut self,
+        tid: i32,
+        patience: Patience,
+    ) -> Option<(u64, [u8; WRITTEN])> {
         let now = self.kernel.now();
         let turn = self.turn.as_mut()?;
         let pid = self.threads.get(&tid)?.pid;

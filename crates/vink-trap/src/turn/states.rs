@@ -113,7 +113,10 @@ impl Worker {
             match out.patience {
                 Patience::Vfork => self.wait_for_vfork(tid, pid)?,
                 Patience::Released(child) => turn.vforked.push((tid, child)),
-                _ => turn.inside.push((tid, pid)),
+                _ => {
+                    turn.inside.push((tid, pid));
+                    self.set_unfree(pid);
+                }
             }
         }
         let turn = self.turn.as_mut().expect("virtual time");

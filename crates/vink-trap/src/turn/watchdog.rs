@@ -220,7 +220,11 @@ impl Worker {
         turn.out.retain(|out| out.tid != tid);
         turn.astray.add(tid, now);
         turn.stale = true;
-        if turn.holder == Some(tid) {
+        let holds = turn.holder == Some(tid);
+        if let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) {
+            self.set_unfree(pid);
+        }
+        if holds {
             self.find_births_of(tid)?;
             self.turn.as_mut().expect("virtual time").holder = None;
         }

@@ -20,10 +20,10 @@ fn lab() -> Option<Lab> {
 }
 
 /// The library, where every user can read it.
-struct Library(PathBuf);
+pub struct Library(PathBuf);
 
 impl Library {
-    fn new() -> Library {
+    pub fn new() -> Library {
         let test = std::env::current_exe().unwrap();
         let folders = test.ancestors().skip(1).take(2);
         let mut built = folders.map(|folder| folder.join("libvink_quick.so"));
@@ -37,7 +37,7 @@ impl Library {
         library
     }
 
-    fn before(&self, program: Program) -> Program {
+    pub fn before(&self, program: Program) -> Program {
         program.env("LD_PRELOAD", &self.0)
     }
 }

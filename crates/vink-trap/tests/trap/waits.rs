@@ -4,28 +4,54 @@
 use std::path::{Path, PathBuf};
 
 use vink_kernel::Clock;
-use vink_trap::{Status, Virtual};
+use vink_trap::{Program, Status, Virtual};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
+use crate::mail::Library;
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waits")
 }
 
+/// How many were trapped.
+fn writes(lab: &Lab) -> u64 {
+    let trapped = lab.worker.statistics().trapped();
+    let writes = trapped.filter(|(nr, _)| *nr == libc::SYS_write);
+    writes.map(|(_, count)| count).sum()
+}
+
 fn prints_what_is_expected(name: &str) {
     let program = Built::of(&sources().join(format!("{name}.c")), &["-pthread"]);
     let expected = std::fs::read_to_string(sources().join(format!("{name}.expected"))).unwrap();
-    // Twice on one clock, which makes no difference, nor does being traced. The clock's zero is never shown.
+    let library = Library::new();
+    // Four times on one clock, which makes no difference, nor does being traced, nor what is not trapped. The clock's zero is
+    // never shown.
     let mut lab = Lab::on(Clock::Virtual);
     lab.ok("sleep 1");
     // (Who is traced is woken by signals that it ignores, which this one would see.)
-    for counter in [false, name != "signals"] {
+    let traced = name != "signals";
+    for (counter, quick) in [
+        (false, false),
+        (traced, false),
+        (false, true),
+        (traced, true),
+    ] {
         lab.worker.set_time(Virtual {
             counter,
             ..Virtual::default()
         });
-        let output = lab.run(program.line());
+        let mut words = Program::new(program.line());
+        if quick {
+            assert!(lab.worker.allow_mail());
+            words = library.before(words);
+        }
+        let before = writes(&lab);
+        let running = lab.start_program(words);
+        let output = lab.finish(running);
+        let trapped = writes(&lab) - before;
+        // (It writes each line to a file as well.)
+        assert!(name != "pipes" || quick == (trapped < 200), "{trapped}");
         assert_eq!(output.status, Status::Exited(0), "{output:?}");
         for (line, (found, expected)) in output.out.lines().zip(expected.lines()).enumerate() {
             assert_eq!(found, expected, "{name}.expected:{}", line + 1);
@@ -45,7 +71,7 @@ macro_rules! programs {
     };
 }
 
-programs! { threads futexes robust timers children locks signals queues loops }
+programs! { threads futexes robust timers children locks signals queues loops pipes }
 
 #[test]
 fn a_shell_and_what_it_starts() {

@@ -1,0 +1,57 @@
+//! Reads and writes of the host's pipes in virtual time, that are not trapped: those that can be done without waiting.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use libc::{iovec, ssize_t, SYS_fcntl, SYS_preadv2, SYS_pwritev2};
+use vink_mailbox::{BROKEN, NATIVE, TOUCHED};
+
+use crate::post::free_pipe;
+use crate::symbols::{finish, system_call};
+
+const EAGAIN: i64 = -(libc::EAGAIN as i64);
+const EPIPE: i64 = -(libc::EPIPE as i64);
+
+/// Reads into the parts; `None`: by a system call that is trapped.
+#[inline]
+pub(crate) fn read(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+    transfer(SYS_preadv2, fd, parts)
+}
+
+/// Writes what the parts have, if that is done at once or not at all; `None`: by a system call that is trapped.
+#[inline]
+pub(crate) fn write(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+    let mut room = libc::PIPE_BUF;
+    for part in parts {
+        room = room.checked_sub(part.iov_len)?;
+    }
+    transfer(SYS_pwritev2, fd, parts)
+}
+
+fn transfer(nr: i64, fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+    let turn = free_pipe(fd)?;
+    let before = turn.touched.load(Ordering::Relaxed);
+    turn.touched.store(before | TOUCHED, Ordering::Relaxed);
+    let (at, count) = (parts.as_ptr() as u64, parts.len() as u64);
+    // Where the file is, which has no place; the half of this that the host does not look at is the mark.
+    let here = u64::MAX;
+    let flags = libc::RWF_NOWAIT as u64;
+    match system_call(nr, [fd as u64, at, count, here, NATIVE, flags]) {
+        result @ 0.. => Some(finish(result)),
+        EPIPE => {
+            turn.touched.fetch_or(BROKEN, Ordering::Relaxed);
+            Some(finish(EPIPE))
+        }
+        EAGAIN => {
+            turn.touched.store(before, Ordering::Relaxed);
+            // Whoever does this again and again waits for somebody, which only the worker sees.
+            turn.free.store(0, Ordering::Relaxed);
+            let args = [fd as u64, libc::F_GETFL as u64, 0, 0, 0, NATIVE];
+            let flags = system_call(SYS_fcntl, args);
+            let waits = flags < 0 || flags & i64::from(libc::O_NONBLOCK) == 0;
+            (!waits).then(|| finish(EAGAIN))
+        }
+        // Whatever it is, nothing has been done.
+        _ => None,
+    }
+}
