@@ -9,7 +9,7 @@ use vink_abi::{VINK_FLAG_STAY, VINK_NEVER};
 
 use crate::kernel::not_managed;
 use crate::slot::{Slot, State};
-use crate::{Call, Error, Kernel, Outcome, TaskId};
+use crate::{user, Call, Error, Kernel, Outcome, TaskId};
 
 /// What [`Kernel::enter`] brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,7 @@ impl Kernel {
         let exports = &self.image.exports;
         let task = remote.image_id;
         let handed = remote.prepare(t, call, VINK_FLAG_STAY);
+        user::forget();
         // SAFETY: the call stays where it is until it is done or its task is gone.
         let started = unsafe { (exports.call_start)(task, handed) };
         if started != 0 {

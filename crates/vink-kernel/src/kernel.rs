@@ -27,6 +27,7 @@ use crate::ring::{Ring, RingId};
 use crate::slot::{Remote, Slot, Slots, State};
 use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
+use crate::user;
 use crate::wire::{EndId, PacketQueue};
 use crate::Error;
 
@@ -565,6 +566,7 @@ impl Kernel {
     /// Hands a call to the image.
     fn submit(&mut self, t: TaskId, call: &Call) -> Result<(), Error> {
         self.ready_to_enter()?;
+        user::forget();
         let remote = match t {
             TaskId::CONTROL => &mut self.control,
             _ => match self.tasks.get_mut(&t) {
@@ -654,6 +656,7 @@ impl Kernel {
     /// One vink_run().
     fn step(&mut self) -> Result<Option<u64>, Error> {
         self.ready_to_enter()?;
+        user::forget();
         let mut deadline = VINK_NEVER;
         // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on the
         // stack, since it would need the Kernel that we have mutably.
