@@ -107,8 +107,10 @@ pub struct Mailbox {
 pub struct Turn {
     /// Not 0: time is virtual. It does not change.
     pub is_virtual: AtomicU32,
-    /// How many calls on pipes may be made before the next one that is trapped.
+    /// How many calls may be made before the next one that is trapped.
     pub free: AtomicU32,
+    /// Not 0: none of them on a pipe, for one has found nothing.
+    pub vain: AtomicU32,
     /// [`TOUCHED`] and [`BROKEN`], since the last trapped call.
     pub touched: AtomicU32,
     /// How many of `waited` count; 0 if nothing is known.

@@ -45,7 +45,7 @@ fn transfer(nr: i64, fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
         EAGAIN => {
             turn.touched.store(before, Ordering::Relaxed);
             // Whoever does this again and again waits for somebody, which only the worker sees.
-            turn.free.store(0, Ordering::Relaxed);
+            turn.vain.store(1, Ordering::Relaxed);
             let args = [fd as u64, libc::F_GETFL as u64, 0, 0, 0, NATIVE];
             let flags = system_call(SYS_fcntl, args);
             let waits = flags < 0 || flags & i64::from(libc::O_NONBLOCK) == 0;

@@ -106,7 +106,7 @@ pub(crate) fn knows() -> bool {
 pub(crate) fn free_pipe(fd: i32) -> Option<&'static Turn> {
     let kind = mailbox()?.files.get(fd as u32 as usize)?;
     match kind.load(Ordering::Relaxed) {
-        PIPE => free_turn(),
+        PIPE => free_turn().filter(|turn| turn.vain.load(Ordering::Relaxed) == 0),
         _ => None,
     }
 }

@@ -46,6 +46,7 @@ pub(super) struct Waited {
 /// How many calls the process may make untrapped.
 fn set_free(desk: &Desk, calls: u32) {
     desk.turn().free.store(calls, Ordering::Relaxed);
+    desk.turn().vain.store(0, Ordering::Relaxed);
 }
 
 impl Worker {
@@ -186,6 +187,27 @@ impl Worker {
             watched,
         };
         turn.waited.insert(call.tid, waited);
+    }
+
+    /// Whether nothing has become true of this file of the kernel's, for which the thread has waited last with these events.
+    pub(super) fn is_still_waited_for(
+        &self,
+        tid: i32,
+        number: u64,
+        events: u32,
+        cookie: u64,
+    ) -> bool {
+        let turn = self.turn.as_ref().expect("virtual time");
+        let Some(waited) = turn.waited.get(&tid) else {
+            return false;
+        };
+        let watches = turn.watchers.get(&cookie);
+        // (As long as the watch stands, the number has not been closed.)
+        let wanted = (libc::POLLERR | libc::POLLHUP) as u32;
+        waited.fds.iter().any(|fd| {
+            let same = *fd & 0xffff_ffff == number & 0xffff_ffff;
+            same && (fd >> 32) as u16 as u32 | wanted == events
+        }) && watches.is_some_and(|all| all.contains(&(tid, waited.id)))
     }
 
     /// Waits as the thread has waited last, if nothing has become ready since. False if that is not so.

@@ -62,7 +62,11 @@ impl Worker {
         waits: &mut Waits,
     ) -> Result<Found, Error> {
         if let Some(entry) = self.table_of(tid).get(number) {
-            let events = self.watch_entry(tid, &entry)?;
+            let cookie = entry.file.cookie.get();
+            let events = match self.is_still_waited_for(tid, number, wanted, cookie) {
+                true => 0,
+                false => self.watch_entry(tid, &entry)?,
+            };
             waits.cookies.push(entry.file.cookie.get());
             return Ok(Found::Events(events & wanted));
         }
