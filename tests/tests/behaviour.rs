@@ -71,7 +71,8 @@ programs! { IN_PROCESS, InProcess in_process_same_user in_process_nobody: {
 programs! { PROGRAMS, Trapped same_user nobody, Virtual virtual_same_user virtual_nobody,
     Quick quick_same_user quick_nobody: {
     accept_flags affinity bad_descriptors bad_families bad_lengths dual_stack dup_fcntl epoll_close
-    epoll_edge epoll_level epoll_mixed epoll_modes exec_inherit exhaustion file_calls fork_inherit
+    epoll_edge epoll_level epoll_mixed epoll_modes epoll_sets exec_inherit exhaustion file_calls
+    fork_inherit
     helpers ioctls ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
     netlink_route network_namespaces packet_loopback packet_ring ping_socket poll_mixed proc_files
     raw_calls raw_icmp reuse sctp shared_files signal_owner signal_stream signal_timeout signals sock_diag

@@ -14,6 +14,9 @@
 //! [`Mailbox::files`] says what descriptors are, of which not all need be known. A number is cleared there before it is
 //! closed: what it says is true as long as the descriptor is open.
 //!
+//! [`Mailbox::boards`] say what is true of some descriptors, for whom the host need not be told then: a socket that only
+//! the library waits for needs nothing of the host's to show its readiness.
+//!
 //! The worker believes nothing that is in here but what it has checked, once it has copied it.
 //!
 //! In virtual time nothing is posted. One thread runs at a time then, and what it does to a pipe of the host's until its next
@@ -22,8 +25,12 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod board;
+
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+pub use board::{Board, Edges, Notice, TOLD};
 
 /// Threads of a process that can post.
 pub const SLOTS: usize = 64;
@@ -40,6 +47,9 @@ pub const REFUSED: i64 = -1000;
 pub const GET_MAILBOX: u64 = 0x564e_4b01;
 /// `ioctl(-1, GET_SLOT)` gives the number of the calling thread's slot.
 pub const GET_SLOT: u64 = 0x564e_4b02;
+
+/// `ioctl(-1, SHOW)` does what [`Request::SHOW`] asks for.
+pub const SHOW: u64 = 0x564e_4b03;
 
 /// As the sixth argument of a system call that has five at most: it is the host's business alone, and is not trapped.
 pub const NATIVE: u64 = 0x5649_4e4b_4e41_5456;
@@ -96,6 +106,13 @@ pub struct Mailbox {
     pub posted: Line<AtomicU64>,
     /// Of virtual time.
     pub turn: Turn,
+    /// How many look, or may look, at what the host knows of readiness: as long as it is 0, and `attended` is not, that
+    /// need not be true of descriptors whose board tells. The worker begins with 1, for the program as such.
+    pub natives: AtomicU32,
+    /// Counts what is told on `boards`.
+    pub changes: Line<AtomicU32>,
+    /// What is known of readiness, by descriptor.
+    pub boards: [Board; FILES],
     /// What a descriptor is: [`STREAM`], for example.
     pub files: [AtomicU8; FILES],
     /// One for each thread.
@@ -143,7 +160,7 @@ pub struct Line<T>(pub T);
 /// What a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `SYS_sendto`, `SYS_recvfrom` or `SYS_ioctl`.
+    /// `SYS_sendto`, `SYS_recvfrom` or `SYS_ioctl`; see also [`Request::SHOW`].
     pub nr: i64,
     /// The program's descriptor.
     pub fd: i32,
@@ -151,6 +168,17 @@ pub struct Request {
     pub flags: i32,
     /// Bytes in the slot to be sent, or that there is room for.
     pub len: usize,
+}
+
+impl Request {
+    /// No call: all that the host is to know of readiness is to be shown to it, which who looks there asks for when
+    /// [`Mailbox::natives`] counts him.
+    pub const SHOW: Request = Request {
+        nr: libc::SYS_epoll_wait,
+        fd: -1,
+        flags: 0,
+        len: 0,
+    };
 }
 
 /// A thread's place in a mailbox.

@@ -25,6 +25,7 @@
 mod pipe;
 mod poll;
 mod post;
+mod sets;
 mod symbols;
 
 /// The loader calls it before the program begins.

@@ -2,19 +2,21 @@
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::sets;
 use vink_mailbox::{
     Mailbox, Request, Slot, Turn, GET_MAILBOX, GET_SLOT, HOST, PIPE, REFUSED, STREAM, UNKNOWN,
 };
 
 /// Calls that a process makes before it asks for a mailbox: many end sooner.
 const CALLS: u32 = 4;
-/// Looks for an answer before a request is taken back: about 20 us of its own time.
+/// Looks for an answer before a request is taken back: some 50 us of its own time.
 const LOOKS: u32 = 500;
 /// ... and before others may run on this processor.
-const PATIENCE: u32 = 32;
+const PATIENCE: u32 = 4;
 /// Ticks of the processor's counter, some 50 us, that others may run for. If they take longer, so many chances to give way are
 /// left out.
 const LEND: u64 = 150_000;
@@ -54,28 +56,34 @@ thread_local! {
 
 /// The library has been loaded.
 pub(crate) extern "C" fn begin() {
-    // SAFETY: makes a mapping and asks for it to be wiped in children; it is never unmapped.
-    let state = unsafe {
+    if let Some(state) = wiped(size_of::<State>()) {
+        STATE.store(state.cast(), Ordering::Release);
+        sets::begin();
+    }
+}
+
+/// Memory, all zero, and again so in children; it is never unmapped.
+pub(crate) fn wiped(len: usize) -> Option<*mut c_void> {
+    // SAFETY: makes a mapping and asks for it to be wiped in children.
+    unsafe {
         let (read_write, own) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        let len = size_of::<State>();
         match libc::mmap(null_mut(), len, read_write, own, -1, 0) {
-            libc::MAP_FAILED => return,
-            state if libc::madvise(state, len, libc::MADV_WIPEONFORK) < 0 => {
-                libc::munmap(state, len);
-                return;
+            libc::MAP_FAILED => None,
+            memory if libc::madvise(memory, len, libc::MADV_WIPEONFORK) < 0 => {
+                libc::munmap(memory, len);
+                None
             }
-            state => state,
+            memory => Some(memory),
         }
-    };
-    STATE.store(state.cast(), Ordering::Release);
+    }
 }
 
 /// The process's mailbox, if it has one.
 #[inline]
-fn mailbox() -> Option<&'static Mailbox> {
+pub(crate) fn mailbox() -> Option<&'static Mailbox> {
     let state = NonNull::new(STATE.load(Ordering::Acquire))?;
     // SAFETY: stays mapped for ever; all zero, as a child finds it, is valid.
     let state = unsafe { state.as_ref() };
@@ -83,8 +91,18 @@ fn mailbox() -> Option<&'static Mailbox> {
         // SAFETY: stays mapped for ever in this process, of which the wiped state says that it has it.
         Some(mailbox) => Some(unsafe { mailbox.as_ref() }),
         None => {
-            state.ask();
+            state.count();
             None
+        }
+    }
+}
+
+/// Asks for a mailbox, if that has not been done.
+pub(crate) fn ask() {
+    // SAFETY: as above.
+    if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
+        if state.calls.swap(CALLS + 1, Ordering::Relaxed) <= CALLS {
+            state.ask();
         }
     }
 }
@@ -137,10 +155,43 @@ fn mark(fd: i32, kind: u8) {
     }
 }
 
+/// This thread is at what a signal handler of it must not disturb.
+pub(crate) struct Busy(());
+
+impl Busy {
+    /// `None`: it is a handler's that would.
+    pub(crate) fn new() -> Option<Busy> {
+        (!BUSY.replace(true)).then_some(Busy(()))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.set(false);
+    }
+}
+
+/// Posts a request that is about no stream.
+pub(crate) fn alone(request: Request) -> Option<i64> {
+    Draft::at(mailbox()?)?.post(request)
+}
+
+/// Does the same by a system call.
+#[cold]
+pub(crate) fn show_natively(request: u64) {
+    // SAFETY: makes a system call; the errno is the thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::ioctl(-1, request as _);
+        *libc::__errno_location() = errno;
+    }
+}
+
 /// A call on a stream that has been prepared: the slot is this thread's until it is dropped.
 pub(crate) struct Draft {
     mailbox: &'static Mailbox,
     index: usize,
+    _busy: Busy,
 }
 
 impl Draft {
@@ -149,9 +200,14 @@ impl Draft {
     pub(crate) fn new(fd: i32) -> Option<Draft> {
         let mailbox = mailbox()?;
         let kind = mailbox.files.get(fd as u32 as usize)?;
-        if kind.load(Ordering::Relaxed) != STREAM || BUSY.get() {
+        if kind.load(Ordering::Relaxed) != STREAM {
             return None;
         }
+        Draft::at(mailbox)
+    }
+
+    fn at(mailbox: &'static Mailbox) -> Option<Draft> {
+        let busy = Busy::new()?;
         let id = mailbox.id.load(Ordering::Relaxed);
         let mut place = PLACE.get();
         if place.mailbox != id {
@@ -162,8 +218,11 @@ impl Draft {
             PLACE.set(place);
         }
         let index = place.slot?;
-        BUSY.set(true);
-        Some(Draft { mailbox, index })
+        Some(Draft {
+            mailbox,
+            index,
+            _busy: busy,
+        })
     }
 
     fn slot(&self) -> &'static Slot {
@@ -206,7 +265,7 @@ impl Draft {
 
 /// Lets others run on this processor who may have something to do meanwhile, as the other end of the connection often has. Who
 /// computes for long is not let in again soon: an answer takes some microseconds, and a turn of the scheduler's milliseconds.
-fn give_way() {
+pub(crate) fn give_way() {
     match PAUSED.get() {
         0 => {
             // SAFETY: reads a counter, and takes nothing.
@@ -223,20 +282,19 @@ fn give_way() {
     }
 }
 
-impl Drop for Draft {
-    fn drop(&mut self) {
-        BUSY.set(false);
-    }
-}
-
 impl State {
+    /// A call was made without one.
+    #[cold]
+    fn count(&self) {
+        if self.calls.load(Ordering::Relaxed) <= CALLS
+            && self.calls.fetch_add(1, Ordering::Relaxed) == CALLS
+        {
+            self.ask();
+        }
+    }
+
     #[cold]
     fn ask(&self) {
-        if self.calls.load(Ordering::Relaxed) > CALLS
-            || self.calls.fetch_add(1, Ordering::Relaxed) != CALLS
-        {
-            return;
-        }
         // SAFETY: reads and writes the thread's own errno.
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: makes system calls; the mapping is as large as what the worker has made.

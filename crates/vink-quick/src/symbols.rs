@@ -5,13 +5,14 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{
-    iovec, mode_t, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    stat, timespec, SYS_close, SYS_ioctl, SYS_newfstatat, SYS_openat, SYS_read, SYS_readv,
-    SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev,
+    epoll_event, iovec, mode_t, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, stat, timespec, SYS_close, SYS_epoll_create1, SYS_ioctl, SYS_newfstatat,
+    SYS_openat, SYS_read, SYS_readv, SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev,
 };
 use vink_mailbox::{Request, Turn, NATIVE, RECEIVES, ROOM, SENDS, WAITED};
 
 use crate::post::{closes, free_turn, is_host, knows, opened, Draft};
+use crate::sets::{self, Wait};
 use crate::{pipe, poll};
 
 /// A function of the next library that has one of this name; looked up once.
@@ -63,7 +64,7 @@ pub(crate) fn finish(result: i64) -> ssize_t {
 
 /// Makes a system call that is the host's business alone.
 #[inline]
-fn native(nr: i64, args: [u64; 4]) -> i64 {
+pub(crate) fn native(nr: i64, args: [u64; 4]) -> i64 {
     let [a, b, c, d] = args;
     system_call(nr, [a, b, c, d, 0, NATIVE])
 }
@@ -552,6 +553,7 @@ looks!(fstat, fstat64);
 
 #[no_mangle]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
+    sets::closes(fd);
     if is_host(fd) {
         closes(fd);
         return finish(native(SYS_close, [fd as u64, 0, 0, 0])) as c_int;
@@ -563,6 +565,178 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
 unsafe extern "C" fn __close(fd: c_int) -> c_int {
     // SAFETY: by the caller.
     unsafe { close(fd) }
+}
+
+/// With the mark by which the worker knows that this library sees who waits there.
+#[no_mangle]
+unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+    let number = finish(native(SYS_epoll_create1, [flags as u64, 0, 0, 0])) as c_int;
+    if number >= 0 {
+        sets::created(number);
+    }
+    number
+}
+
+#[no_mangle]
+unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    if size <= 0 {
+        return finish(-i64::from(libc::EINVAL)) as c_int;
+    }
+    // SAFETY: takes a number.
+    unsafe { epoll_create1(0) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn epoll_ctl(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    let done = next!(epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event)
+        -> c_int);
+    if done == 0 {
+        // SAFETY: the kernel has read it, unless it does not care.
+        let event = (operation != libc::EPOLL_CTL_DEL).then(|| unsafe { event.read_unaligned() });
+        sets::changed(set, operation, fd, event);
+    }
+    done
+}
+
+/// A wait that boards answer.
+unsafe fn waited(wait: &Wait) -> Option<c_int> {
+    // SAFETY: by the caller.
+    let answer = unsafe { wait.answer() }?;
+    Some(finish(answer.map_or_else(|errno| -i64::from(errno), i64::from)) as c_int)
+}
+
+/// Milliseconds as nanoseconds; less than none are for ever.
+fn limit(milliseconds: c_int) -> Option<u64> {
+    u64::try_from(milliseconds)
+        .ok()
+        .map(|limit| limit * 1_000_000)
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn epoll_wait(
+    number: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+) -> c_int {
+    let (limit, mask) = (limit(timeout), null());
+    let wait = Wait {
+        number,
+        events,
+        most,
+        limit,
+        mask,
+    };
+    // SAFETY: by the caller.
+    match unsafe { waited(&wait) } {
+        Some(result) => result,
+        None => next!(epoll_wait(number: c_int, events: *mut epoll_event, most: c_int,
+            timeout: c_int) -> c_int),
+    }
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn epoll_pwait(
+    number: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    let limit = limit(timeout);
+    let wait = Wait {
+        number,
+        events,
+        most,
+        limit,
+        mask,
+    };
+    // SAFETY: by the caller.
+    match unsafe { waited(&wait) } {
+        Some(result) => result,
+        None => next!(epoll_pwait(number: c_int, events: *mut epoll_event, most: c_int,
+            timeout: c_int, mask: *const sigset_t) -> c_int),
+    }
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn epoll_pwait2(
+    number: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: by the caller.
+    let given = unsafe { timeout.as_ref() };
+    let limit = given.map(|t| (t.tv_sec as u64).saturating_mul(1_000_000_000) + t.tv_nsec as u64);
+    let is_right = given.is_none_or(|t| t.tv_sec >= 0 && (0..1_000_000_000).contains(&t.tv_nsec));
+    let wait = Wait {
+        number,
+        events,
+        most,
+        limit,
+        mask,
+    };
+    // SAFETY: by the caller.
+    match is_right.then(|| unsafe { waited(&wait) }).flatten() {
+        Some(result) => result,
+        None => next!(epoll_pwait2(number: c_int, events: *mut epoll_event, most: c_int,
+            timeout: *const timespec, mask: *const sigset_t) -> c_int),
+    }
+}
+
+/// epoll_pwait2(2) by the C library, whose calls end with their thread if it is cancelled. Nanoseconds; how many events, or the error.
+pub(crate) unsafe fn sleep(
+    number: c_int,
+    events: &mut [epoll_event],
+    limit: Option<u64>,
+    mask: *const sigset_t,
+) -> Result<usize, c_int> {
+    static EXACT: Next = Next(AtomicUsize::new(0), c"epoll_pwait2");
+    static COARSE: Next = Next(AtomicUsize::new(0), c"epoll_pwait");
+    type Exact = unsafe extern "C-unwind" fn(
+        c_int,
+        *mut epoll_event,
+        c_int,
+        *const timespec,
+        *const sigset_t,
+    ) -> c_int;
+    type Coarse = unsafe extern "C-unwind" fn(
+        c_int,
+        *mut epoll_event,
+        c_int,
+        c_int,
+        *const sigset_t,
+    ) -> c_int;
+    let (at, most) = (events.as_mut_ptr(), events.len() as c_int);
+    // SAFETY: functions of these types in every C library that has them; room for so many; the mask is the caller's.
+    let count = unsafe {
+        match EXACT.address() {
+            0 => {
+                let most_of = |limit: u64| c_int::try_from(limit.div_ceil(1_000_000));
+                let limit = limit.map_or(-1, |limit| most_of(limit).unwrap_or(c_int::MAX));
+                let wait = std::mem::transmute::<usize, Coarse>(COARSE.address());
+                wait(number, at, most, limit, mask)
+            }
+            wait => {
+                let limit = limit.map(|limit| timespec {
+                    tv_sec: (limit / 1_000_000_000) as libc::time_t,
+                    tv_nsec: (limit % 1_000_000_000) as libc::c_long,
+                });
+                let limit = limit.as_ref().map_or(null(), |limit| &raw const *limit);
+                let wait = std::mem::transmute::<usize, Exact>(wait);
+                wait(number, at, most, limit, mask)
+            }
+        }
+    };
+    // SAFETY: the thread's own errno.
+    usize::try_from(count).map_err(|_| unsafe { *libc::__errno_location() })
 }
 
 /// A child of vfork(2) would post calls in its parent's name.

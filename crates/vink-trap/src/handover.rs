@@ -66,6 +66,7 @@ impl Worker {
         for message in 0..count {
             for fd in rights(call.tid, call.args[1].wrapping_add(message * MMSGHDR)) {
                 self.recognise(call.tid, fd)?;
+                self.show_to_others(call.tid, &[fd]);
                 self.send_file(call.tid, machine, fd)?;
             }
         }
@@ -77,6 +78,7 @@ impl Worker {
         let Some(entry) = process.table.get(fd as u64) else {
             return Ok(());
         };
+        entry.file.placeholder.share();
         // The receiver may put it into an epoll instance before any call tells us that it is there.
         self.follow(tid, &entry)?;
         let carries = |c: &Carrier| {

@@ -90,6 +90,7 @@
 //! makes a socket readable too, if that is asked for.
 
 mod addition;
+mod board;
 mod calls;
 mod device;
 mod error;

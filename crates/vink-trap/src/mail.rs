@@ -18,18 +18,19 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{null_mut, NonNull};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use vink_kernel::Call;
+use vink_kernel::{Call, Outcome};
 use vink_mailbox::{
-    Mailbox, Turn, GET_MAILBOX, GET_SLOT, HOST, OTHER, PIPE, RECEIVES, REFUSED, SENDS, SLOTS,
-    STREAM, UNKNOWN,
+    Mailbox, Request, Turn, FILES, GET_MAILBOX, GET_SLOT, HOST, OTHER, PIPE, RECEIVES, REFUSED,
+    SENDS, SHOW, SLOTS, STREAM, UNKNOWN,
 };
 
+use crate::board::Laggards;
 use crate::notify::{Notification, Sent};
-use crate::process::{Busy, Entry, Stage};
+use crate::process::{Busy, Entry, File, Stage};
 use crate::serve::{poll_fd, soften};
 use crate::turn::Patience;
 use crate::worker::Worker;
@@ -55,6 +56,7 @@ pub(crate) struct Desk {
     pub(crate) waits: Cell<u64>,
     /// ... and the one that the process itself has written down there.
     pub(crate) asks: Cell<u64>,
+    laggards: Laggards,
 }
 
 impl Desk {
@@ -87,8 +89,10 @@ impl Desk {
             attended: Cell::new(false),
             waits: Cell::new(0),
             asks: Cell::new(0),
+            laggards: Laggards::default(),
         };
         desk.mailbox().id.store(id, Ordering::Relaxed);
+        desk.mailbox().natives.store(1, Ordering::Relaxed);
         Ok((desk, file))
     }
 
@@ -125,6 +129,58 @@ impl Desk {
         self.mark(fd, UNKNOWN);
     }
 
+    /// The same when it has been closed.
+    pub(crate) fn clear(&self, fd: i32) {
+        self.unmark(fd);
+        if let Some(board) = self.mailbox().boards.get(fd as u32 as usize) {
+            board.renew();
+        }
+    }
+
+    pub(crate) fn has_board(&self, fd: i32) -> bool {
+        (fd as u32 as usize) < FILES && !self.is_closed()
+    }
+
+    /// Tells on a number's board what is true, and of what it has become so.
+    pub(crate) fn tell(&self, fd: i32, events: u32, again: u32, shared: bool) {
+        let mailbox = self.mailbox();
+        if let Some(board) = mailbox.boards.get(fd as u32 as usize) {
+            board.tell(events, again, shared);
+            mailbox.changes.0.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether nobody looks but those who look at boards.
+    pub(crate) fn answers(&self) -> bool {
+        self.attended.get()
+            && self.laggards.are_allowed()
+            && self.mailbox().natives.load(Ordering::SeqCst) == 0
+    }
+
+    /// This file's placeholder lags.
+    pub(crate) fn lags(&self, file: Weak<File>) {
+        self.laggards.add(file);
+    }
+
+    pub(crate) fn allows_lags(&self) -> bool {
+        self.laggards.are_allowed()
+    }
+
+    /// From now on none does.
+    pub(crate) fn forbid_lags(&self) {
+        self.laggards.forbid();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.laggards.is_closed()
+    }
+
+    /// Nothing is told here any more.
+    pub(crate) fn close(&self) {
+        self.laggards.close();
+        self.unmark_range(0, u32::MAX);
+    }
+
     /// The same of all numbers from `first` to `last`.
     pub(crate) fn unmark_range(&self, first: u32, last: u32) {
         let files = self.mailbox().files.iter().enumerate();
@@ -133,6 +189,7 @@ impl Desk {
                 break;
             }
             file.store(UNKNOWN, Ordering::Release);
+            self.mailbox().boards[fd].renew();
         }
     }
 
@@ -142,6 +199,9 @@ impl Desk {
     }
 
     fn attend(&self, attended: bool) {
+        if !attended {
+            self.laggards.catch_up();
+        }
         self.attended.set(attended);
         let attended = attended.into();
         self.mailbox().attended.store(attended, Ordering::SeqCst);
@@ -281,6 +341,12 @@ impl Worker {
                 let slot = desk.and_then(|desk| desk.slot(call.tid, alive));
                 self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
             }
+            SHOW => {
+                if let Some(desk) = self.table_of(call.tid).desk() {
+                    desk.laggards.catch_up();
+                }
+                self.answer(call, 0)?;
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -308,7 +374,11 @@ impl Worker {
             Ok((Sent::Taken, fd)) => {
                 self.tell_of(call, Some(fd.into()));
                 self.goes_out(call, Sent::Taken, Patience::Runs);
-                self.table_of(call.tid).set_desk(Rc::new(desk));
+                let table = self.table_of(call.tid);
+                if table.is_seen_by_others() {
+                    desk.forbid_lags();
+                }
+                table.set_desk(Rc::new(desk));
                 Ok(())
             }
             Err(errno) => self.answer(call, -i64::from(errno)),
@@ -327,6 +397,7 @@ impl Worker {
             desk.mark(fd, if is_stream { STREAM } else { OTHER });
         }
         if desk.kind(fd) == STREAM {
+            entry.file.lay_open(&desk, fd);
             let mail = self.mail.as_mut().expect("it has lent this one");
             mail.until = Some(Instant::now() + AWAKE);
             if !desk.attended.get() {
@@ -398,25 +469,35 @@ impl Worker {
 
     fn serve_posted(&mut self, desk: &Rc<Desk>, slot: usize) -> Result<(), Error> {
         let tid = desk.owners.borrow()[slot];
-        if !self.start_posted(desk, slot, tid)? {
-            desk.answer(slot, REFUSED);
+        if desk.mailbox().slots[slot].read() == Request::SHOW {
+            desk.laggards.catch_up();
+            desk.answer(slot, 0);
             return Ok(());
         }
-        self.deadline = self.kernel.settle()?;
+        let Some(outcome) = self.make_posted(desk, slot, tid)? else {
+            desk.answer(slot, REFUSED);
+            return Ok(());
+        };
         // Before all that the call has brought about elsewhere is shown, as the thread waits awake.
-        if let Some(task) = self.threads[&tid].task {
-            self.done(task);
+        if let Some(outcome) = outcome {
+            self.end(tid, outcome);
+            while let Some((running, outcome)) = self.finished.pop_front() {
+                self.conclude(running, outcome)?;
+            }
         }
-        while let Some((running, outcome)) = self.finished.pop_front() {
-            self.conclude(running, outcome)?;
-        }
+        self.heed()?;
         self.settle()
     }
 
-    /// Starts a posted call in the kernel, if all is as it must be.
-    fn start_posted(&mut self, desk: &Rc<Desk>, slot: usize, tid: i32) -> Result<bool, Error> {
+    /// Makes a posted call in the kernel, if all is as it must be; what has come of it, if it is done.
+    fn make_posted(
+        &mut self,
+        desk: &Rc<Desk>,
+        slot: usize,
+        tid: i32,
+    ) -> Result<Option<Option<Outcome>>, Error> {
         let Some(thread) = self.threads.get(&tid) else {
-            return Ok(false);
+            return Ok(None);
         };
         let process = &self.processes[&thread.pid];
         let table = &process.table;
@@ -429,13 +510,13 @@ impl Worker {
             || awaits
             || !is_its_own
         {
-            return Ok(false);
+            return Ok(None);
         }
         let place = &desk.mailbox().slots[slot];
         let request = place.read();
         let entry = table.get(request.fd as u64);
         let Some(entry) = entry.filter(|_| desk.kind(request.fd) == STREAM) else {
-            return Ok(false);
+            return Ok(None);
         };
         let (number, at) = (entry.number as u64, place.data() as u64);
         let args = match (request.nr, request.flags) {
@@ -445,17 +526,17 @@ impl Worker {
                     _ => RECEIVES,
                 };
                 if flags & !known != 0 {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 let flags = (flags | libc::MSG_DONTWAIT) as u64;
                 [number, at, request.len as u64, flags, 0, 0]
             }
             (libc::SYS_ioctl, FIONREAD) => [number, FIONREAD as u64, at, 0, 0, 0],
-            _ => return Ok(false),
+            _ => return Ok(None),
         };
         let task = match self.task_of(tid) {
             Ok(task) => task,
-            Err(error) => return soften(error).map(|_| false),
+            Err(error) => return soften(error).map(|_| None),
         };
         let nr = request.nr;
         let poll_fd = poll_fd(&entry);
@@ -466,10 +547,11 @@ impl Worker {
             space,
             poll_fd,
         };
-        self.stirred = true;
-        if let Err(error) = self.kernel.start(task, call) {
-            return soften(error).map(|_| false);
-        }
+        let entered = match self.kernel.enter(task, &call) {
+            Ok(entered) => entered,
+            Err(error) => return soften(error).map(|_| None),
+        };
+        self.deadline = entered.deadline;
         let busy = Busy {
             call: Notification {
                 id: 0,
@@ -487,7 +569,7 @@ impl Worker {
         self.statistics.posted += 1;
         let thread = self.threads.get_mut(&tid).expect("looked at");
         thread.busy = Some(self.pulse.begin(busy));
-        Ok(true)
+        Ok(Some(entered.outcome))
     }
 
     /// The kernel has answered a posted call.

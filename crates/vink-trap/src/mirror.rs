@@ -16,6 +16,8 @@
 //! makes the program call, and the call tells the truth. `HUP` without `RDHUP` is a socket that
 //! was never connected; it is left out, as it could not be taken back.
 //!
+//! As long as its readiness is told on a board (`board`), and nobody else can look, it need not follow.
+//!
 //! The placeholder's owner and `O_ASYNC` are the program's own settings (fcntl(2)), so that the host
 //! sends `SIGIO` and `SIGURG` when this changes.
 
@@ -23,6 +25,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::board::Telling;
 use crate::target;
 use crate::Error;
 
@@ -59,6 +62,8 @@ pub(crate) struct Placeholder {
     queued: Cell<u32>,
     /// The program's end has its minimal send buffer.
     minimal: Cell<bool>,
+    /// What else is told of it.
+    pub(crate) telling: Telling,
 }
 
 impl Placeholder {
@@ -116,6 +121,7 @@ impl Placeholder {
             shown: Cell::new(shown),
             queued: Cell::new(0),
             minimal: Cell::new(false),
+            telling: Telling::new(OUT),
         }
     }
 
@@ -180,8 +186,50 @@ impl Placeholder {
         self.shown.get()
     }
 
-    /// Makes the placeholder show `events` (`EPOLL*`), as far as it can.
+    /// This is true of the file now (`EPOLL*`): shows it, as far as that can be, and has to be.
     pub(crate) fn show(&self, events: u32) {
+        if !self.telling.tell(events, 0) {
+            self.catch_up();
+            self.follow(events);
+        }
+    }
+
+    /// It has become ready, or ready again.
+    pub(crate) fn happens(&self, events: u32, followed: bool) {
+        if self
+            .telling
+            .tell(events, again(events, self.telling.told()))
+        {
+            self.telling.owe();
+            return;
+        }
+        self.catch_up();
+        let before = self.shown();
+        self.follow(events);
+        if followed {
+            self.edge(again(events, before));
+        }
+    }
+
+    /// Shows what has been told on a board only.
+    pub(crate) fn catch_up(&self) {
+        if let Some(owes) = self.telling.catch_up() {
+            let (events, before) = (self.telling.told(), self.shown());
+            self.follow(events);
+            if owes {
+                self.edge(again(events, before));
+            }
+        }
+    }
+
+    /// From now on others may look, whom no board tells.
+    pub(crate) fn share(&self) {
+        self.telling.share();
+        self.catch_up();
+    }
+
+    /// Makes the placeholder show this, as far as it can.
+    fn follow(&self, events: u32) {
         let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
@@ -238,7 +286,7 @@ impl Placeholder {
     }
 
     /// Something happened again that is shown already: wake edge-triggered watchers once more.
-    pub(crate) fn edge(&self, events: u32) {
+    fn edge(&self, events: u32) {
         let (program, Some(worker)) = (self.program_end(), self.worker_end()) else {
             return;
         };
@@ -292,6 +340,16 @@ impl Placeholder {
             };
         }
         push(self.program_end(), FILLING);
+    }
+}
+
+/// Of what is ready, that of which those must be told who knew of `before`: what is new has woken those who wait for it, and
+/// they look at everything. Those who wait for data alone must see that more has come.
+fn again(events: u32, before: u32) -> u32 {
+    match events & !before {
+        0 => events,
+        new if new & IN == 0 => events & IN,
+        _ => 0,
     }
 }
 

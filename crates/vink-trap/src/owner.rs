@@ -43,6 +43,7 @@ impl Worker {
             _ => return Ok(false),
         };
         entry.file.owned.set(true);
+        entry.file.placeholder.share();
         self.follow(call.tid, entry)?;
         if !switches {
             return self.pass(call).map(|()| true);

@@ -90,6 +90,8 @@ struct Slots {
     used: usize,
     receives: bool,
     follows: bool,
+    /// Others than the library may wait at epoll instances of it: another process, or the program by itself.
+    seen_by_others: bool,
     /// The mailbox of the one process that has this table.
     desk: Option<Rc<Desk>>,
 }
@@ -97,9 +99,16 @@ struct Slots {
 impl Table {
     /// Another table with the same descriptors.
     pub(crate) fn copy(&self) -> Table {
-        let mut slots = self.0.borrow().clone();
-        slots.desk = None;
-        Table(Rc::new(RefCell::new(slots)))
+        let mut slots = self.0.borrow_mut();
+        slots.seen_by_others |= slots.follows;
+        for entry in slots.entries.iter().flatten() {
+            entry.file.placeholder.share();
+        }
+        let mut copy = slots.clone();
+        if let Some(desk) = copy.desk.take().filter(|_| slots.seen_by_others) {
+            desk.forbid_lags();
+        }
+        Table(Rc::new(RefCell::new(copy)))
     }
 
     /// The same table, for another process.
@@ -120,7 +129,7 @@ impl Table {
     /// The process is to post nothing any more.
     pub(crate) fn close_desk(&self) {
         if let Some(desk) = self.0.borrow_mut().desk.take() {
-            desk.unmark_range(0, u32::MAX);
+            desk.close();
         }
     }
 
@@ -153,6 +162,19 @@ impl Table {
         self.0.borrow().follows
     }
 
+    /// Others than the library may wait at an epoll instance.
+    pub(crate) fn set_seen_by_others(&self) {
+        let mut slots = self.0.borrow_mut();
+        slots.seen_by_others = true;
+        if let Some(desk) = &slots.desk {
+            desk.forbid_lags();
+        }
+    }
+
+    pub(crate) fn is_seen_by_others(&self) -> bool {
+        self.0.borrow().seen_by_others
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().used == 0
     }
@@ -178,7 +200,11 @@ impl Table {
         let old = slots.entries[index].replace(entry);
         slots.used += usize::from(old.is_none());
         if let Some(desk) = &slots.desk {
-            desk.unmark(fd);
+            match &old {
+                Some(old) => close(desk, fd, old),
+                // It may be in use already: who has made it is not waited for.
+                None => desk.unmark(fd),
+            }
         }
         old
     }
@@ -188,7 +214,7 @@ impl Table {
         let entry = slots.entries.get_mut(fd as u32 as usize)?.take()?;
         slots.used -= 1;
         if let Some(desk) = &slots.desk {
-            desk.unmark(fd);
+            close(desk, fd, &entry);
         }
         Some(entry)
     }
@@ -199,16 +225,22 @@ impl Table {
         let mut removed = Vec::new();
         let desk = slots.desk.clone();
         for (fd, slot) in slots.entries.iter_mut().enumerate() {
-            if slot.as_ref().is_some_and(|e| condition(fd as i32, e)) {
+            if let Some(entry) = slot.take_if(|e| condition(fd as i32, e)) {
                 if let Some(desk) = &desk {
-                    desk.unmark(fd as i32);
+                    close(desk, fd as i32, &entry);
                 }
-                removed.extend(slot.take());
+                removed.push(entry);
             }
         }
         slots.used -= removed.len();
         removed
     }
+}
+
+/// A number with a mailbox is not this file's any more.
+fn close(desk: &Rc<Desk>, fd: i32, entry: &Entry) {
+    desk.clear(fd);
+    entry.file.cover(desk, fd);
 }
 
 /// A child that a trapped fork is about to make: its descriptors as they were at that instant.

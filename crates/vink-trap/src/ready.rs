@@ -5,6 +5,8 @@
 //! does the waiting: so time-outs, signal masks, `EINTR` (which poll(2) gives even with `SA_RESTART`,
 //! other than a call that waits for a seccomp answer) and mixed sets are the host's own.
 
+use vink_mailbox::NATIVE;
+
 use crate::notify::Notification;
 use crate::process::Entry;
 use crate::serve::soften;
@@ -52,7 +54,7 @@ impl Worker {
         if !target::read(call.tid, call.args[0], &mut self.scratch) {
             return self.pass(call);
         }
-        let mut asked = Vec::new();
+        let (mut asked, mut hosts) = (Vec::new(), Vec::new());
         let mut pure = true;
         for (place, pollfd) in self.scratch.chunks_exact_mut(POLLFD).enumerate() {
             let fd = i32::from_ne_bytes(pollfd[..4].try_into().expect("four bytes"));
@@ -65,9 +67,14 @@ impl Worker {
                     wanted: u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32,
                     events: 0,
                 }),
-                None => pure &= fd < 0,
+                None if fd < 0 => {}
+                None => {
+                    pure = false;
+                    hosts.push(fd);
+                }
             }
         }
+        self.show_to_others(call.tid, &hosts);
         if !self.look(call, &mut asked)? || !pure {
             return self.wait_natively(call, &asked);
         }
@@ -99,7 +106,7 @@ impl Worker {
         if target::read_parts(call.tid, &mut named) != named.len() * set_len {
             return self.pass(call);
         }
-        let mut asked = Vec::new();
+        let (mut asked, mut hosts) = (Vec::new(), Vec::new());
         let mut pure = true;
         for (n, set) in self.scratch.chunks_exact(set_len).enumerate() {
             for fd in 0..count as usize {
@@ -113,10 +120,14 @@ impl Worker {
                         wanted: SETS[n],
                         events: 0,
                     }),
-                    None => pure = false,
+                    None => {
+                        pure = false;
+                        hosts.push(fd as i32);
+                    }
                 }
             }
         }
+        self.show_to_others(call.tid, &hosts);
         if !self.look(call, &mut asked)? || !pure {
             return self.wait_natively(call, &asked);
         }
@@ -137,6 +148,9 @@ impl Worker {
     pub(crate) fn epoll_create(&mut self, call: Notification) -> Result<(), Error> {
         let table = self.table_of(call.tid);
         table.set_followed();
+        if call.args[5] != NATIVE {
+            table.set_seen_by_others();
+        }
         for entry in table.entries() {
             self.follow(call.tid, &entry)?;
         }
@@ -179,6 +193,7 @@ impl Worker {
     /// Shows what is true and lets the host do the call.
     fn wait_natively(&mut self, call: Notification, asked: &[Asked]) -> Result<(), Error> {
         for asked in asked {
+            asked.entry.file.placeholder.share();
             asked.entry.file.placeholder.show(asked.events);
         }
         self.pass(call)

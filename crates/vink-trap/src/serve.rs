@@ -131,7 +131,7 @@ impl Worker {
                 Some(entry) => self.close_all(call, vec![entry], Then::Pass),
                 None => {
                     if let Some(desk) = self.table_of(call.tid).desk() {
-                        desk.unmark(call.args[0] as i32);
+                        desk.clear(call.args[0] as i32);
                     }
                     self.pass(call)
                 }
@@ -139,13 +139,20 @@ impl Worker {
             Kind::CloseRange => self.close_range(call),
             Kind::Dup => match first {
                 Some(entry) => self.dup(call, &entry),
-                None => self.pass(call),
+                None => {
+                    self.show_to_others(call.tid, &[call.args[0] as i32]);
+                    self.pass(call)
+                }
             },
             Kind::Dup2 | Kind::Dup3 => self.dup_to(call),
             Kind::Fcntl => match (first, call.args[1] as i32) {
                 (Some(entry), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => self.dup_from(call, &entry),
                 (Some(entry), _) if self.own(call, &entry)? => Ok(()),
                 (Some(entry), _) => self.run(call, Stage::Answer, &entry),
+                (None, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
+                    self.show_to_others(call.tid, &[call.args[0] as i32]);
+                    self.pass(call)
+                }
                 (None, _) => self.pass(call),
             },
             Kind::Open => self.open(call),
@@ -356,14 +363,20 @@ impl Worker {
 
     /// A task's call is done: shows the readiness that it left, and queues it to be finished.
     pub(crate) fn done(&mut self, task: TaskId) {
-        let thread = self.tasks.get(&task).and_then(|t| self.threads.get_mut(t));
-        let Some(thread) = thread.filter(|t| t.busy.is_some()) else {
+        let Some(tid) = self.tasks.get(&task).copied() else {
             return;
         };
-        let Some(outcome) = self.kernel.poll(task) else {
-            return;
-        };
-        if let Some(mut running) = thread.busy.take() {
+        let is_busy = self.threads.get(&tid).is_some_and(|t| t.busy.is_some());
+        let outcome = is_busy.then(|| self.kernel.poll(task));
+        if let Some(outcome) = outcome.flatten() {
+            self.end(tid, outcome);
+        }
+    }
+
+    /// The same of a thread's call, which has ended so.
+    pub(crate) fn end(&mut self, tid: i32, outcome: Outcome) {
+        let busy = self.threads.get_mut(&tid).and_then(|t| t.busy.take());
+        if let Some(mut running) = busy {
             let busy = &mut running.busy;
             if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
                 file.placeholder.show(events);
@@ -544,6 +557,7 @@ impl Worker {
 
     /// Another descriptor of the kernel's for the same file. The error is the call's result.
     fn another(&mut self, tid: i32, entry: &Entry) -> Result<Result<Entry, i64>, Error> {
+        entry.file.placeholder.share();
         let number = self.call_for(tid, libc::SYS_dup, entry.number)?;
         Ok(match number {
             0.. => Ok(Entry {
@@ -581,6 +595,11 @@ impl Worker {
         }
         if let Some(entry) = table.get(call.args[0]) {
             return self.put(call, &entry, to, flags & libc::O_CLOEXEC != 0, EBADF);
+        }
+        self.show_to_others(call.tid, &[from]);
+        let table = &mut self.process_mut(pid).table;
+        if let Some(desk) = table.desk() {
+            desk.clear(to);
         }
         // A host file over a Vink file, unless the host will refuse.
         let closed = match target::descriptor(pid, from) {

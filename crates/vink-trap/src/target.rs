@@ -207,6 +207,12 @@ pub(crate) fn directory(pid: i32, number: i32) -> Option<Vec<u8>> {
         .map(|path| path.into_os_string().into_vec())
 }
 
+/// Whether what the process has open under a number is an epoll instance.
+pub(crate) fn is_epoll(pid: i32, number: i32) -> bool {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{number}"));
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
+}
+
 /// Device and inode of an open file.
 pub(crate) fn identity(file: RawFd) -> (u64, u64) {
     // SAFETY: all zero is a valid value of this plain structure.

@@ -741,18 +741,24 @@ impl Worker {
         while std::mem::take(&mut self.stirred) {
             self.deadline = self.kernel.settle()?;
             self.mark_moment();
-            self.take_events();
-            // A program that learns of its call's end may look at once for what the call brought
-            // about elsewhere: all readiness is shown before any answer is sent.
-            while let Some((running, outcome)) = self.finished.pop_front() {
-                match self.has_turn(running.busy.call.tid) {
-                    true => self.conclude(running, outcome)?,
-                    false => self.line_up(running, outcome),
-                }
+            self.heed()?;
+        }
+        Ok(())
+    }
+
+    /// Handles all that the kernel had to say when it last ran.
+    pub(crate) fn heed(&mut self) -> Result<(), Error> {
+        self.take_events();
+        // A program that learns of its call's end may look at once for what the call brought
+        // about elsewhere: all readiness is shown before any answer is sent.
+        while let Some((running, outcome)) = self.finished.pop_front() {
+            match self.has_turn(running.busy.call.tid) {
+                true => self.conclude(running, outcome)?,
+                false => self.line_up(running, outcome),
             }
-            while let Some(id) = self.woken.pop() {
-                self.serve_device(id)?;
-            }
+        }
+        while let Some(id) = self.woken.pop() {
+            self.serve_device(id)?;
         }
         Ok(())
     }
@@ -871,18 +877,8 @@ impl Worker {
             self.files.remove(&cookie);
             return;
         };
-        let before = file.placeholder.shown();
-        file.placeholder.show(events);
+        file.placeholder.happens(events, file.followed.get());
         self.call_watchers(cookie);
-        if file.followed.get() {
-            // What is new has woken those who wait for it, and they look at everything. Those who wait for
-            // data alone must see that more has come.
-            file.placeholder.edge(match events & !before {
-                0 => events,
-                new if new & libc::EPOLLIN as u32 == 0 => events & libc::EPOLLIN as u32,
-                _ => 0,
-            });
-        }
         if file.owned.get() {
             self.pulse.hint();
         }

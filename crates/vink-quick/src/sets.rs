@@ -1,0 +1,549 @@
+//! Epoll instances: their members, so that epoll_wait(2) can be answered from the boards of the mailbox.
+//!
+//! Every change is made in the host's instance first. While the library answers, the worker need not show the host what
+//! streams are ready, so the host is asked about all other members only; before a thread sleeps there, it has the worker
+//! show everything, looks at the boards once more, and takes from the host nothing but the news that there may be some.
+//!
+//! Whatever is not quite simple makes the process do without for good ([`exact`]): an instance that nobody has
+//! seen being made, members of other kinds, one instance in another or in two waiting threads, numbers that mean
+//! something else than they did.
+
+use std::cell::UnsafeCell;
+use std::mem::take;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use libc::{c_int, epoll_event, sigset_t, timespec};
+use vink_mailbox::{Board, Edges, Mailbox, Request, SHOW, TOLD};
+
+use crate::post::{alone, ask, give_way, knows, mailbox, show_natively, wiped, Busy};
+use crate::symbols::{native, sleep};
+
+/// Instances of a process, and members of each: with more the host is as quick.
+const SETS: usize = 8;
+const MOST: usize = 512;
+/// Looks at the boards before the thread sleeps, and before others may run.
+const LOOKS: u32 = 512;
+const PATIENCE: u32 = 64;
+/// Members of the host's that are looked at in one go.
+const NATIVES: usize = 64;
+
+const EDGE: u32 = libc::EPOLLET as u32;
+const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+
+/// A member of a set, as the program wants it.
+#[derive(Clone, Copy)]
+struct Member {
+    fd: i32,
+    events: u32,
+    data: u64,
+    /// Tells the file from others of this number.
+    serial: u32,
+    /// Those that were told of.
+    seen: Edges,
+    /// The host may have an edge that came before any board told of it.
+    begun: bool,
+}
+
+/// An epoll instance.
+struct Set {
+    /// One more than its number; 0: none.
+    number: AtomicI32,
+    serial: AtomicU32,
+    locked: AtomicBool,
+    /// A thread waits.
+    awaited: AtomicBool,
+    members: UnsafeCell<Members>,
+}
+
+struct Members {
+    count: usize,
+    /// Whose turn it is to be looked at first.
+    next: usize,
+    /// Some are for the host to tell of, and whether they are to be before all others.
+    others: bool,
+    others_first: bool,
+    all: [Member; MOST],
+}
+
+/// What a process knows of its epoll instances; wiped in its children.
+struct Sets {
+    /// The host alone is asked.
+    exact: AtomicBool,
+    /// It has taken over from the host.
+    answers: AtomicBool,
+    sets: [Set; SETS],
+}
+
+// SAFETY: the members are reached by who holds the lock only.
+unsafe impl Sync for Set {}
+
+static SETS_OF_PROCESS: AtomicPtr<Sets> = AtomicPtr::new(null_mut());
+
+/// The library has been loaded.
+pub(crate) fn begin() {
+    if let Some(sets) = wiped(size_of::<Sets>()) {
+        SETS_OF_PROCESS.store(sets.cast(), Ordering::Release);
+    }
+}
+
+/// The process's, as long as it answers for any, and its mailbox.
+#[inline]
+fn all() -> Option<(&'static Sets, &'static Mailbox)> {
+    // SAFETY: stays mapped for ever; all zero is valid.
+    let sets = unsafe { SETS_OF_PROCESS.load(Ordering::Acquire).as_ref() }?;
+    match sets.exact.load(Ordering::Acquire) {
+        true => None,
+        false => Some((sets, mailbox().filter(|_| knows())?)),
+    }
+}
+
+impl Sets {
+    fn find(&self, number: i32) -> Option<&Set> {
+        let is_it = |set: &&Set| set.number.load(Ordering::Acquire) == number.wrapping_add(1);
+        self.sets.iter().filter(|_| number >= 0).find(is_it)
+    }
+
+    /// From now on the host is asked, and knows everything.
+    #[cold]
+    fn go_exact(&self, mailbox: &Mailbox) {
+        if self.exact.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        mailbox.natives.fetch_add(1, Ordering::SeqCst);
+        show_all(mailbox);
+    }
+}
+
+/// Has the worker show the host all that it is to know; the caller is counted in `natives`.
+fn show_all(mailbox: &Mailbox) {
+    // If nobody attends, everything has been shown, and will be.
+    if mailbox.attended.load(Ordering::SeqCst) != 0 && alone(Request::SHOW).is_none() {
+        show_natively(SHOW);
+    }
+}
+
+impl Set {
+    /// Does something with the members; `None`: a signal handler has interrupted that very thing.
+    fn with<T>(&self, job: impl FnOnce(&mut Members) -> T) -> Option<T> {
+        let _busy = Busy::new()?;
+        while self.locked.swap(true, Ordering::Acquire) {
+            give_way();
+        }
+        // SAFETY: the lock is held.
+        let done = job(unsafe { &mut *self.members.get() });
+        self.locked.store(false, Ordering::Release);
+        Some(done)
+    }
+}
+
+/// An epoll instance has been made.
+pub(crate) fn created(number: i32) {
+    // SAFETY: stays mapped for ever; all zero is valid.
+    let sets = unsafe { SETS_OF_PROCESS.load(Ordering::Acquire).as_ref() };
+    let Some(sets) = sets.filter(|sets| !sets.exact.load(Ordering::Acquire)) else {
+        return;
+    };
+    ask();
+    let Some(mailbox) = mailbox().filter(|_| knows()) else {
+        return;
+    };
+    let free = |set: &&Set| {
+        let (old, new) = (0, number + 1);
+        let order = Ordering::SeqCst;
+        set.number
+            .compare_exchange(old, i32::MIN, order, order)
+            .is_ok()
+            && new > 0
+    };
+    let board = mailbox.boards.get(number as usize);
+    let (Some(board), Some(set)) = (board, sets.sets.iter().find(free)) else {
+        return sets.go_exact(mailbox);
+    };
+    set.serial.store(board.read().serial, Ordering::Relaxed);
+    let cleared = set.with(|members| (members.count, members.next) = (0, 0));
+    set.awaited.store(false, Ordering::Relaxed);
+    set.number.store(number + 1, Ordering::Release);
+    if cleared.is_none() {
+        sets.go_exact(mailbox);
+    } else if !sets.answers.swap(true, Ordering::SeqCst) {
+        mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// epoll_ctl(2) has been done.
+pub(crate) fn changed(number: i32, operation: c_int, fd: i32, event: Option<epoll_event>) {
+    let Some((sets, mailbox)) = all() else { return };
+    let set = sets.find(number).filter(|_| sets.find(fd).is_none());
+    let done = set.and_then(|set| set.with(|m| m.change(mailbox, operation, fd, event)));
+    if done != Some(true) {
+        sets.go_exact(mailbox);
+    }
+}
+
+/// A descriptor is about to be closed.
+pub(crate) fn closes(fd: i32) {
+    let Some((sets, mailbox)) = all() else { return };
+    if fd < 0 || !sets.answers.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Some(set) = sets.find(fd) {
+        set.number.store(0, Ordering::Release);
+        return;
+    }
+    for set in &sets.sets {
+        if set.number.load(Ordering::Acquire) > 0
+            && set.with(|members| members.close(mailbox, fd)) != Some(true)
+        {
+            sets.go_exact(mailbox);
+        }
+    }
+}
+
+/// What came of a look at a set.
+enum Found {
+    Events(usize),
+    /// The library can't tell.
+    Unclear,
+}
+
+impl Members {
+    fn position(&self, fd: i32) -> Option<usize> {
+        self.all[..self.count].iter().position(|m| m.fd == fd)
+    }
+
+    /// False: it can't be followed.
+    fn change(
+        &mut self,
+        mailbox: &Mailbox,
+        operation: c_int,
+        fd: i32,
+        event: Option<epoll_event>,
+    ) -> bool {
+        let position = self.position(fd);
+        let at = match (operation, position) {
+            (libc::EPOLL_CTL_DEL, Some(at)) => {
+                self.remove(at);
+                return true;
+            }
+            (libc::EPOLL_CTL_ADD, None) if self.count < MOST => self.count,
+            (libc::EPOLL_CTL_MOD, Some(at)) => at,
+            _ => return false,
+        };
+        let Some(event) = event else { return false };
+        let data = event.u64;
+        let is_same = |m: &Member| m.fd != fd && m.data == data;
+        if self.all[..self.count].iter().any(is_same) {
+            return false;
+        }
+        let notice = mailbox.boards.get(fd as usize).map(|board| board.read());
+        self.all[at] = Member {
+            fd,
+            events: event.events,
+            data,
+            serial: notice.map_or(0, |notice| notice.serial),
+            seen: Edges::NONE,
+            begun: notice.is_none_or(|notice| notice.events.is_none()),
+        };
+        self.count = self.count.max(at + 1);
+        true
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.count -= 1;
+        self.all[at] = self.all[self.count];
+    }
+
+    /// False: it may remain a member without its number.
+    fn close(&mut self, mailbox: &Mailbox, fd: i32) -> bool {
+        let Some(at) = self.position(fd) else {
+            return true;
+        };
+        self.remove(at);
+        let notice = mailbox.boards.get(fd as usize).map(|board| board.read());
+        notice.is_some_and(|notice| notice.events.is_some() && !notice.shared)
+    }
+
+    /// Those that are ready: what the host has told before, by their boards, and by what the host says of the others.
+    fn look(
+        &mut self,
+        mailbox: &Mailbox,
+        room: &mut [epoll_event],
+        told: &[epoll_event],
+        natively: impl FnOnce(&mut [epoll_event]) -> usize,
+    ) -> Found {
+        let mut others = false;
+        let mut found = self.take_over(mailbox, room, told);
+        // There is room for one of the others, if not each time.
+        let kept = usize::from(self.others && (room.len() > 1 || self.others_first));
+        let (first, most) = (self.next, room.len() - kept);
+        self.others_first = kept == 0;
+        for n in 0..self.count {
+            let at = (first + n) % self.count;
+            let member = &mut self.all[at];
+            let notice = mailbox.boards.get(member.fd as usize).map(Board::read);
+            if notice.is_some_and(|notice| notice.serial != member.serial) {
+                return match found {
+                    0 => Found::Unclear,
+                    found => Found::Events(found),
+                };
+            }
+            let is_begun = member.begun && member.events & EDGE != 0;
+            let Some((notice, events)) = notice
+                .filter(|_| !is_begun)
+                .and_then(|notice| Some((notice, notice.events?)))
+            else {
+                others = true;
+                continue;
+            };
+            if member.events & !(TOLD | EDGE) != 0 {
+                return match found {
+                    0 => Found::Unclear,
+                    found => Found::Events(found),
+                };
+            }
+            let events = events & (member.events | ALWAYS);
+            if events == 0 || found >= most {
+                continue;
+            }
+            if member.events & EDGE != 0 {
+                if !notice.edges.has_any_since(member.seen, member.events) {
+                    continue;
+                }
+                member.seen = notice.edges;
+            }
+            room[found] = epoll_event {
+                events,
+                u64: member.data,
+            };
+            found += 1;
+            self.next = (at + 1) % self.count;
+        }
+        self.others = others;
+        if others && found < room.len() && told.is_empty() {
+            let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
+            let room = &mut room[found..];
+            let most = room.len().min(NATIVES);
+            let count = natively(&mut host[..most]).min(most);
+            found += self.take_over(mailbox, room, &host[..count]);
+            // Of those of whom boards tell now, the host has said all.
+            for member in self.all[..self.count].iter_mut().filter(|m| m.begun) {
+                if count < most && edges_of(mailbox, member).is_some() {
+                    (member.begun, member.seen) = (false, Edges::FIRST);
+                }
+            }
+        }
+        Found::Events(found)
+    }
+
+    /// Of what the host has, that which boards don't tell; how many.
+    fn take_over(
+        &mut self,
+        mailbox: &Mailbox,
+        room: &mut [epoll_event],
+        host: &[epoll_event],
+    ) -> usize {
+        let mut found = 0;
+        for event in host {
+            let data = event.u64;
+            let member = self.all[..self.count].iter_mut().find(|m| m.data == data);
+            let of_board = member.and_then(|m| Some((edges_of(mailbox, m)?, m)));
+            if let Some((edges, member)) = of_board {
+                if member.events & EDGE == 0 || !take(&mut member.begun) {
+                    continue;
+                }
+                member.seen = edges;
+            }
+            room[found] = *event;
+            found += 1;
+        }
+        found
+    }
+}
+
+/// How often a member became ready, if a board tells of it.
+fn edges_of(mailbox: &Mailbox, member: &Member) -> Option<Edges> {
+    let notice = mailbox.boards.get(member.fd as usize)?.read();
+    notice.events.map(|_| notice.edges)
+}
+
+/// A wait for events.
+pub(crate) struct Wait {
+    /// The instance.
+    pub(crate) number: c_int,
+    pub(crate) events: *mut epoll_event,
+    pub(crate) most: c_int,
+    /// Nanoseconds; `None`: for ever.
+    pub(crate) limit: Option<u64>,
+    /// The signals that are blocked meanwhile; null: as they are.
+    pub(crate) mask: *const sigset_t,
+}
+
+impl Wait {
+    /// What epoll_pwait2(2) has for it, or its error; `None`: the host is to be asked.
+    ///
+    /// # Safety
+    /// The pointers are as the program gave them, and right.
+    pub(crate) unsafe fn answer(&self) -> Option<Result<c_int, c_int>> {
+        let (sets, mailbox) = all()?;
+        let is_same = |set: &&Set| {
+            let board = mailbox.boards.get(self.number as usize);
+            board.is_some_and(|board| board.read().serial == set.serial.load(Ordering::Relaxed))
+        };
+        let set = sets.find(self.number).filter(is_same);
+        let Some(set) = set.filter(|_| !self.events.is_null()) else {
+            sets.go_exact(mailbox);
+            return None;
+        };
+        let most = usize::try_from(self.most).ok();
+        let most = most.filter(|most| (1..=MOST_EVENTS).contains(most))?;
+        if set.awaited.swap(true, Ordering::SeqCst) {
+            sets.go_exact(mailbox);
+            return None;
+        }
+        // SAFETY: by the caller.
+        let room = unsafe { std::slice::from_raw_parts_mut(self.events, most) };
+        let mut blocked = Blocked(None);
+        let answer = self.look(sets, set, mailbox, room, &mut blocked);
+        drop(blocked);
+        set.awaited.store(false, Ordering::SeqCst);
+        answer
+    }
+
+    fn look(
+        &self,
+        sets: &Sets,
+        set: &Set,
+        mailbox: &Mailbox,
+        room: &mut [epoll_event],
+        blocked: &mut Blocked,
+    ) -> Option<Result<c_int, c_int>> {
+        // What is to be said if nothing is found.
+        let mut last = (self.limit == Some(0)).then_some(Ok(0));
+        let mut deadline = None;
+        let (mut looks, mut wakes) = (0, 0);
+        // What the host has told, and how much of it.
+        let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
+        let mut told = 0;
+        loop {
+            let seen = mailbox.changes.0.load(Ordering::Acquire);
+            let natively = |host: &mut [epoll_event]| host_has(self.number, host);
+            let found =
+                set.with(|members| members.look(mailbox, room, &host[..take(&mut told)], natively));
+            match found {
+                // The host shows something that is not so.
+                Some(Found::Events(0)) if wakes > MOST_WAKES => sets.go_exact(mailbox),
+                Some(Found::Events(0)) => {}
+                Some(Found::Events(count)) => return Some(Ok(count as c_int)),
+                Some(Found::Unclear) | None => sets.go_exact(mailbox),
+            }
+            if sets.exact.load(Ordering::SeqCst) {
+                return last.filter(|last| last.is_err());
+            }
+            if last.is_some() {
+                return last;
+            }
+            if blocked.0.is_none() {
+                // A signal that comes while this thread is awake must find it in a call that it ends.
+                blocked.block();
+                deadline = self.limit.map(|limit| now().saturating_add(limit));
+            }
+            if mailbox.attended.load(Ordering::Relaxed) != 0 && looks < LOOKS {
+                while mailbox.changes.0.load(Ordering::Acquire) == seen {
+                    looks += 1;
+                    if looks % PATIENCE == 0 {
+                        give_way();
+                        break;
+                    }
+                    std::hint::spin_loop();
+                }
+                continue;
+            }
+            looks = 0;
+            mailbox.natives.fetch_add(1, Ordering::SeqCst);
+            show_all(mailbox);
+            // What came before the host knew of it, or before signals were blocked.
+            let is_news = mailbox.changes.0.load(Ordering::SeqCst) != seen;
+            if !is_news && !sets.exact.load(Ordering::SeqCst) {
+                let limit = deadline.map(|deadline| deadline.saturating_sub(now()));
+                let mask = match self.mask.is_null() {
+                    true => blocked
+                        .0
+                        .as_ref()
+                        .map_or(null(), |mask| (&raw const *mask).cast()),
+                    false => self.mask,
+                };
+                let most = room.len().min(NATIVES);
+                // SAFETY: the mask is the program's, or stands here.
+                match unsafe { sleep(self.number, &mut host[..most], limit, mask) } {
+                    Ok(0) => last = Some(Ok(0)),
+                    Ok(count) => told = count,
+                    Err(errno) => last = Some(Err(errno)),
+                }
+                wakes += 1;
+            } else {
+                wakes = 0;
+            }
+            mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Wake-ups in a row for nothing that a board or the host knows of.
+const MOST_WAKES: u32 = 64;
+/// As the kernel has it.
+const MOST_EVENTS: usize = i32::MAX as usize / size_of::<epoll_event>();
+
+/// Signals that were blocked before this thread blocked all, the C library's own, too.
+struct Blocked(Option<u64>);
+
+impl Blocked {
+    fn block(&mut self) {
+        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+        let most = faults
+            .iter()
+            .fold(u64::MAX, |all, signal| all & !(1 << (signal - 1)));
+        self.0 = Some(change_mask(libc::SIG_BLOCK, most));
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            change_mask(libc::SIG_SETMASK, before);
+        }
+    }
+}
+
+/// rt_sigprocmask(2); what was blocked before.
+fn change_mask(how: c_int, mask: u64) -> u64 {
+    let mut before = 0u64;
+    let places = [(&raw const mask) as u64, (&raw mut before) as u64];
+    let args = [how as u64, places[0], places[1], KERNEL_SIGSET];
+    native(libc::SYS_rt_sigprocmask, args);
+    before
+}
+
+/// CLOCK_MONOTONIC in ns.
+fn now() -> u64 {
+    // SAFETY: fills a structure that lives here.
+    unsafe {
+        let mut now: timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+}
+
+/// What the host has of an instance's events now; how many.
+fn host_has(number: c_int, events: &mut [epoll_event]) -> usize {
+    let args = [
+        number as u64,
+        events.as_mut_ptr() as u64,
+        events.len() as u64,
+        0,
+    ];
+    usize::try_from(native(libc::SYS_epoll_wait, args)).unwrap_or(0)
+}
+
+/// Bytes of the kernel's set of signals.
+const KERNEL_SIGSET: u64 = 8;
