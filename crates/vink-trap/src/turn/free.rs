@@ -101,7 +101,11 @@ impl Worker {
             touched if touched & BROKEN != 0 => self.pulse.doubt(pid),
             _ => {}
         }
-        self.note_moved();
+        // The worker itself waits for pipes only for splice(2).
+        let waits = self.basin.is_some();
+        let turn = self.turn.as_mut().expect("virtual time");
+        turn.stale = true;
+        turn.passed |= waits;
     }
 
     /// What the thread's call moves data to or from is a pipe.
