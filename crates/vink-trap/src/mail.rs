@@ -114,6 +114,14 @@ impl Desk {
         self.mark(fd, PIPE);
     }
 
+    /// No number is known as a pipe's any more.
+    pub(crate) fn unmark_pipes(&self) {
+        let files = self.mailbox().files.iter();
+        for file in files.filter(|file| file.load(Ordering::Relaxed) == PIPE) {
+            file.store(UNKNOWN, Ordering::Release);
+        }
+    }
+
     /// What there is to say in virtual time.
     pub(crate) fn turn(&self) -> &Turn {
         &self.mailbox().turn

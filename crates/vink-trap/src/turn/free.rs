@@ -119,7 +119,7 @@ impl Worker {
     pub(super) fn unmark_pipes(&self, pid: i32, closed: Option<u32>) {
         match (self.desk_of(pid), closed) {
             (Some(desk), Some(number)) => desk.unmark(number as i32),
-            (Some(desk), None) => desk.unmark_range(0, u32::MAX),
+            (Some(desk), None) => desk.unmark_pipes(),
             (None, _) => {}
         }
     }
