@@ -62,6 +62,11 @@ static void make(void)
 	set = MUST(epoll_create1(EPOLL_CLOEXEC));
 	stream_pair(AF_INET, ends);
 	stream_pair(AF_INET, others);
+	/* What is sent is there at once. */
+	for (int i = 0; i < 2; i++) {
+		set_int(ends[i], IPPROTO_TCP, TCP_NODELAY, 1);
+		set_int(others[i], IPPROTO_TCP, TCP_NODELAY, 1);
+	}
 	member(set, EPOLL_CTL_ADD, ends[1], EPOLLIN);
 	warm(30);
 }
