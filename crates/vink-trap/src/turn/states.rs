@@ -102,7 +102,7 @@ impl Worker {
             self.note_stop(pid);
         }
         // Whoever slept, but not to be heard, is still not heard now.
-        self.catch_events(Some(Duration::ZERO))?;
+        self.catch_all_events()?;
         self.arrive()?;
         for (tid, pid) in waiting {
             let turn = self.turn.as_mut().expect("virtual time");
@@ -121,6 +121,16 @@ impl Worker {
         }
         let turn = self.turn.as_mut().expect("virtual time");
         turn.out.retain(|out| !gone.contains(&out.tid));
+        Ok(())
+    }
+
+    /// Receives all that there is: at once that is one call of a program, and so many events only.
+    fn catch_all_events(&mut self) -> Result<(), Error> {
+        for _ in 0..=self.threads.len() {
+            if self.catch_events(Some(Duration::ZERO))? == 0 {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -151,7 +161,7 @@ impl Worker {
         });
         turn.inside = inside;
         // Whoever slept was still waiting, or waits to be heard.
-        self.catch_events(Some(Duration::ZERO))?;
+        self.catch_all_events()?;
         self.arrive()
     }
 
