@@ -21,6 +21,9 @@ const PATIENCE: u32 = 4;
 /// left out.
 const LEND: u64 = 150_000;
 const PAUSE: u32 = 1000;
+/// Some 2 ms: who takes that does nothing but compute, and many more are left out.
+const SLICE: u64 = 6_000_000;
+const LONG_PAUSE: u32 = 32_000;
 
 /// What a process knows; wiped in its children.
 #[repr(C)]
@@ -274,7 +277,9 @@ pub(crate) fn give_way() {
                 libc::sched_yield();
                 _rdtsc().wrapping_sub(start)
             };
-            if lent > LEND {
+            if lent > SLICE {
+                PAUSED.set(LONG_PAUSE);
+            } else if lent > LEND {
                 PAUSED.set(PAUSE);
             }
         }
