@@ -62,14 +62,21 @@ impl Drop for Process {
     }
 }
 
+/// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
+/// machines in virtual time.
+const FREE: [&str; 6] = [
+    "trap_",
+    "notify_",
+    "inproc_",
+    "workers_",
+    "run_true",
+    "virtual_http",
+];
+
 /// What a side's process does: sets up, then a round for each line.
 pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
     let pinned = match side {
-        // Interposed programs and their worker, and two workers, are left to the scheduler, as in use.
-        Side::Vink => {
-            let free = ["trap_", "notify_", "inproc_", "workers_", "run_true"];
-            !free.iter().any(|prefix| group.starts_with(prefix))
-        }
+        Side::Vink => !FREE.iter().any(|prefix| group.starts_with(prefix)),
         Side::Host => true,
         Side::HostTwoCpus => false,
     };

@@ -1,5 +1,6 @@
 //! The listener of a seccomp filter: receive a trapped call, answer it, give it a descriptor.
 
+use std::cell::Cell;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -50,6 +51,8 @@ pub(crate) enum Sent {
 /// One listener; serves every process that inherited the filter.
 pub(crate) struct Listener {
     fd: OwnedFd,
+    /// See [`Listener::wake_near`].
+    near: Cell<bool>,
     tracer: Option<Rc<Tracer>>,
 }
 
@@ -82,10 +85,25 @@ impl Listener {
                 errno: libc::EPROTO,
             });
         }
+        let listener = Listener {
+            fd,
+            tracer,
+            near: Cell::new(false),
+        };
+        listener.wake_near(true);
+        Ok(listener)
+    }
+
+    /// Whether the worker and a program wait for each other: who is woken runs on the processor of the other, who is about to
+    /// wait.
+    pub(crate) fn wake_near(&self, near: bool) {
+        if self.near.replace(near) == near {
+            return;
+        }
+        let flags = if near { FD_SYNC_WAKE_UP } else { 0 };
         // A hint for the scheduler since Linux 6.6; without it everything works, more slowly.
         // SAFETY: this request takes its flags by value.
-        unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, FD_SYNC_WAKE_UP) };
-        Ok(Listener { fd, tracer })
+        unsafe { libc::ioctl(self.fd.as_raw_fd(), SET_FLAGS, flags) };
     }
 
     /// The next trapped call; `None` if the one that made the listener readable is gone again.

@@ -157,6 +157,9 @@ pub struct Worker {
     pub(crate) near: Option<Near>,
 }
 
+/// Events that are received at once.
+const AT_ONCE: usize = 64;
+
 const LISTENER: u64 = 1 << 32;
 const DEATH: u64 = 2 << 32;
 const OUTSIDE: u64 = 3 << 32;
@@ -382,7 +385,7 @@ impl Worker {
         });
         self.settle_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
-        self.note_outside(program.descriptors());
+        self.note_outside(machine, program.descriptors());
         self.sets_out(pid);
         Ok(name)
     }
@@ -612,7 +615,7 @@ impl Worker {
                 Look::Sleep => break timeout,
             }
         };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
         let again = std::mem::take(&mut self.again);
         let timeout = match again.is_empty() && self.may_sleep()? {
             true => timeout,
@@ -632,7 +635,7 @@ impl Worker {
 
     /// Waits for events, for `limit` at most, and handles all but calls, which are received. How many there were.
     pub(crate) fn catch_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
         let again = std::mem::take(&mut self.again);
         let limit = match again.is_empty() {
             true => limit,
@@ -649,8 +652,11 @@ impl Worker {
         // Deaths come first: what a later call of another process sees must be after them.
         for event in events {
             if event.u64 & !0xffff_ffff == DEATH {
-                self.died(event.u64 as u32 as i32)?;
-                self.settle()?;
+                let pid = event.u64 as u32 as i32;
+                if !self.put_off_end(pid) {
+                    self.died(pid)?;
+                    self.settle()?;
+                }
             }
         }
         if events.iter().any(|event| event.u64 == CARRIED) {
@@ -661,7 +667,10 @@ impl Worker {
         for event in events {
             self.called |= event.u64 == OUTSIDE;
             if event.u64 & !0xffff_ffff == PIPE {
-                self.pipe_is_ready(event.u64 as u32 as i32);
+                let tid = event.u64 as u32 as i32;
+                if !self.put_off_pipe(tid) {
+                    self.pipe_is_ready(tid);
+                }
             }
             if event.u64 & !0xffff_ffff == DEVICE {
                 self.serve_device(event.u64 as u32 as usize)?;
@@ -798,20 +807,27 @@ impl Worker {
         }
         if events & libc::EPOLLHUP as u32 != 0 {
             self.ignore(listener.as_fd());
-            self.trees[id].listener = None;
-            // Nobody is left who lives there.
-            self.trees[id].home = None;
-            self.trees.has_changed(id);
-            self.stir_carried();
-            for orphan in std::mem::take(&mut self.trees[id].orphans) {
-                self.drop_unborn(orphan);
+            if !self.put_off_hang_up(id) {
+                self.hang_up(id);
             }
         }
         Ok(())
     }
 
+    /// No process of the program is left.
+    pub(crate) fn hang_up(&mut self, id: usize) {
+        self.trees[id].listener = None;
+        // Nobody is left who lives there.
+        self.trees[id].home = None;
+        self.trees.has_changed(id);
+        self.stir_carried();
+        for orphan in std::mem::take(&mut self.trees[id].orphans) {
+            self.drop_unborn(orphan);
+        }
+    }
+
     /// A process has ended.
-    fn died(&mut self, pid: i32) -> Result<(), Error> {
+    pub(crate) fn died(&mut self, pid: i32) -> Result<(), Error> {
         let Some((pidfd, program)) = self.bury(pid) else {
             return Ok(());
         };

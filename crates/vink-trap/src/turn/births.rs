@@ -18,7 +18,7 @@ impl Worker {
     pub(crate) fn expect_birth(&mut self, tid: i32, flags: u64) {
         let Some(turn) = &mut self.turn else { return };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
-        turn.forks = Some(thread);
+        turn.round.expect_birth(tid, thread);
         self.set_unfree(self.threads[&tid].pid);
         if !thread && flags & libc::CLONE_VM as u64 != 0 {
             self.show_for_ever(self.threads[&tid].pid);
@@ -27,33 +27,33 @@ impl Worker {
 
     /// If the holder is back from a call that made somebody, finds out whom.
     pub(super) fn find_births(&mut self) -> Result<(), Error> {
-        let turn = self.turn.as_mut().expect("virtual time");
-        match turn.holder {
-            Some(holder) if turn.forks.is_some() && turn.has_arrived(holder) => {
-                self.find_births_of(holder)
-            }
-            _ => Ok(()),
+        let turn = self.turn.as_ref().expect("virtual time");
+        let mut parents = turn.round.parents();
+        parents.retain(|tid| turn.has_arrived(*tid));
+        for parent in parents {
+            self.find_births_of(parent)?;
         }
+        Ok(())
     }
 
     /// The same of a holder that is back for sure.
     pub(super) fn find_births_of(&mut self, holder: i32) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
-        let Some(thread) = turn.forks.take() else {
+        let Some(thread) = turn.round.take_birth(holder) else {
             return Ok(());
         };
         let Some(pid) = self.threads.get(&holder).map(|thread| thread.pid) else {
             return Ok(());
         };
         match thread {
-            true => self.find_threads(pid),
+            true => self.find_threads(pid, holder),
             false => drop(self.find_children(pid, holder)?),
         }
         Ok(())
     }
 
     /// Threads of the process that have not been heard of are out.
-    fn find_threads(&mut self, pid: i32) {
+    fn find_threads(&mut self, pid: i32, holder: i32) {
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
             .into_iter()
             .flatten();
@@ -67,7 +67,7 @@ impl Worker {
             .collect();
         found.sort_unstable();
         for tid in found {
-            turn.serial(tid);
+            turn.round.note_born(holder, tid);
             turn.waits = 0;
             turn.out.push(Out {
                 tid,
@@ -84,18 +84,23 @@ impl Worker {
         self.bring_forth(pid, tid)?;
         unknown.retain(|child| self.processes.contains_key(child));
         for child in &unknown {
-            self.sets_out_unheard(*child);
+            self.sets_out_unheard(tid, *child);
         }
         Ok(unknown.first().copied())
     }
 
     /// A new process is out, unless it has been heard of.
-    fn sets_out_unheard(&mut self, child: i32) {
+    fn sets_out_unheard(&mut self, parent: i32, child: i32) {
         let turn = self.turn.as_mut().expect("virtual time");
-        turn.serial(child);
+        turn.round.note_born(parent, child);
         let heard = turn.line.iter().any(|ready| ready.tid() == child);
         if !heard && !turn.has_arrived(child) && !turn.is_out(child) {
-            self.sets_out(child);
+            turn.waits = 0;
+            turn.out.push(Out {
+                tid: child,
+                pid: child,
+                patience: Patience::Runs,
+            });
         }
     }
 
@@ -114,7 +119,7 @@ impl Worker {
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
                 let inherited = self.claim(program, first, child);
                 self.add_process(program, child, pidfd, inherited)?;
-                self.sets_out_unheard(child);
+                self.sets_out_unheard(first, child);
             }
         }
         Ok(())
@@ -126,9 +131,9 @@ impl Worker {
         let turn = self.turn.as_mut().expect("virtual time");
         match child {
             Some(child) => {
-                turn.forks = None;
+                turn.round.take_birth(tid);
                 turn.vforked.push((tid, child));
-                turn.holder = Some(child);
+                turn.round.rename(tid, child);
             }
             // It has waited for something else.
             None => turn.out.push(Out {

@@ -92,6 +92,13 @@ enum Meaning {
     None,
 }
 
+impl Parents {
+    /// A process has been stopped, or traces another one.
+    pub(super) fn has_stopped(&self) -> bool {
+        !self.stopped.is_empty() || !self.tracers.is_empty()
+    }
+}
+
 impl Wanted {
     /// What a wait4(2) waits for, by a thread of a process in this group. `None`: it does not wait.
     pub(crate) fn of_wait4(pid: i32, options: i32, own_group: i32) -> Option<Wanted> {

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
+use vink_kernel::MachineId;
+
 use super::{Patience, Until};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
@@ -87,7 +89,7 @@ pub(super) fn events_of(fd: RawFd, events: i16) -> i16 {
 }
 
 /// What kind of file it is (`S_IFMT`), and which.
-fn kind_of(fd: RawFd) -> (libc::mode_t, (u64, u64), u64) {
+pub(super) fn kind_of(fd: RawFd) -> (libc::mode_t, (u64, u64), u64) {
     // SAFETY: all zero is a valid value of this plain structure.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the call fills the structure.
@@ -200,26 +202,33 @@ impl Worker {
     /// Whoever waits for a file of the host's that is ready now goes on.
     pub(super) fn look_at_host(&mut self) -> Result<(), Error> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        let mut told = Vec::new();
+        let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
         loop {
-            let set = self.turn.as_ref().expect("virtual time").set.as_raw_fd();
             // SAFETY: room for as many events as said.
             let count = unsafe { libc::epoll_wait(set, events.as_mut_ptr(), 64, 0) };
             let count = usize::try_from(count).unwrap_or(0);
-            for event in &events[..count] {
-                let (tid, number) = ((event.u64 >> 32) as i32, event.u64 as u32);
-                let turn = self.turn.as_ref().expect("virtual time");
-                // What is kept for somebody's next wait is in the set, too.
-                if let Some(parked) = turn.parked.get(&tid) {
-                    if parked.watched.iter().any(|w| w.number() == number) {
-                        let id = parked.call.id;
-                        self.wake(tid, id, None);
-                    }
-                }
-            }
+            told.extend(
+                events[..count]
+                    .iter()
+                    .map(|event| ((event.u64 >> 32) as i32, event.u64 as u32)),
+            );
             if count < events.len() {
-                return Ok(());
+                break;
             }
         }
+        self.sort_by_round(&mut told, |(tid, _)| *tid);
+        for (tid, number) in told {
+            let turn = self.turn.as_ref().expect("virtual time");
+            // What is kept for somebody's next wait is in the set, too.
+            if let Some(parked) = turn.parked.get(&tid) {
+                if parked.watched.iter().any(|w| w.number() == number) {
+                    let id = parked.call.id;
+                    self.wake(tid, id, None);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// How the host may do a call on one of its own files now. `None`: it would wait for `events` (`POLL*`), and
@@ -309,12 +318,14 @@ impl Worker {
     }
 
     /// A program's standard descriptors, which come from outside.
-    pub(crate) fn note_outside(&mut self, descriptors: [RawFd; 3]) {
+    pub(crate) fn note_outside(&mut self, machine: MachineId, descriptors: [RawFd; 3]) {
         let Some(turn) = &mut self.turn else { return };
         for fd in descriptors {
             let (kind, identity, _) = kind_of(fd);
-            if matches!(kind, libc::S_IFIFO | libc::S_IFSOCK) {
-                turn.outside.insert(identity);
+            match kind {
+                libc::S_IFIFO | libc::S_IFSOCK => drop(turn.outside.insert(identity)),
+                libc::S_IFREG => turn.mingled.note_file(machine, identity),
+                _ => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Virtual time for programs: one thread runs at a time, and the clock jumps when none can.
+//! Virtual time for programs: one thread of a machine runs at a time, and the clock jumps when none can.
 //!
 //! # Theory of operation
 //!
@@ -6,7 +6,9 @@
 //! knows of each thread whether it is *out* (it may be running, until its next call is heard or it dies) or
 //! *parked* (its call has been received and not been answered). Nothing is decided while anybody is out. Then
 //! the thread at the head of the *line* gets the *turn*: its call is worked on, it is answered and is out, and
-//! keeps the turn until a call of it waits. The line is in the order in which things became ready, so that a run
+//! keeps the turn until a call of it waits. Threads of other machines that are in the line may have the turn beside it, as a
+//! *round* (`round`), if nothing that they are about to do concerns each other (`company`): they compute at once, and their
+//! calls are worked on one after the other. The line is in the order in which things became ready, so that a run
 //! repeats; with a seed somebody in it is drawn. When nobody is in the line, the clock jumps to the next timer of
 //! the kernel, deadline of a parked thread, or timer of a program (`timers`).
 //!
@@ -31,6 +33,7 @@ pub(crate) mod begin;
 mod births;
 mod children;
 pub(crate) mod clocks;
+mod company;
 mod doubt;
 mod free;
 mod futex;
@@ -45,6 +48,7 @@ mod poll;
 mod queues;
 pub(crate) mod quiet;
 mod random;
+mod round;
 mod shown;
 mod states;
 mod system;
@@ -70,9 +74,11 @@ use crate::worker::Worker;
 use crate::Error;
 
 use children::Parents;
+use company::Mingled;
 use futex::Futexes;
 use host::{Moved, Watched};
 use locks::Locks;
+use round::Round;
 use timers::Timers;
 use watchdog::{Astray, Repeats, Silence};
 
@@ -238,16 +244,13 @@ pub(crate) struct Turn {
     /// If programs find the clock in their processor, too.
     pub(crate) counter: Option<Arc<tsc::Counter>>,
     /// Whose turn it is.
-    holder: Option<i32>,
-    /// Calls that the holder has made in a row.
-    row: u32,
+    round: Round,
+    mingled: Mingled,
     out: Vec<Out>,
     /// Threads that wait in the host although their calls were passed: with their processes.
     inside: Vec<(i32, i32)>,
     /// Parents in vfork(2), and their children.
     vforked: Vec<(i32, i32)>,
-    /// The holder's last call makes a thread (true) or a process (false).
-    forks: Option<bool>,
     /// On this machine somebody may have been killed by a call that has passed.
     killing: Option<MachineId>,
     arrived: Vec<(usize, Notification)>,
@@ -347,12 +350,11 @@ impl Turn {
             times: times::FileTimes::new(),
             counter: None,
             how,
-            holder: None,
-            row: 0,
+            round: Round::default(),
+            mingled: Mingled::default(),
             out: Vec::new(),
             inside: Vec::new(),
             vforked: Vec::new(),
-            forks: None,
             killing: None,
             arrived: Vec::new(),
             line: VecDeque::new(),
@@ -422,6 +424,12 @@ impl Turn {
         self.out.iter().any(|out| out.tid == tid)
     }
 
+    /// Nobody needs to be waited for: somebody can be given the turn, or nobody is out.
+    fn goes_on(&self) -> bool {
+        let next = self.round.has_begun() && self.allowed != Some(0);
+        next || self.out.is_empty()
+    }
+
     /// Nobody is out but those that read what comes from outside.
     pub(crate) fn waits_for_input(&self) -> bool {
         let reads = |out: &Out| {
@@ -486,7 +494,7 @@ impl Worker {
         self.refresh_rings()?;
         let stood = std::mem::take(&mut self.stands);
         match self.advance()? {
-            Standstill::No if self.turn.as_ref().is_some_and(|t| t.out.is_empty()) => Ok(()),
+            Standstill::No if self.turn.as_ref().is_some_and(|t| t.goes_on()) => Ok(()),
             Standstill::No | Standstill::Paced => self.await_out(timeout),
             Standstill::Held => self.await_outside(timeout).map(drop),
             Standstill::Stands if stood => {
@@ -503,11 +511,28 @@ impl Worker {
     /// Gives turns, and lets time pass, until somebody is out or nothing goes on.
     fn advance(&mut self) -> Result<Standstill, Error> {
         let mut jumps = 0;
+        let mut granted = false;
         loop {
             self.settle()?;
             let turn = self.turn.as_mut().expect("virtual time");
+            if granted && !turn.out.is_empty() {
+                // Whoever steps the worker may look around before the next one of the round.
+                return Ok(Standstill::No);
+            }
+            let held = turn.allowed == Some(0);
+            if let Some(ready) = turn.round.next(held) {
+                if let Some(allowed) = &mut turn.allowed {
+                    *allowed -= 1;
+                }
+                self.grant(ready)?;
+                granted = true;
+                continue;
+            }
             if !turn.out.is_empty() {
                 return Ok(Standstill::No);
+            }
+            if held && turn.round.has_begun() {
+                return Ok(Standstill::Held);
             }
             if self.await_deaths()? {
                 continue;
@@ -520,19 +545,14 @@ impl Worker {
             if turn.allowed == Some(0) {
                 return Ok(Standstill::Held);
             }
-            if let Some(ready) = turn.next() {
-                if let Some(allowed) = &mut turn.allowed {
-                    *allowed -= 1;
-                }
-                self.grant(ready)?;
+            if self.begin_round()? {
                 continue;
             }
-            turn.holder = None;
+            let turn = self.turn.as_mut().expect("virtual time");
             jumps += 1;
             if jumps > turn.most_jumps {
                 return Ok(Standstill::No);
             }
-            let turn = self.turn.as_mut().expect("virtual time");
             turn.jumps = turn.jumps.wrapping_add(1);
             if std::mem::take(&mut turn.passed) || turn.jumps.is_multiple_of(UNSEEN) {
                 self.catch_events(Some(Duration::ZERO))?;
@@ -636,12 +656,7 @@ impl Worker {
 
     /// It is this one's turn.
     fn grant(&mut self, ready: Ready) -> Result<(), Error> {
-        let turn = self.turn.as_mut().expect("virtual time");
         let tid = ready.tid();
-        if turn.holder.replace(tid) != Some(tid) {
-            turn.row = 0;
-        }
-        turn.row += 1;
         self.set_free(tid);
         let turn = self.turn.as_mut().expect("virtual time");
         if turn.signalled.remove(&tid) {
@@ -655,6 +670,7 @@ impl Worker {
                 *turn.calls.entry(tid).or_default() += 1;
                 turn.last.insert(tid, call.nr);
                 let cost = turn.how.charge.call;
+                self.note_mingling(call);
                 self.note_call(&call)?;
                 if !cost.is_zero() {
                     let to = self.kernel.now() + cost.as_nanos() as u64;
@@ -715,7 +731,8 @@ impl Worker {
 
     /// Whether calls of this thread may be concluded now.
     pub(crate) fn has_turn(&self, tid: i32) -> bool {
-        self.turn.as_ref().is_none_or(|t| t.holder == Some(tid))
+        let turn = self.turn.as_ref();
+        turn.is_none_or(|turn| turn.round.place_of(tid).is_some())
     }
 
     /// The kernel is done with a call whose thread has not the turn.
@@ -839,9 +856,7 @@ impl Worker {
             };
             if let Some(index) = turn.out.iter().position(execed) {
                 let out = turn.out.remove(index);
-                if turn.holder == Some(out.tid) {
-                    turn.holder = Some(call.tid);
-                }
+                turn.round.rename(out.tid, call.tid);
             }
             turn.out.retain(|out| out.tid != call.tid);
             turn.inside.retain(|(tid, _)| *tid != call.tid);
@@ -855,6 +870,7 @@ impl Worker {
     /// Nobody is out: what has happened meanwhile is put in the line, in an order that depends on nothing else.
     fn collect(&mut self) -> Result<(), Error> {
         self.arrive()?;
+        self.take_in_ends()?;
         let mut turn = self.turn.as_mut().expect("virtual time");
         let mut stale = false;
         // Whoever goes on in the host by what has happened is heard before anybody else is told of that.
@@ -867,18 +883,19 @@ impl Worker {
             turn.stale |= stale;
             return Ok(());
         }
-        let holder = turn.holder;
+        turn.name_born();
         let mut arrived = std::mem::take(&mut turn.arrived);
         arrived.sort_by_key(|(_, call)| {
             let serial = turn.serials.get(&call.tid).copied().unwrap_or(u64::MAX);
             (serial, call.tid)
         });
-        let mut own = None;
+        let mut own = Vec::new();
         for (program, call) in arrived {
             turn.serial(call.tid);
-            match holder == Some(call.tid) {
-                true => own = Some(Ready::Heard(program, call)),
-                false => turn.line.push_back(Ready::Heard(program, call)),
+            let heard = Ready::Heard(program, call);
+            match turn.round.place_of(call.tid) {
+                Some(place) => own.push((place, heard)),
+                None => turn.line.push_back(heard),
             }
         }
         if stale {
@@ -888,13 +905,12 @@ impl Worker {
         self.look_at_children();
         self.find_signals()?;
         let turn = self.turn.as_mut().expect("virtual time");
-        match own {
-            Some(own) if turn.row < QUOTA => turn.line.push_front(own),
-            Some(own) => {
-                turn.row = 0;
-                turn.line.push_back(own);
+        own.sort_by_key(|(place, _)| *place);
+        for (place, own) in own.into_iter().rev() {
+            match turn.round.may_keep(place) {
+                true => turn.line.push_front(own),
+                false => turn.line.push_back(own),
             }
-            None => {}
         }
         Ok(())
     }
@@ -914,7 +930,11 @@ impl Worker {
             self.look_after_out()?;
             self.look_at_silence()?;
         }
-        Ok(())
+        // Before time passes, whoever steps the worker is to see who has ended.
+        match self.turn.as_ref().is_some_and(|turn| turn.out.is_empty()) {
+            true => self.take_in_ends(),
+            false => Ok(()),
+        }
     }
 
     /// Nobody can go on: waits for the world outside. Whether it has something.
@@ -953,6 +973,7 @@ impl Worker {
         turn.astray.remove(tid);
         turn.arrived.retain(|(_, call)| call.tid != tid);
         turn.line.retain(|ready| ready.tid() != tid);
+        turn.round.forget(tid);
         turn.signalled.remove(&tid);
         turn.kept.remove(&tid);
         turn.waited.remove(&tid);

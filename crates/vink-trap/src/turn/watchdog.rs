@@ -8,7 +8,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Patience, QUOTA, SILENCE};
+use super::{Patience, Turn, SILENCE};
 use crate::notify::Notification;
 use crate::trace::call_name;
 use crate::worker::Worker;
@@ -139,6 +139,17 @@ fn processor_time(pid: i32, tid: i32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 10))
 }
 
+impl Turn {
+    /// Whether time may be made to pass for one of so many more calls of all threads, this one among them.
+    pub(super) fn is_restless(&self, tid: i32, more: u64) -> bool {
+        let looks = self.looks.get(&tid).copied().unwrap_or(0);
+        looks + more >= LOOK.free
+            || self.restless + more >= CALL.free
+            // Those of one thread in a row, of which it has one at most beside others.
+            || self.repeats.count + 1 >= REPEAT.free
+    }
+}
+
 impl Worker {
     /// The thread looks at the clock, or whether something is ready: if it does so for ever, time must pass.
     pub(crate) fn note_look(&mut self, tid: i32) -> Result<(), Error> {
@@ -171,7 +182,7 @@ impl Worker {
     /// Makes time pass for the thread, and lets the others go first. `tells`: says so, once.
     fn charge_spinner(&mut self, tid: i32, price: u64, tells: bool) -> Result<(), Error> {
         let turn = self.turn.as_mut().expect("virtual time");
-        turn.row = QUOTA;
+        turn.round.use_up(tid);
         if tells && turn.named.insert(tid) {
             let who = self.describe(tid);
             eprintln!(
@@ -220,13 +231,13 @@ impl Worker {
         turn.out.retain(|out| out.tid != tid);
         turn.astray.add(tid, now);
         turn.stale = true;
-        let holds = turn.holder == Some(tid);
+        let holds = turn.round.place_of(tid).is_some();
         if let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) {
             self.set_unfree(pid);
         }
         if holds {
             self.find_births_of(tid)?;
-            self.turn.as_mut().expect("virtual time").holder = None;
+            self.turn.as_mut().expect("virtual time").round.leave(tid);
         }
         Ok(())
     }

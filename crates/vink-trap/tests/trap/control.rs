@@ -72,7 +72,9 @@ fn job_control() {
         let dialogue = [
             ("$ ", false, "nc -n -v -u -l 7\n"),
             ("ound on", true, "\x1a"),
-            ("Stopped", false, "fg\n"),
+            ("Stopped", false, ""),
+            // Not before the prompt, which might come in the middle of the echo.
+            ("$ ", false, "fg\n"),
             ("fg\r\n", true, "\x03"),
             ("$ ", false, "echo $?; exit 7\n"),
             ("130\r\n", false, ""),

@@ -8,6 +8,7 @@ mod lab;
 mod mail;
 mod programs;
 mod semantics;
+mod virtual_rounds;
 mod virtual_start;
 mod virtual_time;
 mod waits;
