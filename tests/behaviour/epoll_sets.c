@@ -138,6 +138,207 @@ static void changes(void)
 	LOOK(0);
 }
 
+static void *tells(void *fd)
+{
+	usleep(20000);
+	tell(*(int *)fd);
+	return NULL;
+}
+
+/* A thread sleeps for what has been changed just before. */
+static void late_sleeps(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	pthread_t thread;
+
+	tell(others[0]);
+	hear(others[1]);
+	member(set, EPOLL_CTL_ADD, others[1], 0);
+	warm(3);
+	member(set, EPOLL_CTL_MOD, others[1], EPOLLIN);
+	pthread_create(&thread, NULL, tells, &others[0]);
+	LOOK(-1);
+	pthread_join(thread, NULL);
+	hear(others[1]);
+	for (int i = 0; i < 8; i++) {
+		warm(3);
+		member(set, EPOLL_CTL_MOD, ends[1], 0);
+		LOOK(30);
+		member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+		pthread_create(&thread, NULL, tells, &ends[0]);
+		LOOK(-1);
+		pthread_join(thread, NULL);
+		/* What is not waited for wakes nobody. */
+		member(set, EPOLL_CTL_MOD, ends[1], 0);
+		LOOK(30);
+		MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+		LOOK(30);
+		e.data.u64 = ends[0];
+		MUST(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+		hear(ends[1]);
+		pthread_create(&thread, NULL, tells, &ends[0]);
+		LOOK(-1);
+		pthread_join(thread, NULL);
+		member(set, EPOLL_CTL_MOD, ends[1], EPOLLOUT);
+		LOOK(-1);
+		member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+		hear(ends[1]);
+		/* Nor is a change while one waits lost. */
+		member(set, EPOLL_CTL_MOD, others[1], i % 2 ? EPOLLIN : 0);
+		member(set, EPOLL_CTL_MOD, others[1], EPOLLIN);
+		pthread_create(&thread, NULL, tells, &others[0]);
+		LOOK(-1);
+		pthread_join(thread, NULL);
+		hear(others[1]);
+	}
+}
+
+static void look_in_child(void)
+{
+	int status;
+
+	fflush(stdout);
+	if (!MUST(fork())) {
+		LOOK(0);
+		LOOK(20);
+		fflush(stdout);
+		_exit(5);
+	}
+	MUST(wait(&status));
+	VALUE(WEXITSTATUS(status));
+}
+
+static void late_children(void)
+{
+	tell(ends[0]);
+	LOOK(2000);
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLOUT);
+	look_in_child();
+	LOOK(0);
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	look_in_child();
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+	look_in_child();
+}
+
+static void late_children_without(void)
+{
+	tell(ends[0]);
+	LOOK(2000);
+	TRY(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+	look_in_child();
+	member(set, EPOLL_CTL_ADD, ends[1], EPOLLIN);
+	look_in_child();
+}
+
+/* Two changes that come to nothing. */
+static void late_children_as_before(void)
+{
+	tell(ends[0]);
+	LOOK(2000);
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+	look_in_child();
+	LOOK(0);
+}
+
+static void late_copy(void)
+{
+	int copy;
+
+	tell(ends[0]);
+	LOOK(2000);
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLOUT);
+	copy = MUST(dup(set));
+	look_at(copy, 8, 0);
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	look_at(copy, 8, 0);
+	TRY(epoll_ctl(copy, EPOLL_CTL_DEL, ends[1], NULL));
+	TRY(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+}
+
+static void late_poll(void)
+{
+	struct pollfd p = { .fd = set, .events = POLLIN };
+
+	tell(ends[0]);
+	LOOK(2000);
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	VALUE(poll(&p, 1, 0));
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+	VALUE(poll(&p, 1, 0));
+}
+
+static void late_select(void)
+{
+	fd_set readable;
+
+	FD_ZERO(&readable);
+	FD_SET(set, &readable);
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLOUT);
+	VALUE(select(set + 1, &readable, NULL, NULL, NULL));
+}
+
+static void late_nesting(void)
+{
+	int outer = MUST(epoll_create1(EPOLL_CLOEXEC));
+
+	tell(ends[0]);
+	LOOK(2000);
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	member(outer, EPOLL_CTL_ADD, set, EPOLLIN);
+	look_at(outer, 8, 0);
+	member(set, EPOLL_CTL_MOD, ends[1], EPOLLIN);
+	look_at(outer, 8, 0);
+}
+
+/* Numbers and files that go their own ways after a change. */
+static void late_files(void)
+{
+	int copy;
+
+	tell(ends[0]);
+	LOOK(2000);
+	MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+	copy = MUST(dup(ends[1]));
+	MUST(close(ends[1]));
+	LOOK(20);
+	MUST(dup2(copy, ends[1]));
+	member(set, EPOLL_CTL_ADD, ends[1], EPOLLIN);
+	LOOK(2000);
+	MUST(close(copy));
+	member(set, EPOLL_CTL_MOD, ends[1], 0);
+	LOOK(20);
+	MUST(dup2(others[1], ends[1]));
+	TRY(epoll_ctl(set, EPOLL_CTL_MOD, ends[1], &(struct epoll_event){ 0 }));
+	LOOK(20);
+}
+
+static void late_errors(void)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = ends[1] };
+
+	for (int i = 0; i < 3; i++) {
+		warm(1);
+		TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+		TRY(epoll_ctl(set, EPOLL_CTL_MOD, ends[1], NULL));
+		TRY(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+		TRY(epoll_ctl(set, EPOLL_CTL_MOD, ends[1], &e));
+		TRY(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+		TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], NULL));
+		TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+		TRY(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+		TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+		TRY(epoll_ctl(set, 9, ends[1], &e));
+		TRY(epoll_ctl(ends[0], EPOLL_CTL_MOD, ends[1], &e));
+	}
+	MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
+	MUST(close(ends[1]));
+	TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+	MUST(close(set));
+	TRY(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &e));
+}
+
 static void edges(void)
 {
 	char byte;
@@ -599,6 +800,16 @@ int main(void)
 	begin();
 	PART(levels);
 	PART(changes);
+	PART(late_sleeps);
+	PART(late_children);
+	PART(late_children_without);
+	PART(late_children_as_before);
+	PART(late_copy);
+	PART(late_poll);
+	PART(late_select);
+	PART(late_nesting);
+	PART(late_files);
+	PART(late_errors);
 	PART(edges);
 	PART(one_shots);
 	PART(ends_of_streams);

@@ -18,7 +18,8 @@
 //! # Not supported
 //!
 //! Pointers to memory that is not there: `SIGSEGV`, where a system call gives `EFAULT`. Children that share the
-//! memory of their parent but not its descriptors, but for vfork(2), which is fork(2) here.
+//! memory of their parent but not its descriptors, but for vfork(2), which is fork(2) here. epoll_ctl(2) and fork(2) by a
+//! signal handler that has interrupted a function of this library, if the set has been changed before: the host's may not be.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

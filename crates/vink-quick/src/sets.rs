@@ -1,6 +1,8 @@
 //! Epoll instances: their members, so that epoll_wait(2) can be answered from the boards of the mailbox.
 //!
-//! Every change is made in the host's instance first. While the library answers, the worker need not show the host what
+//! A change is made in the host's instance first, or if it is certain to succeed only noted, and made before anybody looks
+//! there. Only what is had by this process and one number, and is closed on exec, has notes; whoever else may come to look
+//! ends that for good ([`end_notes`]). While the library answers, the worker need not show the host what
 //! streams are ready, so the host is asked about all other members only; before a thread sleeps there, it has the worker
 //! show everything, looks at the boards once more, and takes from the host nothing but the news that there may be some.
 //!
@@ -43,6 +45,17 @@ struct Member {
     seen: Edges,
     /// The host may have an edge that came before any board told of it.
     begun: bool,
+    /// The program has it in the set.
+    wanted: bool,
+    /// What the host's instance has it with, if it has it.
+    hosted: (u32, u64),
+}
+
+impl Member {
+    /// The host's instance does not have it as the program wants it.
+    fn is_late(&self) -> bool {
+        !self.wanted || self.hosted != (self.events, self.data)
+    }
 }
 
 /// An epoll instance.
@@ -63,6 +76,11 @@ struct Members {
     /// Some are for the host to tell of, and whether they are to be before all others.
     others: bool,
     others_first: bool,
+    /// The host's instance may differ from what the program wants.
+    late: bool,
+    /// It has been asked whether the instance is closed on exec, and it is.
+    checked: bool,
+    closes: bool,
     all: [Member; MOST],
 }
 
@@ -72,6 +90,8 @@ struct Sets {
     exact: AtomicBool,
     /// It has taken over from the host.
     answers: AtomicBool,
+    /// Changes are not noted any more.
+    prompt: AtomicBool,
     sets: [Set; SETS],
 }
 
@@ -83,7 +103,10 @@ static SETS_OF_PROCESS: AtomicPtr<Sets> = AtomicPtr::new(null_mut());
 /// The library has been loaded.
 pub(crate) fn begin() {
     if let Some(sets) = wiped(size_of::<Sets>()) {
-        SETS_OF_PROCESS.store(sets.cast(), Ordering::Release);
+        // SAFETY: the function stays, for this library is never unloaded.
+        if unsafe { libc::pthread_atfork(Some(forks), None, None) } == 0 {
+            SETS_OF_PROCESS.store(sets.cast(), Ordering::Release);
+        }
     }
 }
 
@@ -111,6 +134,10 @@ impl Sets {
             return;
         }
         mailbox.natives.fetch_add(1, Ordering::SeqCst);
+        for set in &self.sets {
+            // Whoever has the lock settles the host's instance.
+            set.with(|_| ());
+        }
         show_all(mailbox);
     }
 }
@@ -131,10 +158,64 @@ impl Set {
             give_way();
         }
         // SAFETY: the lock is held.
-        let done = job(unsafe { &mut *self.members.get() });
+        let members = unsafe { &mut *self.members.get() };
+        let done = job(members);
+        if members.late && !notes_are_taken() {
+            self.settle(members);
+        }
         self.locked.store(false, Ordering::Release);
         Some(done)
     }
+
+    /// Whether the number is still the instance's.
+    fn is_same(&self, mailbox: &Mailbox) -> bool {
+        let number = self.number.load(Ordering::Relaxed).wrapping_sub(1);
+        let board = usize::try_from(number)
+            .ok()
+            .and_then(|number| mailbox.boards.get(number));
+        board.is_some_and(|board| board.read().serial == self.serial.load(Ordering::Relaxed))
+    }
+
+    /// The host's instance becomes what the program wants; by who has the lock.
+    fn settle(&self, members: &mut Members) {
+        if let Some(mailbox) = mailbox().filter(|mailbox| self.is_same(mailbox)) {
+            members.settle(self.number.load(Ordering::Relaxed) - 1, mailbox);
+        }
+    }
+}
+
+/// Whether changes may be noted.
+fn notes_are_taken() -> bool {
+    all().is_some_and(|(sets, _)| !sets.prompt.load(Ordering::SeqCst))
+}
+
+/// Somebody may be about to look at an instance of the host's, now or later, by a way that is not seen; `concerns` tells by
+/// the number whether at that one.
+pub(crate) fn end_notes(concerns: impl Fn(c_int) -> bool) {
+    let Some((sets, _)) = all() else { return };
+    let mut numbers = sets
+        .sets
+        .iter()
+        .map(|set| set.number.load(Ordering::Acquire));
+    if numbers.any(|number| number > 0 && concerns(number - 1)) {
+        sets.prompt.store(true, Ordering::SeqCst);
+        settle();
+    }
+}
+
+/// Makes all changes that have been noted.
+pub(crate) fn settle() {
+    let Some((sets, _)) = all() else { return };
+    for set in &sets.sets {
+        if set.number.load(Ordering::Acquire) > 0 {
+            set.with(|members| set.settle(members));
+        }
+    }
+}
+
+/// A child is about to be made, which has all instances, too.
+extern "C" fn forks() {
+    end_notes(|_| true);
 }
 
 /// An epoll instance has been made.
@@ -161,7 +242,10 @@ pub(crate) fn created(number: i32) {
         return sets.go_exact(mailbox);
     };
     set.serial.store(board.read().serial, Ordering::Relaxed);
-    let cleared = set.with(|members| (members.count, members.next) = (0, 0));
+    let cleared = set.with(|members| {
+        (members.count, members.next) = (0, 0);
+        (members.late, members.checked) = (false, false);
+    });
     set.awaited.store(false, Ordering::Relaxed);
     set.number.store(number + 1, Ordering::Release);
     if cleared.is_none() {
@@ -169,6 +253,32 @@ pub(crate) fn created(number: i32) {
     } else if !sets.answers.swap(true, Ordering::SeqCst) {
         mailbox.natives.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// Whether epoll_ctl(2) is certain to succeed and has been noted, to be done before the host's instance is looked at.
+pub(crate) fn noted(number: i32, operation: c_int, fd: i32, event: *const epoll_event) -> bool {
+    let Some((sets, mailbox)) = all() else {
+        return false;
+    };
+    let Some(set) = sets.find(number) else {
+        return false;
+    };
+    // SAFETY: the kernel reads it otherwise.
+    let event = (operation != libc::EPOLL_CTL_DEL && !event.is_null())
+        .then(|| unsafe { event.read_unaligned() });
+    let done = set.with(|members| {
+        // Who waits may sleep.
+        let is_free = notes_are_taken() && !set.awaited.load(Ordering::SeqCst);
+        let noted = is_free
+            && set.is_same(mailbox)
+            && members.closes_on_exec(number)
+            && members.note(mailbox, operation, fd, event);
+        if !noted {
+            set.settle(members);
+        }
+        noted
+    });
+    done == Some(true)
 }
 
 /// epoll_ctl(2) has been done.
@@ -193,7 +303,9 @@ pub(crate) fn closes(fd: i32) {
     }
     for set in &sets.sets {
         if set.number.load(Ordering::Acquire) > 0
-            && set.with(|members| members.close(mailbox, fd)) != Some(true)
+            && set
+                .with(|members| members.close(set.number.load(Ordering::Relaxed) - 1, mailbox, fd))
+                != Some(true)
         {
             sets.go_exact(mailbox);
         }
@@ -210,6 +322,93 @@ enum Found {
 impl Members {
     fn position(&self, fd: i32) -> Option<usize> {
         self.all[..self.count].iter().position(|m| m.fd == fd)
+    }
+
+    /// Notes a change of a stream that only this process and number have, with plain flags; false: the host is to make it,
+    /// which may refuse it.
+    fn note(
+        &mut self,
+        mailbox: &Mailbox,
+        operation: c_int,
+        fd: i32,
+        event: Option<epoll_event>,
+    ) -> bool {
+        let Some(at) = self.position(fd) else {
+            return false;
+        };
+        let notice = mailbox.boards[fd as usize].read();
+        let member = self.all[at];
+        let is_simple = notice.serial == member.serial
+            && notice.events.is_some()
+            && !notice.shared
+            && (member.events | member.hosted.0) & !TOLD == 0;
+        let is_right = match operation {
+            libc::EPOLL_CTL_ADD => !member.wanted,
+            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL => member.wanted,
+            _ => false,
+        };
+        if !is_simple || !is_right {
+            return false;
+        }
+        if operation == libc::EPOLL_CTL_DEL {
+            self.all[at].wanted = false;
+            self.late = true;
+            return true;
+        }
+        let Some(event) = event else { return false };
+        let (events, data) = (event.events, event.u64);
+        let is_same = |m: &Member| m.fd != fd && m.data == data;
+        if events & !TOLD != 0 || self.all[..self.count].iter().any(is_same) {
+            return false;
+        }
+        let member = &mut self.all[at];
+        (member.events, member.data, member.wanted) = (events, data, true);
+        self.late |= member.is_late();
+        true
+    }
+
+    /// Whether no other program will have the instance; asked once.
+    fn closes_on_exec(&mut self, number: c_int) -> bool {
+        if !self.checked {
+            let flags = native(libc::SYS_fcntl, [number as u64, libc::F_GETFD as u64, 0, 0]);
+            (self.checked, self.closes) = (true, flags == i64::from(libc::FD_CLOEXEC));
+        }
+        self.closes
+    }
+
+    /// Makes the host's instance what the program wants.
+    fn settle(&mut self, number: c_int, mailbox: &Mailbox) {
+        if !take(&mut self.late) {
+            return;
+        }
+        for at in (0..self.count).rev() {
+            let member = self.all[at];
+            if !member.is_late() {
+                continue;
+            }
+            let operation = match member.wanted {
+                true => libc::EPOLL_CTL_MOD,
+                false => libc::EPOLL_CTL_DEL,
+            };
+            let event = epoll_event {
+                events: member.events,
+                u64: member.data,
+            };
+            let args = [
+                number as u64,
+                operation as u64,
+                member.fd as u64,
+                (&raw const event) as u64,
+            ];
+            // A number that means something else: the host has no such member any more.
+            if mailbox.boards[member.fd as usize].read().serial == member.serial {
+                native(libc::SYS_epoll_ctl, args);
+            }
+            self.all[at].hosted = (member.events, member.data);
+            if !member.wanted {
+                self.remove(at);
+            }
+        }
     }
 
     /// False: it can't be followed.
@@ -244,6 +443,8 @@ impl Members {
             serial: notice.map_or(0, |notice| notice.serial),
             seen: Edges::NONE,
             begun: notice.is_none_or(|notice| notice.events.is_none()),
+            wanted: true,
+            hosted: (event.events, data),
         };
         self.count = self.count.max(at + 1);
         true
@@ -255,18 +456,25 @@ impl Members {
     }
 
     /// False: it may remain a member without its number.
-    fn close(&mut self, mailbox: &Mailbox, fd: i32) -> bool {
-        let Some(at) = self.position(fd) else {
+    fn close(&mut self, number: c_int, mailbox: &Mailbox, fd: i32) -> bool {
+        if self.position(fd).is_none() {
             return true;
-        };
-        self.remove(at);
+        }
         let notice = mailbox.boards.get(fd as usize).map(|board| board.read());
-        notice.is_some_and(|notice| notice.events.is_some() && !notice.shared)
+        let ends = notice.is_some_and(|notice| notice.events.is_some() && !notice.shared);
+        if !ends {
+            self.settle(number, mailbox);
+        }
+        if let Some(at) = self.position(fd) {
+            self.remove(at);
+        }
+        ends
     }
 
     /// Those that are ready: what the host has told before, by their boards, and by what the host says of the others.
     fn look(
         &mut self,
+        number: c_int,
         mailbox: &Mailbox,
         room: &mut [epoll_event],
         told: &[epoll_event],
@@ -281,6 +489,9 @@ impl Members {
         for n in 0..self.count {
             let at = (first + n) % self.count;
             let member = &mut self.all[at];
+            if !member.wanted {
+                continue;
+            }
             let notice = mailbox.boards.get(member.fd as usize).map(Board::read);
             if notice.is_some_and(|notice| notice.serial != member.serial) {
                 return match found {
@@ -321,6 +532,7 @@ impl Members {
         }
         self.others = others;
         if others && found < room.len() && told.is_empty() {
+            self.settle(number, mailbox);
             let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
             let room = &mut room[found..];
             let most = room.len().min(NATIVES);
@@ -386,11 +598,8 @@ impl Wait {
     /// The pointers are as the program gave them, and right.
     pub(crate) unsafe fn answer(&self) -> Option<Result<c_int, c_int>> {
         let (sets, mailbox) = all()?;
-        let is_same = |set: &&Set| {
-            let board = mailbox.boards.get(self.number as usize);
-            board.is_some_and(|board| board.read().serial == set.serial.load(Ordering::Relaxed))
-        };
-        let set = sets.find(self.number).filter(is_same);
+        let set = sets.find(self.number);
+        let set = set.filter(|set| set.is_same(mailbox));
         let Some(set) = set.filter(|_| !self.events.is_null()) else {
             sets.go_exact(mailbox);
             return None;
@@ -428,8 +637,15 @@ impl Wait {
         loop {
             let seen = mailbox.changes.0.load(Ordering::Acquire);
             let natively = |host: &mut [epoll_event]| host_has(self.number, host);
-            let found =
-                set.with(|members| members.look(mailbox, room, &host[..take(&mut told)], natively));
+            let found = set.with(|members| {
+                members.look(
+                    self.number,
+                    mailbox,
+                    room,
+                    &host[..take(&mut told)],
+                    natively,
+                )
+            });
             match found {
                 // The host shows something that is not so.
                 Some(Found::Events(0)) if wakes > MOST_WAKES => sets.go_exact(mailbox),
@@ -460,6 +676,7 @@ impl Wait {
                 continue;
             }
             looks = 0;
+            set.with(|members| set.settle(members));
             mailbox.natives.fetch_add(1, Ordering::SeqCst);
             show_all(mailbox);
             // What came before the host knew of it, or before signals were blocked.

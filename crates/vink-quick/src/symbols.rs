@@ -34,7 +34,10 @@ impl Next {
 
 /// Calls the C library's function of this name.
 macro_rules! next {
-    ($name:ident($($arg:ident: $type:ty),*) -> $result:ty) => {{
+    ($name:ident($($arg:ident: $type:ty),*) -> $result:ty) => {
+        next!("C" $name($($arg: $type),*) -> $result)
+    };
+    ($abi:literal $name:ident($($arg:ident: $type:ty),*) -> $result:ty) => {{
         static NEXT: Next = Next(
             AtomicUsize::new(0),
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -45,7 +48,7 @@ macro_rules! next {
         let address = NEXT.address();
         // SAFETY: what is called so has this type in every C library.
         let next = unsafe {
-            std::mem::transmute::<usize, unsafe extern "C" fn($($type),*) -> $result>(address)
+            std::mem::transmute::<usize, unsafe extern $abi fn($($type),*) -> $result>(address)
         };
         // SAFETY: by the caller, who has called this function.
         unsafe { next($($arg),*) }
@@ -479,12 +482,21 @@ macro_rules! opens_at {
 }
 opens_at!(openat, openat64);
 
+/// So many are looked at.
+const MOST_POLLED: nfds_t = 1024;
+
 /// Functions that wait for descriptors.
 macro_rules! polls {
     ($($name:ident($($arg:ident: $type:ty),*), $time:expr, $mask:expr;)*) => {
         $(
             #[no_mangle]
             unsafe extern "C" fn $name(fds: *mut pollfd, count: nfds_t, $($arg: $type),*) -> c_int {
+                if !fds.is_null() {
+                    // SAFETY: by the caller, unless there are too many.
+                    let all = || unsafe { std::slice::from_raw_parts(fds, count as usize) };
+                    let has = |set| all().iter().any(|polled| polled.fd == set);
+                    sets::end_notes(|set| count > MOST_POLLED || has(set));
+                }
                 let few = count as usize <= WAITED && !fds.is_null();
                 let turn = few.then(free_turn).flatten();
                 if let Some(turn) = turn {
@@ -593,6 +605,9 @@ unsafe extern "C" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
+    if sets::noted(set, operation, fd, event) {
+        return 0;
+    }
     let done = next!(epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event)
         -> c_int);
     if done == 0 {
@@ -744,4 +759,53 @@ pub(crate) unsafe fn sleep(
 unsafe extern "C" fn vfork() -> pid_t {
     // SAFETY: by the caller, who may do less in this child.
     unsafe { libc::fork() }
+}
+
+/// Functions by which others may come to look at an epoll instance, or have a member of one: if they do, and at which. All are
+/// passed six registers, and a word of the stack, which is as much as any of them may look at.
+macro_rules! shows {
+    ($($name:ident($first:ident, $second:ident, $third:ident) if $shows:expr => $concerns:expr;)*) => {
+        $(
+            #[no_mangle]
+            unsafe extern "C-unwind" fn $name(
+                $first: u64, $second: u64, $third: u64, d: u64, e: u64, f: u64, g: u64,
+            ) -> u64 {
+                if $shows {
+                    sets::end_notes($concerns);
+                    sets::settle();
+                }
+                next!("C-unwind" $name($first: u64, $second: u64, $third: u64, d: u64, e: u64, f: u64, g: u64) -> u64)
+            }
+        )*
+    };
+}
+shows! {
+    dup(fd, b, c) if true => |set| fd as c_int == set;
+    dup2(fd, b, c) if true => |set| fd as c_int == set;
+    dup3(fd, b, c) if true => |set| fd as c_int == set;
+    fcntl(fd, command, argument) if opens(command, argument) => |set| fd as c_int == set;
+    fcntl64(fd, command, argument) if opens(command, argument) => |set| fd as c_int == set;
+    sendmsg(a, message, c) if has_more(message) => |_| true;
+    sendmmsg(a, b, c) if true => |_| true;
+    select(a, b, c) if true => |_| true;
+    pselect(a, b, c) if true => |_| true;
+    __poll_chk(a, b, c) if true => |_| true;
+    __ppoll_chk(a, b, c) if true => |_| true;
+    clone(a, b, c) if true => |_| true;
+}
+
+/// Whether by this fcntl(2) others may have the file.
+fn opens(command: u64, argument: u64) -> bool {
+    match command as c_int {
+        libc::F_GETFD | libc::F_GETFL | libc::F_SETFL => false,
+        libc::F_SETFD => argument as c_int != libc::FD_CLOEXEC,
+        _ => true,
+    }
+}
+
+/// Whether a message may have files with it.
+fn has_more(message: u64) -> bool {
+    // SAFETY: by the caller of sendmsg(2).
+    let message = unsafe { (message as *const libc::msghdr).as_ref() };
+    message.is_some_and(|message| message.msg_controllen != 0)
 }
