@@ -639,20 +639,8 @@ unsafe extern "C-unwind" fn epoll_wait(
     most: c_int,
     timeout: c_int,
 ) -> c_int {
-    let (limit, mask) = (limit(timeout), null());
-    let wait = Wait {
-        number,
-        events,
-        most,
-        limit,
-        mask,
-    };
     // SAFETY: by the caller.
-    match unsafe { waited(&wait) } {
-        Some(result) => result,
-        None => next!(epoll_wait(number: c_int, events: *mut epoll_event, most: c_int,
-            timeout: c_int) -> c_int),
-    }
+    unsafe { epoll_pwait(number, events, most, timeout, null()) }
 }
 
 #[no_mangle]

@@ -29,6 +29,7 @@ use vink_mailbox::{
 };
 
 use crate::board::Laggards;
+use crate::near::{affinity, bind, count};
 use crate::notify::{Notification, Sent};
 use crate::process::{Busy, Entry, File, Stage};
 use crate::serve::{poll_fd, soften};
@@ -249,36 +250,25 @@ impl Processors {
     /// Takes the last of this thread's processors for it alone: the first one tends to have the most
     /// interrupts. `None` if there is no other.
     fn part() -> Option<Processors> {
-        // SAFETY: fills and changes sets of the size that is said.
+        let mut programs = affinity(0).filter(|own| count(own) > 1)?;
+        // SAFETY: changes and looks at sets, by numbers that they can have; all zero is an empty one.
         unsafe {
-            let mut programs: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of_val(&programs), &mut programs) < 0
-                || libc::CPU_COUNT(&programs) < 2
-            {
-                return None;
-            }
             let all = 0..libc::CPU_SETSIZE as usize;
             let last = all.rev().find(|cpu| libc::CPU_ISSET(*cpu, &programs))?;
             libc::CPU_CLR(last, &mut programs);
             let mut worker: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(last, &mut worker);
-            bind(&worker).then_some(Processors { worker, programs })
+            bind(0, &worker).then_some(Processors { worker, programs })
         }
     }
 
     /// What is forked meanwhile is a program.
     fn lend<T>(&self, fork: impl FnOnce() -> T) -> T {
-        bind(&self.programs);
+        bind(0, &self.programs);
         let done = fork();
-        bind(&self.worker);
+        bind(0, &self.worker);
         done
     }
-}
-
-/// sched_setaffinity(2) of this thread.
-fn bind(to: &libc::cpu_set_t) -> bool {
-    // SAFETY: reads a set of the size that is said.
-    unsafe { libc::sched_setaffinity(0, size_of_val(to), to) == 0 }
 }
 
 /// The mail of a worker's programs.

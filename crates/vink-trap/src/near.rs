@@ -176,7 +176,7 @@ impl Drop for Stay {
 }
 
 /// sched_getaffinity(2).
-fn affinity(tid: i32) -> Option<libc::cpu_set_t> {
+pub(crate) fn affinity(tid: i32) -> Option<libc::cpu_set_t> {
     // SAFETY: all zero is an empty set; fills a set of the size that is said.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -185,12 +185,13 @@ fn affinity(tid: i32) -> Option<libc::cpu_set_t> {
 }
 
 /// sched_setaffinity(2); false if it can't be.
-fn bind(tid: i32, to: &libc::cpu_set_t) -> bool {
+pub(crate) fn bind(tid: i32, to: &libc::cpu_set_t) -> bool {
     // SAFETY: reads a set of the size that is said.
     unsafe { libc::sched_setaffinity(tid, size_of_val(to), to) == 0 }
 }
 
-fn count(set: &libc::cpu_set_t) -> i32 {
+/// How many processors there are in a set.
+pub(crate) fn count(set: &libc::cpu_set_t) -> i32 {
     // SAFETY: counts members of a set.
     unsafe { libc::CPU_COUNT(set) }
 }
