@@ -1,7 +1,10 @@
 //! Unmodified servers and their load generators: what is started, and where the figure stands in its output.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use vink_trap::Worker;
 
 use crate::Failure;
 
@@ -23,6 +26,14 @@ pub(crate) const GROUPS: [&str; 11] = [
 /// Whether a benchmark's programs post their calls in shared memory.
 pub(crate) fn is_quick(group: &str) -> bool {
     matches!(group, "trap_redis_p1" | "trap_redis_p16" | "trap_nginx")
+}
+
+/// What programs of this worker have loaded to make their calls in shared memory; `None` if they can't.
+pub(crate) fn quick_library(worker: &mut Worker) -> io::Result<Option<PathBuf>> {
+    let own = std::env::current_exe()?;
+    Ok(worker
+        .allow_mail()
+        .then(|| own.with_file_name("libvink_quick.so")))
 }
 
 /// A server and a client of it, for one benchmark.

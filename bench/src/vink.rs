@@ -14,7 +14,7 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::host;
-use crate::programs::{create, is_quick, read_figure, Pair, GROUPS};
+use crate::programs::{create, is_quick, quick_library, read_figure, Pair, GROUPS};
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
@@ -434,8 +434,8 @@ fn programs(group: &str) -> Result<Round, Failure> {
     let network = Network::direct()?;
     let pair = Pair::new(group, network.to)?;
     let mut worker = Worker::new(network.kernel)?;
-    let quick = match is_quick(group) && worker.allow_mail() {
-        true => Some(std::env::current_exe()?.with_file_name("libvink_quick.so")),
+    let quick = match is_quick(group) {
+        true => quick_library(&mut worker)?,
         false => None,
     };
     let program = move |words: &[String]| {

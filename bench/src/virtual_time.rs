@@ -10,7 +10,7 @@ use vink_kernel::{
 use vink_lab::Machine;
 use vink_trap::{Home, Program, ProgramId, Status, Stdio, Worker};
 
-use crate::programs::Directory;
+use crate::programs::{quick_library, Directory};
 use crate::Failure;
 
 /// From one end of a wire to the other.
@@ -243,8 +243,7 @@ pub(crate) fn routed_day() -> Result<f64, Failure> {
         machine.forward(&mut kernel)?;
     }
     let mut worker = Worker::new(kernel)?;
-    worker.allow_mail();
-    let quick = std::env::current_exe()?.with_file_name("libvink_quick.so");
+    let quick = quick_library(&mut worker)?.ok_or("programs can't have mailboxes here")?;
     for (n, machine) in machines.iter().enumerate() {
         let place = directory.path().join(machine.name.as_str());
         fs::create_dir(&place)?;

@@ -106,7 +106,7 @@ impl Near {
         self.stay = None;
     }
 
-    /// A thread has its own affinity again, or is gone.
+    /// A thread has its own affinity again.
     pub(crate) fn release(&mut self, tid: i32) {
         if let Some(stay) = &mut self.stay {
             stay.release(tid);

@@ -68,12 +68,7 @@ impl Worker {
         found.sort_unstable();
         for tid in found {
             turn.round.note_born(holder, tid);
-            turn.waits = 0;
-            turn.out.push(Out {
-                tid,
-                pid,
-                patience: Patience::Runs,
-            });
+            turn.go_out(tid, pid, Patience::Runs);
         }
     }
 
@@ -95,12 +90,7 @@ impl Worker {
         turn.round.note_born(parent, child);
         let heard = turn.line.iter().any(|ready| ready.tid() == child);
         if !heard && !turn.has_arrived(child) && !turn.is_out(child) {
-            turn.waits = 0;
-            turn.out.push(Out {
-                tid: child,
-                pid: child,
-                patience: Patience::Runs,
-            });
+            turn.go_out(child, child, Patience::Runs);
         }
     }
 
@@ -155,12 +145,7 @@ impl Worker {
         let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
             return;
         };
-        turn.waits = 0;
-        turn.out.push(Out {
-            tid,
-            pid,
-            patience: Patience::Released(child),
-        });
+        turn.go_out(tid, pid, Patience::Released(child));
     }
 
     /// Waits until a thread that has been let go to its end has got there. It knew itself by this number.

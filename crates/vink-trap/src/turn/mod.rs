@@ -416,6 +416,12 @@ impl Turn {
         self.line.remove(index as usize)
     }
 
+    /// From now on the thread is waited for.
+    fn go_out(&mut self, tid: i32, pid: i32, patience: Patience) {
+        self.waits = 0;
+        self.out.push(Out { tid, pid, patience });
+    }
+
     fn has_arrived(&self, tid: i32) -> bool {
         self.arrived.iter().any(|(_, call)| call.tid == tid)
     }
@@ -805,13 +811,8 @@ impl Worker {
             return;
         }
         let pid = thread.pid;
-        turn.waits = 0;
         turn.silence = Silence::default();
-        turn.out.push(Out {
-            tid: call.tid,
-            pid,
-            patience,
-        });
+        turn.go_out(call.tid, pid, patience);
     }
 
     /// Tells the observer of a call that is about to be answered.
@@ -835,12 +836,7 @@ impl Worker {
     pub(crate) fn sets_out(&mut self, pid: i32) {
         if let Some(turn) = &mut self.turn {
             turn.serial(pid);
-            turn.waits = 0;
-            turn.out.push(Out {
-                tid: pid,
-                pid,
-                patience: Patience::Runs,
-            });
+            turn.go_out(pid, pid, Patience::Runs);
         }
     }
 

@@ -149,12 +149,7 @@ impl Worker {
             }
             Some(b'S' | b'D' | b'T') => true,
             Some(_) => {
-                turn.waits = 0;
-                turn.out.push(Out {
-                    tid: *tid,
-                    pid: *pid,
-                    patience: Patience::MayWait,
-                });
+                turn.go_out(*tid, *pid, Patience::MayWait);
                 false
             }
             None => false,
