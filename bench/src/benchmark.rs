@@ -215,6 +215,7 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_nginx",
         &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
+    programs("notify_iperf3", &[figure("notify_iperf3", "Gbit/s", None)]),
     programs(
         "notify_redis_p16",
         &[figure("notify_redis_p16", "k/s", None)],

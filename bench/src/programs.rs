@@ -9,7 +9,7 @@ use vink_trap::Worker;
 use crate::Failure;
 
 /// The benchmarks that are such a pair.
-pub(crate) const GROUPS: [&str; 11] = [
+pub(crate) const GROUPS: [&str; 12] = [
     "inproc_rtt",
     "inproc_iperf3",
     "inproc_redis_p1",
@@ -18,6 +18,7 @@ pub(crate) const GROUPS: [&str; 11] = [
     "trap_redis_p1",
     "trap_redis_p16",
     "trap_nginx",
+    "notify_iperf3",
     "notify_redis_p1",
     "notify_redis_p16",
     "notify_nginx",
@@ -25,7 +26,10 @@ pub(crate) const GROUPS: [&str; 11] = [
 
 /// Whether a benchmark's programs post their calls in shared memory.
 pub(crate) fn is_quick(group: &str) -> bool {
-    matches!(group, "trap_redis_p1" | "trap_redis_p16" | "trap_nginx")
+    matches!(
+        group,
+        "trap_iperf3" | "trap_redis_p1" | "trap_redis_p16" | "trap_nginx"
+    )
 }
 
 /// What programs of this worker have loaded to make their calls in shared memory; `None` if they can't.
@@ -76,7 +80,7 @@ impl Pair {
                     |output| output.trim().parse().ok(),
                 )
             }
-            "trap_iperf3" | "inproc_iperf3" => (
+            "trap_iperf3" | "notify_iperf3" | "inproc_iperf3" => (
                 words("iperf3 --server --one-off --forceflush".to_owned()),
                 "Server listening",
                 words(format!(

@@ -35,7 +35,7 @@ pub use board::{Board, Edges, Notice, TOLD};
 /// Threads of a process that can post.
 pub const SLOTS: usize = 64;
 /// Bytes that a request can carry.
-pub const ROOM: usize = 64 << 10;
+pub const ROOM: usize = 128 << 10;
 /// Descriptors that requests can be about: the numbers below this one.
 pub const FILES: usize = 4096;
 
@@ -109,6 +109,10 @@ pub struct Mailbox {
     /// How many look, or may look, at what the host knows of readiness: as long as it is 0, and `attended` is not, that
     /// need not be true of descriptors whose board tells. The worker begins with 1, for the program as such.
     pub natives: AtomicU32,
+    /// A bit for each slot: its thread is counted in `natives` while it polls.
+    pub looking: AtomicU64,
+    /// Not 0: calls have been answered, and what has come of them is not told on `boards` yet, as long as `attended` is not 0.
+    pub untold: Line<AtomicU32>,
     /// Counts what is told on `boards`.
     pub changes: Line<AtomicU32>,
     /// What is known of readiness, by descriptor.
@@ -160,11 +164,11 @@ pub struct Line<T>(pub T);
 /// What a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `SYS_sendto`, `SYS_recvfrom` or `SYS_ioctl`; see also [`Request::SHOW`].
+    /// `SYS_sendto`, `SYS_recvfrom`, `SYS_ioctl` or `SYS_fcntl`; see also [`Request::SHOW`].
     pub nr: i64,
     /// The program's descriptor.
     pub fd: i32,
-    /// `MSG_*`; of an ioctl(2) its request, which is `FIONREAD`.
+    /// `MSG_*`; of an ioctl(2) its request, which is `FIONREAD`; of a fcntl(2) its command, `F_GETFL`.
     pub flags: i32,
     /// Bytes in the slot to be sent, or that there is room for.
     pub len: usize,
@@ -197,7 +201,25 @@ pub struct Slot {
 // process, which may write there at any time, is nobody that Rust knows of.
 unsafe impl Sync for Slot {}
 
+/// Looks at `untold` before somebody gives up: what comes of a call takes a microsecond or two.
+const PATIENCE: u32 = 2000;
+
 impl Mailbox {
+    /// Waits until boards tell all that has come of calls that have been answered. False: they may not.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        if self.attended.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        for _ in 0..PATIENCE {
+            if self.untold.0.load(Ordering::Acquire) == 0 {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
     /// Posts what stands in a slot. False: nobody is there to look at it, and it was not posted.
     pub fn post(&self, slot: usize) -> bool {
         self.posted.0.fetch_or(1 << slot, Ordering::SeqCst);

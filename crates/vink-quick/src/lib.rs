@@ -7,7 +7,8 @@
 //! It stands in the place of a few functions of the C library (`symbols`) and changes nothing about any but calls on
 //! streams of Vink's that neither wait nor have more to them than bytes (`post`). Everything else goes on to the
 //! C library, whose system calls are trapped as ever: nothing depends on this library, and a process that has no
-//! mailbox, or a thread that has no slot, does without.
+//! mailbox, or a thread that has no slot, does without. Waits for readiness are answered from what the mailbox tells (`sets`,
+//! `ready`).
 //!
 //! A process asks for a mailbox when it has made some such calls, a thread for its slot at its first one. What it
 //! knows is in memory that the host wipes in a child (`MADV_WIPEONFORK`): a fork begins anew.
@@ -26,6 +27,7 @@
 mod pipe;
 mod poll;
 mod post;
+mod ready;
 mod sets;
 mod symbols;
 

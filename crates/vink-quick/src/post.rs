@@ -15,6 +15,8 @@ use vink_mailbox::{
 const CALLS: u32 = 4;
 /// Looks for an answer before a request is taken back: some 50 us of its own time.
 const LOOKS: u32 = 500;
+/// ... and before a thread whose request the worker is at sleeps: 128 kB take it some 20 us.
+const MOST_LOOKS: u32 = 4000;
 /// ... and before others may run on this processor.
 const PATIENCE: u32 = 4;
 /// Ticks of the processor's counter, some 50 us, that others may run for. If they take longer, so many chances to give way are
@@ -211,16 +213,7 @@ impl Draft {
 
     fn at(mailbox: &'static Mailbox) -> Option<Draft> {
         let busy = Busy::new()?;
-        let id = mailbox.id.load(Ordering::Relaxed);
-        let mut place = PLACE.get();
-        if place.mailbox != id {
-            place = Place {
-                mailbox: id,
-                slot: slot(),
-            };
-            PLACE.set(place);
-        }
-        let index = place.slot?;
+        let index = own_slot(mailbox)?;
         Some(Draft {
             mailbox,
             index,
@@ -254,7 +247,7 @@ impl Draft {
             if looks == LOOKS && self.mailbox.take(self.index) {
                 return None;
             }
-            if looks > LOOKS {
+            if looks > MOST_LOOKS {
                 break slot.wait();
             }
             if looks % PATIENCE == 0 {
@@ -320,7 +313,21 @@ impl State {
     }
 }
 
-/// This thread's slot.
+/// Which of the mailbox's slots is this thread's.
+pub(crate) fn own_slot(mailbox: &Mailbox) -> Option<usize> {
+    let id = mailbox.id.load(Ordering::Relaxed);
+    let mut place = PLACE.get();
+    if place.mailbox != id {
+        place = Place {
+            mailbox: id,
+            slot: slot(),
+        };
+        PLACE.set(place);
+    }
+    place.slot
+}
+
+/// Asks for it.
 #[cold]
 fn slot() -> Option<usize> {
     // SAFETY: makes a system call; the errno is the thread's own.

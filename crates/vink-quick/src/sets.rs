@@ -127,6 +127,12 @@ impl Sets {
         self.sets.iter().filter(|_| number >= 0).find(is_it)
     }
 
+    fn take_over(&self, mailbox: &Mailbox) {
+        if !self.answers.load(Ordering::Relaxed) && !self.answers.swap(true, Ordering::SeqCst) {
+            mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
     /// From now on the host is asked, and knows everything.
     #[cold]
     fn go_exact(&self, mailbox: &Mailbox) {
@@ -250,8 +256,15 @@ pub(crate) fn created(number: i32) {
     set.number.store(number + 1, Ordering::Release);
     if cleared.is_none() {
         sets.go_exact(mailbox);
-    } else if !sets.answers.swap(true, Ordering::SeqCst) {
-        mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+    } else {
+        sets.take_over(mailbox);
+    }
+}
+
+/// The library looks for the program from now on.
+pub(crate) fn take_over(mailbox: &Mailbox) {
+    if let Some((sets, _)) = all() {
+        sets.take_over(mailbox);
     }
 }
 
@@ -612,7 +625,7 @@ impl Wait {
         }
         // SAFETY: by the caller.
         let room = unsafe { std::slice::from_raw_parts_mut(self.events, most) };
-        let mut blocked = Blocked(None);
+        let mut blocked = Blocked::new();
         let answer = self.look(sets, set, mailbox, room, &mut blocked);
         drop(blocked);
         set.awaited.store(false, Ordering::SeqCst);
@@ -634,6 +647,8 @@ impl Wait {
         // What the host has told, and how much of it.
         let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
         let mut told = 0;
+        // What has come of the program's last calls is to be seen.
+        mailbox.is_told();
         loop {
             let seen = mailbox.changes.0.load(Ordering::Acquire);
             let natively = |host: &mut [epoll_event]| host_has(self.number, host);
@@ -712,15 +727,22 @@ const MOST_WAKES: u32 = 64;
 const MOST_EVENTS: usize = i32::MAX as usize / size_of::<epoll_event>();
 
 /// Signals that were blocked before this thread blocked all, the C library's own, too.
-struct Blocked(Option<u64>);
+pub(crate) struct Blocked(Option<u64>);
 
 impl Blocked {
-    fn block(&mut self) {
+    pub(crate) fn new() -> Blocked {
+        Blocked(None)
+    }
+
+    /// Blocks them; those that were before.
+    pub(crate) fn block(&mut self) -> u64 {
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
         let most = faults
             .iter()
             .fold(u64::MAX, |all, signal| all & !(1 << (signal - 1)));
-        self.0 = Some(change_mask(libc::SIG_BLOCK, most));
+        let before = change_mask(libc::SIG_BLOCK, most);
+        self.0 = Some(before);
+        before
     }
 }
 
@@ -742,7 +764,7 @@ fn change_mask(how: c_int, mask: u64) -> u64 {
 }
 
 /// CLOCK_MONOTONIC in ns.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     // SAFETY: fills a structure that lives here.
     unsafe {
         let mut now: timespec = std::mem::zeroed();

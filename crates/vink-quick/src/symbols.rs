@@ -5,14 +5,16 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{
-    epoll_event, iovec, mode_t, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, stat, timespec, SYS_close, SYS_epoll_create1, SYS_ioctl, SYS_newfstatat,
-    SYS_openat, SYS_read, SYS_readv, SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev,
+    epoll_event, fd_set, iovec, mode_t, nfds_t, off_t, pid_t, pollfd, sigset_t, size_t, sockaddr,
+    socklen_t, ssize_t, stat, timespec, timeval, SYS_close, SYS_epoll_create1, SYS_fcntl,
+    SYS_ioctl, SYS_newfstatat, SYS_openat, SYS_read, SYS_readv, SYS_recvfrom, SYS_sendto,
+    SYS_write, SYS_writev,
 };
 use vink_mailbox::{Request, Turn, NATIVE, RECEIVES, ROOM, SENDS, WAITED};
 
 use crate::post::{closes, free_turn, is_host, knows, opened, Draft};
-use crate::sets::{self, Wait};
+use crate::ready::{counted, Array, Sets, Wait};
+use crate::sets::{self, now};
 use crate::{pipe, poll};
 
 /// A function of the next library that has one of this name; looked up once.
@@ -122,7 +124,7 @@ unsafe fn sent(fd: c_int, parts: &[iovec], flags: c_int) -> Option<ssize_t> {
     let nr = SYS_sendto;
     let result = draft.post(Request { nr, fd, flags, len })?;
     match usize::try_from(result) {
-        Ok(sent) if sent < len && flags & libc::MSG_DONTWAIT == 0 && waits(fd) => {
+        Ok(sent) if sent < len && flags & libc::MSG_DONTWAIT == 0 && waits(&draft, fd) => {
             // SAFETY: the rest stands in the slot, which is this thread's.
             let rest = unsafe { libc::send(fd, draft.data().add(sent).cast(), len - sent, flags) };
             Some(sent as ssize_t + rest.max(0))
@@ -131,11 +133,21 @@ unsafe fn sent(fd: c_int, parts: &[iovec], flags: c_int) -> Option<ssize_t> {
     }
 }
 
-/// Whether calls on it wait.
+/// Whether calls on it wait. What stands in the slot stays there.
 #[cold]
-fn waits(fd: c_int) -> bool {
-    // SAFETY: takes numbers.
-    unsafe { libc::fcntl(fd, libc::F_GETFL) & libc::O_NONBLOCK == 0 }
+fn waits(draft: &Draft, fd: c_int) -> bool {
+    let request = Request {
+        nr: SYS_fcntl,
+        fd,
+        flags: libc::F_GETFL,
+        len: 0,
+    };
+    let natively = || {
+        // SAFETY: takes numbers.
+        i64::from(unsafe { libc::fcntl(fd, libc::F_GETFL) })
+    };
+    let flags = draft.post(request).unwrap_or_else(natively);
+    flags & i64::from(libc::O_NONBLOCK) == 0
 }
 
 /// Receives into the parts; `None`: by a system call.
@@ -398,7 +410,7 @@ unsafe fn sent_file(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> Op
     unsafe { *at += result.max(0) };
     let sent = finish(result);
     match usize::try_from(sent) {
-        Ok(done) if done < len && waits(to) => {
+        Ok(done) if done < len && waits(&draft, to) => {
             drop(draft);
             // SAFETY: as the caller's own, of the rest.
             let rest = unsafe { sendfile(to, from, at, count - done) };
@@ -487,10 +499,19 @@ const MOST_POLLED: nfds_t = 1024;
 
 /// Functions that wait for descriptors.
 macro_rules! polls {
-    ($($name:ident($($arg:ident: $type:ty),*), $time:expr, $mask:expr;)*) => {
+    ($($name:ident($($arg:ident: $type:ty),*), $limit:expr, $time:expr, $mask:expr;)*) => {
         $(
             #[no_mangle]
-            unsafe extern "C" fn $name(fds: *mut pollfd, count: nfds_t, $($arg: $type),*) -> c_int {
+            unsafe extern "C-unwind" fn $name(
+                fds: *mut pollfd,
+                count: nfds_t,
+                $($arg: $type),*
+            ) -> c_int {
+                // SAFETY: by the caller.
+                if let Some(ready) = unsafe { polled(fds, count, $limit, $mask) } {
+                    return ready;
+                }
+                let _counted = counted();
                 if !fds.is_null() {
                     // SAFETY: by the caller, unless there are too many.
                     let all = || unsafe { std::slice::from_raw_parts(fds, count as usize) };
@@ -503,14 +524,15 @@ macro_rules! polls {
                     // SAFETY: by the caller.
                     let parts = unsafe {
                         let fds = std::slice::from_raw_parts_mut(fds, count as usize);
-                        (fds, $time.as_ref(), $mask.as_ref())
+                        let mask: *const sigset_t = $mask;
+                        (fds, $time.as_ref(), mask.as_ref())
                     };
                     if let Some(ready) = polled_or_asked(turn, parts) {
                         return ready;
                     }
                 }
-                let ready =
-                    next!($name(fds: *mut pollfd, count: nfds_t, $($arg: $type),*) -> c_int);
+                let ready = next!("C-unwind" $name(fds: *mut pollfd, count: nfds_t,
+                    $($arg: $type),*) -> c_int);
                 if let Some(turn) = turn {
                     // SAFETY: as above.
                     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
@@ -522,8 +544,147 @@ macro_rules! polls {
     };
 }
 polls! {
-    poll(ms: c_int), null::<timespec>(), null::<sigset_t>();
-    ppoll(time: *const timespec, mask: *const sigset_t), time, mask;
+    poll(ms: c_int), Some(limit(ms)), null::<timespec>(), null();
+    ppoll(time: *const timespec, mask: *const sigset_t), limit_of(time), time, mask;
+}
+
+/// A wait of the former that boards answer; no limit is known if it is not right.
+#[inline]
+unsafe fn polled(
+    fds: *mut pollfd,
+    count: nfds_t,
+    limit: Option<Option<u64>>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let limit = limit?;
+    let sleep = |fds: &mut [pollfd], time, mask| {
+        let (fds, count) = (fds.as_mut_ptr(), fds.len() as nfds_t);
+        next!("C-unwind" ppoll(fds: *mut pollfd, count: nfds_t, time: *const timespec,
+            mask: *const sigset_t) -> c_int)
+    };
+    // SAFETY: by the caller.
+    unsafe { Wait { limit, mask }.answer(&mut Array::new(fds, count, sleep)?) }
+}
+
+/// Nanoseconds, or for ever; `None` if it is no time.
+unsafe fn limit_of(time: *const timespec) -> Option<Option<u64>> {
+    // SAFETY: by the caller.
+    let Some(time) = (unsafe { time.as_ref() }) else {
+        return Some(None);
+    };
+    let is_right = (0..MOST_SECONDS).contains(&time.tv_sec);
+    let is_right = is_right && (0..1_000_000_000).contains(&time.tv_nsec);
+    is_right.then(|| Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
+
+/// Who waits for longer does so in the kernel.
+const MOST_SECONDS: i64 = 1 << 32;
+
+/// A program that was compiled with checks polls so.
+#[no_mangle]
+unsafe extern "C-unwind" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    ms: c_int,
+    room: size_t,
+) -> c_int {
+    if room / size_of::<pollfd>() >= count as usize {
+        // SAFETY: by the caller.
+        return unsafe { poll(fds, count, ms) };
+    }
+    next!("C-unwind" __poll_chk(fds: *mut pollfd, count: nfds_t, ms: c_int, room: size_t) -> c_int)
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    time: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    if room / size_of::<pollfd>() >= count as usize {
+        // SAFETY: by the caller.
+        return unsafe { ppoll(fds, count, time, mask) };
+    }
+    next!("C-unwind" __ppoll_chk(fds: *mut pollfd, count: nfds_t, time: *const timespec,
+        mask: *const sigset_t, room: size_t) -> c_int)
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn select(
+    count: c_int,
+    readable: *mut fd_set,
+    writable: *mut fd_set,
+    odd: *mut fd_set,
+    time: *mut timeval,
+) -> c_int {
+    // SAFETY: by the caller.
+    let given = unsafe { time.as_ref() };
+    let is_right = |t: &timeval| (0..MOST_SECONDS).contains(&t.tv_sec) && t.tv_usec >= 0;
+    if given.is_none_or(is_right) {
+        let limit = given.map(|t| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000);
+        let begun = limit.map_or(0, |_| now());
+        let sets = [readable, writable, odd];
+        // SAFETY: as above.
+        if let Some(ready) = unsafe { selected(count, sets, limit, null()) } {
+            if let Some(limit) = limit {
+                let left = limit.saturating_sub(now() - begun);
+                // SAFETY: as above.
+                unsafe {
+                    (*time).tv_sec = (left / 1_000_000_000) as libc::time_t;
+                    (*time).tv_usec = (left % 1_000_000_000 / 1000) as libc::suseconds_t;
+                }
+            }
+            return ready;
+        }
+    }
+    sets::end_notes(|_| true);
+    sets::settle();
+    let _counted = counted();
+    next!("C-unwind" select(count: c_int, readable: *mut fd_set, writable: *mut fd_set,
+        odd: *mut fd_set, time: *mut timeval) -> c_int)
+}
+
+#[no_mangle]
+unsafe extern "C-unwind" fn pselect(
+    count: c_int,
+    readable: *mut fd_set,
+    writable: *mut fd_set,
+    odd: *mut fd_set,
+    time: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let sets = [readable, writable, odd];
+    // SAFETY: by the caller.
+    let limit = unsafe { limit_of(time) };
+    // SAFETY: as above.
+    let ready = limit.and_then(|limit| unsafe { selected(count, sets, limit, mask) });
+    if let Some(ready) = ready {
+        return ready;
+    }
+    sets::end_notes(|_| true);
+    sets::settle();
+    let _counted = counted();
+    next!("C-unwind" pselect(count: c_int, readable: *mut fd_set, writable: *mut fd_set,
+        odd: *mut fd_set, time: *const timespec, mask: *const sigset_t) -> c_int)
+}
+
+/// A wait of these that boards answer.
+#[inline]
+unsafe fn selected(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    limit: Option<u64>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let sleep = |time, mask| {
+        let [readable, writable, odd] = sets;
+        next!("C-unwind" pselect(count: c_int, readable: *mut fd_set, writable: *mut fd_set,
+            odd: *mut fd_set, time: *const timespec, mask: *const sigset_t) -> c_int)
+    };
+    // SAFETY: by the caller.
+    unsafe { Wait { limit, mask }.answer(&mut Sets::new(count, sets, sleep)?) }
 }
 
 /// How many are ready; `None`: a system call will tell, which has been announced.
@@ -619,7 +780,7 @@ unsafe extern "C" fn epoll_ctl(
 }
 
 /// A wait that boards answer.
-unsafe fn waited(wait: &Wait) -> Option<c_int> {
+unsafe fn waited(wait: &sets::Wait) -> Option<c_int> {
     // SAFETY: by the caller.
     let answer = unsafe { wait.answer() }?;
     Some(finish(answer.map_or_else(|errno| -i64::from(errno), i64::from)) as c_int)
@@ -652,7 +813,7 @@ unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     let limit = limit(timeout);
-    let wait = Wait {
+    let wait = sets::Wait {
         number,
         events,
         most,
@@ -679,7 +840,7 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     let given = unsafe { timeout.as_ref() };
     let limit = given.map(|t| (t.tv_sec as u64).saturating_mul(1_000_000_000) + t.tv_nsec as u64);
     let is_right = given.is_none_or(|t| t.tv_sec >= 0 && (0..1_000_000_000).contains(&t.tv_nsec));
-    let wait = Wait {
+    let wait = sets::Wait {
         number,
         events,
         most,
@@ -775,10 +936,6 @@ shows! {
     fcntl64(fd, command, argument) if opens(command, argument) => |set| fd as c_int == set;
     sendmsg(a, message, c) if has_more(message) => |_| true;
     sendmmsg(a, b, c) if true => |_| true;
-    select(a, b, c) if true => |_| true;
-    pselect(a, b, c) if true => |_| true;
-    __poll_chk(a, b, c) if true => |_| true;
-    __ppoll_chk(a, b, c) if true => |_| true;
     clone(a, b, c) if true => |_| true;
 }
 

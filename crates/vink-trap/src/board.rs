@@ -1,10 +1,11 @@
 //! Readiness that is told to a program in shared memory, so that the host need not be shown it.
 //!
 //! A stream of a process with a mailbox has a *board* there (`vink-mailbox`) from its first call on, once the process may have
-//! epoll instances. Whatever is true of the stream is told there at once; its placeholder *lags* as long as nobody
+//! epoll instances, or from its first poll(2) or select(2). Whatever is true of the stream is told there at once; its placeholder *lags* as long as nobody
 //! can look but the library, which looks at the board: while the worker attends to the mailbox, nobody sleeps in the host's
 //! epoll_wait(2), and neither the stream nor an epoll instance of the process has ever been anybody else's. Who is about to
-//! look natively counts himself in `natives` and asks the worker to catch up; before the worker sleeps it does so by itself.
+//! look natively counts himself in `natives` and asks the worker to catch up, or makes a call that does; before the worker
+//! sleeps it does so by itself.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

@@ -166,6 +166,13 @@ impl Desk {
             && self.mailbox().natives.load(Ordering::SeqCst) == 0
     }
 
+    /// Whether this thread, which polls, is counted as one who looks.
+    pub(crate) fn counts(&self, tid: i32) -> bool {
+        let slot = self.owners.borrow().iter().position(|o| *o == tid);
+        let looking = self.mailbox().looking.load(Ordering::SeqCst);
+        slot.is_some_and(|slot| looking & 1 << slot != 0 && !self.answers())
+    }
+
     /// This file's placeholder lags.
     pub(crate) fn lags(&self, file: Weak<File>) {
         self.laggards.add(file);
@@ -282,6 +289,8 @@ pub(crate) struct Mail {
     until: Option<Instant>,
     /// Looks at mailboxes since the last one at all else.
     looks: u32,
+    /// What has come of an answered call may not be told yet.
+    untold: bool,
 }
 
 impl Mail {
@@ -292,6 +301,20 @@ impl Mail {
             desks: Vec::new(),
             until: None,
             looks: 0,
+            untold: false,
+        }
+    }
+
+    /// Whether all that has come of answered calls is told: to those who look at boards.
+    pub(crate) fn set_untold(&mut self, untold: bool) {
+        if self.untold != untold {
+            self.untold = untold;
+            for desk in &self.desks {
+                desk.mailbox()
+                    .untold
+                    .0
+                    .store(untold.into(), Ordering::SeqCst);
+            }
         }
     }
 
@@ -390,20 +413,36 @@ impl Worker {
             return Ok(());
         };
         let fd = call.args[0] as i32;
-        if desk.kind(fd) == UNKNOWN {
-            let is_stream = self.is_stream(call.tid, entry)?;
-            desk.mark(fd, if is_stream { STREAM } else { OTHER });
-        }
-        if desk.kind(fd) == STREAM {
+        if self.finds_stream(call.tid, &desk, fd, entry)? {
             entry.file.lay_open(&desk, fd);
-            let mail = self.mail.as_mut().expect("it has lent this one");
-            mail.until = Some(Instant::now() + AWAKE);
-            if !desk.attended.get() {
-                desk.attend(true);
-                mail.desks.push(desk);
-            }
+            self.stay_awake_for(desk);
         }
         Ok(())
+    }
+
+    /// Attends to a mailbox.
+    pub(crate) fn stay_awake_for(&mut self, desk: Rc<Desk>) {
+        let mail = self.mail.as_mut().expect("it has lent this one");
+        mail.until = Some(Instant::now() + AWAKE);
+        if !desk.attended.get() {
+            desk.attend(true);
+            mail.desks.push(desk);
+        }
+    }
+
+    /// Whether a descriptor of a process with a mailbox is a stream, which is marked there from now on.
+    pub(crate) fn finds_stream(
+        &mut self,
+        tid: i32,
+        desk: &Desk,
+        fd: i32,
+        entry: &Entry,
+    ) -> Result<bool, Error> {
+        if desk.kind(fd) == UNKNOWN {
+            let is_stream = self.is_stream(tid, entry)?;
+            desk.mark(fd, if is_stream { STREAM } else { OTHER });
+        }
+        Ok(desk.kind(fd) == STREAM)
     }
 
     /// A call on one of the host's files has been trapped, though its process may have a mailbox.
@@ -530,6 +569,7 @@ impl Worker {
                 [number, at, request.len as u64, flags, 0, 0]
             }
             (libc::SYS_ioctl, FIONREAD) => [number, FIONREAD as u64, at, 0, 0, 0],
+            (libc::SYS_fcntl, libc::F_GETFL) => [number, libc::F_GETFL as u64, 0, 0, 0, 0],
             _ => return Ok(None),
         };
         let task = match self.task_of(tid) {
@@ -596,6 +636,9 @@ impl Worker {
             // Interrupted, by whatever: nothing has been done.
             _ => result == -i64::from(libc::EINTR),
         };
+        if let Some(mail) = &mut self.mail {
+            mail.set_untold(true);
+        }
         desk.answer(*slot, if refused { REFUSED } else { result });
         Ok(())
     }

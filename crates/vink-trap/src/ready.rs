@@ -5,10 +5,12 @@
 //! does the waiting: so time-outs, signal masks, `EINTR` (which poll(2) gives even with `SA_RESTART`,
 //! other than a call that waits for a seccomp answer) and mixed sets are the host's own.
 
+use std::rc::Rc;
+
 use vink_mailbox::NATIVE;
 
 use crate::notify::Notification;
-use crate::process::Entry;
+use crate::process::{Entry, File, Thread};
 use crate::serve::soften;
 use crate::target;
 use crate::worker::Worker;
@@ -31,6 +33,7 @@ pub(crate) const SETS: [u32; 3] = [
 
 /// A Vink descriptor that a call asks about.
 struct Asked {
+    fd: i32,
     entry: Entry,
     /// Where the call names it: an index of the array, or a bit of a set.
     place: usize,
@@ -62,6 +65,7 @@ impl Worker {
             pollfd[6..].fill(0);
             match process.table.get(fd as u64) {
                 Some(entry) => asked.push(Asked {
+                    fd,
                     entry: entry.clone(),
                     place,
                     wanted: u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32,
@@ -75,6 +79,7 @@ impl Worker {
             }
         }
         self.show_to_others(call.tid, &hosts);
+        self.lay_open(call, &asked)?;
         if !self.look(call, &mut asked)? || !pure {
             return self.wait_natively(call, &asked);
         }
@@ -115,6 +120,7 @@ impl Worker {
                 }
                 match process.table.get(fd as u64) {
                     Some(entry) => asked.push(Asked {
+                        fd: fd as i32,
                         entry: entry.clone(),
                         place: n * set_len * 8 + fd,
                         wanted: SETS[n],
@@ -128,6 +134,7 @@ impl Worker {
             }
         }
         self.show_to_others(call.tid, &hosts);
+        self.lay_open(call, &asked)?;
         if !self.look(call, &mut asked)? || !pure {
             return self.wait_natively(call, &asked);
         }
@@ -190,11 +197,51 @@ impl Worker {
         Ok(ready)
     }
 
+    /// From now on boards tell a process that has a mailbox of the streams that it waits for.
+    fn lay_open(&mut self, call: Notification, asked: &[Asked]) -> Result<(), Error> {
+        let desk = self.table_of(call.tid).desk();
+        let Some(desk) = desk.filter(|_| self.mail.is_some() && self.turn.is_none()) else {
+            return Ok(());
+        };
+        let mut any = false;
+        for Asked { fd, entry, .. } in asked {
+            if !self.finds_stream(call.tid, &desk, *fd, entry)? {
+                continue;
+            }
+            any = true;
+            // A call that is in progress would not tell what it leaves.
+            let is_it = |file: &Rc<File>| Rc::ptr_eq(file, &entry.file);
+            let has_it = |t: &Thread| {
+                t.busy
+                    .as_ref()
+                    .and_then(|b| b.busy.file.as_ref())
+                    .is_some_and(is_it)
+            };
+            if !entry.file.followed.get() && self.threads.values().any(has_it) {
+                continue;
+            }
+            self.follow(call.tid, entry)?;
+            if entry.file.cookie.get() != 0 {
+                entry.file.lay_open(&desk, *fd);
+            }
+        }
+        if any {
+            self.stay_awake_for(desk);
+        }
+        Ok(())
+    }
+
     /// Shows what is true and lets the host do the call.
     fn wait_natively(&mut self, call: Notification, asked: &[Asked]) -> Result<(), Error> {
+        let desk = self.table_of(call.tid).desk();
+        let is_counted = desk.is_some_and(|desk| desk.counts(call.tid));
         for asked in asked {
-            asked.entry.file.placeholder.share();
-            asked.entry.file.placeholder.show(asked.events);
+            let placeholder = &asked.entry.file.placeholder;
+            match is_counted {
+                true => placeholder.catch_up(),
+                false => placeholder.share(),
+            }
+            placeholder.show(asked.events);
         }
         self.pass(call)
     }

@@ -752,6 +752,9 @@ impl Worker {
             self.mark_moment();
             self.heed()?;
         }
+        if let Some(mail) = &mut self.mail {
+            mail.set_untold(false);
+        }
         Ok(())
     }
 

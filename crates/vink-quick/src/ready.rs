@@ -1,0 +1,290 @@
+//! poll(2) and select(2), answered from the boards of the mailbox if these tell of all that is asked about.
+//!
+//! As long as nothing is ready, the thread stays awake for a little while and looks again, with signals blocked. Then it makes
+//! the system call, with the mask that the program wants and for the time that is left: so a signal finds the thread in
+//! a call that it ends. Whoever makes such a call is counted in `natives` and marked in `looking`: the worker shows the host
+//! what is true of the files concerned, and all changes as long as the thread is counted.
+
+use std::ptr::null;
+use std::sync::atomic::Ordering;
+
+use libc::{c_int, pollfd, sigset_t, timespec};
+use vink_mailbox::Mailbox;
+
+use crate::post::{give_way, knows, mailbox, own_slot};
+use crate::sets::{now, take_over, Blocked};
+
+/// Looks at the boards before the thread sleeps, and before others may run.
+const LOOKS: u32 = 512;
+const PATIENCE: u32 = 64;
+
+const IN: u32 = libc::EPOLLIN as u32;
+const PRI: u32 = libc::EPOLLPRI as u32;
+const OUT: u32 = libc::EPOLLOUT as u32;
+const ERR: u32 = libc::EPOLLERR as u32;
+const HUP: u32 = libc::EPOLLHUP as u32;
+
+/// What makes a descriptor readable, writable and exceptional for select(2), of what boards tell.
+const KINDS: [u32; 3] = [IN | HUP | ERR, OUT | ERR, PRI];
+
+/// Most descriptors that are looked at here: as many as a `fd_set` has.
+const MOST: usize = 1024;
+const WORDS: usize = MOST / 64;
+
+/// What is asked about.
+pub(crate) trait Asked {
+    /// How many are ready, which is written down where the program looks for it, if it is more than none or the `last` word;
+    /// `None`: boards don't tell.
+    fn look(&mut self, mailbox: &Mailbox, last: bool) -> Option<c_int>;
+
+    /// Asks the host, with nanoseconds that are left.
+    ///
+    /// # Safety
+    /// The mask is one, or null.
+    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int;
+}
+
+/// How to wait.
+pub(crate) struct Wait {
+    /// Nanoseconds; `None`: for ever.
+    pub(crate) limit: Option<u64>,
+    /// The signals that are blocked meanwhile; null: as they are.
+    pub(crate) mask: *const sigset_t,
+}
+
+impl Wait {
+    /// What the call gives; `None`: it is to be made.
+    ///
+    /// # Safety
+    /// The mask is one, or null.
+    #[inline]
+    pub(crate) unsafe fn answer(&self, asked: &mut impl Asked) -> Option<c_int> {
+        let mailbox = mailbox().filter(|_| knows())?;
+        // One that does not wait looks once, unless a signal that is pending may come in by the mask: that ends even such a call.
+        let last = self.limit == Some(0) && self.mask.is_null();
+        if !mailbox.is_told() {
+            return None;
+        }
+        match asked.look(mailbox, last)? {
+            0 if last => Some(0),
+            0 if self.limit == Some(0) => None,
+            // SAFETY: by the caller.
+            0 => unsafe { self.wait(mailbox, asked) },
+            ready => Some(ready),
+        }
+    }
+
+    #[cold]
+    unsafe fn wait(&self, mailbox: &'static Mailbox, asked: &mut impl Asked) -> Option<c_int> {
+        own_slot(mailbox)?;
+        take_over(mailbox);
+        let mut blocked = Blocked::new();
+        let before = blocked.block();
+        let deadline = self.limit.map(|limit| now().saturating_add(limit));
+        let mut looks = 0;
+        while mailbox.attended.load(Ordering::Relaxed) != 0 && looks < LOOKS {
+            let seen = mailbox.changes.0.load(Ordering::Acquire);
+            match asked.look(mailbox, false) {
+                Some(0) => {}
+                Some(ready) => return Some(ready),
+                None => break,
+            }
+            while mailbox.changes.0.load(Ordering::Acquire) == seen {
+                looks += 1;
+                if looks % PATIENCE == 0 {
+                    give_way();
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        let _counted = Counted::new(mailbox)?;
+        let left = deadline.map(|deadline| time(deadline.saturating_sub(now())));
+        let left = left.as_ref().map_or(null(), |left| &raw const *left);
+        let mask = match self.mask.is_null() {
+            true => (&raw const before).cast(),
+            false => self.mask,
+        };
+        // SAFETY: the mask is the program's, or the kernel's of it; both have all that the kernel reads.
+        Some(unsafe { asked.sleep(left, mask) })
+    }
+}
+
+/// Of nanoseconds.
+fn time(nanoseconds: u64) -> timespec {
+    timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    }
+}
+
+/// This thread looks at what the host knows, as long as this lives.
+pub(crate) struct Counted {
+    mailbox: &'static Mailbox,
+    slot: usize,
+}
+
+impl Counted {
+    fn new(mailbox: &'static Mailbox) -> Option<Counted> {
+        let slot = own_slot(mailbox)?;
+        mailbox.natives.fetch_add(1, Ordering::SeqCst);
+        mailbox.looking.fetch_or(1 << slot, Ordering::SeqCst);
+        Some(Counted { mailbox, slot })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bit = 1 << self.slot;
+        self.mailbox.looking.fetch_and(!bit, Ordering::SeqCst);
+        self.mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// This thread is about to poll by a system call; `None`: it can't be counted.
+pub(crate) fn counted() -> Option<Counted> {
+    Counted::new(mailbox().filter(|_| knows())?)
+}
+
+/// What is true of a descriptor, by its board.
+#[inline]
+fn told(mailbox: &Mailbox, fd: usize) -> Option<u32> {
+    mailbox.boards.get(fd)?.read().events
+}
+
+/// Nothing is mapped below: whoever points there is to get his `EFAULT`.
+const LOWEST: usize = 4096;
+
+/// What poll(2) asks about.
+pub(crate) struct Array<'a, F>(pub(crate) &'a mut [pollfd], pub(crate) F);
+
+impl<'a, F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Array<'a, F> {
+    /// `None`: it had better be the host that looks there.
+    ///
+    /// # Safety
+    /// There are so many, by the program's word.
+    pub(crate) unsafe fn new(at: *mut pollfd, count: libc::nfds_t, sleep: F) -> Option<Self> {
+        let count = usize::try_from(count).ok();
+        let count = count.filter(|count| (1..=MOST).contains(count) && at as usize >= LOWEST)?;
+        // SAFETY: by the caller.
+        Some(Array(
+            unsafe { std::slice::from_raw_parts_mut(at, count) },
+            sleep,
+        ))
+    }
+}
+
+impl<F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Asked for Array<'_, F> {
+    #[inline]
+    fn look(&mut self, mailbox: &Mailbox, _last: bool) -> Option<c_int> {
+        let mut ready = 0;
+        for polled in self.0.iter_mut() {
+            polled.revents = 0;
+            if let Ok(fd) = usize::try_from(polled.fd) {
+                polled.revents =
+                    all_names(told(mailbox, fd)?) & (polled.events | libc::POLLERR | libc::POLLHUP);
+                ready += c_int::from(polled.revents != 0);
+            }
+        }
+        // Who asks about nothing waits for something else.
+        (ready > 0 || self.0.iter().any(|polled| polled.fd >= 0)).then_some(ready)
+    }
+
+    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int {
+        (self.1)(self.0, limit, mask)
+    }
+}
+
+/// What is true of a TCP socket, of which boards tell, with both names that poll(2) has for it.
+fn all_names(events: u32) -> i16 {
+    let mut events = events as i16;
+    if events & libc::POLLIN != 0 {
+        events |= libc::POLLRDNORM;
+    }
+    if events & libc::POLLOUT != 0 {
+        events |= libc::POLLWRNORM;
+    }
+    events
+}
+
+/// What select(2) asks about.
+pub(crate) struct Sets<F> {
+    count: usize,
+    sets: [*mut u64; 3],
+    sleep: F,
+}
+
+impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Sets<F> {
+    /// `None`: it had better be the host that looks there.
+    ///
+    /// # Safety
+    /// The sets are as large as they have to be, by the program's word.
+    pub(crate) unsafe fn new(count: c_int, sets: [*mut libc::fd_set; 3], sleep: F) -> Option<Self> {
+        let count = usize::try_from(count).ok();
+        let count = count.filter(|count| (1..=MOST).contains(count))?;
+        let is_right = |set: &*mut libc::fd_set| set.is_null() || *set as usize >= LOWEST;
+        let sets = sets
+            .iter()
+            .all(is_right)
+            .then(|| sets.map(|set| set.cast()))?;
+        Some(Sets { count, sets, sleep })
+    }
+
+    /// A word of a set, without what is beyond the last descriptor.
+    unsafe fn word(&self, set: *mut u64, n: usize) -> u64 {
+        let rest = self.count - n * 64;
+        let mask = if rest < 64 { (1 << rest) - 1 } else { u64::MAX };
+        // SAFETY: by the caller.
+        unsafe { set.add(n).read_unaligned() & mask }
+    }
+}
+
+impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
+    #[inline]
+    fn look(&mut self, mailbox: &Mailbox, last: bool) -> Option<c_int> {
+        let words = self.count.div_ceil(64);
+        let mut found = [[0u64; WORDS]; 3];
+        let (mut asked, mut ready) = (0, 0);
+        for ((set, found), kinds) in self.sets.iter().zip(&mut found).zip(KINDS) {
+            if set.is_null() {
+                continue;
+            }
+            for (n, found) in found[..words].iter_mut().enumerate() {
+                // SAFETY: `new` was told so.
+                let mut word = unsafe { self.word(*set, n) };
+                asked |= word;
+                while word != 0 {
+                    let bit = word & word.wrapping_neg();
+                    let fd = n * 64 + bit.trailing_zeros() as usize;
+                    if told(mailbox, fd)? & kinds != 0 {
+                        *found |= bit;
+                        ready += 1;
+                    }
+                    word ^= bit;
+                }
+            }
+        }
+        // Who asks about nothing waits for something else.
+        if asked == 0 {
+            return None;
+        }
+        if ready > 0 || last {
+            for (set, found) in self
+                .sets
+                .iter()
+                .zip(&found)
+                .filter(|(set, _)| !set.is_null())
+            {
+                for (n, word) in found[..words].iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { set.add(n).write_unaligned(*word) };
+                }
+            }
+        }
+        Some(ready)
+    }
+
+    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int {
+        (self.sleep)(limit, mask)
+    }
+}
