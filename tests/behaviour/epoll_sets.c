@@ -738,6 +738,23 @@ static void times(void)
 	}
 }
 
+/* Who does not wait finds what he has sent himself. */
+static void at_once(void)
+{
+	char byte = 'x';
+	int missed = 0;
+
+	warm(30);
+	for (int i = 0; i < 5000; i++) {
+		struct epoll_event e;
+
+		MUST(send(ends[0], &byte, 1, 0));
+		missed += epoll_wait(set, &e, 1, 0) != 1;
+		MUST(recv(ends[1], &byte, 1, 0));
+	}
+	VALUE(missed);
+}
+
 /* One that waits for nothing that comes. */
 static void cancelled(void)
 {
@@ -827,6 +844,7 @@ int main(void)
 	PART(sent_away);
 	PART(signals);
 	PART(times);
+	PART(at_once);
 	PART(cancelled);
 	PART(errors);
 	return 0;

@@ -642,13 +642,17 @@ impl Wait {
     ) -> Option<Result<c_int, c_int>> {
         // What is to be said if nothing is found.
         let mut last = (self.limit == Some(0)).then_some(Ok(0));
+        // A look may have kept its room for members of the host's in vain.
+        let mut again = last.is_some();
         let mut deadline = None;
         let (mut looks, mut wakes) = (0, 0);
         // What the host has told, and how much of it.
         let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
         let mut told = 0;
-        // What has come of the program's last calls is to be seen.
-        mailbox.is_told();
+        // What has come of the program's last calls is to be seen, also if the worker has lost its processor for a while.
+        if !mailbox.is_told() {
+            show_all(mailbox);
+        }
         loop {
             let seen = mailbox.changes.0.load(Ordering::Acquire);
             let natively = |host: &mut [epoll_event]| host_has(self.number, host);
@@ -672,7 +676,10 @@ impl Wait {
                 return last.filter(|last| last.is_err());
             }
             if last.is_some() {
-                return last;
+                if !take(&mut again) {
+                    return last;
+                }
+                continue;
             }
             if blocked.0.is_none() {
                 // A signal that comes while this thread is awake must find it in a call that it ends.
