@@ -20,8 +20,7 @@ const MOST_LOOKS: u32 = 4000;
 /// ... and before others may run on this processor.
 const PATIENCE: u32 = 4;
 /// Ticks of the processor's counter, some 0.8 ms, that others may run for: two ends of a connection that copy much have each other's
-/// leave. If they take longer, so many chances to give way are
-/// left out.
+/// leave. If they take longer, so many chances to give way are left out.
 const LEND: u64 = 2_000_000;
 const PAUSE: u32 = 1000;
 /// Some 2 ms: who takes that does nothing but compute, and many more are left out.

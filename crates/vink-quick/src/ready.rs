@@ -11,12 +11,8 @@ use std::sync::atomic::Ordering;
 use libc::{c_int, pollfd, sigset_t, timespec};
 use vink_mailbox::Mailbox;
 
-use crate::post::{give_way, knows, mailbox, own_slot};
-use crate::sets::{now, take_over, Blocked};
-
-/// Looks at the boards before the thread sleeps, and before others may run.
-const LOOKS: u32 = 512;
-const PATIENCE: u32 = 64;
+use crate::post::{knows, mailbox, own_slot};
+use crate::sets::{await_news, now, take_over, Blocked, LOOKS};
 
 const IN: u32 = libc::EPOLLIN as u32;
 const PRI: u32 = libc::EPOLLPRI as u32;
@@ -89,14 +85,7 @@ impl Wait {
                 Some(ready) => return Some(ready),
                 None => break,
             }
-            while mailbox.changes.0.load(Ordering::Acquire) == seen {
-                looks += 1;
-                if looks % PATIENCE == 0 {
-                    give_way();
-                    break;
-                }
-                std::hint::spin_loop();
-            }
+            await_news(mailbox, seen, &mut looks);
         }
         let _counted = Counted::new(mailbox)?;
         let left = deadline.map(|deadline| time(deadline.saturating_sub(now())));

@@ -25,7 +25,7 @@ use crate::symbols::{native, sleep};
 const SETS: usize = 8;
 const MOST: usize = 512;
 /// Looks at the boards before the thread sleeps, and before others may run.
-const LOOKS: u32 = 512;
+pub(crate) const LOOKS: u32 = 512;
 const PATIENCE: u32 = 64;
 /// Members of the host's that are looked at in one go.
 const NATIVES: usize = 64;
@@ -687,14 +687,7 @@ impl Wait {
                 deadline = self.limit.map(|limit| now().saturating_add(limit));
             }
             if mailbox.attended.load(Ordering::Relaxed) != 0 && looks < LOOKS {
-                while mailbox.changes.0.load(Ordering::Acquire) == seen {
-                    looks += 1;
-                    if looks % PATIENCE == 0 {
-                        give_way();
-                        break;
-                    }
-                    std::hint::spin_loop();
-                }
+                await_news(mailbox, seen, &mut looks);
                 continue;
             }
             looks = 0;
@@ -725,6 +718,18 @@ impl Wait {
             }
             mailbox.natives.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+}
+
+/// Looks, which are counted, until boards tell more than had been `seen` or others have been let run.
+pub(crate) fn await_news(mailbox: &Mailbox, seen: u32, looks: &mut u32) {
+    while mailbox.changes.0.load(Ordering::Acquire) == seen {
+        *looks += 1;
+        if looks.is_multiple_of(PATIENCE) {
+            give_way();
+            break;
+        }
+        std::hint::spin_loop();
     }
 }
 
