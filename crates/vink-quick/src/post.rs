@@ -166,7 +166,7 @@ pub(crate) struct Busy(());
 impl Busy {
     /// `None`: it is a handler's that would.
     pub(crate) fn new() -> Option<Busy> {
-        (!BUSY.replace(true)).then_some(Busy(()))
+        (!BUSY.replace(true)).then(|| Busy(()))
     }
 }
 
