@@ -143,6 +143,10 @@ pub const VINK_CALL_DONE: u32 = 2;
 pub const VINK_FLAG_POLL: u32 = 1;
 /// [`Call::flags`], by the host: the task stays in the place of the idle one when the call is done.
 pub const VINK_FLAG_STAY: u32 = 2;
+/// The program has been told already that this send succeeded, which an earlier call has reported room for.
+pub const VINK_FLAG_CERTAIN: u32 = 4;
+/// Report `poll_fd`'s room in `room`, with [`VINK_FLAG_POLL`].
+pub const VINK_FLAG_ROOM: u32 = 8;
 /// [`Call::flags`], by the image: `-EINTR` stands for `-ERESTART*`.
 pub const VINK_FLAG_RESTART: u32 = 0x100;
 
@@ -364,8 +368,8 @@ pub struct Call {
     pub events: u32,
     /// `VINK_CALL_IDLE`, `_RUNNING` or `_DONE`.
     pub state: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Out, with [`VINK_FLAG_ROOM`]: bytes that a send takes for certain.
+    pub room: u32,
 }
 
 /// `struct vink_panic`: what a panic leaves.

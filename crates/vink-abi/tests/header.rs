@@ -42,7 +42,7 @@ fn facts() -> Vec<Fact> {
     layout!(f, TaskParams, "vink_task_params": cookie, entry, arg, stack_top);
     layout!(f, Block, "vink_block": start, len);
     layout!(f, Call, "vink_call":
-        nr, flags, args, space, cookie, result, signals, poll_fd, events, state, reserved);
+        nr, flags, args, space, cookie, result, signals, poll_fd, events, state, room);
     layout!(f, Panic, "vink_panic": message, trace, depth, reserved);
     layout!(f, Counters, "vink_counters":
         tasks, machines, sockets, files, arena_pages, free_pages, switches, calls);
@@ -78,7 +78,7 @@ fn facts() -> Vec<Fact> {
         VINK_LOST_RANDOM, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_LOST_DOWN, VINK_CLONE_THREAD,
         VINK_CLONE_FILES, VINK_TEST_BUG,
         VINK_TEST_NULL, VINK_TEST_STACK, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_CALL_DONE,
-        VINK_FLAG_POLL, VINK_FLAG_STAY, VINK_FLAG_RESTART);
+        VINK_FLAG_POLL, VINK_FLAG_STAY, VINK_FLAG_CERTAIN, VINK_FLAG_ROOM, VINK_FLAG_RESTART);
     f
 }
 

@@ -54,7 +54,7 @@ pub use panic::{Frame, Panic};
 pub use probe::{Copied, Passage, ProbeId};
 pub use ring::{Ring, RingId};
 pub use shared::{halves, Half, Other};
-pub use task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
+pub use task::{Call, CloneKind, Event, MachineId, Mail, Outcome, TaskId};
 pub use vink_abi::{Counters, WireStats as WireStatistics};
 pub use wire::{
     Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,

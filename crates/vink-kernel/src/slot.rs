@@ -2,11 +2,14 @@
 
 use std::cell::UnsafeCell;
 
-use vink_abi::{VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_POLL};
+use vink_abi::{
+    VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_CERTAIN, VINK_FLAG_POLL,
+    VINK_FLAG_ROOM,
+};
 
 use crate::fiber::Body;
 use crate::numbered::Numbered;
-use crate::task::{Call, Outcome, TaskId};
+use crate::task::{Call, Mail, Outcome, TaskId};
 
 /// Slots by task.
 pub(crate) type Slots = Numbered<TaskId, Slot>;
@@ -65,9 +68,14 @@ impl Remote {
         let own = self.call.get_mut();
         // A number outside 32 bits is no system call, nor are its low bits, then.
         own.nr = u32::try_from(call.nr).unwrap_or(u32::MAX);
+        let mail = match call.mail {
+            Mail::None => 0,
+            Mail::Room => VINK_FLAG_ROOM,
+            Mail::Certain => VINK_FLAG_ROOM | VINK_FLAG_CERTAIN,
+        };
         own.flags = match call.poll_fd {
-            Some(_) => flags | VINK_FLAG_POLL,
-            None => flags,
+            Some(_) => flags | mail | VINK_FLAG_POLL,
+            None => flags | mail,
         };
         own.args = call.args;
         own.space = call.space;
@@ -88,6 +96,7 @@ impl Remote {
             signals: call.signals,
             restart: call.flags & vink_abi::VINK_FLAG_RESTART != 0,
             events: (call.flags & VINK_FLAG_POLL != 0).then_some(call.events),
+            room: (call.flags & VINK_FLAG_ROOM != 0).then_some(call.room),
         })
     }
 }

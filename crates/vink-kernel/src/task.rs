@@ -62,6 +62,20 @@ pub struct Call {
     pub space: u64,
     /// Also report this descriptor's readiness afterwards, in [`Outcome::events`].
     pub poll_fd: Option<i32>,
+    /// What else there is to a posted call.
+    pub mail: Mail,
+}
+
+/// What a program that does not wait for its sends asks of a call; see `VINK_FLAG_CERTAIN` and `VINK_FLAG_ROOM`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mail {
+    /// Nothing.
+    #[default]
+    None,
+    /// [`Outcome::room`] of [`Call::poll_fd`].
+    Room,
+    /// The same; the program has been told already that this send succeeded.
+    Certain,
 }
 
 /// How a call ended.
@@ -75,6 +89,9 @@ pub struct Outcome {
     pub restart: bool,
     /// The `EPOLL*` mask of [`Call::poll_fd`]; `None` if that was `None`.
     pub events: Option<u32>,
+    /// Bytes that a send on [`Call::poll_fd`], a TCP socket, takes for certain, if nothing else is done there before; `None` if
+    /// that was not asked for.
+    pub room: Option<u32>,
 }
 
 /// Something that happened while the kernel ran.

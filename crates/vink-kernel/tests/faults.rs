@@ -106,7 +106,7 @@ fn call(kernel: &mut Kernel, task: TaskId, space: u64, nr: i64, args: [u64; 6]) 
                 nr,
                 args,
                 space,
-                poll_fd: None,
+                ..Call::default()
             },
         )
         .expect("it starts");

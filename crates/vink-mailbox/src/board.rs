@@ -14,12 +14,18 @@ pub const TOLD: u32 = (libc::EPOLLIN
 const OUTWARD: u32 = (libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP) as u32;
 const INWARD: u32 = TOLD & !(libc::EPOLLOUT as u32);
 
+/// Errors, and what they make of a connection.
+const ENDED: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+
+/// For room: it has been taken.
+const TAKEN: u64 = u32::MAX as u64;
+
 const KNOWN: u64 = 1 << 15;
 const SHARED: u64 = 1 << 14;
 /// One file more that the number has meant.
 const SERIAL: u64 = 1 << 32;
 
-/// A descriptor's. Only the worker writes it.
+/// A descriptor's. Only the worker writes it, but for the room.
 #[repr(C)]
 pub struct Board {
     /// How many files the number has meant before; whether anything is known, and whether other descriptors may have the
@@ -27,6 +33,9 @@ pub struct Board {
     state: AtomicU64,
     /// How often it became ready in each of two ways.
     edges: AtomicU64,
+    /// Bytes that a send takes for certain, and in the upper half when that was ([`crate::Mailbox::traps`]); who sends takes
+    /// them all.
+    room: AtomicU64,
 }
 
 /// What a board says.
@@ -78,6 +87,10 @@ impl Board {
 
     /// Tells what is true, and of what (`EPOLL*`) it has become so again.
     pub fn tell(&self, events: u32, again: u32, shared: bool) {
+        // Who knows of these is not to succeed in sending.
+        if events & ENDED != 0 {
+            self.room.store(0, Ordering::Release);
+        }
         let serial = self.state.load(Ordering::Relaxed) & !(SERIAL - 1);
         let shared = if shared { SHARED } else { 0 };
         let state = serial | KNOWN | shared | u64::from(events & TOLD);
@@ -90,8 +103,31 @@ impl Board {
         self.edges.store(edges, Ordering::Release);
     }
 
+    /// So many bytes can be sent for certain, as long as no more calls are trapped.
+    pub fn tell_room(&self, traps: u32, room: u32) {
+        let room = u64::from(traps) << 32 | u64::from(room);
+        self.room.store(room, Ordering::Release);
+    }
+
+    /// Whether it has been taken by a send that is on its way.
+    pub fn is_taken(&self) -> bool {
+        self.room.load(Ordering::Relaxed) == TAKEN
+    }
+
+    /// Whether so many can; if so nobody else is told that until the worker tells again.
+    #[inline]
+    pub fn takes(&self, traps: u32, bytes: usize) -> bool {
+        let told = self.room.load(Ordering::Relaxed);
+        let (of, room) = ((told >> 32) as u32, told as u32);
+        let takes = of == traps && told != TAKEN && bytes <= room as usize;
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let take = || self.room.compare_exchange(told, TAKEN, acquire, relaxed);
+        takes && take().is_ok()
+    }
+
     /// The number does not mean what it has meant.
     pub fn renew(&self) {
+        self.room.store(0, Ordering::Relaxed);
         let serial = self.state.load(Ordering::Relaxed) & !(SERIAL - 1);
         self.edges.store(0, Ordering::Relaxed);
         self.state
@@ -110,7 +146,26 @@ mod tests {
         Board {
             state: AtomicU64::new(0),
             edges: AtomicU64::new(0),
+            room: AtomicU64::new(0),
         }
+    }
+
+    #[test]
+    fn room_is_taken_once() {
+        let board = board();
+        assert!(!board.takes(0, 1));
+        board.tell_room(7, 100);
+        assert!(!board.takes(8, 100) && !board.takes(7, 101) && !board.is_taken());
+        assert!(board.takes(7, 100) && board.is_taken() && !board.takes(7, 1));
+        board.tell_room(7, 100);
+        board.tell(IN | OUT, 0, false);
+        assert!(board.takes(7, 1));
+        board.tell_room(7, 100);
+        board.tell(IN | OUT | libc::EPOLLERR as u32, 0, false);
+        assert!(!board.takes(7, 1));
+        board.tell_room(7, 100);
+        board.renew();
+        assert!(!board.takes(7, 1));
     }
 
     #[test]

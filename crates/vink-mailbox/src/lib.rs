@@ -11,6 +11,10 @@
 //! A request never waits in the kernel. Whatever can't be done at once, or is anything but the transfer of a
 //! stream's bytes, is [`REFUSED`], and the thread makes the system call instead, which is trapped.
 //!
+//! A small send that is certain to succeed, as [`Board::takes`] says, need not be waited for: it is a [`Letter`] in the slot's
+//! [`Outbox`]. The worker sends a thread's letters in their order, and all of a process's before whatever else it does
+//! for that process or any other, but receipts that find something.
+//!
 //! [`Mailbox::files`] says what descriptors are, of which not all need be known. A number is cleared there before it is
 //! closed: what it says is true as long as the descriptor is open.
 //!
@@ -26,11 +30,13 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod board;
+mod outbox;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 pub use board::{Board, Edges, Notice, TOLD};
+pub use outbox::{Letter, Outbox, LETTER, LETTERS};
 
 /// Threads of a process that can post.
 pub const SLOTS: usize = 64;
@@ -102,8 +108,12 @@ pub struct Mailbox {
     pub id: AtomicU64,
     /// Not 0: the worker looks at `posted`.
     pub attended: AtomicU32,
+    /// Counts the process's trapped calls: any of them may take room that boards tell of.
+    pub traps: AtomicU32,
     /// A bit for each slot: a request waits there.
     pub posted: Line<AtomicU64>,
+    /// A bit for each slot: there may be letters in its outbox.
+    pub letters: Line<AtomicU64>,
     /// Of virtual time.
     pub turn: Turn,
     /// How many look, or may look, at what the host knows of readiness: as long as it is 0, and `attended` is not, that
@@ -194,6 +204,8 @@ pub struct Slot {
     flags: AtomicI32,
     len: AtomicU32,
     result: AtomicI64,
+    /// Sends that the thread does not wait for.
+    pub outbox: Outbox,
     data: Line<UnsafeCell<[u8; ROOM]>>,
 }
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::sets;
 use vink_mailbox::{
-    Mailbox, Request, Slot, Turn, GET_MAILBOX, GET_SLOT, HOST, PIPE, REFUSED, STREAM, UNKNOWN,
+    Letter, Mailbox, Request, Slot, Turn, GET_MAILBOX, GET_SLOT, HOST, LETTER, PIPE, REFUSED, SHOW,
+    STREAM, UNKNOWN,
 };
 
 /// Calls that a process makes before it asks for a mailbox: many end sooner.
@@ -181,14 +182,15 @@ pub(crate) fn alone(request: Request) -> Option<i64> {
     Draft::at(mailbox()?)?.post(request)
 }
 
-/// Does the same by a system call.
+/// Does the same by a system call; whether the process still has its mailbox.
 #[cold]
-pub(crate) fn show_natively(request: u64) {
+pub(crate) fn show_natively(request: u64) -> bool {
     // SAFETY: makes a system call; the errno is the thread's own.
     unsafe {
         let errno = *libc::__errno_location();
-        libc::ioctl(-1, request as _);
+        let result = libc::ioctl(-1, request as _);
         *libc::__errno_location() = errno;
+        result == 0
     }
 }
 
@@ -228,6 +230,36 @@ impl Draft {
     /// The bytes that go with it.
     pub(crate) fn data(&self) -> *mut u8 {
         self.slot().data()
+    }
+
+    /// Where a send of so many bytes may be written that is certain to succeed; what is written there is to be [left](Draft::leave).
+    #[inline]
+    pub(crate) fn letter(&self, fd: i32, len: usize) -> Option<&'static Letter> {
+        let mailbox = self.mailbox;
+        if !(1..=LETTER).contains(&len) || mailbox.attended.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let letter = self.slot().outbox.free()?;
+        let traps = mailbox.traps.load(Ordering::Acquire);
+        mailbox
+            .boards
+            .get(fd as u32 as usize)?
+            .takes(traps, len)
+            .then_some(letter)
+    }
+
+    /// Leaves it to the worker. False: it takes none any more.
+    #[inline]
+    pub(crate) fn leave(&self) -> bool {
+        let (mailbox, outbox) = (self.mailbox, &self.slot().outbox);
+        outbox.push();
+        mailbox
+            .letters
+            .0
+            .fetch_or(1 << self.index, Ordering::SeqCst);
+        // Either this thread sees that the worker has gone to sleep, or the worker sees the bit before it does.
+        let sleeps = mailbox.attended.load(Ordering::SeqCst) == 0;
+        !(sleeps && !show_natively(SHOW) && outbox.take_back())
     }
 
     /// What the kernel has answered; `None`: a system call is to be made.

@@ -77,6 +77,14 @@ impl Telling {
         true
     }
 
+    /// So many bytes can be sent for certain.
+    pub(crate) fn tell_room(&self, room: u32) {
+        let room = if self.shared.get() { 0 } else { room };
+        if let Some(place) = self.board.borrow().as_ref().filter(|b| !b.desk.is_closed()) {
+            place.desk.tell_room(place.fd, room);
+        }
+    }
+
     /// It became ready again, which the placeholder did not show.
     pub(crate) fn owe(&self) {
         self.owes.set(true);

@@ -52,17 +52,21 @@ pub(crate) struct Desk {
     mailbox: NonNull<Mailbox>,
     /// The thread of each slot; 0: nobody's.
     owners: RefCell<[i32; SLOTS]>,
+    /// The process.
+    pid: i32,
     attended: Cell<bool>,
     /// In virtual time, the call whose descriptors stand there as those waited for; 0: none.
     pub(crate) waits: Cell<u64>,
     /// ... and the one that the process itself has written down there.
     pub(crate) asks: Cell<u64>,
     laggards: Laggards,
+    /// The slot whose letters are next.
+    next: Cell<usize>,
 }
 
 impl Desk {
     /// A mailbox that nobody has yet, and its file.
-    fn new(id: u64) -> io::Result<(Desk, OwnedFd)> {
+    fn new(id: u64, pid: i32) -> io::Result<(Desk, OwnedFd)> {
         let len = size_of::<Mailbox>();
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: makes a file, whose size nobody can change, and maps all of it.
@@ -87,10 +91,12 @@ impl Desk {
         let desk = Desk {
             mailbox,
             owners: RefCell::new([0; SLOTS]),
+            pid,
             attended: Cell::new(false),
             waits: Cell::new(0),
             asks: Cell::new(0),
             laggards: Laggards::default(),
+            next: Cell::new(0),
         };
         desk.mailbox().id.store(id, Ordering::Relaxed);
         desk.mailbox().natives.store(1, Ordering::Relaxed);
@@ -148,6 +154,42 @@ impl Desk {
 
     pub(crate) fn has_board(&self, fd: i32) -> bool {
         (fd as u32 as usize) < FILES && !self.is_closed()
+    }
+
+    /// So many bytes can be sent for certain on a number.
+    pub(crate) fn tell_room(&self, fd: i32, room: u32) {
+        let mailbox = self.mailbox();
+        if let Some(board) = mailbox.boards.get(fd as u32 as usize) {
+            board.tell_room(mailbox.traps.load(Ordering::Relaxed), room);
+        }
+    }
+
+    /// Whether a letter for a number is on its way.
+    fn has_letter_for(&self, fd: i32) -> bool {
+        let board = self.mailbox().boards.get(fd as u32 as usize);
+        board.is_some_and(|board| board.is_taken())
+    }
+
+    /// A call of the process has been trapped: what room there is is not certain any more.
+    pub(crate) fn note_trap(&self) {
+        self.mailbox().traps.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn has_letters(&self) -> bool {
+        self.mailbox().letters.0.load(Ordering::SeqCst) != 0
+    }
+
+    /// A slot that may have letters: each has its turn.
+    fn next_letters(&self) -> Option<usize> {
+        let there = self.mailbox().letters.0.load(Ordering::Acquire);
+        if there == 0 {
+            return None;
+        }
+        let first = self.next.get() as u32;
+        let ahead = there.rotate_right(first).trailing_zeros();
+        let slot = (first + ahead) as usize % SLOTS;
+        self.next.set((slot + 1) % SLOTS);
+        Some(slot)
     }
 
     /// Tells on a number's board what is true, and of what it has become so.
@@ -211,7 +253,7 @@ impl Desk {
 
     /// Whether nothing is posted.
     fn is_empty(&self) -> bool {
-        self.mailbox().posted.0.load(Ordering::SeqCst) == 0
+        self.mailbox().posted.0.load(Ordering::SeqCst) == 0 && !self.has_letters()
     }
 
     fn attend(&self, attended: bool) {
@@ -229,7 +271,10 @@ impl Desk {
         let own = owners.iter().position(|owner| *owner == tid);
         let free = || owners.iter().position(|o| *o == 0 || !alive(*o));
         let slot = own.or_else(free)?;
-        owners[slot] = tid;
+        if owners[slot] != tid {
+            owners[slot] = tid;
+            self.mailbox().slots[slot].outbox.clear();
+        }
         Some(slot)
     }
 
@@ -363,10 +408,12 @@ impl Worker {
                 self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
             }
             SHOW => {
-                if let Some(desk) = self.table_of(call.tid).desk() {
+                let desk = self.table_of(call.tid).desk();
+                if let Some(desk) = &desk {
+                    self.send_letters_of(desk)?;
                     desk.laggards.catch_up();
                 }
-                self.answer(call, 0)?;
+                self.answer(call, desk.map_or(EBADF, |_| 0))?;
             }
             _ => return Ok(false),
         }
@@ -381,7 +428,8 @@ impl Worker {
             return self.answer(call, EBADF);
         };
         mail.last_id += 1;
-        let Ok((desk, file)) = Desk::new(mail.last_id) else {
+        let pid = self.threads[&call.tid].pid;
+        let Ok((desk, file)) = Desk::new(mail.last_id, pid) else {
             return self.answer(call, -i64::from(libc::ENOMEM));
         };
         let turn = desk.turn();
@@ -490,18 +538,120 @@ impl Worker {
                 break;
             };
             let mut posted = desk.mailbox().posted.0.load(Ordering::Acquire);
+            let mut served = posted != 0;
             while posted != 0 {
                 let slot = posted.trailing_zeros() as usize;
                 posted &= posted - 1;
                 if desk.mailbox().take(slot) {
                     self.serve_posted(&desk, slot)?;
-                    if let Some(mail) = &mut self.mail {
-                        mail.until = Some(Instant::now() + AWAKE);
-                    }
                 }
+            }
+            // One at a time: somebody waits for what is posted.
+            if let Some(slot) = desk.next_letters() {
+                served = true;
+                self.send_letter(&desk, slot)?;
+            }
+            if let Some(mail) = self.mail.as_mut().filter(|_| served) {
+                mail.until = Some(Instant::now() + AWAKE);
             }
         }
         Ok(())
+    }
+
+    /// Sends all letters that have been left so far, before what was done later.
+    pub(crate) fn send_letters(&mut self) -> Result<(), Error> {
+        let desks = || Some(self.mail.as_ref()?.desks.iter());
+        let late: Vec<_> = desks()
+            .into_iter()
+            .flatten()
+            .filter(|desk| desk.has_letters())
+            .cloned()
+            .collect();
+        late.iter().try_for_each(|desk| self.send_letters_of(desk))
+    }
+
+    fn send_letters_of(&mut self, desk: &Rc<Desk>) -> Result<(), Error> {
+        let mailbox = desk.mailbox();
+        let mut there = mailbox.letters.0.load(Ordering::SeqCst);
+        while there != 0 {
+            let slot = there.trailing_zeros() as usize;
+            there &= there - 1;
+            // Those that are there: who goes on leaving some must not keep all others waiting.
+            for _ in 0..mailbox.slots[slot].outbox.count() {
+                self.send_letter(desk, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the first letter that a slot's thread has left, if there is one.
+    fn send_letter(&mut self, desk: &Rc<Desk>, slot: usize) -> Result<(), Error> {
+        let mailbox = desk.mailbox();
+        let outbox = &mailbox.slots[slot].outbox;
+        mailbox.letters.0.fetch_and(!(1 << slot), Ordering::SeqCst);
+        let Some(letter) = outbox.first() else {
+            return Ok(());
+        };
+        let (fd, flags, len) = letter.read();
+        let request = Request {
+            nr: libc::SYS_sendto,
+            fd,
+            flags: flags | libc::MSG_NOSIGNAL,
+            len,
+        };
+        let at = letter.data() as u64;
+        // Until what comes of it is told.
+        desk.tell_room(fd, 0);
+        if let Some(tid) = self.sender(desk, slot)? {
+            let outcome = self.make_posted(desk, slot, tid, request, at, true)?;
+            self.conclude_posted(tid, outcome.flatten())?;
+            self.finish_posted(tid)?;
+            self.statistics.letters += 1;
+        }
+        outbox.pop();
+        if outbox.first().is_some() {
+            mailbox.letters.0.fetch_or(1 << slot, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// The thread in whose name letters of a slot are sent. It makes no call that is trapped as long as there are letters; who
+    /// pretends that has none.
+    fn sender(&mut self, desk: &Rc<Desk>, slot: usize) -> Result<Option<i32>, Error> {
+        let owner = desk.owners.borrow()[slot];
+        let is_own = |tid: &i32| self.threads.get(tid).is_some_and(|t| t.pid == desk.pid);
+        let Some(tid) = Some(owner).filter(is_own) else {
+            return Ok(None);
+        };
+        self.finish_posted(tid)?;
+        let thread = self.threads.get(&tid);
+        Ok(thread.is_some_and(|t| t.busy.is_none()).then_some(tid))
+    }
+
+    /// Goes on until a thread's posted call, if there is one, is done: in the kernel it waits for nothing but another task's lock.
+    fn finish_posted(&mut self, tid: i32) -> Result<(), Error> {
+        loop {
+            let thread = self.threads.get(&tid);
+            let stage = thread.and_then(|t| Some(&t.busy.as_ref()?.busy.stage));
+            if !stage.is_some_and(|stage| matches!(stage, Stage::Mail { .. })) {
+                return Ok(());
+            }
+            self.stirred = true;
+            self.settle()?;
+        }
+    }
+
+    /// Whether a request may be served before letters that were left before it: receipts that are certain to find something. What
+    /// is on its way over a wire may come later.
+    fn may_overtake(&self, desk: &Rc<Desk>, request: Request, tid: i32) -> bool {
+        let table = self
+            .threads
+            .get(&tid)
+            .map(|thread| &self.processes[&thread.pid].table);
+        let entry = table.and_then(|table| table.get(request.fd as u64));
+        request.nr == libc::SYS_recvfrom
+            && desk.kind(request.fd) == STREAM
+            && entry.is_some_and(|e| e.file.placeholder.telling.told() & libc::EPOLLIN as u32 != 0)
     }
 
     fn serve_posted(&mut self, desk: &Rc<Desk>, slot: usize) -> Result<(), Error> {
@@ -511,10 +661,21 @@ impl Worker {
             desk.answer(slot, 0);
             return Ok(());
         }
-        let Some(outcome) = self.make_posted(desk, slot, tid)? else {
+        let place = &desk.mailbox().slots[slot];
+        let request = place.read();
+        if !self.may_overtake(desk, request, tid) {
+            self.send_letters()?;
+        }
+        let at = place.data() as u64;
+        let Some(outcome) = self.make_posted(desk, slot, tid, request, at, false)? else {
             desk.answer(slot, REFUSED);
             return Ok(());
         };
+        self.conclude_posted(tid, outcome)
+    }
+
+    /// Goes on with a posted call, if it is done.
+    fn conclude_posted(&mut self, tid: i32, outcome: Option<Outcome>) -> Result<(), Error> {
         // Before all that the call has brought about elsewhere is shown, as the thread waits awake.
         if let Some(outcome) = outcome {
             self.end(tid, outcome);
@@ -532,6 +693,9 @@ impl Worker {
         desk: &Rc<Desk>,
         slot: usize,
         tid: i32,
+        request: Request,
+        at: u64,
+        is_letter: bool,
     ) -> Result<Option<Option<Outcome>>, Error> {
         let Some(thread) = self.threads.get(&tid) else {
             return Ok(None);
@@ -540,22 +704,18 @@ impl Worker {
         let table = &process.table;
         let awaits = self.carrier.is_some() && table.is_receiving();
         let is_its_own = table.desk().is_some_and(|own| Rc::ptr_eq(&own, desk));
-        if thread.busy.is_some()
+        let is_elsewhere = thread.busy.is_some()
             || thread.aside.is_some()
             || process.attention
             || process.executing.is_some()
-            || awaits
-            || !is_its_own
-        {
-            return Ok(None);
-        }
-        let place = &desk.mailbox().slots[slot];
-        let request = place.read();
+            || awaits;
         let entry = table.get(request.fd as u64);
-        let Some(entry) = entry.filter(|_| desk.kind(request.fd) == STREAM) else {
+        // What a letter is for was looked at when there was room for it, and the kernel looks again.
+        let may = is_letter || !is_elsewhere && is_its_own && desk.kind(request.fd) == STREAM;
+        let Some(entry) = entry.filter(|_| may) else {
             return Ok(None);
         };
-        let (number, at) = (entry.number as u64, place.data() as u64);
+        let number = entry.number as u64;
         let args = match (request.nr, request.flags) {
             (nr @ (libc::SYS_sendto | libc::SYS_recvfrom), flags) => {
                 let known = match nr {
@@ -584,6 +744,12 @@ impl Worker {
             args,
             space,
             poll_fd,
+            mail: match is_letter {
+                true => vink_kernel::Mail::Certain,
+                // What is on its way would not be counted.
+                false if desk.has_letter_for(request.fd) => vink_kernel::Mail::None,
+                false => vink_kernel::Mail::Room,
+            },
         };
         let entered = match self.kernel.enter(task, &call) {
             Ok(entered) => entered,
@@ -601,6 +767,7 @@ impl Worker {
                 desk: desk.clone(),
                 slot,
                 may_wait: request.flags & libc::MSG_DONTWAIT == 0,
+                is_letter,
             },
             file: Some(entry.file),
         };
@@ -616,6 +783,7 @@ impl Worker {
             desk,
             slot,
             may_wait,
+            is_letter: false,
         } = &busy.stage
         else {
             return Ok(());

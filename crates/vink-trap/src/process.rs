@@ -356,6 +356,8 @@ pub(crate) enum Stage {
         slot: usize,
         /// The call as it was posted would wait, if the file does.
         may_wait: bool,
+        /// It was a letter: nobody waits for the answer.
+        is_letter: bool,
     },
 }
 

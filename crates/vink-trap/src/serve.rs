@@ -48,6 +48,11 @@ impl Worker {
             }
             return Ok(());
         }
+        if self.mail.is_some() {
+            if let Some(desk) = self.table_of(call.tid).desk() {
+                desk.note_trap();
+            }
+        }
         self.mark_moment();
         if let Some(tracer) = &self.tracer {
             let process = &self.processes[&self.threads[&call.tid].pid];
@@ -325,6 +330,7 @@ impl Worker {
                 args,
                 space,
                 poll_fd,
+                ..Call::default()
             };
             self.kernel.start(task, call)
         });
@@ -380,6 +386,9 @@ impl Worker {
             let busy = &mut running.busy;
             if let (Some(file), Some(events)) = (&busy.file, outcome.events) {
                 file.placeholder.show(events);
+                if let Some(room) = outcome.room {
+                    file.placeholder.telling.tell_room(room);
+                }
             }
             if matches!(
                 busy.stage,

@@ -34,7 +34,7 @@ impl Worker {
             nr: call.nr,
             args,
             space: call.tid as u64,
-            poll_fd: None,
+            ..Call::default()
         };
         let result = self.complete(task, &ioctl)?;
         let cookie = entry.file.cookie.get();

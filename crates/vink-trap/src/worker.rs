@@ -69,6 +69,7 @@ pub struct Statistics {
     pub(crate) trapped: Vec<u64>,
     pub(crate) unsupported: BTreeMap<i64, u64>,
     pub(crate) posted: u64,
+    pub(crate) letters: u64,
 }
 
 impl Statistics {
@@ -81,6 +82,11 @@ impl Statistics {
     /// How many calls were posted in shared memory, and made in the kernel; see [`Worker::allow_mail`].
     pub fn posted(&self) -> u64 {
         self.posted
+    }
+
+    /// How many of these were sends that their threads did not wait for.
+    pub fn letters(&self) -> u64 {
+        self.letters
     }
 
     /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number,
@@ -466,7 +472,11 @@ impl Worker {
         }
         // Whose end was not told yet: the filter's was told first.
         let left = self.processes.values().filter(|p| p.program == index);
-        for pid in left.map(|p| p.pid).collect::<Vec<_>>() {
+        let left: Vec<_> = left.map(|p| p.pid).collect();
+        if !left.is_empty() {
+            self.send_letters()?;
+        }
+        for pid in left {
             self.died(pid)?;
         }
         self.trees.forget(index);
@@ -623,6 +633,10 @@ impl Worker {
         };
         let count = self.wait_for_events(&mut events, timeout)?;
         self.take_in(&events[..count], again)?;
+        // What the callers and others have sent before comes before.
+        if !self.heard.is_empty() {
+            self.send_letters()?;
+        }
         let mut heard = std::mem::take(&mut self.heard);
         for (program, call) in heard.drain(..) {
             self.trapped(program, call)?;
@@ -649,7 +663,10 @@ impl Worker {
 
     /// Handles what has happened; calls are only received.
     fn take_in(&mut self, events: &[libc::epoll_event], again: Vec<usize>) -> Result<(), Error> {
-        // Deaths come first: what a later call of another process sees must be after them.
+        // Deaths come first, after what the dead have sent: what a later call of another process sees must be after them.
+        if events.iter().any(|event| event.u64 & !0xffff_ffff == DEATH) {
+            self.send_letters()?;
+        }
         for event in events {
             if event.u64 & !0xffff_ffff == DEATH {
                 let pid = event.u64 as u32 as i32;

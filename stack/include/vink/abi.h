@@ -418,6 +418,14 @@ struct vink_block {
  * tick; a vink_run() without a call on the task ends it. Older images ignore it.
  */
 #define VINK_FLAG_STAY		2
+/*
+ * The call is a send of at most so many bytes as a call on the same TCP socket has
+ * reported as room, since when there was no other one, and its program has been told
+ * that it succeeded. If the connection has ended since, the bytes are lost as they
+ * would have been; if they find no room after all, it is reset.
+ */
+#define VINK_FLAG_CERTAIN	4
+#define VINK_FLAG_ROOM		8	/* report poll_fd's room */
 /* set by the image: */
 #define VINK_FLAG_RESTART	0x100	/* -EINTR stands for -ERESTART* */
 
@@ -437,7 +445,8 @@ struct vink_call {
 	int32_t poll_fd;	/* in, with VINK_FLAG_POLL */
 	uint32_t events;	/* out, with VINK_FLAG_POLL: EPOLL* mask, or 0 */
 	uint32_t state;		/* VINK_CALL_IDLE/RUNNING/DONE */
-	uint32_t reserved;
+	/* Out, with VINK_FLAG_ROOM: bytes that a send takes for certain, or 0. */
+	uint32_t room;
 };
 
 /* What a panic leaves. Valid during ops->panic only. */

@@ -216,7 +216,7 @@ impl Worker {
                 nr: libc::SYS_timerfd_gettime,
                 args: [number, call.args[3], 0, 0, 0, 0],
                 space: call.tid as u64,
-                poll_fd: None,
+                ..Call::default()
             };
             let result = self.complete(task, &ask)?;
             if result < 0 {

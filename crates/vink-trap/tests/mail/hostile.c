@@ -1,5 +1,10 @@
-/* A program that fills its mailbox with garbage: hostile SIZE ROUNDS. It may get any answers, or none. */
+/*
+ * A program that fills its mailbox with garbage: hostile SIZE ROUNDS LETTERS SLOTS SLOT OUTBOX LETTER, where all but
+ * ROUNDS are bytes: offsets of three parts and sizes of two, besides the whole one. It may get any answers, or none.
+ */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +39,42 @@ static int connect_pair(int ends[2])
 	return ends[1] < 0 || close(l) ? -1 : 0;
 }
 
+enum part { SIZE, ROUNDS, LETTERS, SLOTS, SLOT, OUTBOX, LETTER, PARTS };
+
+static size_t parts[PARTS];
+
+/* Letters for any descriptors, of any length, any number of times, in any slots, but most in one's own. */
+static void leave_letters(char *mailbox, size_t own)
+{
+	size_t slot = next() % 4 ? own : next() % 64;
+	uint32_t *outbox = (void *)(mailbox + parts[SLOTS] + slot * parts[SLOT] + parts[OUTBOX]);
+
+	for (int n = 0; n < 64; n++) {
+		int32_t *letter = (void *)((char *)outbox + 64 + n * parts[LETTER]);
+
+		letter[0] = next() % 16 ? next() % 16 : next();
+		letter[1] = next() % 2 ? 0 : next() % 2 ? 1u << next() % 32 : (uint32_t)next();
+		letter[2] = next() % 4 ? next() % 5000 : next();
+	}
+	/* How many are written, and sent. */
+	outbox[0] = next() % 2 ? outbox[1] + next() % 128 : next();
+	if (next() % 4 == 0)
+		outbox[1] = next();
+	*(volatile uint64_t *)(mailbox + parts[LETTERS]) |= next() % 4 ? 1ull << slot : next();
+}
+
 int main(int argc, char **argv)
 {
-	size_t size = argc > 2 ? strtoul(argv[1], NULL, 0) : 0, len;
-	int rounds = argc > 2 ? atoi(argv[2]) : 0, ends[2], fd;
+	int ends[2], fd, slot;
+	size_t size, rounds, len;
 	uint32_t *words;
 	char bytes[64] = "";
 
+	for (int n = 0; n < PARTS && n + 1 < argc; n++)
+		parts[n] = strtoul(argv[n + 1], NULL, 0);
+	size = parts[SIZE];
+	rounds = parts[ROUNDS];
+	signal(SIGPIPE, SIG_IGN);
 	if (connect_pair(ends))
 		return 2;
 	fd = ioctl(-1, 0x564e4b01);
@@ -53,12 +87,17 @@ int main(int argc, char **argv)
 	if (ftruncate(fd, 0) == 0)
 		return 5;
 	close(fd);
-	if (ioctl(-1, 0x564e4b02) < 0)
+	slot = ioctl(-1, 0x564e4b02);
+	if (slot < 0)
 		return 6;
-	for (int round = 0; round < rounds; round++) {
-		/* Attracts the worker's attention. */
-		if (send(ends[0], bytes, 1, MSG_DONTWAIT) < 0 && round == 0)
-			return 7;
+	for (size_t round = 0; round < rounds; round++) {
+		/* Attracts the worker's attention. Letters that find no room end the connection. */
+		if (send(ends[0], bytes, 1, MSG_DONTWAIT) < 0 && errno != EAGAIN) {
+			close(ends[0]);
+			close(ends[1]);
+			if (round == 0 || connect_pair(ends))
+				return 7;
+		}
 		for (int n = 0; n < 64; n++) {
 			len = n < 32 ? 8192 : size;
 			words[next() % (len / 4)] = next() & 1 ? next() : next() % 64;
@@ -66,7 +105,10 @@ int main(int argc, char **argv)
 		/* What is posted, in the line behind the first one. */
 		words[32] = next();
 		words[33] = next();
-		while (recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		leave_letters((char *)words, slot);
+		/* At first they fill what nobody empties. */
+		while (round > rounds / 2 &&
+		       recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 			;
 	}
 	puts("done");

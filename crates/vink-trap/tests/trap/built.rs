@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A program made of a source, where all users find it; gone when dropped.
 pub struct Built(PathBuf);
@@ -11,8 +12,11 @@ pub struct Built(PathBuf);
 impl Built {
     /// From a file.
     pub fn of(source: &Path, flags: &[&str]) -> Built {
+        // Several tests may have it at the same time.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = source.file_stem().unwrap().to_str().unwrap();
-        let name = format!("vink-built-{}-{name}", std::process::id());
+        let name = format!("vink-built-{}-{count}-{name}", std::process::id());
         let built = Built(std::env::temp_dir().join(name));
         let compiled = Command::new("cc")
             .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"])

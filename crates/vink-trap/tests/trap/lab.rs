@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use vink_kernel::{find_image, Clock, Config, Image, Kernel, MachineId};
+use vink_kernel::{find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind};
 use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
 
 /// What a program left behind.
@@ -57,6 +57,26 @@ impl Lab {
         let mut lab = Lab { worker, machine };
         lab.ok("ip link set lo up");
         lab
+    }
+
+    /// Another machine, 10.0.0.2, on a wire to this one, which is 10.0.0.1 from now on.
+    pub fn neighbour(&mut self) -> MachineId {
+        let own = self.machine;
+        let kernel = self.worker.kernel();
+        let neighbour = kernel.machine("n").unwrap();
+        let wire = kernel.wire(WireKind::PointToPoint).unwrap();
+        for (machine, n) in [(neighbour, 2), (own, 1)] {
+            let interface = "eth0";
+            let end = Attachment {
+                interface,
+                ..Attachment::default()
+            };
+            self.worker.kernel().attach(wire, machine, end).unwrap();
+            self.machine = machine;
+            self.ok(&format!("ip address add 10.0.0.{n}/24 dev {interface}"));
+            self.ok(&format!("ip link set {interface} up"));
+        }
+        neighbour
     }
 
     /// Starts words separated by blanks.

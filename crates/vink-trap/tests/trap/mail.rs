@@ -1,17 +1,17 @@
 //! Programs that post calls in shared memory: what gets there, what does not, and what a hostile one can do.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vink_mailbox::Mailbox;
+use vink_mailbox::{Letter, Mailbox, Slot};
 use vink_trap::{Program, Status};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
 
 /// A lab whose programs may post calls; `None`: there is one processor only.
-fn lab() -> Option<Lab> {
+pub fn lab() -> Option<Lab> {
     let mut lab = Lab::new();
     let allowed = lab.worker.allow_mail();
     let processors = std::thread::available_parallelism().unwrap().get();
@@ -162,17 +162,35 @@ while True: c.send(b'x'); s.recv(1)";
     });
 }
 
+/// The program that writes garbage, and how it is called.
+pub fn hostile(rounds: usize) -> (Built, String) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mail/hostile.c");
+    let built = Built::of(&source, &[]);
+    let parts = [
+        size_of::<Mailbox>(),
+        rounds,
+        offset_of!(Mailbox, letters),
+        offset_of!(Mailbox, slots),
+        size_of::<Slot>(),
+        offset_of!(Slot, outbox),
+        size_of::<Letter>(),
+    ];
+    let line = parts.iter().fold(built.line().to_owned(), |line, part| {
+        format!("{line} {part}")
+    });
+    (built, line)
+}
+
 #[test]
 fn garbage_harms_nobody_else() {
     as_both("mail::garbage_harms_nobody_else", || {
         let Some(mut lab) = lab() else { return };
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mail/hostile.c");
-        let hostile = Built::of(&source, &[]);
+        let (_hostile, line) = hostile(3000);
         let before = lab.used();
-        let size = size_of::<Mailbox>();
-        let output = lab.run(&format!("{} {size} 3000", hostile.line()));
+        let output = lab.run(&line);
         assert_eq!(output.status, Status::Exited(0), "{output:?}");
         assert_eq!(output.out, "done\n");
+        assert!(lab.worker.statistics().letters() > 0);
         // The worker, and others' mail, are well.
         let library = Library::new();
         let python = Program::new("/usr/bin/python3").args(["-c", STREAMS]);
@@ -185,9 +203,7 @@ fn garbage_harms_nobody_else() {
 #[test]
 fn without_leave_there_is_no_mailbox() {
     let mut lab = Lab::new();
-    let size = size_of::<Mailbox>();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mail/hostile.c");
-    let hostile = Built::of(&source, &[]);
-    let output = lab.run(&format!("{} {size} 1", hostile.line()));
+    let (_hostile, line) = hostile(1);
+    let output = lab.run(&line);
     assert_eq!(output.status, Status::Exited(3), "{output:?}");
 }

@@ -5,6 +5,7 @@ mod control;
 mod home;
 mod horizon;
 mod lab;
+mod letters;
 mod mail;
 mod programs;
 mod semantics;

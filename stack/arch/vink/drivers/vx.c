@@ -228,6 +228,11 @@ static const struct net_device_ops vx_netdev_ops = {
 	.ndo_features_check	= passthru_features_check,
 };
 
+bool vink_is_wire(const struct net_device *dev)
+{
+	return dev->netdev_ops == &vx_netdev_ops;
+}
+
 static void vx_get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info)
 {
 	strscpy(info->driver, "vx", sizeof(info->driver));

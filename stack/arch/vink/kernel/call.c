@@ -127,6 +127,7 @@ int vink_call_start(uint64_t task, struct vink_call *call)
 	call->flags &= ~VINK_FLAG_RESTART;
 	call->signals = 0;
 	call->events = 0;
+	call->room = 0;
 	slot->call = call;
 	calls_started++;
 	if (slot != vink_staying)
@@ -225,7 +226,9 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 	if (slot->cancelled)
 		set_notify_signal(current);
 	current->thread.space = call->space;
-	if (call->nr < NR_syscalls)
+	if (unlikely(call->flags & VINK_FLAG_CERTAIN && call->nr == __NR_sendto))
+		result = vink_send_for_certain(call->args);
+	else if (call->nr < NR_syscalls)
 		result = sys_call_table[call->nr](call->args[0], call->args[1],
 						  call->args[2], call->args[3],
 						  call->args[4], call->args[5]);
@@ -241,6 +244,8 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 	if (call->flags & VINK_FLAG_POLL) {
 		mask = vink_poll(call->poll_fd);
 		call->events = mask < 0 ? 0 : mask;
+		if (call->flags & VINK_FLAG_ROOM)
+			call->room = vink_room(call->poll_fd);
 	}
 	current->thread.space = VINK_SPACE_SELF;
 

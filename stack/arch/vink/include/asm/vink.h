@@ -49,6 +49,10 @@ int vink_task_main(void *slot);
 /* init.c; from switch.S */
 void __noreturn vink_program_main(void);
 
+/* certain.c */
+u32 vink_room(int fd);
+long vink_send_for_certain(const u64 args[6]);
+
 /* control.c */
 long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args);
 
@@ -92,6 +96,10 @@ static inline u64 vink_clock(void)
 /* ../drivers/shared.c */
 bool vink_frames_pending(void);	/* of other processes */
 void vink_frames_interrupt(void);	/* theirs, as vink_interrupt() */
+
+/* ../drivers/vx.c */
+struct net_device;
+bool vink_is_wire(const struct net_device *dev);	/* an end of one */
 
 /* ../drivers/wire.c */
 long vink_wire_call(u64 nr, const u64 *args);
