@@ -6,6 +6,7 @@
 #include <linux/sockios.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -145,6 +146,35 @@ static void vectors(int p[2])
 	TRY(read(p[1], in, 0));
 }
 
+/* Limits and masks that are nowhere, or none: of a socket that is ready and one that is not. */
+static void waits(int ready, int idle)
+{
+	struct timespec zero = { 0 }, none = { 0, 1000000000 };
+	struct { void *mask; size_t size; } lost = { NOWHERE, 8 }, odd = { &zero, 7 };
+
+	title("waits");
+	for (int i = 0; i < 2; i++) {
+		int s = i ? idle : ready;
+		struct pollfd p = { s, POLLIN, 0 };
+		fd_set set;
+
+		TRY(syscall(SYS_ppoll, &p, 1, NOWHERE, NULL, 8));
+		TRY(syscall(SYS_ppoll, &p, 1, &none, NULL, 8));
+		TRY(syscall(SYS_ppoll, &p, 1, &zero, NOWHERE, 8));
+		TRY(syscall(SYS_ppoll, &p, 1, &zero, &zero, 7));
+		TRY(syscall(SYS_ppoll, &p, 1, &none, NOWHERE, 7));
+		FD_ZERO(&set);
+		FD_SET(s, &set);
+		TRY(syscall(SYS_select, s + 1, &set, NULL, NULL, NOWHERE));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, NOWHERE, NULL));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, &none, NULL));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, &zero, NOWHERE));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, &zero, &lost));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, &zero, &odd));
+		TRY(syscall(SYS_pselect6, s + 1, &set, NULL, NULL, &none, NOWHERE));
+	}
+}
+
 int main(void)
 {
 	begin();
@@ -161,6 +191,13 @@ int main(void)
 		files(p[0]);
 		controls(p[0]);
 		vectors(p);
+		close(p[0]);
+		close(p[1]);
+
+		stream_pair(family, p);
+		MUST(send(p[1], "ready", 5, 0));
+		WAIT(p[0], POLLIN);
+		waits(p[0], p[1]);
 		close(p[0]);
 		close(p[1]);
 

@@ -681,6 +681,29 @@ static void wakings(void)
 	LOOK(ends[1]);
 }
 
+/* Time-outs that there are not, whatever is ready. */
+static void no_times(void)
+{
+	static const long halves[][2] = { { -1, 0 }, { 0, -1 }, { 0, 1000000000 } };
+	struct pollfd p = { ends[1], POLLIN, 0 };
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 3; i++) {
+			struct timespec time = { halves[i][0], halves[i][1] };
+
+			TRY(ppoll(&p, 1, &time, NULL));
+			TRY(pselect(ends[1] + 1, one(ends[1]), NULL, NULL, &time, NULL));
+		}
+		for (int i = 0; i < 2; i++) {
+			struct timeval time = { halves[i][0], halves[i][1] };
+
+			TRY(select(ends[1] + 1, one(ends[1]), NULL, NULL, &time));
+		}
+		MUST(send(ends[0], "tell", 4, 0));
+		WAIT(ends[1], POLLIN);
+	}
+}
+
 int main(void)
 {
 	static const struct {
@@ -700,6 +723,7 @@ int main(void)
 		{ "a thread that takes", thread_takes },
 		{ "ways", ways },
 		{ "wakings", wakings },
+		{ "no times", no_times },
 	};
 
 	begin();

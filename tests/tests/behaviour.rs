@@ -74,7 +74,7 @@ programs! { PROGRAMS, Trapped same_user nobody, Virtual virtual_same_user virtua
     epoll_edge epoll_level epoll_mixed epoll_modes epoll_sets exec_inherit exhaustion file_calls
     fork_inherit
     helpers ioctls ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
-    netlink_route network_namespaces packet_loopback packet_ring ping_socket poll_mixed poll_streams proc_files
+    netlink_route network_namespaces packet_loopback packet_ring ping_socket poll_masks poll_mixed poll_streams proc_files
     raw_calls raw_icmp reuse sctp shared_files signal_owner signal_stream signal_timeout signals sock_diag
     socket_options socket_protocols spawn tcp_backlog tcp_bulk tcp_congestion tcp_connect_nonblocking
     tcp_echo tcp_fill tcp_flags tcp_half_close tcp_info tcp_linger tcp_options tcp_refused tcp_reset tcp_spin tcp_urgent
@@ -90,11 +90,6 @@ programs! { WITH_BAD_POINTERS, Trapped pointers_same_user pointers_nobody,
     bad_pointers faults odd_calls splice
 }}
 
-// In virtual time, a signal that is pending when such a call lets it in does not end the call.
-programs! { BY_THE_HOST_CLOCK, Trapped masks_same_user masks_nobody, Quick masks_quick_same_user masks_quick_nobody: {
-    poll_masks
-}}
-
 #[test]
 fn every_program_is_listed() {
     let folder = fs::read_dir(sources()).expect("tests/behaviour");
@@ -104,7 +99,7 @@ fn every_program_is_listed() {
         .map(|path| path.file_stem().expect("a name").to_string_lossy().into())
         .collect();
     found.sort();
-    let mut listed = [PROGRAMS, WITH_BAD_POINTERS, BY_THE_HOST_CLOCK].concat();
+    let mut listed = [PROGRAMS, WITH_BAD_POINTERS].concat();
     listed.sort_unstable();
     assert_eq!(found, listed, "the list in behaviour.rs");
     let unknown = IN_PROCESS.iter().find(|name| !listed.contains(name));

@@ -175,7 +175,7 @@ pub(crate) fn poll(thread: &Thread, args: [u64; 6]) -> i64 {
 
 /// ppoll(2).
 pub(crate) fn ppoll(thread: &Thread, mut args: [u64; 6]) -> i64 {
-    let mask = match signals::open_mask(args[3]) {
+    let mask = match signals::open_mask(args[3], args[4]) {
         Ok(mask) => mask,
         Err(error) => return error,
     };
@@ -260,7 +260,7 @@ pub(crate) fn pselect(thread: &Thread, mut args: [u64; 6]) -> i64 {
     if args[5] != 0 && !host::read(&mut sixth, args[5]) {
         return EFAULT;
     }
-    let mask = match signals::open_mask(sixth[0][0]) {
+    let mask = match signals::open_mask(sixth[0][0], sixth[0][1]) {
         Ok(mask) => mask,
         Err(error) => return error,
     };
@@ -402,7 +402,7 @@ fn kernel_side(thread: &Thread, epoll: &Epoll) -> Result<i32, i64> {
 pub(crate) fn epoll_wait(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     let mask = match nr {
         libc::SYS_epoll_wait => Ok(None),
-        _ => signals::open_mask(args[4]),
+        _ => signals::open_mask(args[4], args[5]),
     };
     let mask = match mask {
         Ok(mask) => mask,

@@ -190,7 +190,7 @@ pub(crate) fn mask(mut args: [u64; 6]) -> i64 {
 
 /// rt_sigsuspend(2).
 pub(crate) fn suspend(mut args: [u64; 6]) -> i64 {
-    let mask = match open_mask(args[0]) {
+    let mask = match open_mask(args[0], args[1]) {
         Ok(mask) => mask.map(|mask| [mask]),
         Err(error) => return error,
     };
@@ -201,10 +201,11 @@ pub(crate) fn suspend(mut args: [u64; 6]) -> i64 {
 }
 
 /// A mask that a call is to have while it waits, without what nobody blocks; what isn't there stays so.
-pub(crate) fn open_mask(at: u64) -> Result<Option<u64>, i64> {
+pub(crate) fn open_mask(at: u64, size: u64) -> Result<Option<u64>, i64> {
     let mut mask = [0u64];
     match at {
         0 => Ok(None),
+        _ if size != size_of_val(&mask) as u64 => Err(EINVAL),
         _ if host::read(&mut mask, at) => Ok(Some(mask[0] & !OPEN)),
         _ => Err(EFAULT),
     }

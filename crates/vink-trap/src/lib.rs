@@ -103,6 +103,7 @@ mod horizon;
 mod interface;
 mod interrupt;
 mod launch;
+mod limits;
 mod lull;
 mod mail;
 mod mirror;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use vink_mailbox::NATIVE;
 
+use crate::limits::limits_of;
 use crate::notify::Notification;
 use crate::process::{Entry, File, Thread};
 use crate::serve::soften;
@@ -80,7 +81,7 @@ impl Worker {
         }
         self.show_to_others(call.tid, &hosts);
         self.lay_open(call, &asked)?;
-        if !self.look(call, &mut asked)? || !pure {
+        if !self.look(call, &mut asked)? || !pure || limits_of(call).is_err() {
             return self.wait_natively(call, &asked);
         }
         let mut ready = 0;
@@ -135,7 +136,7 @@ impl Worker {
         }
         self.show_to_others(call.tid, &hosts);
         self.lay_open(call, &asked)?;
-        if !self.look(call, &mut asked)? || !pure {
+        if !self.look(call, &mut asked)? || !pure || limits_of(call).is_err() {
             return self.wait_natively(call, &asked);
         }
         self.scratch.fill(0);

@@ -3,6 +3,7 @@
 use vink_kernel::Call;
 
 use super::{Parked, Patience, Until, ERESTARTNOHAND};
+use crate::limits::read_timespec;
 use crate::notify::Notification;
 use crate::process::Stage;
 use crate::target;
@@ -58,26 +59,6 @@ fn pair(a: u64, b: u64) -> [u8; 16] {
     bytes[..8].copy_from_slice(&a.to_ne_bytes());
     bytes[8..].copy_from_slice(&b.to_ne_bytes());
     bytes
-}
-
-/// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
-pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
-    let mut bytes = [0; 16];
-    match target::read(tid, address, &mut bytes) {
-        true => duration(&bytes),
-        false => Err(EFAULT),
-    }
-}
-
-/// What a `struct timespec` says, in ns; an error is the call's result.
-pub(super) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
-    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
-    match (half(0), half(8)) {
-        (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)
-            .saturating_mul(SECOND)
-            .saturating_add(ns as u64)),
-        _ => Err(EINVAL),
-    }
 }
 
 impl Worker {

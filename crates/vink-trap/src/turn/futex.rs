@@ -10,9 +10,9 @@ use std::fs;
 
 use vink_kernel::Numbered;
 
-use super::clocks::read_timespec;
 use super::{Until, ERESTARTNOHAND};
 use crate::interrupt::ERESTARTSYS;
+use crate::limits::read_timespec;
 use crate::notify::Notification;
 use crate::target;
 use crate::worker::Worker;

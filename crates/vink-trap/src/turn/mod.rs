@@ -68,6 +68,7 @@ use std::time::Duration;
 
 use vink_kernel::{MachineId, Numbered, Outcome};
 
+use crate::calls::{kind, Kind};
 use crate::interrupt::Running;
 use crate::notify::{Notification, Sent};
 use crate::worker::Worker;
@@ -712,7 +713,12 @@ impl Worker {
             }
             Ready::Pass(call) => {
                 turn.parked.remove(&tid);
-                self.pass_with(call, Patience::Runs)
+                match kind(call.nr) {
+                    // What is ready comes before the signal.
+                    Kind::Poll => self.poll(call),
+                    Kind::Select => self.select(call),
+                    _ => self.pass_with(call, Patience::Runs),
+                }
             }
         }
     }

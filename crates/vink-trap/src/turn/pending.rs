@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use super::clocks::read_timespec;
 use super::Until;
+use crate::limits::read_timespec;
 use crate::notify::Notification;
 use crate::target;
 use crate::worker::Worker;

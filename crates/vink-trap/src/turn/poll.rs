@@ -2,10 +2,12 @@
 
 use std::os::fd::AsRawFd;
 
-use super::clocks::{duration, left, read_timespec};
+use super::clocks::left;
 use super::free::Asked;
 use super::host::{events_of, Watched};
+use super::pending::Signals;
 use super::{Patience, Until};
+use crate::limits::{duration, limits_of, MASK};
 use crate::notify::Notification;
 use crate::process::Entry;
 use crate::ready::{MOST, POLLFD, SETS};
@@ -130,7 +132,10 @@ impl Worker {
         if lasting == Some(0) {
             self.note_look(call.tid)?;
         }
-        if deadline.is_some_and(|deadline| deadline <= self.kernel.now()) {
+        let late = deadline.is_some_and(|deadline| deadline <= self.kernel.now());
+        // As on the host, a signal comes before the end of time.
+        let interrupted = late && mask.is_some_and(|mask| self.lets_in(call.tid, mask));
+        if late && !interrupted {
             self.keep(call.tid, waits.again);
             return Ok(false);
         }
@@ -150,6 +155,9 @@ impl Worker {
             watchers.push((call.tid, call.id));
         }
         self.park_for(call, until, watched, time_out_of(call));
+        if interrupted {
+            self.have_host_interrupt(call.tid);
+        }
         Ok(true)
     }
 
@@ -167,19 +175,18 @@ impl Worker {
         }
     }
 
-    /// The mask of a call that has one, and how long it may last; an error is its result.
-    fn limits(&self, call: Notification, at: usize) -> Result<Option<u64>, i64> {
-        match call.args[at] {
-            0 => Ok(None),
-            address => read_timespec(call.tid, address).map(Some),
+    /// Whether a signal is pending for the thread that this mask lets in, and that does anything.
+    fn lets_in(&mut self, tid: i32, mask: u64) -> bool {
+        if self.has_no_signals(tid) {
+            return false;
         }
-    }
-
-    fn mask(&self, call: Notification, address: u64) -> Result<Option<u64>, i64> {
-        match address {
-            0 => Ok(None),
-            address => target::read_u64(call.tid, address).map(Some).ok_or(EFAULT),
+        let pid = self.threads[&tid].pid;
+        let signals = Signals::of(pid, tid);
+        if signals.pending == 0 {
+            self.pulse.make_certain(pid, tid);
         }
+        let blocked = mask;
+        Signals { blocked, ..signals }.matter()
     }
 
     /// poll(2) and ppoll(2).
@@ -205,10 +212,7 @@ impl Worker {
             libc::SYS_poll if !target::read(call.tid, call.args[0], &mut fds) && count != 0 => {
                 Err(EFAULT)
             }
-            libc::SYS_poll => {
-                let ms = call.args[2] as i32;
-                Ok((u64::try_from(ms).ok().map(|ms| ms * MILLISECOND), None))
-            }
+            libc::SYS_poll => limits_of(call),
             _ => read_ppoll(call, &mut fds),
         };
         let (lasting, mask) = match lasting {
@@ -286,22 +290,9 @@ impl Worker {
 
     /// select(2) and pselect6(2).
     pub(super) fn select_in_turn(&mut self, call: Notification) -> Result<(), Error> {
-        let limits = match (call.nr, call.args[4]) {
-            (_, 0) => Ok(None),
-            (libc::SYS_select, address) => read_timeval(call.tid, address).map(Some),
-            _ => self.limits(call, 4),
-        };
-        let mask = match (call.nr, call.args[5]) {
-            (libc::SYS_select, _) | (_, 0) => Ok(None),
-            // A pointer to the mask, and its size.
-            (_, address) => match target::read_u64(call.tid, address) {
-                Some(mask) => self.mask(call, mask),
-                None => Err(EFAULT),
-            },
-        };
-        let (lasting, mask) = match (limits, mask) {
-            (Ok(lasting), Ok(mask)) => (lasting, mask),
-            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        let (lasting, mask) = match limits_of(call) {
+            Ok(limits) => limits,
+            Err(error) => return self.answer(call, error),
         };
         let count = call.args[0] as i32;
         if count < 0 || count as u64 > MOST {
@@ -348,19 +339,9 @@ impl Worker {
 
     /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
     pub(super) fn epoll_in_turn(&mut self, call: Notification) -> Result<(), Error> {
-        let lasting = match call.nr {
-            libc::SYS_epoll_pwait2 => self.limits(call, 3),
-            _ => Ok(u64::try_from(call.args[3] as i32)
-                .ok()
-                .map(|ms| ms * MILLISECOND)),
-        };
-        let mask = match call.nr {
-            libc::SYS_epoll_wait => Ok(None),
-            _ => self.mask(call, call.args[4]),
-        };
-        let (lasting, mask) = match (lasting, mask) {
-            (Ok(lasting), Ok(mask)) => (lasting, mask),
-            (Err(error), _) | (_, Err(error)) => return self.answer(call, error),
+        let (lasting, mask) = match limits_of(call) {
+            Ok(limits) => limits,
+            Err(error) => return self.answer(call, error),
         };
         let mut kept = self.take_kept(call.tid);
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
@@ -437,7 +418,7 @@ fn limit_of(call: Notification, asked: &Asked) -> Option<u64> {
 /// What a ppoll(2) has in memory: how long it may last, its mask, and the descriptors, by one look; an error is its result.
 fn read_ppoll(call: Notification, fds: &mut [u8]) -> Result<(Option<u64>, Option<u64>), i64> {
     let (mut time, mut mask) = ([0; 16], [0; 8]);
-    let [_, _, at_time, at_mask, ..] = call.args;
+    let [_, _, at_time, at_mask, mask_size, _] = call.args;
     let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
     let mut wanted = fds.len();
     if at_time != 0 {
@@ -456,22 +437,8 @@ fn read_ppoll(call: Notification, fds: &mut [u8]) -> Result<(Option<u64>, Option
         _ => Some(duration(&time)?),
     };
     match read < wanted {
+        _ if at_mask != 0 && mask_size != MASK => Err(EINVAL),
         true => Err(EFAULT),
         false => Ok((lasting, (at_mask != 0).then(|| u64::from_ne_bytes(mask)))),
-    }
-}
-
-/// As [`read_timespec`] of a `struct timeval`, whose microseconds may be any number.
-fn read_timeval(tid: i32, address: u64) -> Result<u64, i64> {
-    let mut bytes = [0; 16];
-    if !target::read(tid, address, &mut bytes) {
-        return Err(EFAULT);
-    }
-    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
-    match (half(0), half(8)) {
-        (secs @ 0.., us @ 0..) => Ok((secs as u64)
-            .saturating_mul(1_000_000_000)
-            .saturating_add((us as u64).saturating_mul(1000))),
-        _ => Err(EINVAL),
     }
 }

@@ -3,10 +3,10 @@
 
 use std::os::fd::AsRawFd;
 
-use super::clocks::read_timespec;
 use super::host::events_of;
 use super::Until;
 use crate::interrupt::ERESTARTSYS;
+use crate::limits::read_timespec;
 use crate::notify::Notification;
 use crate::worker::Worker;
 use crate::Error;

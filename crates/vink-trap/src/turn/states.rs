@@ -303,7 +303,7 @@ impl Worker {
     }
 
     /// ... which only the mask of its call lets through.
-    fn have_host_interrupt(&mut self, tid: i32) {
+    pub(super) fn have_host_interrupt(&mut self, tid: i32) {
         let turn = self.turn.as_mut().expect("virtual time");
         let parked = turn.parked.get_mut(&tid).expect("looked at");
         parked.called = true;

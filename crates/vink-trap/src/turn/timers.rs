@@ -9,8 +9,9 @@ use std::io;
 
 use vink_kernel::Numbered;
 
-use super::clocks::{read_timespec, timespec};
+use super::clocks::timespec;
 use super::pending::{bit, Signals};
+use crate::limits::read_timespec;
 use crate::notify::Notification;
 use crate::target;
 use crate::worker::Worker;

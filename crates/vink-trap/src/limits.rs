@@ -1,0 +1,80 @@
+//! How long a call may wait, and which signals it lets in, as its process has them in memory.
+
+use crate::notify::Notification;
+use crate::target;
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Bytes of a signal mask.
+pub(crate) const MASK: u64 = 8;
+
+/// How long a call that waits for descriptors may last, and its signal mask; an error is its result, whatever is ready.
+pub(crate) fn limits_of(call: Notification) -> Result<(Option<u64>, Option<u64>), i64> {
+    let ms = |ms: u64| u64::try_from(ms as i32).ok().map(|ms| ms * MILLISECOND);
+    let time = |address| match address {
+        0 => Ok(None),
+        address => read_timespec(call.tid, address).map(Some),
+    };
+    let mask = |address, size| match (address, size) {
+        (0, _) => Ok(None),
+        (_, MASK) => target::read_u64(call.tid, address).map(Some).ok_or(EFAULT),
+        _ => Err(EINVAL),
+    };
+    let [_, _, third, fourth, fifth, sixth] = call.args;
+    Ok(match call.nr {
+        libc::SYS_poll => (ms(third), None),
+        libc::SYS_ppoll => (time(third)?, mask(fourth, fifth)?),
+        libc::SYS_select if fifth == 0 => (None, None),
+        libc::SYS_select => (Some(read_timeval(call.tid, fifth)?), None),
+        libc::SYS_pselect6 => {
+            // Looked at first: where the mask is, and its size.
+            let mut both = [0; 16];
+            if sixth != 0 && !target::read(call.tid, sixth, &mut both) {
+                return Err(EFAULT);
+            }
+            let (address, size) = both.split_at(8);
+            let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+            (time(fifth)?, mask(word(address), word(size))?)
+        }
+        libc::SYS_epoll_pwait2 => (time(fourth)?, mask(fifth, sixth)?),
+        libc::SYS_epoll_pwait => (ms(fourth), mask(fifth, sixth)?),
+        _ => (ms(fourth), None),
+    })
+}
+
+/// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
+pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
+    let mut bytes = [0; 16];
+    match target::read(tid, address, &mut bytes) {
+        true => duration(&bytes),
+        false => Err(EFAULT),
+    }
+}
+
+/// What a `struct timespec` says, in ns; an error is the call's result.
+pub(crate) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
+    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
+    match (half(0), half(8)) {
+        (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)
+            .saturating_mul(SECOND)
+            .saturating_add(ns as u64)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// As [`read_timespec`] of a `struct timeval`, whose microseconds may be any number.
+fn read_timeval(tid: i32, address: u64) -> Result<u64, i64> {
+    let mut bytes = [0; 16];
+    if !target::read(tid, address, &mut bytes) {
+        return Err(EFAULT);
+    }
+    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
+    match (half(0), half(8)) {
+        (secs @ 0.., us @ 0..) => Ok((secs as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add((us as u64).saturating_mul(1000))),
+        _ => Err(EINVAL),
+    }
+}
