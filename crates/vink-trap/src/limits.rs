@@ -44,19 +44,33 @@ pub(crate) fn limits_of(call: Notification) -> Result<(Option<u64>, Option<u64>)
     })
 }
 
-/// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
-pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
+/// The two numbers of a `struct timespec` or `struct timeval` of the thread's; an error is the call's result.
+pub(crate) fn read_pair(tid: i32, address: u64) -> Result<(i64, i64), i64> {
     let mut bytes = [0; 16];
     match target::read(tid, address, &mut bytes) {
-        true => duration(&bytes),
+        true => Ok(pair(&bytes)),
         false => Err(EFAULT),
     }
 }
 
+fn pair(bytes: &[u8; 16]) -> (i64, i64) {
+    let (first, second) = bytes.split_at(8);
+    let half = |bytes: &[u8]| i64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    (half(first), half(second))
+}
+
+/// The duration in a `struct timespec` of the thread's, in ns; an error is the call's result.
+pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
+    read_pair(tid, address).and_then(of_timespec)
+}
+
 /// What a `struct timespec` says, in ns; an error is the call's result.
 pub(crate) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
-    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
-    match (half(0), half(8)) {
+    of_timespec(pair(bytes))
+}
+
+fn of_timespec(time: (i64, i64)) -> Result<u64, i64> {
+    match time {
         (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)
             .saturating_mul(SECOND)
             .saturating_add(ns as u64)),
@@ -66,14 +80,9 @@ pub(crate) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
 
 /// As [`read_timespec`] of a `struct timeval`, whose microseconds may be any number.
 fn read_timeval(tid: i32, address: u64) -> Result<u64, i64> {
-    let mut bytes = [0; 16];
-    if !target::read(tid, address, &mut bytes) {
-        return Err(EFAULT);
-    }
-    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
-    match (half(0), half(8)) {
+    match read_pair(tid, address)? {
         (secs @ 0.., us @ 0..) => Ok((secs as u64)
-            .saturating_mul(1_000_000_000)
+            .saturating_mul(SECOND)
             .saturating_add((us as u64).saturating_mul(1000))),
         _ => Err(EINVAL),
     }

@@ -11,7 +11,7 @@ use vink_kernel::Numbered;
 
 use super::clocks::timespec;
 use super::pending::{bit, Signals};
-use crate::limits::read_timespec;
+use crate::limits::{read_pair, read_timespec};
 use crate::notify::Notification;
 use crate::target;
 use crate::worker::Worker;
@@ -322,12 +322,7 @@ fn itimerspec(left: Left) -> [u8; 32] {
 
 /// A timeval at this address, as setitimer(2) takes it.
 fn read_timeval(tid: i32, address: u64) -> Result<u64, i64> {
-    let mut bytes = [0; 16];
-    if !target::read(tid, address, &mut bytes) {
-        return Err(EFAULT);
-    }
-    let half = |n: usize| i64::from_ne_bytes(bytes[n..n + 8].try_into().expect("eight bytes"));
-    match (half(0), half(8)) {
+    match read_pair(tid, address)? {
         (seconds @ 0.., us @ 0..1_000_000) => {
             Ok((seconds as u64).saturating_mul(SECOND) + us as u64 * MICROSECOND)
         }
