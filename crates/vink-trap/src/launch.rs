@@ -553,18 +553,6 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         if let Err(step) = lodged {
             fail(step);
         }
-        if plan.virtual_time {
-            let first = matches!(plan.lodging, Lodging::New(_));
-            if !be_born(&page.born, first, plan.parent.as_fd()) {
-                fail(10);
-            }
-            if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
-                fail(11);
-            }
-        }
-        if plan.session && libc::setsid() < 0 {
-            fail(0);
-        }
         // Out of the way first, lest dup2() overwrite a source that is still needed.
         for source in plan.stdio.iter_mut().flatten() {
             let high = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, 3);
@@ -578,15 +566,25 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
                 fail(0);
             }
         }
+        if !keep_only(plan.parent.as_raw_fd()) {
+            fail(0);
+        }
+        let parent = BorrowedFd::borrow_raw(PARENT);
+        if plan.virtual_time {
+            let first = matches!(plan.lodging, Lodging::New(_));
+            if !be_born(&page.born, first, parent) {
+                fail(10);
+            }
+            if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
+                fail(11);
+            }
+        }
+        if plan.session && libc::setsid() < 0 {
+            fail(0);
+        }
         if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
             fail(9);
         }
-        libc::syscall(
-            libc::SYS_close_range,
-            3,
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        );
         if let Lodging::New(furniture) = plan.lodging {
             if let Err(failed) = furniture.set_up(plan.virtual_time) {
                 fail(match failed {
@@ -615,7 +613,7 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         libc::sigprocmask(libc::SIG_SETMASK, &none, null_mut());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // From here on its end is this one's.
-        if has_ended(plan.parent.as_fd()) {
+        if has_ended(parent) {
             libc::_exit(125);
         }
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
@@ -656,6 +654,19 @@ fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
         page.value.store(failure, Ordering::Relaxed);
         page.tell(NOT_EXECUTED);
         libc::_exit(if failure == libc::ENOENT { 127 } else { 126 })
+    }
+}
+
+/// A child's descriptor of the worker's process.
+const PARENT: RawFd = 3;
+
+/// Closes all but the standard descriptors and this one of the worker's process, which is [`PARENT`] then: of what the worker has
+/// open of other programs, these may count on its being closed. Async-signal-safe.
+fn keep_only(parent: RawFd) -> bool {
+    // SAFETY: descriptors that nobody in this process uses any more.
+    unsafe {
+        (parent == PARENT || libc::dup3(parent, PARENT, libc::O_CLOEXEC) >= 0)
+            && libc::syscall(libc::SYS_close_range, PARENT + 1, u32::MAX, 0) == 0
     }
 }
 

@@ -1,7 +1,11 @@
 //! Descriptors, forks, execs, signals and waiting: what a program may rely on. The scripts assert
 //! for themselves.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
 use crate::lab::{as_both, Lab};
+use vink_kernel::Clock;
 use vink_trap::{Program, Status, Worker};
 
 /// A connected pair of TCP sockets a, b; the listener is l.
@@ -82,6 +86,22 @@ try: os.lseek(a.fileno(), 0, 0); assert False
 except OSError as x: assert x.errno == errno.ESPIPE
 ",
         );
+    });
+}
+
+#[test]
+fn what_starts_holds_nothing_open() {
+    as_both("semantics::what_starts_holds_nothing_open", || {
+        for clock in [Clock::Real, Clock::Virtual] {
+            let mut lab = Lab::on(clock);
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            // It waits to be executed, of which the worker hears later.
+            let running = lab.start("true");
+            drop(theirs);
+            assert_eq!(ours.read(&mut [0]).unwrap(), 0, "the end of the stream");
+            assert_eq!(lab.finish(running).status, Status::Exited(0));
+        }
     });
 }
 
