@@ -323,8 +323,15 @@ impl Worker {
             self.forget_thread(*tid);
         }
         self.forget_process(pid);
-        let orphans = &mut self.trees[process.program].orphans;
-        orphans.extend(process.unborn);
+        let tree = &mut self.trees[process.program];
+        match tree.listener {
+            Some(_) => tree.orphans.extend(process.unborn),
+            // Nobody is left who could be one of them: the filter's end is told first (Linux 6.11).
+            None => process
+                .unborn
+                .into_iter()
+                .for_each(|unborn| self.drop_unborn(unborn)),
+        }
         Some((process.pidfd, process.program))
     }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::built::Built;
 use crate::lab::{as_both, Lab};
 use vink_trap::{Error, Program, Status, Stdio};
 
@@ -101,6 +102,50 @@ fn job_control() {
             user.write_all(keys.as_bytes()).unwrap();
         }
         assert_eq!(lab.worker.wait(id).unwrap(), Status::Exited(7));
+    });
+}
+
+/// Its child is gone without a word, and it has not spoken since: what the child was to inherit is there still.
+const FORKED: &str = r"
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int main(void)
+{
+	socket(AF_INET, SOCK_STREAM, 0);
+	socket(AF_INET, SOCK_DGRAM, 0);
+	if (ftruncate(1, 1))
+		return 1;
+	volatile char *out = mmap(0, 1, PROT_READ | PROT_WRITE, MAP_SHARED, 1, 0);
+	pid_t self = getpid(), child = vfork();
+	if (!child) {
+		kill(getpid(), SIGKILL);
+		_exit(0);
+	}
+	*out = child > 0 && self == getpid() ? 'x' : '?';
+	for (;;)
+		pause();
+}";
+
+#[test]
+fn who_is_killed_after_a_fork_leaves_nothing() {
+    as_both("control::who_is_killed_after_a_fork_leaves_nothing", || {
+        let built = Built::new("forked", FORKED, &[]);
+        let mut lab = Lab::new();
+        let before = lab.used();
+        for _ in 0..5 {
+            let mut program = lab.start(built.line());
+            lab.until_written(&mut program, "x");
+            lab.worker.kill(program.id).unwrap();
+            lab.worker.forget(program.id).unwrap();
+        }
+        assert_eq!(lab.worker.accounts(), [0; 3]);
+        // The kernel ends tasks when it is stepped.
+        lab.run("true");
+        assert_eq!(lab.used(), before);
     });
 }
 
