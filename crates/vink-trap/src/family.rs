@@ -327,10 +327,11 @@ impl Worker {
         match tree.listener {
             Some(_) => tree.orphans.extend(process.unborn),
             // Nobody is left who could be one of them: the filter's end is told first (Linux 6.11).
-            None => process
-                .unborn
-                .into_iter()
-                .for_each(|unborn| self.drop_unborn(unborn)),
+            None => {
+                for unborn in process.unborn {
+                    self.drop_unborn(unborn);
+                }
+            }
         }
         Some((process.pidfd, process.program))
     }

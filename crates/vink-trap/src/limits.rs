@@ -8,9 +8,10 @@ const EINVAL: i64 = -(libc::EINVAL as i64);
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// Bytes of a signal mask.
-pub(crate) const MASK: u64 = 8;
+const MASK: u64 = 8;
 
 /// How long a call that waits for descriptors may last, and its signal mask; an error is its result, whatever is ready.
+/// (Of a ppoll(2): [`read_ppoll`].)
 pub(crate) fn limits_of(call: Notification) -> Result<(Option<u64>, Option<u64>), i64> {
     let ms = |ms: u64| u64::try_from(ms as i32).ok().map(|ms| ms * MILLISECOND);
     let time = |address| match address {
@@ -25,7 +26,6 @@ pub(crate) fn limits_of(call: Notification) -> Result<(Option<u64>, Option<u64>)
     let [_, _, third, fourth, fifth, sixth] = call.args;
     Ok(match call.nr {
         libc::SYS_poll => (ms(third), None),
-        libc::SYS_ppoll => (time(third)?, mask(fourth, fifth)?),
         libc::SYS_select if fifth == 0 => (None, None),
         libc::SYS_select => (Some(read_timeval(call.tid, fifth)?), None),
         libc::SYS_pselect6 => {
@@ -42,6 +42,37 @@ pub(crate) fn limits_of(call: Notification) -> Result<(Option<u64>, Option<u64>)
         libc::SYS_epoll_pwait => (ms(fourth), mask(fifth, sixth)?),
         _ => (ms(fourth), None),
     })
+}
+
+/// What a ppoll(2) has in memory: how long it may last, its mask, and the descriptors, by one look; an error is its result.
+pub(crate) fn read_ppoll(
+    call: Notification,
+    fds: &mut [u8],
+) -> Result<(Option<u64>, Option<u64>), i64> {
+    let (mut time, mut mask) = ([0; 16], [0; 8]);
+    let [_, _, at_time, at_mask, mask_size, _] = call.args;
+    let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
+    let mut wanted = fds.len();
+    if at_time != 0 {
+        wanted += time.len();
+        parts.push((at_time, &mut time));
+    }
+    if at_mask != 0 {
+        wanted += mask.len();
+        parts.push((at_mask, &mut mask));
+    }
+    parts.push((call.args[0], fds));
+    let read = target::read_parts(call.tid, &mut parts);
+    let lasting = match at_time {
+        0 => None,
+        _ if read < time.len() => return Err(EFAULT),
+        _ => Some(of_timespec(pair(&time))?),
+    };
+    match read < wanted {
+        _ if at_mask != 0 && mask_size != MASK => Err(EINVAL),
+        true => Err(EFAULT),
+        false => Ok((lasting, (at_mask != 0).then(|| u64::from_ne_bytes(mask)))),
+    }
 }
 
 /// The two numbers of a `struct timespec` or `struct timeval` of the thread's; an error is the call's result.
@@ -65,10 +96,6 @@ pub(crate) fn read_timespec(tid: i32, address: u64) -> Result<u64, i64> {
 }
 
 /// What a `struct timespec` says, in ns; an error is the call's result.
-pub(crate) fn duration(bytes: &[u8; 16]) -> Result<u64, i64> {
-    of_timespec(pair(bytes))
-}
-
 fn of_timespec(time: (i64, i64)) -> Result<u64, i64> {
     match time {
         (secs @ 0.., ns @ 0..1_000_000_000) => Ok((secs as u64)

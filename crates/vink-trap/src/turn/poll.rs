@@ -7,7 +7,7 @@ use super::free::Asked;
 use super::host::{events_of, Watched};
 use super::pending::Signals;
 use super::{Patience, Until};
-use crate::limits::{duration, limits_of, MASK};
+use crate::limits::{limits_of, read_ppoll};
 use crate::notify::Notification;
 use crate::process::Entry;
 use crate::ready::{MOST, POLLFD, SETS};
@@ -412,33 +412,5 @@ fn limit_of(call: Notification, asked: &Asked) -> Option<u64> {
         _ => asked
             .time
             .map(|[secs, ns]| secs.saturating_mul(1_000_000_000).saturating_add(ns)),
-    }
-}
-
-/// What a ppoll(2) has in memory: how long it may last, its mask, and the descriptors, by one look; an error is its result.
-fn read_ppoll(call: Notification, fds: &mut [u8]) -> Result<(Option<u64>, Option<u64>), i64> {
-    let (mut time, mut mask) = ([0; 16], [0; 8]);
-    let [_, _, at_time, at_mask, mask_size, _] = call.args;
-    let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
-    let mut wanted = fds.len();
-    if at_time != 0 {
-        wanted += time.len();
-        parts.push((at_time, &mut time));
-    }
-    if at_mask != 0 {
-        wanted += mask.len();
-        parts.push((at_mask, &mut mask));
-    }
-    parts.push((call.args[0], fds));
-    let read = target::read_parts(call.tid, &mut parts);
-    let lasting = match at_time {
-        0 => None,
-        _ if read < time.len() => return Err(EFAULT),
-        _ => Some(duration(&time)?),
-    };
-    match read < wanted {
-        _ if at_mask != 0 && mask_size != MASK => Err(EINVAL),
-        true => Err(EFAULT),
-        false => Ok((lasting, (at_mask != 0).then(|| u64::from_ne_bytes(mask)))),
     }
 }
