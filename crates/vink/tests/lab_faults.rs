@@ -123,6 +123,10 @@ fn programs() {
             .map(i64::from)
             .collect()
     };
+    // A program has started before its shell has become what it is to run.
+    while sleepers().len() < 2 {
+        std::thread::yield_now();
+    }
     // Both at once: the one is started again, the other not.
     until(&control, "\"kind\":\"started\"", || {
         sleepers().into_iter().for_each(kill)

@@ -214,6 +214,6 @@ fn abilene() {
     let lab = Up::new(place, "abilene");
     // The shortest way, by Denver, Kansas City, Indianapolis and Chicago, is 4,672 km: 46.8 ms to and fro at two thirds
     // of the speed of light.
-    let ping = lab.on("seattle", "ping -n -c 5 -i 0.1 new-york");
+    let ping = lab.on("seattle", "ping -n -c 20 -i 0.05 new-york");
     assert!(within(5.0, shortest(&ping), 46.8), "{ping}");
 }
