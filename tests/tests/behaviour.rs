@@ -6,15 +6,30 @@
 //! A program for something that the host's kernel may lack has its expected lines in a file beside
 //! it, NAME.expected, and is run on Vink only.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use vink_tests::{
     difference, image, place, preload, quick, root, run, stage, vink, Ended, Network, User,
 };
+
+/// What several tests need, by name: the first makes it, and the others wait until it has.
+struct Once<T>(Mutex<BTreeMap<String, Arc<OnceLock<T>>>>);
+
+impl<T: Clone> Once<T> {
+    const fn new() -> Once<T> {
+        Once(Mutex::new(BTreeMap::new()))
+    }
+
+    fn get(&self, name: String, make: impl FnOnce() -> T) -> T {
+        let cell = Arc::clone(self.0.lock().expect("no panic").entry(name).or_default());
+        cell.get_or_init(make).clone()
+    }
+}
 
 /// One test for each program and each way to run it on Vink, as the user who runs the tests, and again as `nobody`
 /// for root.
@@ -112,24 +127,12 @@ fn agree(name: &str, form: Form, user: User) {
     if user == User::Nobody && !is_root {
         return; // the other test was run as an ordinary user
     }
-    let program = compile(name, form, user);
-    let record = |side| program.with_file_name(format!("{name}-{form:?}-{user:?}-{side}.record"));
-
-    let mut expected = match fs::read_to_string(sources().join(format!("{name}.expected"))) {
-        Ok(output) => Ended {
-            status: 0,
-            output,
-            errors: String::new(),
-        },
-        Err(_) => run(
-            Command::new(&program),
-            user,
-            Network::Empty,
-            &record("host"),
-        )
-        .unwrap_or_else(|e| panic!("{name} on the host: {e}")),
-    };
-    assert_ne!(expected.status, 2, "set-up on the host: {expected:?}");
+    static PROGRAMS: Once<PathBuf> = Once::new();
+    static EXPECTED: Once<Ended> = Once::new();
+    let program = PROGRAMS.get(name.into(), || compile(name));
+    let mut expected = EXPECTED.get(format!("{name}-{user:?}"), || {
+        expected(name, &program, user)
+    });
     for (_, hosts, own) in BY_ANOTHER_CLOCK.iter().filter(|(p, ..)| *p == name) {
         if form == Form::Virtual {
             assert!(expected.output.contains(hosts), "{name}: {hosts}");
@@ -158,11 +161,30 @@ fn agree(name: &str, form: Form, user: User) {
             command
         }
     };
-    let found = run_on_vink(command, user, &record("vink"))
-        .unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
+    let record = program.with_file_name(format!("{name}-{form:?}-{user:?}-vink.record"));
+    let found =
+        run_on_vink(command, user, &record).unwrap_or_else(|e| panic!("{name} on Vink: {e}"));
     if let Some(difference) = differ(&expected, &found) {
         panic!("{name}, {form:?}, {user:?}: {difference}\n{}", found.errors);
     }
+}
+
+/// What a program does on the host, or is to do.
+fn expected(name: &str, program: &Path, user: User) -> Ended {
+    if let Ok(output) = fs::read_to_string(sources().join(format!("{name}.expected"))) {
+        return Ended {
+            status: 0,
+            output,
+            errors: String::new(),
+        };
+    }
+    let record = program.with_file_name(format!("{name}-{user:?}-host.record"));
+    let ended = run(Command::new(program), user, Network::Empty, &record)
+        .unwrap_or_else(|e| panic!("{name} on the host: {e}"));
+    // What a set-up ends with that fails, and check.h's limit_life() what hangs.
+    let nothing = [2, 128 + libc::SIGALRM];
+    assert!(!nothing.contains(&ended.status), "on the host: {ended:?}");
+    ended
 }
 
 fn run_on_vink(mut command: Command, user: User, record: &Path) -> io::Result<Ended> {
@@ -187,9 +209,8 @@ fn sources() -> PathBuf {
     root().join("tests/behaviour")
 }
 
-/// A file name of each user's own, since both tests of a program may compile it at once.
-fn compile(name: &str, form: Form, user: User) -> PathBuf {
-    let program = stage().join(format!("{name}-{form:?}-{user:?}"));
+fn compile(name: &str) -> PathBuf {
+    let program = stage().join(name);
     let compiled = Command::new("cc")
         .args([
             "-std=gnu11",
