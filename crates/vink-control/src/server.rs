@@ -16,7 +16,7 @@ use vink_api::{
     StatisticsQuery, Version, Wire,
 };
 
-use crate::engine::{is_of_line, of_line_scope, Lab, Labs};
+use crate::engine::{is_of_line, is_over, of_line_scope, Lab, Labs};
 use crate::fault::Fault;
 use crate::sockets;
 use crate::table::{Call, Table};
@@ -410,8 +410,11 @@ fn programs(table: &mut Table) {
 
 /// A log as a body.
 fn output(lab: &Lab, id: u64, query: &OutputQuery) -> Result<Body, Fault> {
-    let log = lab.state().tasks.get(&id).and_then(|task| task.log.clone());
-    let log = log.ok_or_else(|| {
+    let known = lab.state().tasks.get(&id).and_then(|task| {
+        let log = task.log.clone()?;
+        Some((log, task.phase.subscribe()))
+    });
+    let (log, phase) = known.ok_or_else(|| {
         Fault::conflict(format!("program {id} is attached, and has no log"))
             .hint("its output goes to its client")
     })?;
@@ -420,19 +423,23 @@ fn output(lab: &Lab, id: u64, query: &OutputQuery) -> Result<Body, Fault> {
     let (end, _) = *written.borrow();
     let at = end.saturating_sub(query.tail.unwrap_or(u64::MAX));
     let pieces = futures_util::stream::unfold(
-        (log, written, at),
-        move |(log, mut written, at)| async move {
+        (log, written, phase, at),
+        move |(log, mut written, mut phase, at)| async move {
             loop {
                 let (end, ended) = *written.borrow_and_update();
                 if at < end {
                     let (from, bytes) = match log.read(at) {
                         Ok(read) => read,
-                        Err(error) => return Some((Err(error), (log, written, u64::MAX))),
+                        Err(error) => return Some((Err(error), (log, written, phase, u64::MAX))),
                     };
                     if !bytes.is_empty() {
                         let at = from + bytes.len() as u64;
-                        return Some((Ok(Bytes::from(bytes)), (log, written, at)));
+                        return Some((Ok(Bytes::from(bytes)), (log, written, phase, at)));
                     }
+                }
+                if follow && ended {
+                    // Who has closed its output may go on, and what it ended with is not known before.
+                    let _ = phase.wait_for(is_over).await;
                 }
                 if !follow || ended || written.changed().await.is_err() {
                     return None;

@@ -187,7 +187,8 @@ fn terminals() {
 fn detached_programs_have_logs() {
     let place = &Place::all()[0];
     let control = up(place);
-    let line = "echo one; echo two >&2; exit 4";
+    // Its end is waited for, not only that of its output.
+    let line = "echo one; echo two >&2; exec >&- 2>&-; sleep 0.2; exit 4";
     let id = control.vink(&["exec", "-d", "m1", "--", "sh", "-c", line]);
     let text = control.vink(&["lab", "logs", "-f", id.trim()]);
     assert_eq!(text, "one\ntwo\n");

@@ -29,7 +29,18 @@ pub(crate) fn be_born(born: &Born, first: bool, worker: BorrowedFd<'_>) -> bool 
         // Whoever looks finds it by this name, from its beginning.
         // SAFETY: a NUL-terminated string.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"vink-init".as_ptr()) };
-        match sister() {
+        // Orphans are gone at their deaths, though the process that inherits them had no processor so far: it is born
+        // like this. They would be dead and there for ever.
+        // SAFETY: constants, and what this process has.
+        let first = unsafe {
+            let before = libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            let first = sister();
+            if first != 0 {
+                libc::signal(libc::SIGCHLD, before);
+            }
+            first
+        };
+        match first {
             0 => adopt_orphans(worker),
             pid if pid < 0 => return false,
             pid => born.first.store(pid, Ordering::Relaxed),
@@ -66,8 +77,6 @@ fn adopt_orphans(worker: BorrowedFd<'_>) -> ! {
             libc::_exit(0);
         }
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        // They are gone at their deaths, whenever this process would come to wait for them.
-        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         loop {
             libc::pause();
         }

@@ -148,6 +148,8 @@ fn numbers_of_processes() {
             done.out
         });
         assert!(output.starts_with("2 0\n3\n3\n"), "{output}");
+        // The first, the shell, ls and grep: an orphan that has died is not there any more.
+        assert!(output.ends_with("\n4\n1\n"), "{output}");
     });
 }
 
