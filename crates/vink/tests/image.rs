@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -277,4 +278,58 @@ fn mistakes() {
     let text = images.refused(&["run", "--uplink", "none", "--image", &name, "--", "true"]);
     assert!(text.contains("vink image build --name"), "{text}");
     assert!(!cache().join("images").join(&name).exists());
+}
+
+#[test]
+fn a_removal_that_ends_halfway() {
+    let place = &Place::all()[0];
+    let mut images = Images::new(place);
+    let name = images.name("halfway");
+    // What is built is of no account here, only what it would be built of.
+    let root = place.temporary().join("root");
+    fs::create_dir_all(root.join("stack")).expect("a folder");
+    let script = root.join("stack/build");
+    fs::write(&script, "#!/bin/sh\n").expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let patch = "--- /dev/null\n+++ b/net/ipv4/halfway.h\n@@ -0,0 +1 @@\n+/* Nothing. */\n";
+    fs::write(place.temporary().join("halfway.patch"), patch).expect("a patch");
+    let build = || {
+        let mut vink = images.command("vink");
+        vink.args([
+            "image",
+            "build",
+            "--name",
+            &name,
+            "--patch",
+            "halfway.patch",
+        ]);
+        let output = vink.env("VINK_ROOT", &root).output().expect("vink");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let folder = cache().join("images").join(&name);
+    build();
+    // The 1,000th file can't be removed.
+    let mut strace = images.command("strace");
+    strace.args([
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=unlinkat:error=EIO:when=1000",
+    ]);
+    let line = ["vink", "image", "rm", &name];
+    let output = strace.args(line).output().expect("strace");
+    assert!(!output.status.success(), "{output:?}");
+    assert!(folder.join("note.json").exists() && !folder.join("tree").exists());
+    build();
+    for path in [
+        "Makefile",
+        "virt/Makefile",
+        "arch/x86/Kbuild",
+        "net/ipv4/halfway.h",
+    ] {
+        assert!(folder.join("tree").join(path).exists(), "{path}");
+    }
+    images.vink(&["image", "rm", &name]);
+    assert!(!folder.exists());
 }

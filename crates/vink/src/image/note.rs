@@ -150,7 +150,10 @@ impl Store {
             .0
             .join("build")
             .join(format!("linux-{}-{name}", note.version));
-        gone(fs::remove_file(self.image(name, &note.version)))
+        let image = self.image(name, &note.version);
+        let folder = self.folder(name);
+        gone(fs::remove_file(&image))
+            .and_then(|()| gone(fs::remove_file(image.with_extension("tree"))))
             .and_then(|()| {
                 gone(fs::remove_file(objects.with_file_name(format!(
                     "linux-{}-{name}.lock",
@@ -158,8 +161,11 @@ impl Store {
                 ))))
             })
             .and_then(|()| gone(fs::remove_dir_all(&objects)))
+            // Whoever builds it again finds a whole tree or none, though this ends halfway.
+            .and_then(|()| gone(fs::rename(folder.join("tree"), folder.join("tree.new"))))
+            .and_then(|()| gone(fs::remove_dir_all(folder.join("tree.new"))))
             // Last: as long as it is there, a removal that failed can be repeated.
-            .and_then(|()| fs::remove_dir_all(self.folder(name)))
+            .and_then(|()| fs::remove_dir_all(&folder))
             .map_err(Failure::host(format!("removing image {name}")))
     }
 }
