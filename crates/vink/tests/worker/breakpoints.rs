@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use vink_lab::worker::protocol::{Action, Answer, BreakpointStatus, Event, Hit, NewMachine, Where};
+use vink_lab::worker::protocol::{Action, Answer, BreakpointStatus, Event, Hit, Where};
 use vink_spec::{Breakpoint, Settings, Stop};
 
 use crate::common::Place;
@@ -11,16 +11,13 @@ use crate::talk::Talk;
 fn two_machines(place: &Place) -> Talk {
     let mut talk = Talk::new(place);
     for name in ["a", "b"] {
-        let machine = name.to_owned();
+        talk.machine(name);
         // Nobody is looked for or told of by IPv6: packets would come that no test has sent.
-        let quiet = ("net.ipv6.conf.default.disable_ipv6", "1");
-        talk.ok(Action::Machine(NewMachine {
-            machine,
-            forward: false,
-            files: Vec::new(),
-            root: None,
-            sysctls: vec![(quiet.0.to_owned(), quiet.1.to_owned())],
-        }));
+        talk.ok(Action::Sysctl {
+            machine: name.to_owned(),
+            name: "net.ipv6.conf.default.disable_ipv6".to_owned(),
+            value: "1".to_owned(),
+        });
     }
     talk.wire("w");
     talk.attach("a", "eth0", "w", "10.0.0.1/24");
