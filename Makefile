@@ -5,13 +5,20 @@ export VINK_CACHE ?= $(HOME)/.cache/vink
 # `make stack LINUX=/path/to/tree` builds an image of that tree, `make stack LINUX=6.1` of
 # Debian's package of that version, in place of 6.12's.
 LINUX ?=
+# `make packetdrill SOURCE=/path/to/packetdrill` builds that: a folder, or an archive.
+SOURCE ?=
 # `make bench ONLY=null_call,boot_ms` runs some.
 ONLY ?=
+# `make install PREFIX=/usr DESTDIR=/tmp/package`, as packagers do it.
+PREFIX ?= /usr/local
+DESTDIR ?=
+# What is installed.
+BUILT ?= target/release
 # Debian packages: the stack's build, the programs that demo and tests run, and debugging.
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
-	tcpdump nftables procps passt strace socat traceroute redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl fonts-dejavu-core
+	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
+	net-tools openssl ethtool
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -29,33 +36,52 @@ setup: ## install what is missing (apt-get; asks sudo if you are not root)
 stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
 	@stack/build $(if $(LINUX),--linux $(LINUX))
 
+.PHONY: build
+build: stack ## the image, and vink, optimised: target/release
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+
+# What was built before: `make build && sudo make install`, or `make build install PREFIX=$$HOME/.local`.
+.PHONY: install
+install: ## install what make build has made [PREFIX=/usr/local] [DESTDIR=folder]
+	@.ci/install "$(BUILT)" "$(DESTDIR)$(PREFIX)"
+
+.PHONY: uninstall
+uninstall: ## remove what make install has installed [PREFIX=/usr/local] [DESTDIR=folder]
+	@.ci/install --remove "$(DESTDIR)$(PREFIX)"
+
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-packetdrill
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
 	@$(CARGO) run --release --quiet -p vink -- demo
 
 .PHONY: test
 test: setup ## everything that CI runs
 	@.ci/test
 
+.PHONY: packetdrill
+packetdrill: setup ## build packetdrill, for vink packetdrill: build/packetdrill SOURCE=folder or archive
+	@mkdir -p build
+	@.ci/packetdrill "$(SOURCE)" build
+
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
-	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2" .ci/setup
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2 \
+		$$(cd tests/compat/programs && sed -n 's/^# packages: //p' go-grpc.sh unbound.sh mosquitto.sh aioquic.sh | tr '\n' ' ')" .ci/setup
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-compat
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
 # The programs' own packages come on top.
 .PHONY: compat
 compat: stack ## well-known programs on the host and on Vink: docs/compatibility.md [ONLY=name,...]
-	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ')" .ci/setup
-	@$(CARGO) build --release --quiet -p vink-preload
+	@PACKAGES="$$(sed -n 's/^# packages: //p' tests/compat/programs/*.sh | tr '\n' ' ')" .ci/setup
+	@$(CARGO) build --release --quiet -p vink-preload -p vink-quick
 	@$(CARGO) run --release --quiet -p vink-compat -- $(if $(ONLY),--only $(ONLY),--json bench/compat.json \
 		--page docs/compatibility.md)
 
 .PHONY: determinism
 determinism: stack ## the same and the ready labs, twice in virtual time, on a busy machine: docs/determinism.md [ONLY=name,...]
-	@PACKAGES="$$(sed -n 's/^# packages: //p' compat/programs/*.sh | tr '\n' ' ') $(PACKAGES)" .ci/setup
-	@$(CARGO) build --release --quiet -p vink -p vink-preload
+	@PACKAGES="$$(sed -n 's/^# packages: //p' tests/compat/programs/*.sh | tr '\n' ' ') $(PACKAGES)" .ci/setup
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
 	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY),--json bench/determinism.json \
 		--page docs/determinism.md)
 
@@ -78,7 +104,7 @@ soak: setup ## a mixed load under signals and kills [MINUTES=10] [SEED=1]
 	@$(CARGO) run --quiet -p vink-stress -- soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 .PHONY: lint
-lint: ## formatting, clippy, checkpatch
+lint: ## formatting, clippy, licences, checkpatch
 	@.ci/lint
 
 .PHONY: fmt

@@ -1,5 +1,7 @@
 //! What is measured, in which unit, and the bars that it is held to.
 
+use std::time::Duration;
+
 /// Where a round is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Side {
@@ -40,6 +42,8 @@ pub(crate) struct Group {
     pub fresh: bool,
     /// For rounds that take long.
     pub most_rounds: u32,
+    /// No round begins after so long.
+    pub longest: Duration,
     /// The side of the host that the ratio is to.
     pub against: Side,
 }
@@ -55,6 +59,7 @@ const fn group(name: &'static str, figures: &'static [Figure], sides: &'static [
         sides,
         fresh: false,
         most_rounds: u32::MAX,
+        longest: Duration::MAX,
         against: Side::Host,
     }
 }
@@ -65,6 +70,14 @@ const fn programs(name: &'static str, figures: &'static [Figure]) -> Group {
     Group {
         against: Side::HostTwoCpus,
         ..group(name, figures, BOTH)
+    }
+}
+
+/// Programs beside busy processes: both forms are Vink's, and a round is one run of each.
+const fn beside(name: &'static str, figures: &'static [Figure]) -> Group {
+    Group {
+        longest: Duration::from_secs(40),
+        ..group(name, figures, &[Side::Vink])
     }
 }
 
@@ -215,6 +228,42 @@ pub(crate) const GROUPS: &[Group] = &[
         "trap_nginx",
         &[figure("trap_nginx", "k/s", Some(Bar::RatioAtLeast(0.35)))],
     ),
+    programs(
+        "auto_iperf3",
+        &[figure(
+            "auto_iperf3",
+            "Gbit/s",
+            Some(Bar::RatioAtLeast(0.8)),
+        )],
+    ),
+    programs(
+        "auto_redis_p16",
+        &[figure(
+            "auto_redis_p16",
+            "k/s",
+            Some(Bar::RatioAtLeast(0.8)),
+        )],
+    ),
+    programs(
+        "auto_redis_p1",
+        &[figure(
+            "auto_redis_p1",
+            "k/s",
+            Some(Bar::RatioAtLeast(0.35)),
+        )],
+    ),
+    programs(
+        "auto_nginx",
+        &[figure("auto_nginx", "k/s", Some(Bar::RatioAtLeast(0.8)))],
+    ),
+    Group {
+        most_rounds: 3,
+        ..group(
+            "idle_cpu",
+            &[figure("idle_cpu_percent", "%", Some(Bar::AtMost(1.0)))],
+            &[Side::Vink],
+        )
+    },
     programs("notify_iperf3", &[figure("notify_iperf3", "Gbit/s", None)]),
     programs(
         "notify_redis_p16",
@@ -234,6 +283,47 @@ pub(crate) const GROUPS: &[Group] = &[
     programs(
         "inproc_rtt",
         &[figure("inproc_rtt", "us", Some(Bar::RatioAtMost(0.8)))],
+    ),
+    beside(
+        "inproc_rtt_beside",
+        &[
+            figure("inproc_rtt_beside", "ratio", Some(Bar::AtMost(1.2))),
+            figure("inproc_rtt_busy", "us", None),
+            figure("trap_rtt_busy", "us", None),
+            figure("inproc_rtt_idle", "us", None),
+        ],
+    ),
+    beside(
+        "beside_grpc",
+        &[
+            figure("beside_grpc", "ratio", Some(Bar::AtMost(1.2))),
+            figure("beside_grpc_auto", "s", None),
+            figure("beside_grpc_trap", "s", None),
+        ],
+    ),
+    beside(
+        "beside_unbound",
+        &[
+            figure("beside_unbound", "ratio", Some(Bar::AtMost(1.2))),
+            figure("beside_unbound_auto", "s", None),
+            figure("beside_unbound_trap", "s", None),
+        ],
+    ),
+    beside(
+        "beside_mosquitto",
+        &[
+            figure("beside_mosquitto", "ratio", Some(Bar::AtMost(1.2))),
+            figure("beside_mosquitto_auto", "s", None),
+            figure("beside_mosquitto_trap", "s", None),
+        ],
+    ),
+    beside(
+        "beside_quic",
+        &[
+            figure("beside_quic", "ratio", Some(Bar::AtMost(1.2))),
+            figure("beside_quic_auto", "s", None),
+            figure("beside_quic_trap", "s", None),
+        ],
     ),
     programs(
         "inproc_iperf3",

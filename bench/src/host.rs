@@ -11,13 +11,13 @@ use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale;
 use crate::side::{die_with_parent, Round};
 use crate::work::{self, Host, Socket, BULK, HOPS, PINGS};
-use crate::Failure;
+use crate::BoxError;
 
 /// How many namespaces the host makes to be timed: it needs far longer to end them.
 const NAMESPACES: u32 = 1000;
 
 /// Sets up for one group.
-pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
+pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
     Ok(match group {
         "null_call" => Box::new(|| Ok(vec![Some(work::null_calls(&Host))])),
         "getsockopt" => Box::new(|| Ok(vec![Some(work::getsockopts(&Host)?)])),
@@ -57,7 +57,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// Both ends in one namespace.
-    fn loopback() -> Result<Path, Failure> {
+    fn loopback() -> Result<Path, BoxError> {
         let client = first_namespace()?;
         let server = client.try_clone()?;
         Ok(Path {
@@ -69,7 +69,7 @@ impl Path {
     }
 
     /// A veth pair.
-    fn direct() -> Result<Path, Failure> {
+    fn direct() -> Result<Path, BoxError> {
         let client = first_namespace()?;
         let server = new_namespace()?;
         join(&client, "a0 10.0.0.1/24", &server, "b0 10.0.0.2/24")?;
@@ -81,16 +81,16 @@ impl Path {
         })
     }
 
-    fn enter_client(&self) -> Result<(), Failure> {
+    fn enter_client(&self) -> Result<(), BoxError> {
         enter(&self.client)
     }
 
-    fn enter_server(&self) -> Result<(), Failure> {
+    fn enter_server(&self) -> Result<(), BoxError> {
         enter(&self.server)
     }
 
     /// Two veth pairs, and a router between them.
-    fn routed() -> Result<Path, Failure> {
+    fn routed() -> Result<Path, BoxError> {
         let client = first_namespace()?;
         let router = new_namespace()?;
         let server = new_namespace()?;
@@ -109,7 +109,7 @@ impl Path {
     }
 }
 
-fn transfer(path: Path) -> Result<Round, Failure> {
+fn transfer(path: Path) -> Result<Round, BoxError> {
     path.enter_server()?;
     let listener = Socket::listener(&Host)?;
     Ok(Box::new(move || {
@@ -123,7 +123,7 @@ fn transfer(path: Path) -> Result<Round, Failure> {
     }))
 }
 
-fn round_trips(path: Path) -> Result<Round, Failure> {
+fn round_trips(path: Path) -> Result<Round, BoxError> {
     path.enter_server()?;
     let listener = Socket::listener(&Host)?;
     Ok(Box::new(move || {
@@ -136,7 +136,7 @@ fn round_trips(path: Path) -> Result<Round, Failure> {
 }
 
 /// What a command prints, which is a figure.
-pub(crate) fn printed_figure(words: &[String]) -> Result<f64, Failure> {
+pub(crate) fn printed_figure(words: &[String]) -> Result<f64, BoxError> {
     let output = command(words).stderr(Stdio::inherit()).output();
     let output = output.map_err(|e| format!("{}: {e}", words[0]))?;
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
@@ -191,7 +191,7 @@ impl Drop for Server {
 }
 
 /// Pings over 10 to 250 hops of a line of namespaces, as Vink's of machines.
-fn hops() -> Result<Round, Failure> {
+fn hops() -> Result<Round, BoxError> {
     let first = first_namespace()?;
     let mut line = vec![first];
     for number in 1..=HOPS[HOPS.len() - 1] {
@@ -224,7 +224,7 @@ fn hops() -> Result<Round, Failure> {
 }
 
 /// The same program that runs under the interposer, without it; ns per call.
-fn untrapped_loop(group: &str) -> Result<f64, Failure> {
+fn untrapped_loop(group: &str) -> Result<f64, BoxError> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command
         .args(["loop", group])
@@ -234,7 +234,7 @@ fn untrapped_loop(group: &str) -> Result<f64, Failure> {
 }
 
 /// Makes namespaces; us for each.
-fn namespaces() -> Result<f64, Failure> {
+fn namespaces() -> Result<f64, BoxError> {
     first_namespace()?;
     let mut all = Vec::new();
     let mut limit = libc::rlimit {
@@ -255,7 +255,7 @@ fn namespaces() -> Result<f64, Failure> {
 }
 
 /// Leaves the user's network for a namespace of our own, where we may do everything.
-fn first_namespace() -> Result<File, Failure> {
+fn first_namespace() -> Result<File, BoxError> {
     // SAFETY: these take no pointers and change this process only.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     if user != 0 {
@@ -270,12 +270,12 @@ fn first_namespace() -> Result<File, Failure> {
 }
 
 /// Makes a network namespace and enters it.
-fn new_namespace() -> Result<File, Failure> {
+fn new_namespace() -> Result<File, BoxError> {
     unshare(libc::CLONE_NEWNET)?;
     Ok(File::open("/proc/self/ns/net")?)
 }
 
-fn unshare(what: i32) -> Result<(), Failure> {
+fn unshare(what: i32) -> Result<(), BoxError> {
     // SAFETY: takes a number; we have one thread.
     match unsafe { libc::unshare(what) } {
         0 => Ok(()),
@@ -287,7 +287,7 @@ fn unshare(what: i32) -> Result<(), Failure> {
     }
 }
 
-fn enter(namespace: &File) -> Result<(), Failure> {
+fn enter(namespace: &File) -> Result<(), BoxError> {
     // SAFETY: a descriptor and a number.
     match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
         0 => Ok(()),
@@ -296,7 +296,7 @@ fn enter(namespace: &File) -> Result<(), Failure> {
 }
 
 /// Joins two namespaces by a veth pair. An end is an interface and its address.
-fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), Failure> {
+fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), BoxError> {
     let (a_name, a_address) = a_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
     let (b_name, b_address) = b_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
     let there = format!("/proc/{}/fd/{}", std::process::id(), b.as_raw_fd());
@@ -312,7 +312,7 @@ fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), Failure> {
 }
 
 /// Runs ip(8) in a namespace.
-fn ip(namespace: &File, arguments: &str) -> Result<(), Failure> {
+fn ip(namespace: &File, arguments: &str) -> Result<(), BoxError> {
     enter(namespace)?;
     let status = Command::new("ip").args(arguments.split(' ')).status();
     match status {
@@ -326,17 +326,17 @@ fn ip(namespace: &File, arguments: &str) -> Result<(), Failure> {
 struct Forked(libc::pid_t);
 
 /// Runs `work` in a process of its own.
-fn fork(work: impl FnOnce() -> Result<(), Failure>) -> Result<Forked, Failure> {
+fn fork(work: impl FnOnce() -> Result<(), BoxError>) -> Result<Forked, BoxError> {
     // SAFETY: we have one thread, so that the child may do anything.
     match unsafe { libc::fork() } {
         -1 => Err(format!("fork: {}", io::Error::last_os_error()).into()),
         0 => {
             let done = die_with_parent()
-                .map_err(Failure::from)
+                .map_err(BoxError::from)
                 .and_then(|()| work());
             if let Err(e) = &done {
                 let _ = writeln!(io::stderr(), "vink-bench: the other end: {e}");
-                // Who waits for this end in a read would wait for ever.
+                // A reader that waits for this end would wait for ever.
                 // SAFETY: takes no pointers; it dies with its parent, so that is still ours.
                 unsafe { libc::kill(libc::getppid(), libc::SIGTERM) };
             }
@@ -348,7 +348,7 @@ fn fork(work: impl FnOnce() -> Result<(), Failure>) -> Result<Forked, Failure> {
 }
 
 impl Forked {
-    fn join(self) -> Result<(), Failure> {
+    fn join(self) -> Result<(), BoxError> {
         let mut status = 0;
         // SAFETY: our child, and where its status goes.
         match unsafe { libc::waitpid(self.0, &mut status, 0) } {

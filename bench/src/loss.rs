@@ -14,7 +14,7 @@ use vink_lab::Machine;
 use vink_trap::{Program, Status, Stdio, Worker};
 
 use crate::programs::Directory;
-use crate::Failure;
+use crate::BoxError;
 
 /// Of a packet, that it is lost.
 const LOSSES: [f64; 4] = [0.0, 1e-4, 1e-3, 1e-2];
@@ -46,7 +46,7 @@ const REAL: Way = Way {
 };
 
 /// Measures, prints, and writes both files.
-pub(crate) fn table(json: &Path, page: &Path) -> Result<(), Failure> {
+pub(crate) fn table(json: &Path, page: &Path) -> Result<(), BoxError> {
     let mut rows = Vec::new();
     println!(
         "{:>8} {:>10} {:>10} {:>10}  Mbit/s",
@@ -85,17 +85,21 @@ pub(crate) fn table(json: &Path, page: &Path) -> Result<(), Failure> {
 
 const PAGE: &str = "# What loss leaves of TCP's rate
 
-Written by `make loss`, as is [bench/loss.json](../bench/loss.json): one stream of iperf3 with CUBIC over a wire of 1 Gbit/s with a round trip of
-20 ms that loses packets at random, in Mbit/s that arrive. In virtual time three seeds, 30 s each; by the host's clock three seeds, 20 s
-each (8 s without loss), on whatever else the machine did then. The model is RFC 9438's (section 5): what a window becomes on average, the larger one of
-CUBIC's own and of its Reno-friendly region, as far as the wire can carry it.
+Written by `make loss`, as is [bench/loss.json](../bench/loss.json): one stream of iperf3 with CUBIC
+over a wire of 1 Gbit/s with a round trip of 20 ms that loses packets at random, in Mbit/s received.
+In virtual time three seeds, 30 s each. By the host's clock three seeds, 20 s each (8 s without
+loss), beside whatever else the machine did then.
+
+The model is RFC 9438's (section 5): the average window is the larger one of CUBIC's own and of its
+Reno-friendly region, as far as the wire can carry it.
 
 | loss | model | virtual time | the host's clock |
 |---|---|---|---|
 ROWS
 
-The model has a loss for each so many packets, in equal distances, and no time-outs, slow start or delayed acknowledgements. A simulator with a TCP
-of its own and Reno has 955, 113, 29 and 3.6 here (Shadow's figures, quoted).
+The model has one loss per fixed number of packets, at equal distances, and no time-outs, slow start
+or delayed acknowledgements. A simulator with a TCP of its own and Reno has 955, 113, 29 and 3.6
+here (Shadow's figures, quoted).
 ";
 
 /// Mbit/s by RFC 9438, equations 5 and 6 of section 5.1, with C = 0.4 and beta = 0.7.
@@ -118,7 +122,7 @@ fn middle(rates: &[f64]) -> f64 {
     rates[rates.len() / 2]
 }
 
-fn rates(way: &Way, loss: f64) -> Result<Vec<f64>, Failure> {
+fn rates(way: &Way, loss: f64) -> Result<Vec<f64>, BoxError> {
     (1..=way.runs).map(|seed| rate(way, loss, seed)).collect()
 }
 
@@ -126,7 +130,7 @@ fn rates(way: &Way, loss: f64) -> Result<Vec<f64>, Failure> {
 const WITHOUT_LOSS: u32 = 8;
 
 /// Mbit/s of one run.
-fn rate(way: &Way, loss: f64, seed: u8) -> Result<f64, Failure> {
+fn rate(way: &Way, loss: f64, seed: u8) -> Result<f64, BoxError> {
     let config = Config {
         arena_bytes: ARENA,
         seed: Some([seed; 32]),
@@ -145,9 +149,9 @@ fn rate(way: &Way, loss: f64, seed: u8) -> Result<f64, Failure> {
         };
         let end = kernel.attach(wire, machine.id, attachment)?;
         sends.get_or_insert(end);
-        let admin = &machine.admin;
-        admin.address(&mut kernel, "eth0", address.into(), 24)?;
-        admin.up(&mut kernel, "eth0")?;
+        let network = &machine.network;
+        network.address(&mut kernel, "eth0", address.into(), 24)?;
+        network.up(&mut kernel, "eth0")?;
     }
     let settings = WireSettings {
         rate: RATE,
@@ -175,7 +179,7 @@ fn rate(way: &Way, loss: f64, seed: u8) -> Result<f64, Failure> {
         0.0 => WITHOUT_LOSS,
         _ => way.seconds,
     };
-    // Whoever comes before the server listens is refused, and asks again.
+    // A client that comes before the server listens is refused, and tries again.
     let line = format!(
         "for n in 1 2 3 4 5 6 7 8 9; do iperf3 --client 10.0.0.2 --congestion cubic --time {seconds} --json && exit; sleep 1; done; exit 1"
     );

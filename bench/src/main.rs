@@ -8,6 +8,7 @@
 //! fiber's function call.
 
 mod benchmark;
+mod beside;
 mod host;
 mod loss;
 mod pinning;
@@ -24,6 +25,7 @@ mod workers;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 
@@ -32,7 +34,7 @@ use report::Row;
 use side::Process;
 
 /// Anything that ends a benchmark early; its text says what to do.
-type Failure = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
 /// Vink beside the host kernel: a table, and bench/results.json.
 #[derive(Parser)]
@@ -93,7 +95,7 @@ fn main() -> ExitCode {
 
 /// Runs what was asked for and reports it. `false`: something failed, or a bar was missed and that
 /// counts.
-fn compare(arguments: &Arguments) -> Result<bool, Failure> {
+fn compare(arguments: &Arguments) -> Result<bool, BoxError> {
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
     for name in &arguments.only {
         if !GROUPS
@@ -139,7 +141,7 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 /// All rounds of one group.
-fn measure(group: &'static Group, rounds: u32) -> Result<Vec<Row>, Failure> {
+fn measure(group: &'static Group, rounds: u32) -> Result<Vec<Row>, BoxError> {
     let mut sides = Vec::new();
     for side in group.sides {
         sides.push((
@@ -148,7 +150,10 @@ fn measure(group: &'static Group, rounds: u32) -> Result<Vec<Row>, Failure> {
             vec![Vec::new(); group.figures.len()],
         ));
     }
-    for _ in 0..rounds {
+    let begun = Instant::now();
+    let mut done = 0;
+    while done < rounds && (done == 0 || begun.elapsed() < group.longest) {
+        done += 1;
         for (side, process, samples) in &mut sides {
             if group.fresh {
                 *process = None;
@@ -174,7 +179,7 @@ fn measure(group: &'static Group, rounds: u32) -> Result<Vec<Row>, Failure> {
             host: median_of(Side::Host, i),
             host_two_cpus: median_of(Side::HostTwoCpus, i),
             against: group.against,
-            rounds,
+            rounds: done,
         })
         .collect())
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use vink_trap::Worker;
 
-use crate::Failure;
+use crate::BoxError;
 
 /// The benchmarks that are such a pair.
-pub(crate) const GROUPS: [&str; 12] = [
+pub(crate) const GROUPS: [&str; 16] = [
     "inproc_rtt",
     "inproc_iperf3",
     "inproc_redis_p1",
@@ -18,6 +18,10 @@ pub(crate) const GROUPS: [&str; 12] = [
     "trap_redis_p1",
     "trap_redis_p16",
     "trap_nginx",
+    "auto_iperf3",
+    "auto_redis_p1",
+    "auto_redis_p16",
+    "auto_nginx",
     "notify_iperf3",
     "notify_redis_p1",
     "notify_redis_p16",
@@ -32,11 +36,24 @@ pub(crate) fn is_quick(group: &str) -> bool {
     )
 }
 
+/// Whether it is left to the worker when they do.
+pub(crate) fn is_auto(group: &str) -> bool {
+    group.starts_with("auto_")
+}
+
 /// What programs of this worker have loaded to make their calls in shared memory; `None` if they can't.
 pub(crate) fn quick_library(worker: &mut Worker) -> io::Result<Option<PathBuf>> {
     let own = std::env::current_exe()?;
     Ok(worker
-        .allow_mail()
+        .allow_shared_rings()
+        .then(|| own.with_file_name("libvink_quick.so")))
+}
+
+/// The same if it is left to the worker.
+pub(crate) fn auto_library(worker: &mut Worker) -> io::Result<Option<PathBuf>> {
+    let own = std::env::current_exe()?;
+    Ok(worker
+        .allow_shared_rings_when_often()
         .then(|| own.with_file_name("libvink_quick.so")))
 }
 
@@ -59,7 +76,7 @@ const PAGE: usize = 612;
 
 impl Pair {
     /// The pair of a benchmark; the server's address is `to`.
-    pub fn new(group: &str, to: [u8; 4]) -> Result<Pair, Failure> {
+    pub fn new(group: &str, to: [u8; 4]) -> Result<Pair, BoxError> {
         let directory = Directory::new()?;
         let at = directory.0.display().to_string();
         let to = to.map(|byte| byte.to_string()).join(".");
@@ -80,7 +97,7 @@ impl Pair {
                     |output| output.trim().parse().ok(),
                 )
             }
-            "trap_iperf3" | "notify_iperf3" | "inproc_iperf3" => (
+            "trap_iperf3" | "auto_iperf3" | "notify_iperf3" | "inproc_iperf3" => (
                 words("iperf3 --server --one-off --forceflush".to_owned()),
                 "Server listening",
                 words(format!(
@@ -88,8 +105,8 @@ impl Pair {
                 )),
                 received,
             ),
-            "trap_redis_p1" | "trap_redis_p16" | "notify_redis_p1" | "notify_redis_p16"
-            | "inproc_redis_p1" | "inproc_redis_p16" => {
+            "trap_redis_p1" | "trap_redis_p16" | "auto_redis_p1" | "auto_redis_p16"
+            | "notify_redis_p1" | "notify_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
                 let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
                 fs::write(directory.0.join("redis.conf"), conf)?;
                 let client = match group.ends_with("p1") {
@@ -98,7 +115,7 @@ impl Pair {
                 };
                 (redis_server, "Ready to accept", client, gets)
             }
-            "trap_nginx" | "notify_nginx" => {
+            "trap_nginx" | "auto_nginx" | "notify_nginx" => {
                 fs::write(directory.0.join("page.html"), "x".repeat(PAGE))?;
                 fs::write(directory.0.join("nginx.conf"), nginx(&at))?;
                 (
@@ -192,11 +209,11 @@ fn requests(output: &str) -> Option<f64> {
     Some(line.trim().parse::<f64>().ok()? / 1000.0)
 }
 
-/// A temporary directory that everybody may write to: nginx's workers are another user's.
+/// A temporary directory that every user may write to: nginx's workers are another user's.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    pub(crate) fn new() -> Result<Directory, Failure> {
+    pub(crate) fn new() -> Result<Directory, BoxError> {
         use std::os::unix::fs::PermissionsExt;
         let path = std::env::temp_dir().join(format!("vink-bench.{}", std::process::id()));
         fs::create_dir_all(&path)?;
@@ -216,7 +233,7 @@ impl Drop for Directory {
 }
 
 /// What the client printed, as a figure.
-pub(crate) fn read_figure(pair: &Pair, output: &str) -> Result<f64, Failure> {
+pub(crate) fn read_figure(pair: &Pair, output: &str) -> Result<f64, BoxError> {
     (pair.figure)(output).ok_or_else(|| {
         let log = fs::read_to_string(pair.log()).unwrap_or_default();
         format!(
@@ -228,6 +245,6 @@ pub(crate) fn read_figure(pair: &Pair, output: &str) -> Result<f64, Failure> {
 }
 
 /// The path of a log, opened anew.
-pub(crate) fn create(path: &Path) -> Result<fs::File, Failure> {
+pub(crate) fn create(path: &Path) -> Result<fs::File, BoxError> {
     fs::File::create(path).map_err(|e| format!("{}: {e}", path.display()).into())
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::side::Round;
-use crate::Failure;
+use crate::BoxError;
 
 /// What the image is called while it is there.
 const NAME: &str = "bench-rebuild";
@@ -23,7 +23,7 @@ struct Tree {
 }
 
 /// Makes a tree and its image, so that a round is the second build.
-pub(crate) fn prepare(vink: PathBuf) -> Result<Round, Failure> {
+pub(crate) fn prepare(vink: PathBuf) -> Result<Round, BoxError> {
     let cache = vink_kernel::cache().ok_or("neither VINK_CACHE nor HOME is set")?;
     let pristine = cache.join("linux-source-6.12");
     let folder = cache.join(format!("{NAME}.{}", std::process::id()));
@@ -54,7 +54,7 @@ pub(crate) fn prepare(vink: PathBuf) -> Result<Round, Failure> {
 
 impl Tree {
     /// Changes one line, so that its object is another.
-    fn edit(&mut self) -> Result<(), Failure> {
+    fn edit(&mut self) -> Result<(), BoxError> {
         let file = self.folder.join(FILE);
         let old = fs::read_to_string(&file)?;
         let start = old.find(LINE).ok_or("tcp_input.c is another")?;
@@ -79,7 +79,7 @@ impl Drop for Tree {
     }
 }
 
-fn succeed(what: &str, command: &mut Command) -> Result<(), Failure> {
+fn succeed(what: &str, command: &mut Command) -> Result<(), BoxError> {
     let output = command.output().map_err(|e| format!("{what}: {e}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

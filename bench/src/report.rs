@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{json, Value};
 
 use crate::benchmark::{Bar, Figure, Side};
-use crate::Failure;
+use crate::BoxError;
 
 /// The medians of one figure.
 pub(crate) struct Row {
@@ -90,7 +90,7 @@ impl Row {
 }
 
 /// Writes all rows as a JSON list.
-pub(crate) fn write(path: &Path, rows: &[Row]) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, rows: &[Row]) -> Result<(), BoxError> {
     let list = Value::Array(rows.iter().map(Row::json).collect());
     let text = serde_json::to_string_pretty(&list)? + "\n";
     fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()).into())

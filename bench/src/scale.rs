@@ -13,7 +13,7 @@ use vink_kernel::{Kernel, MachineId};
 use vink_lab::{wire, End, Machine, Network};
 
 use crate::work;
-use crate::Failure;
+use crate::BoxError;
 
 /// The address of the parent's end (`far` 0) or the machine's own (1) of the link from machine `number` upwards.
 pub(crate) fn address(number: u32, far: u32) -> Ipv4Addr {
@@ -59,7 +59,7 @@ impl Tree {
     }
 
     /// Makes them all.
-    pub fn build(&self, kernel: &mut Kernel) -> Result<Vec<Machine>, Failure> {
+    pub fn build(&self, kernel: &mut Kernel) -> Result<Vec<Machine>, BoxError> {
         let mut machines: Vec<Machine> = Vec::with_capacity(self.parents.len());
         for (number, parent) in (0u32..).zip(&self.parents) {
             let machine = Machine::new(kernel, &format!("m{number}"))?;
@@ -68,12 +68,12 @@ impl Tree {
                 let parent = &machines[*parent as usize];
                 link(kernel, parent, number, &machine)?;
                 let [above, below] = [0, 1].map(|far| IpAddr::from(address(number, far)));
-                machine.admin.route(kernel, EVERYWHERE, 0, above)?;
+                machine.network.route(kernel, EVERYWHERE, 0, above)?;
                 // The link itself is there already.
                 let below_it = self.sizes[number as usize] - 1;
                 for (first, prefix) in prefixes(number + 1, below_it) {
                     let to = address(first, 0).into();
-                    parent.admin.route(kernel, to, prefix, below)?;
+                    parent.network.route(kernel, to, prefix, below)?;
                 }
             }
             machines.push(machine);
@@ -94,20 +94,20 @@ impl Tree {
 }
 
 /// A line in which pings from the first machine find their way, and their answers.
-pub(crate) fn line(kernel: &mut Kernel, count: u32) -> Result<Vec<Machine>, Failure> {
+pub(crate) fn line(kernel: &mut Kernel, count: u32) -> Result<Vec<Machine>, BoxError> {
     let mut machines: Vec<Machine> = Vec::new();
     for number in 0..count {
         let machine = Machine::new(kernel, &format!("m{number}"))?;
         machine.forward(kernel)?;
         let ttl = "net/ipv4/ip_default_ttl";
-        machine.admin.sysctl(kernel, ttl, "255")?;
+        machine.network.sysctl(kernel, ttl, "255")?;
         if let Some(parent) = machines.last() {
             link(kernel, parent, number, &machine)?;
             let [above, below] = [0, 1].map(|far| IpAddr::from(address(number, far)));
-            parent.admin.route(kernel, EVERYWHERE, 0, below)?;
+            parent.network.route(kernel, EVERYWHERE, 0, below)?;
             if number > 1 {
                 let start = address(1, 0).into();
-                machine.admin.route(kernel, start, 31, above)?;
+                machine.network.route(kernel, start, 31, above)?;
             }
         }
         machines.push(machine);
@@ -120,7 +120,7 @@ fn link(
     parent: &Machine,
     number: u32,
     machine: &Machine,
-) -> Result<(), Failure> {
+) -> Result<(), BoxError> {
     let ends = [0, 1].map(|far| {
         [Network {
             address: address(number, far).into(),
@@ -160,7 +160,7 @@ pub(crate) fn ping(
     from: MachineId,
     to: u32,
     times: u32,
-) -> Result<f64, Failure> {
+) -> Result<f64, BoxError> {
     let took = Rc::new(Cell::new(None));
     let told = Rc::clone(&took);
     let address = address(to, 1).octets();

@@ -5,10 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::benchmark::{Group, Side};
-use crate::{host, pinning, vink, Failure};
+use crate::{host, pinning, vink, BoxError};
 
 /// A round: one number for each figure of the group, or none where a side has none.
-pub(crate) type Round = Box<dyn FnMut() -> Result<Vec<Option<f64>>, Failure>>;
+pub(crate) type Round = Box<dyn FnMut() -> Result<Vec<Option<f64>>, BoxError>>;
 
 /// The main process's view of a side.
 pub(crate) struct Process {
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a side; it sets itself up in its first round.
-    pub fn start(group: &Group, side: Side) -> Result<Process, Failure> {
+    pub fn start(group: &Group, side: Side) -> Result<Process, BoxError> {
         let side = clap::ValueEnum::to_possible_value(&side).expect("no side is hidden");
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// Has it do a round.
-    pub fn round(&mut self) -> Result<Vec<Option<f64>>, Failure> {
+    pub fn round(&mut self) -> Result<Vec<Option<f64>>, BoxError> {
         let mut line = String::new();
         let mut orders = self.orders.as_ref().expect("open until the end");
         let talked = writeln!(orders, "round").and_then(|()| self.answers.read_line(&mut line));
@@ -64,17 +64,20 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time.
-const FREE: [&str; 6] = [
+const FREE: [&str; 9] = [
     "trap_",
+    "auto_",
+    "idle_cpu",
     "notify_",
     "inproc_",
+    "beside_",
     "workers_",
     "run_true",
     "virtual_http",
 ];
 
 /// What a side's process does: sets up, then a round for each line.
-pub(crate) fn serve(group: &str, side: Side) -> Result<(), Failure> {
+pub(crate) fn serve(group: &str, side: Side) -> Result<(), BoxError> {
     let pinned = match side {
         Side::Vink => !FREE.iter().any(|prefix| group.starts_with(prefix)),
         Side::Host => true,

@@ -13,15 +13,18 @@ use vink_kernel::{
 use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
+use crate::beside;
 use crate::host;
-use crate::programs::{create, is_quick, quick_library, read_figure, Pair, GROUPS};
+use crate::programs::{
+    auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
+};
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::virtual_time;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
 use crate::workers;
-use crate::Failure;
+use crate::BoxError;
 
 /// What a kernel has unless asked for more: TCP sizes its buffers by it.
 pub(crate) const ARENA: u64 = 64 << 20;
@@ -36,7 +39,7 @@ const SCALE_ARENA: u64 = 6 << 30;
 const HOPS_ARENA: u64 = 512 << 20;
 
 /// Sets up for one group.
-pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
+pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
     Ok(match group {
         "null_call" => alone(|fiber| Ok(work::null_calls(fiber)))?,
         "getsockopt" => alone(work::getsockopts)?,
@@ -66,12 +69,16 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
             let words: Vec<_> = words.map(str::to_owned).collect();
             Box::new(move || Ok(vec![Some(host::printed_figure(&words)?)]))
         }
-        _ if group.starts_with("inproc_") => {
-            let to = [10, 0, 0, 2];
-            let pair = Pair::new(group, to)?.in_process(&vink_itself()?, to);
-            host::programs(None, pair)
+        "inproc_rtt_beside" => {
+            beside::round_trips(in_process("inproc_rtt")?, programs("inproc_rtt")?)
         }
+        "beside_grpc" => beside::programs("go-grpc")?,
+        "beside_unbound" => beside::programs("unbound")?,
+        "beside_mosquitto" => beside::programs("mosquitto")?,
+        "beside_quic" => beside::programs("aioquic")?,
+        _ if group.starts_with("inproc_") => in_process(group)?,
         _ if GROUPS.contains(&group) => programs(group)?,
+        "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,
         "rates" => Box::new(|| {
@@ -91,12 +98,19 @@ pub(crate) fn prepare(group: &str) -> Result<Round, Failure> {
     })
 }
 
+/// A pair of programs with the stack in their own process.
+fn in_process(group: &str) -> Result<Round, BoxError> {
+    let to = [10, 0, 0, 2];
+    let pair = Pair::new(group, to)?.in_process(&vink_itself()?, to);
+    Ok(host::programs(None, pair))
+}
+
 /// `vink`, which `make bench` builds beside this program.
-fn vink_itself() -> Result<std::path::PathBuf, Failure> {
+fn vink_itself() -> Result<std::path::PathBuf, BoxError> {
     Ok(std::env::current_exe()?.with_file_name("vink"))
 }
 
-pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
+pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, BoxError> {
     let config = Config {
         arena_bytes,
         ..Config::default()
@@ -113,7 +127,7 @@ struct Network {
 }
 
 impl Network {
-    fn loopback() -> Result<Network, Failure> {
+    fn loopback() -> Result<Network, BoxError> {
         let mut kernel = boot(ARENA)?;
         let machine = Machine::new(&mut kernel, "alone")?;
         Ok(Network {
@@ -124,7 +138,7 @@ impl Network {
         })
     }
 
-    fn direct() -> Result<Network, Failure> {
+    fn direct() -> Result<Network, BoxError> {
         let mut kernel = boot(ARENA)?;
         let client = Machine::new(&mut kernel, "client")?;
         let server = Machine::new(&mut kernel, "server")?;
@@ -141,7 +155,7 @@ impl Network {
         })
     }
 
-    fn routed() -> Result<Network, Failure> {
+    fn routed() -> Result<Network, BoxError> {
         let mut kernel = boot(ARENA)?;
         let client = Machine::new(&mut kernel, "client")?;
         let router = Machine::new(&mut kernel, "router")?;
@@ -158,10 +172,10 @@ impl Network {
         )?;
         let everywhere = "0.0.0.0".parse()?;
         client
-            .admin
+            .network
             .route(&mut kernel, everywhere, 0, "10.0.0.2".parse()?)?;
         server
-            .admin
+            .network
             .route(&mut kernel, everywhere, 0, "10.0.1.1".parse()?)?;
         router.forward(&mut kernel)?;
         Ok(Network {
@@ -174,7 +188,7 @@ impl Network {
 }
 
 /// Joins two machines; each interface is named after the other end.
-fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result<WireId, Failure> {
+fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result<WireId, BoxError> {
     let (a_address, b_address) = ([a.1.parse()?], [b.1.parse()?]);
     let end = |machine, interface, addresses| End {
         machine,
@@ -186,10 +200,10 @@ fn join(kernel: &mut Kernel, a: (&Machine, &str), b: (&Machine, &str)) -> Result
         end(a.0, &b.0.name, &a_address),
         end(b.0, &a.0.name, &b_address),
     )
-    .map_err(Failure::from)
+    .map_err(BoxError::from)
 }
 
-fn alone(work: fn(&Fiber) -> Result<f64, Failure>) -> Result<Round, Failure> {
+fn alone(work: fn(&Fiber) -> Result<f64, BoxError>) -> Result<Round, BoxError> {
     let Network {
         mut kernel, client, ..
     } = Network::loopback()?;
@@ -240,14 +254,14 @@ fn round_trips(network: Network) -> Round {
 }
 
 /// What a fiber has come to.
-pub(crate) struct Outcome<T>(Rc<RefCell<Option<Result<T, Failure>>>>);
+pub(crate) struct Outcome<T>(Rc<RefCell<Option<Result<T, BoxError>>>>);
 
 impl<T> Outcome<T> {
     pub(crate) fn is_there(&self) -> bool {
         self.0.borrow().is_some()
     }
 
-    pub(crate) fn take(self) -> Result<T, Failure> {
+    pub(crate) fn take(self) -> Result<T, BoxError> {
         self.0
             .take()
             .unwrap_or_else(|| Err("the fiber panicked".into()))
@@ -258,8 +272,8 @@ impl<T> Outcome<T> {
 pub(crate) fn start<T: 'static>(
     kernel: &mut Kernel,
     machine: MachineId,
-    work: impl FnOnce(&Fiber) -> Result<T, Failure> + 'static,
-) -> Result<Outcome<T>, Failure> {
+    work: impl FnOnce(&Fiber) -> Result<T, BoxError> + 'static,
+) -> Result<Outcome<T>, BoxError> {
     let outcome = Rc::new(RefCell::new(None));
     let inside = Rc::clone(&outcome);
     kernel.fiber(machine, move |fiber| {
@@ -270,7 +284,7 @@ pub(crate) fn start<T: 'static>(
 }
 
 /// Runs the kernel until so many fibers have ended.
-pub(crate) fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), Failure> {
+pub(crate) fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), BoxError> {
     loop {
         let deadline = kernel.run()?;
         while let Some(event) = kernel.next_event() {
@@ -287,7 +301,7 @@ pub(crate) fn finish(kernel: &mut Kernel, mut fibers: u32) -> Result<(), Failure
 }
 
 /// Loading and booting: ms, and MB of resident memory.
-fn measure_boot() -> Result<[f64; 2], Failure> {
+fn measure_boot() -> Result<[f64; 2], BoxError> {
     let before = resident()?;
     let start = Instant::now();
     let _kernel = boot(SMALL_ARENA)?;
@@ -296,7 +310,7 @@ fn measure_boot() -> Result<[f64; 2], Failure> {
 }
 
 /// This process's resident memory in bytes.
-fn resident() -> Result<f64, Failure> {
+fn resident() -> Result<f64, BoxError> {
     let statm = fs::read_to_string("/proc/self/statm")?;
     let pages: f64 = statm.split(' ').nth(1).ok_or("/proc/self/statm")?.parse()?;
     // SAFETY: takes a number.
@@ -305,7 +319,7 @@ fn resident() -> Result<f64, Failure> {
 
 /// Each of 5,000 machines: kB of resident memory, us, kB by the kernel's own count of free pages
 /// (which has those too that nothing was ever written to); then the first two for the first 1,000.
-fn measure_machines() -> Result<[f64; 5], Failure> {
+fn measure_machines() -> Result<[f64; 5], BoxError> {
     let mut kernel = boot(LARGE_ARENA)?;
     let free = kernel.counters()?.free_pages;
     let before = resident()?;
@@ -331,7 +345,7 @@ fn measure_machines() -> Result<[f64; 5], Failure> {
 
 /// Lines and trees of so many machines, whichever takes more: seconds from the start of the kernel's boot to the
 /// last ping through them, and MB of resident memory.
-fn measure_scale(count: u32) -> Result<[f64; 2], Failure> {
+fn measure_scale(count: u32) -> Result<[f64; 2], BoxError> {
     let mut figures = [0.0f64; 2];
     for children in [1, 10] {
         let tree = Tree::new(count, children);
@@ -362,7 +376,7 @@ fn measure_scale(count: u32) -> Result<[f64; 2], Failure> {
 const RATES: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
 /// By how many per cent the frames of TCP over a wire with this rate come faster or slower.
-fn rate_error(rate: u64) -> Result<f64, Failure> {
+fn rate_error(rate: u64) -> Result<f64, BoxError> {
     let mut kernel = boot(ARENA)?;
     let wire = kernel.wire(WireKind::PointToPoint)?;
     let mut ends = Vec::new();
@@ -375,9 +389,9 @@ fn rate_error(rate: u64) -> Result<f64, Failure> {
         };
         let end = kernel.attach(wire, machine.id, attachment)?;
         machine
-            .admin
+            .network
             .address(&mut kernel, interface, address.into(), 24)?;
-        machine.admin.up(&mut kernel, interface)?;
+        machine.network.up(&mut kernel, interface)?;
         ends.push((machine.id, end));
     }
     let settings = WireSettings {
@@ -419,7 +433,7 @@ fn rate_error(rate: u64) -> Result<f64, Failure> {
 }
 
 /// Pings over 10 to 250 hops of a line: us for each of them, and us for a hop.
-fn hops() -> Result<Round, Failure> {
+fn hops() -> Result<Round, BoxError> {
     let mut kernel = boot(HOPS_ARENA)?;
     let machines = scale::line(&mut kernel, HOPS[HOPS.len() - 1] + 1)?;
     Ok(Box::new(move || {
@@ -430,18 +444,19 @@ fn hops() -> Result<Round, Failure> {
 }
 
 /// A server on one machine and its client on another, under the interposer.
-fn programs(group: &str) -> Result<Round, Failure> {
+fn programs(group: &str) -> Result<Round, BoxError> {
     let network = Network::direct()?;
     let pair = Pair::new(group, network.to)?;
     let mut worker = Worker::new(network.kernel)?;
-    let quick = match is_quick(group) {
-        true => quick_library(&mut worker)?,
-        false => None,
+    let library = match group {
+        _ if is_quick(group) => quick_library(&mut worker)?,
+        _ if is_auto(group) => auto_library(&mut worker)?,
+        _ => None,
     };
     let program = move |words: &[String]| {
         let program = Program::new(&words[0]).args(&words[1..]).stdin(Stdio::Null);
-        match &quick {
-            Some(library) => program.env("LD_PRELOAD", library),
+        match &library {
+            Some(library) => program.preload(library),
             None => program,
         }
     };
@@ -474,8 +489,64 @@ fn programs(group: &str) -> Result<Round, Failure> {
     }))
 }
 
+/// Machines of `idle_cpu`.
+const IDLE: usize = 10;
+/// For how long they are watched.
+const WATCHED: Duration = Duration::from_secs(3);
+
+/// The worker's share of a processor, in per cent, while servers wait, one on each of some machines. One of them was
+/// busy before, so that the worker has polled.
+fn idle() -> Result<Round, BoxError> {
+    let mut kernel = boot(HOPS_ARENA)?;
+    let machines = (0..IDLE).map(|n| Machine::new(&mut kernel, &format!("m{n}")));
+    let machines: Vec<_> = machines.collect::<Result<_, _>>()?;
+    let mut worker = Worker::new(kernel)?;
+    let library = auto_library(&mut worker)?;
+    let start = move |worker: &mut Worker, machine: &Machine, words: &[&str]| {
+        let mut program = Program::new(words[0]).args(&words[1..]);
+        program = program.stdin(Stdio::Null).stdout(Stdio::Null);
+        if let Some(library) = &library {
+            program = program.preload(library);
+        }
+        worker.spawn(machine.id, program)
+    };
+    for machine in &machines {
+        start(&mut worker, machine, &["iperf3", "--server"])?;
+    }
+    Ok(Box::new(move || {
+        let words = ["iperf3", "--client", "127.0.0.1", "--time", "1"];
+        loop {
+            let client = start(&mut worker, &machines[0], &words)?;
+            // It fails until the server listens.
+            if worker.wait(client)?.code() == 0 {
+                break;
+            }
+        }
+        let cpu = || -> Result<Duration, BoxError> {
+            let clock = libc::CLOCK_PROCESS_CPUTIME_ID;
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: fills a structure.
+            match unsafe { libc::clock_gettime(clock, &mut time) } {
+                0 => Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
+                _ => Err(std::io::Error::last_os_error().into()),
+            }
+        };
+        let (begin, before) = (Instant::now(), cpu()?);
+        while let Some(left) = WATCHED.checked_sub(begin.elapsed()) {
+            worker.step(Some(left))?;
+        }
+        let used = cpu()? - before;
+        Ok(vec![Some(
+            used.as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0,
+        )])
+    }))
+}
+
 /// This program again, under the interposer; ns per call.
-fn trapped_loop(group: &str) -> Result<Round, Failure> {
+fn trapped_loop(group: &str) -> Result<Round, BoxError> {
     let mut kernel = boot(ARENA)?;
     let machine = Machine::new(&mut kernel, "alone")?;
     let mut worker = Worker::new(kernel)?;

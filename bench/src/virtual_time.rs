@@ -8,10 +8,10 @@ use vink_kernel::{
     find_image, Attachment, Clock, Config, Image, Kernel, MachineId, WireKind, WireSettings,
 };
 use vink_lab::Machine;
-use vink_trap::{Home, Program, ProgramId, Status, Stdio, Worker};
+use vink_trap::{NamespaceConfig, Program, ProgramId, Status, Stdio, Worker};
 
 use crate::programs::{quick_library, Directory};
-use crate::Failure;
+use crate::BoxError;
 
 /// From one end of a wire to the other.
 const DELAY: Duration = Duration::from_millis(10);
@@ -32,7 +32,7 @@ const ROUTERS: u32 = 20;
 const DAY: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A kernel whose runs repeat.
-fn boot(arena_bytes: u64) -> Result<Kernel, Failure> {
+fn boot(arena_bytes: u64) -> Result<Kernel, BoxError> {
     let config = Config {
         arena_bytes,
         seed: Some([1; 32]),
@@ -48,7 +48,7 @@ fn join(
     kind: WireKind,
     ends: &[(&Machine, &str, [u8; 4])],
     prefix: u8,
-) -> Result<(), Failure> {
+) -> Result<(), BoxError> {
     let settings = WireSettings {
         delay: DELAY,
         ..WireSettings::default()
@@ -63,7 +63,7 @@ fn join_with(
     ends: &[(&Machine, &str, [u8; 4])],
     prefix: u8,
     settings: &WireSettings,
-) -> Result<(), Failure> {
+) -> Result<(), BoxError> {
     let wire = kernel.wire(kind)?;
     for (machine, interface, address) in ends {
         let attachment = Attachment {
@@ -72,19 +72,19 @@ fn join_with(
         };
         kernel.attach(wire, machine.id, attachment)?;
         machine
-            .admin
+            .network
             .address(kernel, interface, (*address).into(), prefix)?;
-        machine.admin.up(kernel, interface)?;
+        machine.network.up(kernel, interface)?;
     }
     Ok(kernel.set_wire(wire, None, settings)?)
 }
 
-fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, Failure> {
+fn start(worker: &mut Worker, machine: MachineId, program: Program) -> Result<ProgramId, BoxError> {
     let program = program.stdin(Stdio::Null).stdout(Stdio::Null);
     Ok(worker.spawn(machine, program.stderr(Stdio::Null))?)
 }
 
-fn succeed(worker: &mut Worker, program: ProgramId) -> Result<(), Failure> {
+fn succeed(worker: &mut Worker, program: ProgramId) -> Result<(), BoxError> {
     match worker.wait(program)? {
         Status::Exited(0) => Ok(()),
         status => Err(format!("a program in virtual time: {status:?}").into()),
@@ -92,7 +92,7 @@ fn succeed(worker: &mut Worker, program: ProgramId) -> Result<(), Failure> {
 }
 
 /// Microseconds of the host's time for a byte there and back between two programs.
-pub(crate) fn round_trips() -> Result<f64, Failure> {
+pub(crate) fn round_trips() -> Result<f64, BoxError> {
     let mut kernel = boot(crate::vink::ARENA)?;
     let client = Machine::new(&mut kernel, "client")?;
     let server = Machine::new(&mut kernel, "server")?;
@@ -114,7 +114,7 @@ pub(crate) fn round_trips() -> Result<f64, Failure> {
 
 /// Seconds for pages fetched by curl from nginx, as Debian configures it, on 1,000 machines, each on a wire to a
 /// router in the middle.
-pub(crate) fn pages() -> Result<f64, Failure> {
+pub(crate) fn pages() -> Result<f64, BoxError> {
     let begin = Instant::now();
     let mut kernel = boot(2 << 30)?;
     let middle = Machine::new(&mut kernel, "middle")?;
@@ -128,7 +128,7 @@ pub(crate) fn pages() -> Result<f64, Failure> {
         let ends = [(&middle, &*interface, gateway), (&machine, "eth0", own)];
         join(&mut kernel, WireKind::PointToPoint, &ends, 30)?;
         let all = [0; 4].into();
-        machine.admin.route(&mut kernel, all, 0, gateway.into())?;
+        machine.network.route(&mut kernel, all, 0, gateway.into())?;
         machines.push(machine);
     }
     middle.forward(&mut kernel)?;
@@ -165,7 +165,7 @@ pub(crate) fn pages() -> Result<f64, Failure> {
 }
 
 /// Seconds of the host's time for each virtual second of many bulk senders, each a virtualized process.
-pub(crate) fn flows() -> Result<f64, Failure> {
+pub(crate) fn flows() -> Result<f64, BoxError> {
     let mut kernel = boot(2 << 30)?;
     let client = Machine::new(&mut kernel, "client")?;
     let server = Machine::new(&mut kernel, "server")?;
@@ -223,7 +223,7 @@ pub(crate) fn flows() -> Result<f64, Failure> {
 }
 
 /// Seconds for a day of routers in a ring that speak OSPF (FRR's, with the intervals of the standard).
-pub(crate) fn routed_day() -> Result<f64, Failure> {
+pub(crate) fn routed_day() -> Result<f64, BoxError> {
     let begin = Instant::now();
     let directory = Directory::new()?;
     let mut kernel = boot(256 << 20)?;
@@ -243,7 +243,7 @@ pub(crate) fn routed_day() -> Result<f64, Failure> {
         machine.forward(&mut kernel)?;
     }
     let mut worker = Worker::new(kernel)?;
-    let quick = quick_library(&mut worker)?.ok_or("programs can't have mailboxes here")?;
+    let quick = quick_library(&mut worker)?.ok_or("programs can't have shared rings here")?;
     for (n, machine) in machines.iter().enumerate() {
         let place = directory.path().join(machine.name.as_str());
         fs::create_dir(&place)?;
@@ -253,10 +253,10 @@ pub(crate) fn routed_day() -> Result<f64, Failure> {
              router ospf\n ospf router-id 10.255.0.{}\n network 10.0.0.0/8 area 0\n",
             n + 1
         );
-        let home = Home::new()
+        let config = NamespaceConfig::new()
             .name(machine.name.as_str())
             .file("/etc/group", "root:x:0:\nfrrvty:x:85:root\n");
-        worker.furnish(machine.id, &home)?;
+        worker.configure_namespaces(machine.id, &config)?;
         fs::write(place.join("ospfd.conf"), conf)?;
         let run = place.display();
         let common =
@@ -277,7 +277,7 @@ pub(crate) fn routed_day() -> Result<f64, Failure> {
 }
 
 /// All routers know all wires.
-fn routes(worker: &mut Worker, machine: MachineId) -> Result<(), Failure> {
+fn routes(worker: &mut Worker, machine: MachineId) -> Result<(), BoxError> {
     let (mut reader, writer) = std::io::pipe()?;
     let ip = Program::new("ip").args(["route"]).stdin(Stdio::Null);
     let ip = worker.spawn(machine, ip.stdout(Stdio::Fd(writer.into())))?;

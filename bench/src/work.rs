@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use vink_kernel::Fiber;
 
-use crate::Failure;
+use crate::{beside, BoxError};
 
 /// A way to make system calls. Results are raw: `-errno` on failure.
 pub(crate) trait Calls {
@@ -37,7 +37,7 @@ impl Calls for Fiber {
 }
 
 /// Milliseconds that a program takes from its start to its end.
-pub(crate) fn timed_command(words: &[&str]) -> Result<f64, Failure> {
+pub(crate) fn timed_command(words: &[&str]) -> Result<f64, BoxError> {
     let start = Instant::now();
     let status = std::process::Command::new(words[0])
         .args(&words[1..])
@@ -78,7 +78,7 @@ pub(crate) const PINGS: u32 = 200;
 
 /// From the time of a round trip over each of [`HOPS`]: us for one hop, there or back, by the slope of the line that
 /// fits best; then the times, us.
-pub(crate) fn hop_figures(times: [Result<f64, Failure>; 4]) -> Result<Vec<Option<f64>>, Failure> {
+pub(crate) fn hop_figures(times: [Result<f64, BoxError>; 4]) -> Result<Vec<Option<f64>>, BoxError> {
     let times: Vec<f64> = times.into_iter().collect::<Result<_, _>>()?;
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
     let hops = HOPS.map(f64::from);
@@ -105,15 +105,19 @@ pub(crate) fn null_calls(kernel: &impl Calls) -> f64 {
 }
 
 /// `getsockopt(SO_TYPE)` of a TCP socket; ns per call.
-pub(crate) fn getsockopts(kernel: &impl Calls) -> Result<f64, Failure> {
+pub(crate) fn getsockopts(kernel: &impl Calls) -> Result<f64, BoxError> {
     let socket = Socket::new(kernel)?;
     Ok(per_call(CALLS, || socket.socket_type()))
 }
 
 /// The body of the program that runs under the interposer: prints ns per call.
-pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), BoxError> {
     let figure = match group {
         "echo_server" => return echo_server(),
+        "spin" => {
+            beside::spin();
+            return Ok(());
+        }
         "echo_client" => echo_client(to.ok_or("an address is missing")?)?,
         "inproc_null_call" => library_getsockopts()?,
         // Of the trapped calls the one with the least to do: an error that the host finds. (getppid()
@@ -135,7 +139,7 @@ pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), Failure> {
 const ECHO_PORT: u16 = 7007;
 
 /// Sends back whatever comes, to one client after the other.
-fn echo_server() -> Result<(), Failure> {
+fn echo_server() -> Result<(), BoxError> {
     let listener = std::net::TcpListener::bind(("0.0.0.0", ECHO_PORT))?;
     println!("ready");
     loop {
@@ -149,7 +153,7 @@ fn echo_server() -> Result<(), Failure> {
 }
 
 /// Microseconds for a byte there and back.
-fn echo_client(to: &str) -> Result<f64, Failure> {
+fn echo_client(to: &str) -> Result<f64, BoxError> {
     let mut stream = std::net::TcpStream::connect((to, ECHO_PORT))?;
     stream.set_nodelay(true)?;
     let mut failure = None;
@@ -167,7 +171,7 @@ fn echo_client(to: &str) -> Result<f64, Failure> {
 }
 
 /// Nanoseconds for the C library's getsockopt(2), as programs call it.
-fn library_getsockopts() -> Result<f64, Failure> {
+fn library_getsockopts() -> Result<f64, BoxError> {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
     let mut failed = 0u32;
@@ -201,7 +205,7 @@ pub(crate) struct Socket<'a, K: Calls> {
 }
 
 impl<'a, K: Calls> Socket<'a, K> {
-    fn new(kernel: &'a K) -> Result<Self, Failure> {
+    fn new(kernel: &'a K) -> Result<Self, BoxError> {
         let [family, kind] = [libc::AF_INET, libc::SOCK_STREAM].map(|a| a as u64);
         let fd = check(
             "socket",
@@ -212,14 +216,14 @@ impl<'a, K: Calls> Socket<'a, K> {
 
     /// A socket for transfers. The kernels' default congestion control may differ, and then what is
     /// compared would be that.
-    fn for_transfer(kernel: &'a K) -> Result<Self, Failure> {
+    fn for_transfer(kernel: &'a K) -> Result<Self, BoxError> {
         let socket = Socket::new(kernel)?;
         socket.option(libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"cubic")?;
         Ok(socket)
     }
 
     /// A socket that listens on all addresses.
-    pub fn listener(kernel: &'a K) -> Result<Self, Failure> {
+    pub fn listener(kernel: &'a K) -> Result<Self, BoxError> {
         let socket = Socket::for_transfer(kernel)?;
         socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR, &ON)?;
         socket.with_address([0, 0, 0, 0], "bind", libc::SYS_bind)?;
@@ -230,20 +234,20 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(socket)
     }
 
-    fn accept(&self) -> Result<Self, Failure> {
+    fn accept(&self) -> Result<Self, BoxError> {
         let args = [self.fd, 0, 0, 0, 0, 0];
         let fd = check("accept", self.kernel.call(libc::SYS_accept, args))?;
         let kernel = self.kernel;
         Ok(Socket { kernel, fd })
     }
 
-    fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, Failure> {
+    fn connected(kernel: &'a K, to: [u8; 4]) -> Result<Self, BoxError> {
         let socket = Socket::for_transfer(kernel)?;
         socket.with_address(to, "connect", libc::SYS_connect)?;
         Ok(socket)
     }
 
-    fn with_address(&self, to: [u8; 4], name: &'static str, nr: i64) -> Result<(), Failure> {
+    fn with_address(&self, to: [u8; 4], name: &'static str, nr: i64) -> Result<(), BoxError> {
         let address = libc::sockaddr_in {
             sin_family: libc::AF_INET as u16,
             sin_port: PORT.to_be(),
@@ -258,7 +262,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(())
     }
 
-    fn option(&self, level: i32, option: i32, value: &[u8]) -> Result<(), Failure> {
+    fn option(&self, level: i32, option: i32, value: &[u8]) -> Result<(), BoxError> {
         let args = [
             self.fd,
             level as u64,
@@ -285,7 +289,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         self.kernel.call(libc::SYS_getsockopt, args);
     }
 
-    fn read(&self, buffer: &mut [u8]) -> Result<usize, Failure> {
+    fn read(&self, buffer: &mut [u8]) -> Result<usize, BoxError> {
         let args = [
             self.fd,
             buffer.as_mut_ptr() as u64,
@@ -297,7 +301,7 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(check("read", self.kernel.call(libc::SYS_read, args))? as usize)
     }
 
-    fn write(&self, buffer: &[u8]) -> Result<usize, Failure> {
+    fn write(&self, buffer: &[u8]) -> Result<usize, BoxError> {
         let args = [
             self.fd,
             buffer.as_ptr() as u64,
@@ -316,7 +320,7 @@ impl<K: Calls> Drop for Socket<'_, K> {
     }
 }
 
-fn check(name: &'static str, result: i64) -> Result<u64, Failure> {
+fn check(name: &'static str, result: i64) -> Result<u64, BoxError> {
     u64::try_from(result).map_err(|_| {
         let error = std::io::Error::from_raw_os_error(-result as i32);
         format!("{name}: {error}").into()
@@ -325,7 +329,7 @@ fn check(name: &'static str, result: i64) -> Result<u64, Failure> {
 
 /// The server's part of a round of throughput: takes one connection; Gbit/s from its go to the last
 /// byte.
-pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>, bytes: u64) -> Result<f64, Failure> {
+pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>, bytes: u64) -> Result<f64, BoxError> {
     let socket = listener.accept()?;
     let mut buffer = vec![0u8; BLOCK];
     socket.write(b"!")?;
@@ -341,7 +345,7 @@ pub(crate) fn receive<K: Calls>(listener: &Socket<'_, K>, bytes: u64) -> Result<
 }
 
 /// The client's part; it sends so many bytes.
-pub(crate) fn send(kernel: &impl Calls, to: [u8; 4], bytes: u64) -> Result<(), Failure> {
+pub(crate) fn send(kernel: &impl Calls, to: [u8; 4], bytes: u64) -> Result<(), BoxError> {
     let socket = Socket::connected(kernel, to)?;
     let buffer = vec![0x5au8; BLOCK];
     socket.read(&mut [0])?;
@@ -353,7 +357,7 @@ pub(crate) fn send(kernel: &impl Calls, to: [u8; 4], bytes: u64) -> Result<(), F
 }
 
 /// The server's part of a round of round trips: sends back what comes, byte by byte.
-pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
+pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), BoxError> {
     let socket = listener.accept()?;
     socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON)?;
     let mut byte = [0];
@@ -364,7 +368,7 @@ pub(crate) fn echo<K: Calls>(listener: &Socket<'_, K>) -> Result<(), Failure> {
 }
 
 /// Sends ICMP echo requests and waits for the answer to each; us per round trip.
-pub(crate) fn echo_requests(kernel: &impl Calls, to: [u8; 4], times: u32) -> Result<f64, Failure> {
+pub(crate) fn echo_requests(kernel: &impl Calls, to: [u8; 4], times: u32) -> Result<f64, BoxError> {
     const ECHO_REQUEST: u8 = 8;
     const IP_HEADER: usize = 20;
     let [family, kind, protocol] = [libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP];
@@ -372,15 +376,15 @@ pub(crate) fn echo_requests(kernel: &impl Calls, to: [u8; 4], times: u32) -> Res
     let fd = check("socket", kernel.call(libc::SYS_socket, args))?;
     let socket = Socket { kernel, fd };
     socket.option(libc::IPPROTO_IP, libc::IP_TTL, &255i32.to_ne_bytes())?;
-    let patience = libc::timeval {
+    let timeout = libc::timeval {
         tv_sec: 10,
         tv_usec: 0,
     };
     // SAFETY: plain bytes.
-    let patience: [u8; size_of::<libc::timeval>()] = unsafe { std::mem::transmute(patience) };
-    socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience)?;
+    let timeout: [u8; size_of::<libc::timeval>()] = unsafe { std::mem::transmute(timeout) };
+    socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
     socket.with_address(to, "connect", libc::SYS_connect)?;
-    let round_trip = |number: u16| -> Result<(), Failure> {
+    let round_trip = |number: u16| -> Result<(), BoxError> {
         let mut request = [ECHO_REQUEST, 0, 0, 0, 0x12, 0x34, 0, 0];
         request[6..].copy_from_slice(&number.to_be_bytes());
         // RFC 1071, of words that don't carry over.
@@ -409,7 +413,7 @@ pub(crate) fn echo_requests(kernel: &impl Calls, to: [u8; 4], times: u32) -> Res
 }
 
 /// The client's part; us per round trip.
-pub(crate) fn ping(kernel: &impl Calls, to: [u8; 4]) -> Result<f64, Failure> {
+pub(crate) fn ping(kernel: &impl Calls, to: [u8; 4]) -> Result<f64, BoxError> {
     let socket = Socket::connected(kernel, to)?;
     socket.option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &ON)?;
     let mut byte = [0];

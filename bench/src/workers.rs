@@ -5,41 +5,41 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use vink_kernel::Fiber;
-use vink_lab::{shared, Half, Machine, Outside};
+use vink_lab::{shared, Half, Machine, UplinkAttachment};
 use vink_trap::Worker;
 
 use crate::side::Round;
 use crate::vink::{boot, start, ARENA};
 use crate::work::{self, Socket, BULK};
-use crate::Failure;
+use crate::BoxError;
 
 /// What each of the two does in a round.
-type Work = fn(&Fiber) -> Result<f64, Failure>;
+type Work = fn(&Fiber) -> Result<f64, BoxError>;
 
 const SERVER: [u8; 4] = [10, 0, 0, 2];
 
 /// Throughput from one to the other.
-pub(crate) fn transfer() -> Result<Round, Failure> {
+pub(crate) fn transfer() -> Result<Round, BoxError> {
     let server: Work = |fiber| work::receive(&Socket::listener(fiber)?, BULK);
     let client: Work = |fiber| work::send(fiber, SERVER, BULK).map(|()| 0.0);
     round(server, client, |received, _| received)
 }
 
 /// Round trips.
-pub(crate) fn round_trips() -> Result<Round, Failure> {
+pub(crate) fn round_trips() -> Result<Round, BoxError> {
     let server: Work = |fiber| work::echo(&Socket::listener(fiber)?).map(|()| 0.0);
     let client: Work = |fiber| work::ping(fiber, SERVER);
     round(server, client, |_, pinged| pinged)
 }
 
-fn round(server: Work, client: Work, figure: fn(f64, f64) -> f64) -> Result<Round, Failure> {
+fn round(server: Work, client: Work, figure: fn(f64, f64) -> f64) -> Result<Round, BoxError> {
     Ok(Box::new(move || {
         let [ours, theirs] = shared()?;
         let (ready, when_ready) = channel();
         let thread = Other::start(theirs, server, ready);
         let mut site = Site::new(ours, "10.0.0.1")?;
         let outside = &site.outside;
-        site.worker.run_until(|_| outside.state().line.is_up())?;
+        site.worker.run_until(|_| outside.state().link.is_up())?;
         // It has ended if there is no word of it.
         let _ = when_ready.recv();
         let sent = site.work(client, || {});
@@ -52,18 +52,18 @@ fn round(server: Work, client: Work, figure: fn(f64, f64) -> f64) -> Result<Roun
 struct Site {
     worker: Worker,
     machine: Machine,
-    outside: Outside,
+    outside: UplinkAttachment,
 }
 
 impl Site {
-    fn new(half: Half, address: &str) -> Result<Site, Failure> {
+    fn new(half: Half, address: &str) -> Result<Site, BoxError> {
         let mut kernel = boot(ARENA)?;
         let machine = Machine::new(&mut kernel, "alone")?;
         let mut worker = Worker::new(kernel)?;
-        let outside = Outside::attach_half(&mut worker, &machine, "wire0", half)?;
-        let (kernel, admin) = (worker.kernel(), machine.admin);
-        admin.address(kernel, "wire0", address.parse()?, 24)?;
-        admin.up(kernel, "wire0")?;
+        let outside = UplinkAttachment::attach_half(&mut worker, &machine, "wire0", half)?;
+        let (kernel, network) = (worker.kernel(), machine.network);
+        network.address(kernel, "wire0", address.parse()?, 24)?;
+        network.up(kernel, "wire0")?;
         Ok(Site {
             worker,
             machine,
@@ -72,7 +72,7 @@ impl Site {
     }
 
     /// Runs a fiber to its end; `waits` is called when it first waits.
-    fn work(&mut self, work: Work, waits: impl FnOnce()) -> Result<f64, Failure> {
+    fn work(&mut self, work: Work, waits: impl FnOnce()) -> Result<f64, BoxError> {
         let outcome = start(self.worker.kernel(), self.machine.id, work)?;
         self.worker.step(Some(Duration::ZERO))?;
         waits();
@@ -86,10 +86,10 @@ struct Other(JoinHandle<Result<f64, String>>);
 
 impl Other {
     fn start(half: Half, work: Work, ready: Sender<()>) -> Other {
-        let serve = move || -> Result<f64, Failure> {
+        let serve = move || -> Result<f64, BoxError> {
             let mut site = Site::new(half, "10.0.0.2")?;
             site.work(work, || {
-                // Nobody hears it if the other one has failed.
+                // It has no receiver if the other one has failed.
                 let _ = ready.send(());
             })
         };
@@ -98,7 +98,7 @@ impl Other {
         }))
     }
 
-    fn join(self) -> Result<f64, Failure> {
+    fn join(self) -> Result<f64, BoxError> {
         let joined = self.0.join().map_err(|_| "the other worker panicked")?;
         Ok(joined?)
     }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How often a connection is asked for again within SECONDS, where nobody answers.
+# How often a connection is asked for again within SECONDS, where nothing answers.
 # usage: unanswered.sh [SECONDS]     (on a machine of the lab)
 set -eu
 retransmitted() {

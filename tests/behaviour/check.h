@@ -252,7 +252,7 @@ static inline void set_and_get(const char *name, int fd, int level, int option,
 #define ROUND_TRIP(fd, level, option, value)                                   \
 	set_and_get(#option, fd, level, option, value)
 
-/* An option's value before anybody has set it. */
+/* An option's value before it is set. */
 static inline void get_default(const char *name, int fd, int level, int option)
 {
 	socklen_t len = sizeof(int);

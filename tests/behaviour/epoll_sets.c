@@ -1,5 +1,5 @@
 /*
- * Who sees what at an epoll instance whose members are busy streams: changes while one is ready, numbers that mean
+ * What each waiter sees at an epoll instance whose members are busy streams: changes while one is ready, numbers that mean
  * something else, copies, children, threads, sets in sets, signals and time-outs. Each part is a process of its own, since
  * some of it ends shortcuts that others are about.
  */
@@ -168,7 +168,7 @@ static void late_sleeps(void)
 		pthread_create(&thread, NULL, tells, &ends[0]);
 		LOOK(-1);
 		pthread_join(thread, NULL);
-		/* What is not waited for wakes nobody. */
+		/* What is not waited for wakes no thread. */
 		member(set, EPOLL_CTL_MOD, ends[1], 0);
 		LOOK(30);
 		MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL));
@@ -738,7 +738,7 @@ static void times(void)
 	}
 }
 
-/* Who does not wait finds what he has sent himself. */
+/* A thread that does not wait finds what it has sent itself. */
 static void at_once(void)
 {
 	char byte = 'x';

@@ -46,7 +46,7 @@ int main(void)
 	TRY(connect(s, &a.any, len));
 	VALUE(get_int(s, IPPROTO_IP, IP_MTU));
 
-	title("an address of nobody");
+	title("an address of no host");
 	int b = socket(AF_INET, SOCK_STREAM, 0);
 	inet_pton(AF_INET, "192.0.2.9", &a.v4.sin_addr);
 	TRY(bind(b, &a.any, len));

@@ -81,7 +81,7 @@ int main(void)
 	a.nl_family = AF_NETLINK;
 	a.nl_pid = 4343;
 	TRY(connect(third, (void *)&a, sizeof(a)));
-	TRY(send(third, "to nobody, at length", 20, 0));
+	TRY(send(third, "to no receiver, more", 20, 0));
 	TRY(socket(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE));
 	TRY(socket(AF_NETLINK, SOCK_RAW, 31));
 	TRY(socket(AF_NETLINK, SOCK_RAW, 99));

@@ -1,4 +1,4 @@
-/* Generic netlink: the controller, found by name, and names nobody has. */
+/* Generic netlink: the controller, found by name, and unused names. */
 #include "check.h"
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
@@ -60,6 +60,6 @@ int main(void)
 	ask(fd, "nlctrl");
 	ask(fd, "tcp_metrics");
 	ask(fd, "mptcp_pm");
-	ask(fd, "nobody");
+	ask(fd, "unknown");
 	return 0;
 }

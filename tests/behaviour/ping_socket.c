@@ -1,4 +1,4 @@
-/* Ping sockets: closed to everybody at first, then open by ping_group_range. */
+/* Ping sockets: closed to all groups at first, then open by ping_group_range. */
 #include "check.h"
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>

@@ -420,7 +420,7 @@ static void numbers(void)
 		      FD_ISSET(ends[0], &out) * 2 + FD_ISSET(ends[1], &out));
 		hear(ends[1]);
 	}
-	/* The number is a pipe's, nobody's, and another stream's. */
+	/* The number is a pipe's, no file's, and another stream's. */
 	tell(ends[0]);
 	LOOK(ends[1]);
 	MUST(dup2(fds[0], ends[1]));
@@ -565,7 +565,7 @@ static unsigned dice(void)
 	return state >> 16;
 }
 
-/* Streams, a pipe and an epoll instance, by all ways in turn: nobody ever sees anything else than what is there. */
+/* Streams, a pipe and an epoll instance, by all ways in turn: no call ever reports anything that is not there. */
 static void ways(void)
 {
 	int fds[2], set, copy, wrong = 0, had[3] = { 0 };

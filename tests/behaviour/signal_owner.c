@@ -1,4 +1,4 @@
-/* A file's owner: SIGIO for O_ASYNC, SIGURG for urgent data, to whom they go. */
+/* A file's owner: SIGIO for O_ASYNC, SIGURG for urgent data, and the processes that get them. */
 #include "check.h"
 #include <pthread.h>
 
@@ -17,20 +17,20 @@ static void on_signal(int sig)
 static sigset_t set;
 
 /* The next blocked signal, which comes within five seconds. */
-static int next_signal(const char *who, int fd)
+static int next_signal(const char *name, int fd)
 {
 	struct timespec t = { .tv_sec = 5 };
 	siginfo_t info = { 0 };
 	int sig = sigtimedwait(&set, &info, &t);
 
 	if (sig < 0)
-		printf("%s: no signal\n", who);
+		printf("%s: no signal\n", name);
 	else if (sig == SIGRTMIN)
-		printf("%s: real-time, band has %s, its descriptor %s\n", who,
+		printf("%s: real-time, band has %s, its descriptor %s\n", name,
 		       events_name(info.si_band & (POLLIN | POLLPRI | POLLHUP | POLLERR)),
 		       info.si_fd == fd ? "is ours" : "isn't");
 	else
-		printf("%s: SIG%s\n", who, sigabbrev_np(sig));
+		printf("%s: SIG%s\n", name, sigabbrev_np(sig));
 	return sig;
 }
 
@@ -97,7 +97,7 @@ static void *own_thread(void *fd)
 static void owners(int family)
 {
 	struct f_owner_ex owner = { F_OWNER_PGRP, getpgrp() };
-	int p[2], one = 1, zero = 0, who = -getpgrp();
+	int p[2], one = 1, zero = 0, target = -getpgrp();
 	pthread_t thread;
 
 	title("a group");
@@ -112,15 +112,15 @@ static void owners(int family)
 	no_signals();
 
 	title("by ioctl()");
-	TRY(ioctl(p[1], SIOCSPGRP, &who));
-	who = 0;
-	TRY(ioctl(p[1], SIOCGPGRP, &who));
-	VALUE(who == -getpgrp());
-	who = getpid();
-	TRY(ioctl(p[1], FIOSETOWN, &who));
-	who = 0;
-	TRY(ioctl(p[1], FIOGETOWN, &who));
-	VALUE(who == getpid());
+	TRY(ioctl(p[1], SIOCSPGRP, &target));
+	target = 0;
+	TRY(ioctl(p[1], SIOCGPGRP, &target));
+	VALUE(target == -getpgrp());
+	target = getpid();
+	TRY(ioctl(p[1], FIOSETOWN, &target));
+	target = 0;
+	TRY(ioctl(p[1], FIOGETOWN, &target));
+	VALUE(target == getpid());
 	TRY(ioctl(p[1], FIOSETOWN, NOWHERE));
 	TRY(ioctl(p[1], FIOASYNC, &one));
 	VALUE(fcntl(p[1], F_GETFL) == (O_ASYNC | O_RDWR));

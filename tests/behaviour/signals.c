@@ -269,7 +269,7 @@ static void *wait_in_call(void *arg)
 	return NULL;
 }
 
-/* Each thread's own signal, and nobody else's call. */
+/* Each thread's own signal interrupts only its own call. */
 static void threads(int family)
 {
 	static const char *const names[] = { "recv", "read", "accept", "send" };

@@ -20,7 +20,7 @@ static int serve(void)
 
 static char *const argv[] = { "spawn", "serve", NULL };
 
-/* Talks with whom got the other end, and waits for its end. */
+/* Talks with the process that got the other end, and waits for its end. */
 static void converse(const char *how, int p[2], pid_t pid)
 {
 	char line[64] = "";
@@ -140,7 +140,7 @@ static void daemons(int family)
 	pid_t pid = child();
 	if (!pid) {
 		MUST(daemon(1, 1));
-		/* The process that began is gone; nobody's signal ends this one. */
+		/* The first process is gone; no signal ends this one. */
 		prctl(PR_SET_PDEATHSIG, 0);
 		alarm(30);
 		MUST(write(ready[1], getsid(0) == getpgrp() ? "y" : "n", 1));

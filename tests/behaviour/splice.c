@@ -346,6 +346,25 @@ static void bulk(int family)
 	close(out[0]);
 }
 
+/* splice() ends at urgent data, and does not wait for what comes behind. */
+static void urgent(int family)
+{
+	int p[2], fds[2];
+
+	stream_pair(family, p);
+	MUST(pipe(fds));
+	MUST(send(p[0], "abC", 3, MSG_OOB));
+	WAIT(p[1], POLLPRI);
+	TRY(splice(p[1], NULL, fds[1], NULL, 10, 0));
+	TRY(splice(p[1], NULL, fds[1], NULL, 10, 0));
+	MUST(send(p[0], "de", 2, 0));
+	TRY(splice(p[1], NULL, fds[1], NULL, 10, 0));
+	close(p[0]);
+	close(p[1]);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	begin();
@@ -356,6 +375,8 @@ int main(void)
 		refused(family);
 		files(family);
 		datagrams(family);
+		title("urgent data");
+		urgent(family);
 		title("a pipe, a socket, a proxy, a socket and a pipe");
 		bulk(family);
 

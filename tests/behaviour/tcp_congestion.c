@@ -1,4 +1,4 @@
-/* TCP_CONGESTION: names, lengths, and a name that nobody has. */
+/* TCP_CONGESTION: names, lengths, and an unused name. */
 #include "check.h"
 
 static void choose(int fd, const char *name, socklen_t len)

@@ -21,7 +21,7 @@ int main(void)
 		TRY(shutdown(c, SHUT_RDWR));
 		TRY(accept(c, NULL, NULL));
 
-		title("nobody listens");
+		title("no listener");
 		len = loopback(family, 4001, &a);
 		TRY(connect(c, &a.any, len));
 		VALUE(get_int(c, SOL_SOCKET, SO_ERROR));

@@ -65,7 +65,7 @@ int main(void)
 		int off = 0;
 		TRY(setsockopt(s, IPPROTO_IP, IP_MULTICAST_ALL, &off,
 			       sizeof(off)));
-		TRY(sendto(c, "nobody", 6, 0, &to.any, len));
+		TRY(sendto(c, "nothing", 7, 0, &to.any, len));
 		len = loopback(family, 4004, &to);
 		TRY(sendto(c, "marker", 6, 0, &to.any, len));
 		memset(buffer, 0, sizeof(buffer));

@@ -42,7 +42,7 @@ static int take(struct message *m, int *fds)
 	int n = c ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
 
 	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	/* Whoever looks here later finds nothing. */
+	/* A later look here finds nothing. */
 	memset(m, 0x55, sizeof(*m));
 	return n;
 }

@@ -1,6 +1,6 @@
 //! `stack/include/vink/abi.h` in Rust, and nothing else.
 //!
-//! Names are those of the header without their `vink_` prefix; what each thing means, who calls it
+//! Names are those of the header without their `vink_` prefix; what each thing means, which side calls it
 //! and which errors it gives is said there, once. `tests/header.rs` holds the two together.
 #![no_std]
 
@@ -70,8 +70,8 @@ pub const VINK_CALL_PROBE: u32 = VINK_CALL_BASE + 21;
 /// Control task; wire id, `*const` [`Share`], end id or 0. Result: end id.
 pub const VINK_CALL_WIRE_SHARE: u32 = VINK_CALL_BASE + 22;
 /// Control task; end id, up. Result: 0.
-pub const VINK_CALL_WIRE_LINE: u32 = VINK_CALL_BASE + 23;
-/// Control task; end id. What [`Ops::fate`] holds there goes on. Result: 0.
+pub const VINK_CALL_WIRE_CARRIER: u32 = VINK_CALL_BASE + 23;
+/// Control task; end id. What [`Ops::verdict`] holds there goes on. Result: 0.
 pub const VINK_CALL_WIRE_RELEASE: u32 = VINK_CALL_BASE + 24;
 /// The first number that is no call.
 pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 25;
@@ -93,7 +93,7 @@ pub const VINK_PACKET_LOSS: u32 = 4;
 /// [`Packet::kind`]: the stack dropped it.
 pub const VINK_PACKET_DROP: u32 = 8;
 
-/// [`VINK_CALL_WIRE_TRACE`]: [`Ops::fate`] is asked about departures.
+/// [`VINK_CALL_WIRE_TRACE`]: [`Ops::verdict`] is asked about departures.
 pub const VINK_ASK_DEPARTURE: u32 = VINK_PACKET_DEPARTURE << 4;
 /// ... about arrivals.
 pub const VINK_ASK_ARRIVAL: u32 = VINK_PACKET_ARRIVAL << 4;
@@ -110,15 +110,15 @@ pub const VINK_LOST_LIMIT: u32 = 2;
 pub const VINK_LOST_MTU: u32 = 3;
 /// [`Packet::reason`] of a loss: the wire or the far interface is down.
 pub const VINK_LOST_DOWN: u32 = 4;
-/// [`Packet::reason`] of a loss: [`VINK_FATE_DROP`].
-pub const VINK_LOST_FATE: u32 = 5;
+/// [`Packet::reason`] of a loss: [`VINK_VERDICT_DROP`].
+pub const VINK_LOST_VERDICT: u32 = 5;
 
-/// [`Fate::flags`]: the wire loses it.
-pub const VINK_FATE_DROP: u32 = 1;
-/// [`Fate::flags`]: one bit is another.
-pub const VINK_FATE_CORRUPT: u32 = 2;
-/// [`Fate::flags`]: it is held until [`VINK_CALL_WIRE_RELEASE`], and asked about again then.
-pub const VINK_FATE_AGAIN: u32 = 4;
+/// [`Verdict::flags`]: the wire loses it.
+pub const VINK_VERDICT_DROP: u32 = 1;
+/// [`Verdict::flags`]: one bit is another.
+pub const VINK_VERDICT_CORRUPT: u32 = 2;
+/// [`Verdict::flags`]: it is held until [`VINK_CALL_WIRE_RELEASE`], and asked about again then.
+pub const VINK_VERDICT_AGAIN: u32 = 4;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;
@@ -143,10 +143,10 @@ pub const VINK_CALL_DONE: u32 = 2;
 pub const VINK_FLAG_POLL: u32 = 1;
 /// [`Call::flags`], by the host: the task stays in the place of the idle one when the call is done.
 pub const VINK_FLAG_STAY: u32 = 2;
-/// The program has been told already that this send succeeded, which an earlier call has reported room for.
-pub const VINK_FLAG_CERTAIN: u32 = 4;
-/// Report `poll_fd`'s room in `room`, with [`VINK_FLAG_POLL`].
-pub const VINK_FLAG_ROOM: u32 = 8;
+/// A deferred send: its program has been told already that it succeeded, as an earlier call has reported credit for it.
+pub const VINK_FLAG_DEFERRED: u32 = 4;
+/// Report `poll_fd`'s send credit in `credit`, with [`VINK_FLAG_POLL`].
+pub const VINK_FLAG_CREDIT: u32 = 8;
 /// [`Call::flags`], by the image: `-EINTR` stands for `-ERESTART*`.
 pub const VINK_FLAG_RESTART: u32 = 0x100;
 
@@ -255,15 +255,15 @@ pub struct Packet {
     pub headless: u32,
     /// Zero.
     pub reserved: u32,
-    /// For [`Ops::fate`]: the `struct sock` of a TCP segment's connection, or null.
+    /// For [`Ops::verdict`]: the `struct sock` of a TCP segment's connection, or null.
     pub sock: *const c_void,
 }
 
-/// `struct vink_fate`: what becomes of a packet.
+/// `struct vink_verdict`: what becomes of a packet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fate {
-    /// `VINK_FATE_*`.
+pub struct Verdict {
+    /// `VINK_VERDICT_*`.
     pub flags: u32,
     /// How many copies go on with it.
     pub copies: u32,
@@ -368,8 +368,8 @@ pub struct Call {
     pub events: u32,
     /// `VINK_CALL_IDLE`, `_RUNNING` or `_DONE`.
     pub state: u32,
-    /// Out, with [`VINK_FLAG_ROOM`]: bytes that a send takes for certain.
-    pub room: u32,
+    /// Out, with [`VINK_FLAG_CREDIT`]: bytes that a send can't fail to take.
+    pub credit: u32,
 }
 
 /// `struct vink_panic`: what a panic leaves.
@@ -454,8 +454,9 @@ pub struct Ops {
     /// Wake the host of the other process; or that one has spoiled the memory. May be `None`.
     pub bell: Option<unsafe extern "C" fn(host: *mut c_void, cookie: u64, spoiled: u32)>,
     /// What is to become of a packet? May be `None`.
-    pub fate:
-        Option<unsafe extern "C" fn(host: *mut c_void, packet: *const Packet, fate: *mut Fate)>,
+    pub verdict: Option<
+        unsafe extern "C" fn(host: *mut c_void, packet: *const Packet, verdict: *mut Verdict),
+    >,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -42,12 +42,12 @@ fn facts() -> Vec<Fact> {
     layout!(f, TaskParams, "vink_task_params": cookie, entry, arg, stack_top);
     layout!(f, Block, "vink_block": start, len);
     layout!(f, Call, "vink_call":
-        nr, flags, args, space, cookie, result, signals, poll_fd, events, state, room);
+        nr, flags, args, space, cookie, result, signals, poll_fd, events, state, credit);
     layout!(f, Panic, "vink_panic": message, trace, depth, reserved);
     layout!(f, Counters, "vink_counters":
         tasks, machines, sockets, files, arena_pages, free_pages, switches, calls);
     layout!(f, Ops, "vink_ops":
-        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe, bell, fate);
+        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe, bell, verdict);
     layout!(f, Pipe, "vink_pipe": head, tail, asleep, starved, most);
     layout!(f, Frame, "vink_frame": len, reserved, header);
     layout!(f, Share, "vink_share": out, inward, out_bytes, in_bytes, size, cookie);
@@ -57,7 +57,7 @@ fn facts() -> Vec<Fact> {
         lost_limit, lost_mtu, lost_down, corrupted, duplicated, reordered, under_way);
     layout!(f, Packet, "vink_packet": time, end, kind, reason, name, bytes, captured, len, headless,
         reserved, sock);
-    layout!(f, Fate, "vink_fate": flags, copies, delay, behind, bit);
+    layout!(f, Verdict, "vink_verdict": flags, copies, delay, behind, bit);
     layout!(f, Boot, "vink_boot":
         abi_version, size, ops, host, arena, arena_size, cmdline, seed, realtime);
     layout!(f, Info, "vink_info": abi_version, size, release, version, text_start, text_end);
@@ -70,15 +70,15 @@ fn facts() -> Vec<Fact> {
         VINK_CALL_TEST, VINK_CALL_RING_MAP, VINK_CALL_RING_UNMAP, VINK_CALL_RING_POLL,
         VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY, VINK_CALL_WIRE_ATTACH,
         VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
-        VINK_CALL_WIRE_TRACE, VINK_CALL_YIELD, VINK_CALL_PROBE, VINK_CALL_WIRE_SHARE, VINK_CALL_WIRE_LINE,
+        VINK_CALL_WIRE_TRACE, VINK_CALL_YIELD, VINK_CALL_PROBE, VINK_CALL_WIRE_SHARE, VINK_CALL_WIRE_CARRIER,
         VINK_CALL_WIRE_RELEASE, VINK_ASK_DEPARTURE, VINK_ASK_ARRIVAL, VINK_ASK_LOSS, VINK_ASK_DROP,
-        VINK_FATE_DROP, VINK_FATE_CORRUPT, VINK_FATE_AGAIN, VINK_LOST_FATE,
+        VINK_VERDICT_DROP, VINK_VERDICT_CORRUPT, VINK_VERDICT_AGAIN, VINK_LOST_VERDICT,
         VINK_SHARE_MIN, VINK_CALL_END, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS,
         VINK_PACKET_DEPARTURE, VINK_PACKET_ARRIVAL, VINK_PACKET_LOSS, VINK_PACKET_DROP,
         VINK_LOST_RANDOM, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_LOST_DOWN, VINK_CLONE_THREAD,
         VINK_CLONE_FILES, VINK_TEST_BUG,
         VINK_TEST_NULL, VINK_TEST_STACK, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_CALL_DONE,
-        VINK_FLAG_POLL, VINK_FLAG_STAY, VINK_FLAG_CERTAIN, VINK_FLAG_ROOM, VINK_FLAG_RESTART);
+        VINK_FLAG_POLL, VINK_FLAG_STAY, VINK_FLAG_DEFERRED, VINK_FLAG_CREDIT, VINK_FLAG_RESTART);
     f
 }
 

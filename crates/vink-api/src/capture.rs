@@ -46,7 +46,8 @@ pub struct Capture {
     pub missed: Option<u64>,
 }
 
-/// A capture whose packets come at once, over a WebSocket: binary frames are a pcapng file in pieces.
+/// A capture whose packets come at once, over a WebSocket: binary frames are a pcapng file in
+/// pieces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CaptureQuery {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vink_spec::{BadUnit, Factor, Span, Time};
+use vink_spec::{Factor, Span, Time, UnitError};
 
 /// How a lab's clock is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Clock {
     pub nanoseconds: u64,
     /// What the kernel's clock is at, in nanoseconds: as packets and captures have it.
     pub kernel_nanoseconds: u64,
-    /// It goes on even if nobody waits for anything.
+    /// It goes on even if no program waits.
     pub free: bool,
     /// At most so many times as fast as the host's clock; none: as fast as it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct Clock {
 pub enum ClockState {
     /// It goes.
     Running,
-    /// It goes on when somebody waits for something.
+    /// It goes on when a program waits.
     Standing,
     /// It stands until it is told to go on.
     Paused,
@@ -46,11 +46,11 @@ pub enum ClockState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeClock {
-    /// Stop the lab, or let it go on, also if a breakpoint has stopped it. One that lives by the host's clock is stopped
-    /// as a breakpoint does it.
+    /// Stop the lab, or let it go on, also if a breakpoint has stopped it. One that lives by the
+    /// host's clock is stopped as a breakpoint does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Go on even if nobody waits for anything.
+    /// Go on even if no program waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<bool>,
     /// The most times as fast as the host's clock that it goes.
@@ -68,8 +68,9 @@ pub enum Speed {
     Factor(Factor),
 }
 
-/// `POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, or until a breakpoint stops the lab, and
-/// answers then. Even a paused one, which is paused again then. One of them must be named.
+/// `POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, or until a
+/// breakpoint stops the lab, and answers then. Even a paused one, which is paused again then. One
+/// of them must be named.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RunClock {
@@ -121,7 +122,7 @@ impl fmt::Display for Clock {
             write!(f, ", at most {speed} times as fast as the host's")?;
         }
         if self.free && !matches!(self.state, ClockState::Paused | ClockState::Stopped) {
-            f.write_str(", for nobody's sake")?;
+            f.write_str(", free-running")?;
         }
         f.write_str(")")
     }
@@ -136,9 +137,9 @@ fn digits(nanoseconds: u64) -> String {
 
 /// `max`, or a factor.
 impl FromStr for Speed {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Speed, BadUnit> {
+    fn from_str(text: &str) -> Result<Speed, UnitError> {
         match text {
             "max" => Ok(Speed::Max),
             _ => text.parse().map(Speed::Factor),
@@ -148,9 +149,9 @@ impl FromStr for Speed {
 
 /// One step: `event`, `packet`, `call`, or a length of time.
 impl FromStr for RunClock {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<RunClock, BadUnit> {
+    fn from_str(text: &str) -> Result<RunClock, UnitError> {
         let next = match text {
             "event" => Some(Step::Event),
             "packet" => Some(Step::Packet),

@@ -113,6 +113,15 @@ pub enum Happening {
         /// The end of the kernel's log.
         log: String,
     },
+    /// The kernel of a worker has not returned for long, or has returned after that.
+    Kernel {
+        /// The worker's place in the lab's list.
+        worker: usize,
+        /// Its process.
+        pid: u32,
+        /// For how long, with a backtrace; or that it has.
+        message: String,
+    },
     /// A line of a kernel's log.
     Log {
         /// The image's name.

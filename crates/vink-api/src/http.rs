@@ -18,13 +18,13 @@ use crate::{Address, Error, Problem};
 pub use bytes::Bytes;
 
 /// A connection of either kind.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
 /// Connects to the control process.
-pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Stream>, Error> {
+pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Connection>, Error> {
     match address {
-        Address::Unix(path) | Address::OfLine(path) => match UnixStream::connect(path).await {
+        Address::Unix(path) => match UnixStream::connect(path).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error)
                 if matches!(
@@ -52,15 +52,11 @@ pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Stream>, Error>
     }
 }
 
-/// The header of requests that a line of the lab's own makes.
-pub const OF_LINE: &str = "vink-line";
-
-/// The head of a request: what servers want to know of whom they are talked to as.
+/// The head of a request, with its `Host` and credentials.
 pub(crate) fn head(address: &Address) -> hyper::http::request::Builder {
     let builder = Request::builder();
     match address {
         Address::Unix(_) => builder.header(HOST, "localhost"),
-        Address::OfLine(_) => builder.header(HOST, "localhost").header(OF_LINE, "1"),
         Address::Tcp(address, token) => builder
             .header(HOST, address.to_string())
             .header(AUTHORIZATION, format!("Bearer {token}")),
@@ -82,7 +78,7 @@ pub(crate) async fn send(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(lost)?;
-    // Ends with the answer, or when nobody wants it any more; errors are the sender's, too.
+    // Ends with the answer, or when the caller is dropped; the sender sees its errors, too.
     tokio::spawn(connection);
     let request = head(address)
         .method(method)

@@ -25,7 +25,8 @@ pub struct Version {
 pub struct PutLab {
     /// What the lab is to be.
     pub spec: Lab,
-    /// The lab file's folder, absolute: what relative paths of the lab are relative to, and must stay inside of.
+    /// The lab file's folder, absolute: what relative paths of the lab are relative to, and must
+    /// stay inside of.
     pub folder: String,
     /// Only say what would change.
     #[serde(default)]
@@ -39,7 +40,8 @@ pub struct PutLab {
     /// When a new lab can't be made, leave what there is of it, to be looked at.
     #[serde(default)]
     pub keep: bool,
-    /// When a new lab is up, its clock stands until it is told to go: only for labs with a clock of their own.
+    /// When a new lab is up, its clock stands until it is told to go: only for labs with a clock of
+    /// their own.
     #[serde(default)]
     pub paused: bool,
     /// The environment of its programs.
@@ -48,7 +50,8 @@ pub struct PutLab {
     /// Listen for telnet sessions on this loopback port (0: any) for as long as it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switchbox: Option<u16>,
-    /// Write down all that happens in a new lab, from its beginning until it is taken down: see docs/replay.md.
+    /// Write down all that happens in a new lab, from its beginning until it is taken down: see
+    /// docs/replay.md.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordLab>,
 }
@@ -176,6 +179,10 @@ pub struct WorkerStatus {
     /// Why it died: a panic with its backtrace, or how the process ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// For how long its kernel has not returned, and where it was found, if it does not come back
+    /// from what it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
 }
 
 /// What was restarted.

@@ -1,7 +1,9 @@
-//! The control API of Vink: what is asked of the control process and what it answers, as plain data, and a client.
+//! The control API of Vink: what is asked of the control process and what it answers, as plain
+//! data, and a client.
 //!
-//! HTTP/1.1 with JSON below `/v1`, and WebSockets for what goes on. Keys are those of the lab file. The control
-//! process serves a description of all this (OpenAPI 3.1) at `/v1/openapi.json`; docs/api.md is an introduction.
+//! HTTP/1.1 with JSON below `/v1`, and WebSockets for what goes on. Keys are those of the lab file.
+//! The control process serves a description of all this (OpenAPI 3.1) at `/v1/openapi.json`;
+//! docs/api.md is an introduction.
 
 mod breakpoint;
 mod capture;
@@ -11,9 +13,10 @@ mod error;
 mod event;
 mod http;
 mod lab;
+mod lab_api;
 mod machine;
-mod place;
 mod program;
+mod runtime_dir;
 mod sample;
 mod series;
 mod socket;
@@ -24,28 +27,29 @@ mod wire;
 
 pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint};
 pub use capture::{Capture, CaptureQuery, NewCapture};
-pub use client::{Client, Log};
+pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
-pub use http::{Bytes, OF_LINE};
+pub use http::Bytes;
 pub use lab::{
     Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, RecordLab, Restarted,
     Version, WorkerStatus,
 };
+pub use lab_api::{Answer, LabApi};
 pub use machine::{
     ChangeInterface, Interface, Machine, MachineState, MachineSummary, NewInterface, NewMachine,
 };
-pub use place::{Address, Place};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
+pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
 pub use series::{NewSeries, Series};
-pub use socket::{Events, Packets, StatisticsStream};
+pub use socket::{Events, Log, Packets};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,
 };
 pub use terminal::{
-    FromClient, FromServer, Output, Size, Terminal, TerminalInput, TerminalOutput, INPUT, STDERR,
-    STDOUT,
+    FromClient, FromServer, Input, Output, Size, Terminal, TerminalInput, TerminalOutput, INPUT,
+    STDERR, STDOUT,
 };
 pub use wire::{ChangeWire, NewWire, Wire, WireEnd};

@@ -106,8 +106,8 @@ pub struct NewInterface {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeInterface {
-    /// Attach it to this wire. It is made anew for that, with its addresses: routes through it that the lab does
-    /// not name are gone.
+    /// Attach it to this wire. It is made anew for that, with its addresses: routes through it that
+    /// the lab does not name are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// Detach it from its wire.

@@ -26,8 +26,9 @@ pub struct NewProgram {
     /// Its working directory, absolute or relative to the lab's folder, which it is otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
-    /// Its input and output are those of the client, which starts it by opening `.../terminal`; it is ended when
-    /// the client goes away. Otherwise it starts at once, and its output goes to a log.
+    /// Its input and output are those of the client, which starts it by opening `.../terminal`; it
+    /// is ended when the client goes away. Otherwise it starts at once, and its output goes to a
+    /// log.
     #[serde(default)]
     pub attach: bool,
     /// With `attach`: it gets the client's input. Otherwise it finds its input at an end.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which sockets, and when. What comes is for `vink pcb`, which knows what the bytes mean by the image's debug information.
+/// Which sockets, and when. What comes is for `vink pcb`, which knows what the bytes mean by the
+/// image's debug information.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SampleQuery {

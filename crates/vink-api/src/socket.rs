@@ -1,18 +1,19 @@
-//! What goes on: WebSockets that carry events, statistics, packets, and terminals.
+//! What goes on: events, logs and packets, and the WebSockets that carry them.
 
+use std::future::ready;
 use std::io;
 
-use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::WebSocketStream;
 
-use crate::http::{connect, head, refused, Stream};
-use crate::{Address, Bytes, Error, Event, Statistics};
+use crate::http::{connect, head, refused, Connection};
+use crate::{Address, Bytes, Error, Event};
 
 /// An open one.
-pub(crate) type Socket = WebSocketStream<Box<dyn Stream>>;
+pub(crate) type Socket = WebSocketStream<Box<dyn Connection>>;
 
 /// For `map_err`: what the control process does no longer.
 pub(crate) fn lost(what: &'static str, error: tungstenite::Error) -> Error {
@@ -46,39 +47,48 @@ pub(crate) async fn open(address: &Address, path: &str) -> Result<Socket, Error>
     }
 }
 
-/// The next message as JSON; none: the other side has ended it.
-async fn next<A: DeserializeOwned>(socket: &mut Socket) -> Result<Option<A>, Error> {
-    loop {
-        match socket.next().await {
-            Some(Ok(Message::Text(text))) => {
-                return serde_json::from_str(&text)
-                    .map(Some)
-                    .map_err(|error| Error::Answer(error.to_string()))
-            }
-            Some(Ok(Message::Close(_))) | None => return Ok(None),
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(lost("went away", error)),
-        }
-    }
-}
-
 /// Events as they happen.
-pub struct Events(pub(crate) Socket);
+pub struct Events(BoxStream<'static, Result<Event, Error>>);
 
 impl Events {
+    /// These ones, wherever they come from.
+    pub fn new(events: impl Stream<Item = Result<Event, Error>> + Send + 'static) -> Events {
+        Events(events.boxed())
+    }
+
     /// The next one; none when the control process ends.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
-        next(&mut self.0).await
+        self.0.try_next().await
     }
 }
 
-/// Statistics at an interval.
-pub struct StatisticsStream(pub(crate) Socket);
+/// Events that an open WebSocket carries.
+pub(crate) fn events(socket: Socket) -> Events {
+    let messages = socket
+        .map_err(|error| lost("went away", error))
+        .try_take_while(|message| ready(Ok(!message.is_close())));
+    Events::new(messages.try_filter_map(|message| {
+        ready(match message {
+            Message::Text(text) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(|error| Error::Answer(error.to_string())),
+            _ => Ok(None),
+        })
+    }))
+}
 
-impl StatisticsStream {
-    /// The next ones; none when the lab ends.
-    pub async fn next(&mut self) -> Result<Option<Statistics>, Error> {
-        next(&mut self.0).await
+/// A program's log in pieces.
+pub struct Log(BoxStream<'static, Result<Bytes, Error>>);
+
+impl Log {
+    /// Of these pieces.
+    pub fn new(pieces: impl Stream<Item = Result<Bytes, Error>> + Send + 'static) -> Log {
+        Log(pieces.boxed())
+    }
+
+    /// The next piece; none at its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        self.0.try_next().await
     }
 }
 

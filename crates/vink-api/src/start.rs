@@ -9,31 +9,30 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::{Error, Place};
+use crate::{Error, RuntimeDir};
 
-/// Starts `EXECUTABLE daemon --ready FD` in a session of its own and returns when it listens, or when another one
-/// does. The daemon gets a pipe's end to say so: an empty line when it listens or finds that another one does, or
-/// why it can't.
-pub(crate) fn start(place: &Place, executable: &Path) -> Result<(), Error> {
+/// Starts `EXECUTABLE daemon --ready FD` in a session of its own and returns when it listens, or
+/// when another one does. The daemon gets a pipe's end to say so: an empty line when it listens or
+/// finds that another one does, or why it can't.
+pub(crate) fn start(dir: &RuntimeDir, executable: &Path) -> Result<(), Error> {
     let failed = |what: &str, error: io::Error| {
         Error::Start(format!("starting vink daemon: {what}: {error}"))
     };
-    place
-        .secure()
+    dir.secure()
         .map_err(|error| Error::Start(error.to_string()))?;
     let log = OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(place.log())
-        .map_err(|error| failed(&place.log().display().to_string(), error))?;
+        .open(dir.log())
+        .map_err(|error| failed(&dir.log().display().to_string(), error))?;
     let (mut answer, theirs) = UnixStream::pair().map_err(|error| failed("socketpair", error))?;
     let number = theirs.as_raw_fd();
     let mut command = Command::new(executable);
     command
         .args(["daemon", "--ready", &number.to_string()])
-        .env("VINK_RUNTIME", place.folder())
+        .env("VINK_RUNTIME", dir.folder())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(|error| failed("dup", error))?)
@@ -66,7 +65,7 @@ pub(crate) fn start(place: &Place, executable: &Path) -> Result<(), Error> {
         Some(_) => Ok(()),
         None if text.is_empty() => Err(Error::Start(format!(
             "vink daemon ended before it listened; {} may say why",
-            place.log().display()
+            dir.log().display()
         ))),
         None => Err(Error::Start(format!("vink daemon: {}", text.trim_end()))),
     }

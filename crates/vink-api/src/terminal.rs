@@ -1,17 +1,20 @@
-//! The input and output of an attached program, over a WebSocket.
+//! The input and output of an attached program, and how a WebSocket carries them.
 //!
-//! Binary frames carry bytes after one that says of what: [`INPUT`] from the client, and an empty one at its end;
-//! [`STDOUT`] and [`STDERR`] to it. Text frames are JSON: [`FromClient`] and [`FromServer`]; the last one says how
-//! the program ended.
+//! Binary frames carry bytes after one that says of what: [`INPUT`] from the client, and an empty
+//! one at its end; [`STDOUT`] and [`STDERR`] to it. Text frames are JSON: [`FromClient`] and
+//! [`FromServer`]; the last one says how the program ended.
 
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use std::future::ready;
+use std::pin::Pin;
+
+use futures_util::stream::BoxStream;
+use futures_util::{Sink, SinkExt, Stream, StreamExt, TryStreamExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::socket::{lost, Socket};
-use crate::Error;
+use crate::{Bytes, Error};
 
 /// First byte of frames with the program's standard input.
 pub const INPUT: u8 = 0;
@@ -58,9 +61,9 @@ pub enum FromServer {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Of its standard output.
-    Stdout(crate::Bytes),
+    Stdout(Bytes),
     /// Of its standard error.
-    Stderr(crate::Bytes),
+    Stderr(Bytes),
     /// It has ended; nothing follows.
     Ended {
         /// 0 to 255, or 128 + a signal.
@@ -70,6 +73,19 @@ pub enum Output {
     },
 }
 
+/// What a client gives its program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// To its standard input.
+    Bytes(Bytes),
+    /// Its standard input ends.
+    End,
+    /// The client's terminal has another size.
+    Resize(Size),
+    /// For the program's process group.
+    Signal(i32),
+}
+
 /// An attached program's input and output.
 pub struct Terminal {
     input: TerminalInput,
@@ -77,17 +93,20 @@ pub struct Terminal {
 }
 
 /// The half that goes to the program.
-pub struct TerminalInput(SplitSink<Socket, Message>);
+pub struct TerminalInput(Pin<Box<dyn Sink<Input, Error = Error> + Send>>);
 
 /// The half that comes from it.
-pub struct TerminalOutput(SplitStream<Socket>);
+pub struct TerminalOutput(BoxStream<'static, Result<Output, Error>>);
 
 impl Terminal {
-    pub(crate) fn new(socket: Socket) -> Terminal {
-        let (sink, stream) = socket.split();
+    /// Of both halves.
+    pub fn new(
+        input: impl Sink<Input, Error = Error> + Send + 'static,
+        output: impl Stream<Item = Result<Output, Error>> + Send + 'static,
+    ) -> Terminal {
         Terminal {
-            input: TerminalInput(sink),
-            output: TerminalOutput(stream),
+            input: TerminalInput(Box::pin(input)),
+            output: TerminalOutput(output.boxed()),
         }
     }
 
@@ -98,71 +117,67 @@ impl Terminal {
 }
 
 impl TerminalInput {
-    /// Gives bytes to the program's standard input; returns when the connection takes more.
-    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if bytes.is_empty() {
-            return Ok(());
+    /// Gives the program something; returns when the connection takes more.
+    pub async fn send(&mut self, input: Input) -> Result<(), Error> {
+        match input {
+            // On a WebSocket that would be the end.
+            Input::Bytes(bytes) if bytes.is_empty() => Ok(()),
+            input => self.0.send(input).await,
         }
-        self.frame(bytes).await
-    }
-
-    /// Ends the program's standard input.
-    pub async fn end(&mut self) -> Result<(), Error> {
-        self.frame(&[]).await
-    }
-
-    /// Tells that the client's terminal has another size.
-    pub async fn resize(&mut self, size: Size) -> Result<(), Error> {
-        self.say(&FromClient::Resize(size)).await
-    }
-
-    /// Sends a signal to the program's process group.
-    pub async fn signal(&mut self, signal: i32) -> Result<(), Error> {
-        self.say(&FromClient::Signal(signal)).await
-    }
-
-    async fn frame(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let mut frame = Vec::with_capacity(1 + bytes.len());
-        frame.push(INPUT);
-        frame.extend(bytes);
-        let sent = self.0.send(Message::Binary(frame.into())).await;
-        sent.map_err(|error| lost("does not take a program's input", error))
-    }
-
-    async fn say(&mut self, what: &FromClient) -> Result<(), Error> {
-        let text = serde_json::to_string(what).expect("plain data");
-        let sent = self.0.send(Message::Text(text.into())).await;
-        sent.map_err(|error| lost("does not take a program's signal", error))
     }
 }
 
 impl TerminalOutput {
-    /// What comes next; [`Output::Ended`] is the last. An error if the control process goes away before.
+    /// What comes next; [`Output::Ended`] is the last. An error if the control process goes away
+    /// before.
     pub async fn next(&mut self) -> Result<Output, Error> {
-        loop {
-            match self.0.next().await {
-                Some(Ok(Message::Binary(frame))) if !frame.is_empty() => {
-                    let bytes = frame.slice(1..);
-                    match frame[0] {
-                        STDOUT => return Ok(Output::Stdout(bytes)),
-                        STDERR => return Ok(Output::Stderr(bytes)),
-                        other => return Err(Error::Answer(format!("channel {other}"))),
-                    }
-                }
-                Some(Ok(Message::Text(text))) => {
-                    let FromServer::Ended { code, error } = serde_json::from_str(&text)
-                        .map_err(|error| Error::Answer(error.to_string()))?;
-                    return Ok(Output::Ended { code, error });
-                }
-                Some(Ok(Message::Close(_))) | None => {
-                    return Err(Error::Connection {
-                        what: "went away before the program ended",
-                        source: std::io::ErrorKind::UnexpectedEof.into(),
-                    })
-                }
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(lost("does not give a program's output", error)),
+        let gone = || Error::Connection {
+            what: "went away before the program ended",
+            source: std::io::ErrorKind::UnexpectedEof.into(),
+        };
+        self.0.try_next().await?.ok_or_else(gone)
+    }
+}
+
+/// An attached program whose input and output this WebSocket carries.
+pub(crate) fn of_socket(socket: Socket) -> Terminal {
+    let (sink, stream) = socket.split();
+    let input = sink
+        .sink_map_err(|error| lost("does not take a program's input", error))
+        .with(|input| ready(Ok(message(&input))));
+    let output = stream
+        .map_err(|error| lost("does not give a program's output", error))
+        .try_take_while(|message| ready(Ok(!message.is_close())))
+        .try_filter_map(|message| ready(output(&message)));
+    Terminal::new(input, output)
+}
+
+fn message(input: &Input) -> Message {
+    let frame = |bytes: &[u8]| Message::Binary([&[INPUT], bytes].concat().into());
+    let said = match input {
+        Input::Bytes(bytes) => return frame(bytes),
+        Input::End => return frame(&[]),
+        Input::Resize(size) => FromClient::Resize(*size),
+        Input::Signal(signal) => FromClient::Signal(*signal),
+    };
+    Message::Text(serde_json::to_string(&said).expect("plain data").into())
+}
+
+fn output(message: &Message) -> Result<Option<Output>, Error> {
+    match message {
+        Message::Binary(frame) if !frame.is_empty() => {
+            let bytes = frame.slice(1..);
+            match frame[0] {
+                STDOUT => Ok(Some(Output::Stdout(bytes))),
+                STDERR => Ok(Some(Output::Stderr(bytes))),
+                other => Err(Error::Answer(format!("channel {other}"))),
             }
         }
+        Message::Text(text) => {
+            let FromServer::Ended { code, error } =
+                serde_json::from_str(text).map_err(|error| Error::Answer(error.to_string()))?;
+            Ok(Some(Output::Ended { code, error }))
+        }
+        _ => Ok(None),
     }
 }

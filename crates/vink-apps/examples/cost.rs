@@ -16,7 +16,7 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Result<Place, Failure> {
+    fn new() -> Result<Place, BoxError> {
         let config = Config {
             arena_bytes: 1 << 30,
             ..Config::default()
@@ -30,14 +30,14 @@ impl Place {
         })
     }
 
-    fn start(&mut self, line: &str) -> Result<(), Failure> {
+    fn start(&mut self, line: &str) -> Result<(), BoxError> {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
         self.apps.start(&mut self.kernel, self.machine, &words)?;
         Ok(())
     }
 
     /// Runs until all are ready.
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), BoxError> {
         loop {
             let deadline = self.kernel.run()?;
             while self.kernel.next_event().is_some() {}
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    fn resident(&mut self) -> Result<f64, Failure> {
+    fn resident(&mut self) -> Result<f64, BoxError> {
         self.kernel.run()?;
         let statm = fs::read_to_string("/proc/self/statm")?;
         let pages: f64 = statm.split(' ').nth(1).ok_or("statm")?.parse()?;
@@ -60,9 +60,9 @@ impl Place {
     }
 }
 
-type Failure = Box<dyn Error>;
+type BoxError = Box<dyn Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BoxError> {
     let mut place = Place::new()?;
     // What is made once.
     place.start("echoserver -p 9999")?;

@@ -17,8 +17,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Understands an address, or looks a name up: its first address, of the wanted family if there is one
-    /// (`Some(true)`: IPv6).
+    /// Understands an address, or looks a name up: its first address, of the wanted family if there
+    /// is one (`Some(true)`: IPv6).
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -109,10 +109,11 @@ impl Raw {
         (raw, size as u32)
     }
 
-    /// What the kernel has filled in. An IPv4 address that an IPv6 socket has to do with is shown as
-    /// IPv4's. `EAFNOSUPPORT` for other families.
+    /// What the kernel has filled in. An IPv4 address that an IPv6 socket has to do with is shown
+    /// as IPv4's. `EAFNOSUPPORT` for other families.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        // SAFETY: all variants begin with the family, and are plain numbers of which any value is one.
+        // SAFETY: all variants begin with the family, and are plain numbers of which any value is
+        // one.
         let (family, v4, v6) = unsafe { (self.family, self.v4, self.v6) };
         match i32::from(family) {
             libc::AF_INET => {

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_kernel::{Fiber, Kernel, MachineId, TaskId};
 
+use crate::arguments::Syntax;
 use crate::builtin::{self, BUILTINS};
-use crate::desk::{Desk, End};
+use crate::handle::{AppHandle, End};
 use crate::shared_object::SharedObject;
 use crate::{App, Calls, Error, Names, Report};
 
@@ -55,7 +56,8 @@ pub struct Status {
     pub words: Vec<String>,
     /// Whether it runs.
     pub state: State,
-    /// Whether it does what it is there for: a server listens. Clients are ready when they have begun.
+    /// Whether it does what it is there for: a server listens. Clients are ready when they have
+    /// begun.
     pub ready: bool,
     /// What it has done so far; `None` before it has begun.
     pub report: Option<Report>,
@@ -112,11 +114,34 @@ pub struct Apps {
     written: Rc<RefCell<VecDeque<AppId>>>,
 }
 
+/// An app's name and its arguments.
+fn parted(words: &[String]) -> (&str, &[String]) {
+    match words {
+        [name, rest @ ..] => (name.as_str(), rest),
+        [] => ("", words),
+    }
+}
+
+fn builtin_of(name: &str) -> Result<builtin::Builtin, Error> {
+    builtin::find(name).ok_or_else(|| Error::NoSuchName {
+        name: name.to_owned(),
+        known: BUILTINS.iter().map(|(syntax, _)| syntax.name).collect(),
+    })
+}
+
+fn usage(syntax: &Syntax, why: String) -> Error {
+    Error::Usage {
+        app: syntax.name,
+        why,
+        usage: syntax.usage(),
+    }
+}
+
 struct Entry {
     machine: MachineId,
     task: TaskId,
     words: Vec<String>,
-    desk: Rc<Desk>,
+    handle: Rc<AppHandle>,
 }
 
 impl Apps {
@@ -125,14 +150,15 @@ impl Apps {
         Apps::default()
     }
 
-    /// The names that apps know; changes are seen at once by `dnsserver`, and by apps started later.
+    /// The names that apps know; changes are seen at once by `dnsserver`, and by apps started
+    /// later.
     pub fn names(&self) -> Names {
         self.names.clone()
     }
 
     /// The built-in apps.
     pub fn help() -> Vec<Help> {
-        let help = |syntax: &crate::arguments::Syntax| Help {
+        let help = |syntax: &Syntax| Help {
             name: syntax.name.to_owned(),
             usage: syntax.usage(),
             purpose: syntax.purpose.to_owned(),
@@ -141,14 +167,14 @@ impl Apps {
         BUILTINS.iter().map(|(syntax, _)| help(syntax)).collect()
     }
 
-    /// Whether these words would start an app, as far as the first one tells: the name of a built-in app,
-    /// or `so:FILE`.
+    /// Whether these words would start an app, as far as the first one tells: the name of a
+    /// built-in app, or `so:FILE`.
     pub fn knows(name: &str) -> bool {
         name.starts_with(SHARED_OBJECT) || builtin::find(name).is_some()
     }
 
-    /// Starts an app on a machine: the name of a built-in one, or `so:FILE`, and its arguments. It begins in
-    /// the next [`Kernel::run`].
+    /// Starts an app on a machine: the name of a built-in one, or `so:FILE`, and its arguments. It
+    /// begins in the next [`Kernel::run`].
     ///
     /// # Errors
     /// [`Error::NoSuchName`], [`Error::Usage`], [`Error::Load`], [`Error::Kernel`].
@@ -158,28 +184,33 @@ impl Apps {
         machine: MachineId,
         words: &[String],
     ) -> Result<AppId, Error> {
-        let (name, rest) = match words {
-            [name, rest @ ..] => (name.as_str(), rest),
-            [] => ("", words),
-        };
+        let (name, rest) = parted(words);
         if let Some(file) = name.strip_prefix(SHARED_OBJECT) {
             let app = SharedObject::load(file, rest)?;
             return self.start_app(kernel, machine, words, Box::new(app));
         }
-        let (syntax, make) = builtin::find(name).ok_or_else(|| Error::NoSuchName {
-            name: name.to_owned(),
-            known: BUILTINS.iter().map(|(syntax, _)| syntax.name).collect(),
-        })?;
+        let (syntax, make) = builtin_of(name)?;
         let made = match syntax.parse(rest) {
             Ok(arguments) => make(&arguments, &self.names),
             Err(why) => Err(why),
         };
-        let app = made.map_err(|why| Error::Usage {
-            app: syntax.name,
-            why,
-            usage: syntax.usage(),
-        })?;
+        let app = made.map_err(|why| usage(syntax, why))?;
         self.start_app(kernel, machine, words, app)
+    }
+
+    /// Whether [`Apps::start`] would understand these words, as far as that can be told without a
+    /// machine: the values of options and names of hosts are not looked at.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchName`], [`Error::Usage`].
+    pub fn check(words: &[String]) -> Result<(), Error> {
+        let (name, rest) = parted(words);
+        if name.starts_with(SHARED_OBJECT) {
+            return Ok(());
+        }
+        let (syntax, _) = builtin_of(name)?;
+        syntax.parse(rest).map_err(|why| usage(syntax, why))?;
+        Ok(())
     }
 
     /// Starts an app of your own; `words` is what [`Status::words`] says.
@@ -195,15 +226,15 @@ impl Apps {
     ) -> Result<AppId, Error> {
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
-        let desk = Rc::new(Desk::new(id, Rc::clone(&self.written)));
+        let handle = Rc::new(AppHandle::new(id, Rc::clone(&self.written)));
         let life = Life {
             id,
-            desk: Rc::clone(&desk),
+            handle: Rc::clone(&handle),
             ended: Rc::clone(&self.ended),
         };
-        let begun = kernel.fiber(machine, move |fiber| run(fiber, &life.desk, &name, app));
+        let begun = kernel.fiber(machine, move |fiber| run(fiber, &life.handle, &name, app));
         if begun.is_err() {
-            // Nobody has heard of it.
+            // Its number is not known outside yet.
             self.ended.borrow_mut().pop_back();
         }
         let task = begun?;
@@ -215,7 +246,7 @@ impl Apps {
                 machine,
                 task,
                 words,
-                desk,
+                handle,
             },
         );
         Ok(id)
@@ -229,11 +260,12 @@ impl Apps {
         Ok(self.entry(id)?.status(id))
     }
 
-    /// The next one that has written something: [`Apps::output`] has it. Each once, until it writes again.
+    /// The next one that has written something: [`Apps::output`] has it. Each once, until it writes
+    /// again.
     pub fn next_written(&self) -> Option<AppId> {
         let id = self.written.borrow_mut().pop_front()?;
         if let Ok(entry) = self.entry(id) {
-            entry.desk.untold.set(false);
+            entry.handle.unreported.set(false);
         }
         Some(id)
     }
@@ -253,7 +285,7 @@ impl Apps {
     /// # Errors
     /// [`Error::NoSuchApp`].
     pub fn output(&self, id: AppId, from: u64) -> Result<Output, Error> {
-        let output = self.entry(id)?.desk.output.borrow();
+        let output = self.entry(id)?.handle.output.borrow();
         let (text, next) = output.since(from);
         Ok(Output {
             text: text.to_owned(),
@@ -261,14 +293,14 @@ impl Apps {
         })
     }
 
-    /// Tells an app to stop: the call that it waits in ends, and each further one fails. It has ended after
-    /// one of the next [`Kernel::run`]s. Nothing happens to one that has.
+    /// Tells an app to stop: the call that it waits in ends, and each further one fails. It has
+    /// ended after one of the next [`Kernel::run`]s. Nothing happens to one that has.
     ///
     /// # Errors
     /// [`Error::NoSuchApp`], [`Error::Kernel`].
     pub fn stop(&mut self, kernel: &mut Kernel, id: AppId) -> Result<(), Error> {
         let entry = self.entry(id)?;
-        if entry.desk.end.borrow().is_some() || entry.desk.stop.replace(true) {
+        if entry.handle.end.borrow().is_some() || entry.handle.stop.replace(true) {
             return Ok(());
         }
         match kernel.cancel(entry.task) {
@@ -310,21 +342,21 @@ impl Apps {
 
 impl Entry {
     fn status(&self, id: AppId) -> Status {
-        let state = match &*self.desk.end.borrow() {
+        let state = match &*self.handle.end.borrow() {
             Some(end) => State::Ended {
                 status: end.status,
                 error: end.error.clone(),
             },
-            None if self.desk.stop.get() => State::Stopping,
+            None if self.handle.stop.get() => State::Stopping,
             None => State::Running,
         };
-        let reporter = self.desk.reporter.borrow();
+        let reporter = self.handle.reporter.borrow();
         Status {
             id,
             machine: self.machine.get(),
             words: self.words.clone(),
             state,
-            ready: self.desk.ready.get(),
+            ready: self.handle.ready.get(),
             report: reporter.as_ref().map(|report| report()),
         }
     }
@@ -333,7 +365,7 @@ impl Entry {
 /// Tells of an app's end, however it comes: a fiber that can't be created only drops what it has.
 struct Life {
     id: AppId,
-    desk: Rc<Desk>,
+    handle: Rc<AppHandle>,
     ended: Rc<RefCell<VecDeque<AppId>>>,
 }
 
@@ -345,14 +377,14 @@ impl Drop for Life {
                 "the kernel has no memory for its task: give it more, or stop others".to_owned(),
             ),
         };
-        self.desk.end.borrow_mut().get_or_insert_with(never_begun);
+        self.handle.end.borrow_mut().get_or_insert_with(never_begun);
         self.ended.borrow_mut().push_back(self.id);
     }
 }
 
 /// What an app does, on its fiber.
-fn run(fiber: &Fiber, desk: &Rc<Desk>, name: &str, mut app: Box<dyn App>) -> i32 {
-    let calls = Calls::new(fiber, Rc::clone(desk));
+fn run(fiber: &Fiber, handle: &Rc<AppHandle>, name: &str, mut app: Box<dyn App>) -> i32 {
+    let calls = Calls::new(fiber, Rc::clone(handle));
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let result = app.run(&calls);
         drop(app);
@@ -363,13 +395,13 @@ fn run(fiber: &Fiber, desk: &Rc<Desk>, name: &str, mut app: Box<dyn App>) -> i32
             status,
             error: None,
         },
-        Ok(Err(failure)) if desk.stop.get() && failure.is_interruption() => End {
+        Ok(Err(error)) if handle.stop.get() && error.is_interruption() => End {
             status: 0,
             error: None,
         },
-        Ok(Err(failure)) => End {
+        Ok(Err(error)) => End {
             status: 1,
-            error: Some(failure.to_string()),
+            error: Some(error.to_string()),
         },
         Err(panic) => End {
             status: 101,
@@ -377,13 +409,13 @@ fn run(fiber: &Fiber, desk: &Rc<Desk>, name: &str, mut app: Box<dyn App>) -> i32
         },
     };
     let status = end.status;
-    if let Some(report) = &*desk.reporter.borrow() {
+    if let Some(report) = &*handle.reporter.borrow() {
         calls.print(&report().to_string());
     }
     if let Some(why) = &end.error {
         calls.print(&format!("{name}: {why}\n"));
     }
-    *desk.end.borrow_mut() = Some(end);
+    *handle.end.borrow_mut() = Some(end);
     status
 }
 

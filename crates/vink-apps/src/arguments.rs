@@ -12,17 +12,19 @@ pub(crate) struct Opt {
     pub help: &'static str,
 }
 
+impl Opt {
+    pub const fn new(letter: char, value: &'static str, help: &'static str) -> Opt {
+        Opt {
+            letter,
+            value,
+            help,
+        }
+    }
+}
+
 /// What all that have a host know.
-pub(crate) const IPV4: Opt = Opt {
-    letter: '4',
-    value: "",
-    help: "the host's IPv4 address",
-};
-pub(crate) const IPV6: Opt = Opt {
-    letter: '6',
-    value: "",
-    help: "the host's IPv6 address",
-};
+pub(crate) const IPV4: Opt = Opt::new('4', "", "the host's IPv4 address");
+pub(crate) const IPV6: Opt = Opt::new('6', "", "the host's IPv6 address");
 
 /// What an app's command line looks like.
 pub(crate) struct Syntax {
@@ -59,8 +61,8 @@ impl Syntax {
         help
     }
 
-    /// Reads the words after the name. Options may stand anywhere, as in `-p7`, `-p 7` or `-tp 7`; what
-    /// comes behind `--` is none.
+    /// Reads the words after the name. Options may stand anywhere, as in `-p7`, `-p 7` or `-tp 7`;
+    /// what comes behind `--` is none.
     pub fn parse<'w>(&self, words: &'w [String]) -> Result<Arguments<'w>, String> {
         let mut found = Arguments::default();
         let mut words = words.iter();
@@ -260,16 +262,8 @@ mod tests {
         purpose: "Is read.",
         operands: "HOST [PORT]",
         options: &[
-            Opt {
-                letter: 'u',
-                value: "",
-                help: "UDP",
-            },
-            Opt {
-                letter: 'c',
-                value: "COUNT",
-                help: "how often",
-            },
+            Opt::new('u', "", "UDP"),
+            Opt::new('c', "COUNT", "how often"),
         ],
     };
 

@@ -7,7 +7,7 @@ use crate::{dns_server, echo, http_client, http_server, ping, sink, source, App,
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
 
 /// A built-in app: how it is called, and what makes it.
-type Builtin = (&'static Syntax, Make);
+pub(crate) type Builtin = (&'static Syntax, Make);
 
 /// All of them, in the order of the help.
 pub(crate) static BUILTINS: &[Builtin] = &[

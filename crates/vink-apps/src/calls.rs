@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use vink_kernel::Fiber;
 
-use crate::desk::Desk;
+use crate::handle::AppHandle;
 use crate::{Epoll, Report, Socket};
 
 /// For so long an app may keep the worker from its other clients.
-const TURN: Duration = Duration::from_millis(1);
+const TIMESLICE: Duration = Duration::from_millis(1);
 /// After so many calls the time is looked at.
 const CALLS_UNCHECKED: u32 = 16;
 
@@ -20,7 +20,7 @@ const CALLS_UNCHECKED: u32 = 16;
 /// `EINTR` ([`io::ErrorKind::Interrupted`]) from every call once the app is to stop.
 pub struct Calls<'f> {
     fiber: &'f Fiber,
-    pub(crate) desk: Rc<Desk>,
+    pub(crate) handle: Rc<AppHandle>,
     unchecked: Cell<u32>,
 }
 
@@ -31,10 +31,10 @@ thread_local! {
 
 impl<'f> Calls<'f> {
     /// The calls of the fiber that this is made on.
-    pub(crate) fn new(fiber: &'f Fiber, desk: Rc<Desk>) -> Calls<'f> {
+    pub(crate) fn new(fiber: &'f Fiber, handle: Rc<AppHandle>) -> Calls<'f> {
         let calls = Calls {
             fiber,
-            desk,
+            handle,
             unchecked: Cell::new(0),
         };
         // Sleep as long as asked and no longer: prctl(2), PR_SET_TIMERSLACK, 1 ns.
@@ -43,13 +43,13 @@ impl<'f> Calls<'f> {
         calls
     }
 
-    /// Any system call (`libc::SYS_*`) or `vink_abi::VINK_CALL_*`; its result. Pointers among the arguments
-    /// are into this process and are the caller's responsibility, as with syscall(2).
+    /// Any system call (`libc::SYS_*`) or `vink_abi::VINK_CALL_*`; its result. Pointers among the
+    /// arguments are into this process and are the caller's responsibility, as with syscall(2).
     ///
     /// # Errors
     /// As the call's; `EINTR` once the app is to stop.
     pub fn call(&self, nr: i64, args: [u64; 6]) -> io::Result<u64> {
-        if self.desk.stop.get() {
+        if self.handle.stop.get() {
             return Err(io::Error::from_raw_os_error(libc::EINTR));
         }
         self.take_turns();
@@ -64,22 +64,22 @@ impl<'f> Calls<'f> {
 
     /// Whether the app is to stop: it ends what it does and returns.
     pub fn stopping(&self) -> bool {
-        self.desk.stop.get()
+        self.handle.stop.get()
     }
 
     /// Tells the owner that the app now does what it is there for: a server listens.
     pub fn ready(&self) {
-        self.desk.ready.set(true);
+        self.handle.ready.set(true);
     }
 
     /// Writes to the app's output, which its owner keeps (the newest 32 KiB at least).
     pub fn print(&self, text: &str) {
-        self.desk.write(text);
+        self.handle.write(text);
     }
 
     /// From now on the owner gets its reports from this, at any time between two calls.
     pub fn publish(&self, reporter: impl Fn() -> Report + 'static) {
-        *self.desk.reporter.borrow_mut() = Some(Box::new(reporter));
+        *self.handle.reporter.borrow_mut() = Some(Box::new(reporter));
     }
 
     /// socket(2); with `SOCK_CLOEXEC` or without, there is no exec.
@@ -92,7 +92,8 @@ impl<'f> Calls<'f> {
         Ok(Socket::new(self, fd as i32))
     }
 
-    /// A TCP socket that listens on an address (`SO_REUSEADDR`; an IPv6 one also for IPv4, as Linux does).
+    /// A TCP socket that listens on an address (`SO_REUSEADDR`; an IPv6 one also for IPv4, as Linux
+    /// does).
     ///
     /// # Errors
     /// As socket(2), bind(2), listen(2).
@@ -223,7 +224,7 @@ impl<'f> Calls<'f> {
         }
         let now = Instant::now();
         let began = TURN_BEGAN.get().unwrap_or(now);
-        if now - began < TURN {
+        if now - began < TIMESLICE {
             TURN_BEGAN.set(Some(began));
             return;
         }

@@ -1,4 +1,4 @@
-//! A name server for the names of the lab (RFC 1035), which asks nobody else.
+//! A name server for the names of the lab (RFC 1035), which forwards no queries.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,8 +11,8 @@ use simple_dns::{
 };
 
 use crate::arguments::{Arguments, Opt, Syntax};
-use crate::server::{self, serve, Answer, Place, Service};
-use crate::{App, Calls, DnsReport, Failure, Names, Report, ServerReport};
+use crate::server::{self, serve, Answer, ListenAddress, Service};
+use crate::{App, AppError, Calls, DnsReport, Names, Report, ServerReport};
 
 const PORT: u16 = 53;
 /// What a lab's names end with for those outside.
@@ -35,21 +35,17 @@ pub(crate) static SYNTAX: Syntax = Syntax {
         server::BIND,
         server::TCP,
         server::UDP,
-        Opt {
-            letter: 'd',
-            value: "DOMAIN",
-            help: "names may have it behind them, too (lab)",
-        },
-        Opt {
-            letter: 'n',
-            value: "",
-            help: "denies all other names (NXDOMAIN) in the place of refusing to answer",
-        },
+        Opt::new('d', "DOMAIN", "names may have it behind them, too (lab)"),
+        Opt::new(
+            'n',
+            "",
+            "denies all other names (NXDOMAIN) in the place of refusing to answer",
+        ),
     ],
 };
 
 struct DnsServer {
-    place: Place,
+    address: ListenAddress,
     zone: Zone,
 }
 
@@ -59,7 +55,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
         Err(_) => Err("this is no name".to_owned()),
     };
     Ok(Box::new(DnsServer {
-        place: Place::parse(arguments, PORT)?,
+        address: ListenAddress::parse(arguments, PORT)?,
         zone: Zone {
             names: names.clone(),
             domain: arguments
@@ -71,7 +67,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
 }
 
 impl App for DnsServer {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let report = Rc::new(RefCell::new(DnsReport::default()));
         let seen = Rc::clone(&report);
         calls.publish(move || Report::Dns(seen.borrow().clone()));
@@ -80,7 +76,7 @@ impl App for DnsServer {
             zone: self.zone.clone(),
             report,
         };
-        serve(calls, &self.place, service, &statistics)
+        serve(calls, &self.address, service, &statistics)
     }
 }
 
@@ -143,7 +139,7 @@ struct Zone {
 }
 
 /// What is said of a question.
-enum Finding {
+enum Lookup {
     /// There is such a name: these are its records of the wanted type, if any.
     Known(Vec<RData<'static>>),
     /// There is none, and we would know.
@@ -153,8 +149,8 @@ enum Finding {
 }
 
 impl Zone {
-    /// The reply to a query, of at most so many bytes (`None`: as many as a datagram to this client may
-    /// have). `None`: it deserves none.
+    /// The reply to a query, of at most so many bytes (`None`: as many as a datagram to this client
+    /// may have). `None`: it deserves none.
     fn reply(
         &self,
         query: &[u8],
@@ -181,8 +177,8 @@ impl Zone {
             reply.set_flags(PacketFlag::RECURSION_DESIRED);
         }
         let mut most = DATAGRAM;
-        // Its version is not looked at: simple-dns 0.13 takes it from where the flags are, so that it seems to
-        // be 128 with DNSSEC's. As there is no version but 0, that changes nothing.
+        // Its version is not looked at: simple-dns 0.13 takes it from where the flags are, so that
+        // it seems to be 128 with DNSSEC's. As there is no version but 0, that changes nothing.
         if let Some(edns) = query.opt() {
             most = most.max(usize::from(edns.udp_packet_size.min(OUR_DATAGRAM)));
             *reply.opt_mut() = Some(OPT {
@@ -229,12 +225,12 @@ impl Zone {
         let is_ours = matches!(question.qclass, QCLASS::CLASS(CLASS::IN) | QCLASS::ANY);
         let finding = match is_ours {
             true => self.find(&name, question.qtype),
-            false => Finding::Foreign,
+            false => Lookup::Foreign,
         };
         let (records, code) = match finding {
-            Finding::Known(records) => (records, RCODE::NoError),
-            Finding::Unknown => (Vec::new(), RCODE::NameError),
-            Finding::Foreign => return RCODE::Refused,
+            Lookup::Known(records) => (records, RCODE::NoError),
+            Lookup::Unknown => (Vec::new(), RCODE::NameError),
+            Lookup::Foreign => return RCODE::Refused,
         };
         reply.set_flags(PacketFlag::AUTHORITATIVE_ANSWER);
         if records.is_empty() {
@@ -245,15 +241,15 @@ impl Zone {
         code
     }
 
-    fn find(&self, name: &str, kind: QTYPE) -> Finding {
+    fn find(&self, name: &str, kind: QTYPE) -> Lookup {
         let wants = |this| matches!(kind, QTYPE::ANY) || kind == QTYPE::TYPE(this);
         if let Some(address) = reverse(name) {
             let Some(address) = address else {
-                return Finding::Unknown;
+                return Lookup::Unknown;
             };
             let names = self.names.names(address);
             if names.is_empty() {
-                return Finding::Unknown;
+                return Lookup::Unknown;
             }
             let full = names.iter().filter_map(|name| {
                 let name = Name::new(&format!("{name}.{}", self.domain))
@@ -261,7 +257,7 @@ impl Zone {
                     .into_owned();
                 Some(RData::PTR(PTR(name)))
             });
-            return Finding::Known(full.filter(|_| wants(TYPE::PTR)).collect());
+            return Lookup::Known(full.filter(|_| wants(TYPE::PTR)).collect());
         }
         let inside = name
             .strip_suffix(self.domain.as_str())
@@ -270,16 +266,16 @@ impl Zone {
         let addresses = [Some(name), inside].into_iter().flatten();
         let Some(addresses) = addresses.filter_map(|n| self.names.addresses(n)).next() else {
             return match name {
-                _ if name == self.domain => Finding::Known(Vec::new()),
-                _ if inside.is_some() || self.denies || !name.contains('.') => Finding::Unknown,
-                _ => Finding::Foreign,
+                _ if name == self.domain => Lookup::Known(Vec::new()),
+                _ if inside.is_some() || self.denies || !name.contains('.') => Lookup::Unknown,
+                _ => Lookup::Foreign,
             };
         };
         let record = |address: IpAddr| match address {
             IpAddr::V4(a) => wants(TYPE::A).then(|| RData::A(A::from(a))),
             IpAddr::V6(a) => wants(TYPE::AAAA).then(|| RData::AAAA(AAAA::from(a))),
         };
-        Finding::Known(addresses.into_iter().filter_map(record).collect())
+        Lookup::Known(addresses.into_iter().filter_map(record).collect())
     }
 
     /// Says for how long it may be remembered that there is nothing (RFC 2308).
@@ -300,8 +296,8 @@ impl Zone {
     }
 }
 
-/// The address that a name below `in-addr.arpa` or `ip6.arpa` stands for: `None`, it is none of these;
-/// `Some(None)`, it is not all of an address.
+/// The address that a name below `in-addr.arpa` or `ip6.arpa` stands for: `None`, it is none of
+/// these; `Some(None)`, it is not all of an address.
 fn reverse(name: &str) -> Option<Option<IpAddr>> {
     let v4 = || {
         let parts = name.strip_suffix(".in-addr.arpa")?;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::arguments::{self, number, Arguments, Opt, Syntax};
 use crate::round_trips::RoundTrips;
-use crate::server::{self, serve, Answer, Place, Service};
-use crate::{App, Calls, EchoReport, Failure, Names, Report, ServerReport, Socket, Target};
+use crate::server::{self, serve, Answer, ListenAddress, Service};
+use crate::{App, AppError, Calls, EchoReport, Names, Report, ServerReport, Socket, Target};
 
 const ECHO_PORT: u16 = 7;
 pub(crate) const DISCARD_PORT: u16 = 9;
@@ -34,36 +34,20 @@ pub(crate) static CLIENT: Syntax = Syntax {
         "Sends messages to an echo server one by one and measures how long they are away; port 7.",
     operands: "HOST",
     options: &[
-        Opt {
-            letter: 'p',
-            value: "PORT",
-            help: "the server's port instead of 7",
-        },
-        Opt {
-            letter: 'u',
-            value: "",
-            help: "UDP instead of TCP",
-        },
-        Opt {
-            letter: 'c',
-            value: "COUNT",
-            help: "so many messages (1)",
-        },
-        Opt {
-            letter: 's',
-            value: "SIZE",
-            help: "of so many bytes (64)",
-        },
-        Opt {
-            letter: 'i',
-            value: "TIME",
-            help: "from the start of one to the start of the next (0: at once)",
-        },
-        Opt {
-            letter: 'w',
-            value: "TIME",
-            help: "waits so long for an answer (10s; UDP: 1s, then goes on)",
-        },
+        Opt::new('p', "PORT", "the server's port instead of 7"),
+        Opt::new('u', "", "UDP instead of TCP"),
+        Opt::new('c', "COUNT", "so many messages (1)"),
+        Opt::new('s', "SIZE", "of so many bytes (64)"),
+        Opt::new(
+            'i',
+            "TIME",
+            "from the start of one to the start of the next (0: at once)",
+        ),
+        Opt::new(
+            'w',
+            "TIME",
+            "waits so long for an answer (10s; UDP: 1s, then goes on)",
+        ),
         arguments::IPV4,
         arguments::IPV6,
     ],
@@ -115,32 +99,32 @@ impl Service for Discard {
 
 /// A server of one of these.
 struct Server {
-    place: Place,
+    address: ListenAddress,
     echoes: bool,
 }
 
 pub(crate) fn server(arguments: &Arguments<'_>, _: &Names) -> Result<Box<dyn App>, String> {
     Ok(Box::new(Server {
-        place: Place::parse(arguments, ECHO_PORT)?,
+        address: ListenAddress::parse(arguments, ECHO_PORT)?,
         echoes: true,
     }))
 }
 
 pub(crate) fn discard_server(arguments: &Arguments<'_>, _: &Names) -> Result<Box<dyn App>, String> {
     Ok(Box::new(Server {
-        place: Place::parse(arguments, DISCARD_PORT)?,
+        address: ListenAddress::parse(arguments, DISCARD_PORT)?,
         echoes: false,
     }))
 }
 
 impl App for Server {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let statistics = Rc::new(RefCell::new(ServerReport::default()));
         let seen = Rc::clone(&statistics);
         calls.publish(move || Report::Server(seen.borrow().clone()));
         match self.echoes {
-            true => serve(calls, &self.place, Echo, &statistics),
-            false => serve(calls, &self.place, Discard, &statistics),
+            true => serve(calls, &self.address, Echo, &statistics),
+            false => serve(calls, &self.address, Discard, &statistics),
         }
     }
 }
@@ -152,7 +136,7 @@ struct Client {
     count: u64,
     size: usize,
     interval: Duration,
-    patience: Duration,
+    timeout: Duration,
 }
 
 pub(crate) fn client(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn App>, String> {
@@ -166,7 +150,7 @@ pub(crate) fn client(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn
     if size == 0 && !udp {
         return Err("-s 0: only a datagram (-u) can be empty".into());
     }
-    let patience = Duration::from_secs(if udp { 1 } else { 10 });
+    let timeout = Duration::from_secs(if udp { 1 } else { 10 });
     Ok(Box::new(Client {
         target: Target::parse(host, names, arguments.ipv6()?)?,
         port: arguments
@@ -178,7 +162,7 @@ pub(crate) fn client(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn
         interval: arguments
             .value('i', arguments::time)?
             .unwrap_or(Duration::ZERO),
-        patience: arguments.value('w', arguments::time)?.unwrap_or(patience),
+        timeout: arguments.value('w', arguments::time)?.unwrap_or(timeout),
     }))
 }
 
@@ -192,7 +176,7 @@ pub(crate) fn any_like(address: SocketAddr) -> SocketAddr {
 }
 
 impl App for Client {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let statistics = Rc::new(RefCell::new((EchoReport::default(), RoundTrips::default())));
         let seen = Rc::clone(&statistics);
         calls.publish(move || {
@@ -211,10 +195,10 @@ impl App for Client {
         let socket = match self.udp {
             true => {
                 let socket = calls.datagrams(any_like(to))?;
-                socket.connect(to).map_err(Failure::during(what))?;
+                socket.connect(to).map_err(AppError::during(what))?;
                 socket
             }
-            false => calls.connect(to).map_err(Failure::during(what))?,
+            false => calls.connect(to).map_err(AppError::during(what))?,
         };
         if !self.udp {
             socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
@@ -235,7 +219,7 @@ impl App for Client {
                 true => socket.send(&message, 0).map(drop),
                 false => socket.send_all(&message),
             };
-            done.map_err(Failure::during("send a message"))?;
+            done.map_err(AppError::during("send a message"))?;
             statistics.borrow_mut().0.sent += 1;
             let got = self.answer(calls, &socket, &mut answer, sent, &message)?;
             let taken = calls.now()? - sent;
@@ -263,23 +247,23 @@ impl Client {
         buffer: &mut [u8],
         sent: Duration,
         message: &[u8],
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<usize>, AppError> {
         let mut have = 0;
         loop {
-            let left = (sent + self.patience).saturating_sub(calls.now()?);
+            let left = (sent + self.timeout).saturating_sub(calls.now()?);
             if !socket.is_readable(left)? {
                 return match self.udp {
                     true => Ok(None),
-                    false => Err(Failure::new("the server does not answer")),
+                    false => Err(AppError::new("the server does not answer")),
                 };
             }
             let got = match socket.recv(&mut buffer[have..], 0) {
                 Ok(got) => got,
-                // Nobody there: as if it were lost.
+                // No peer: as if the datagram were lost.
                 Err(error) if self.udp && error.kind() == ErrorKind::ConnectionRefused => {
                     return Ok(None)
                 }
-                Err(error) => return Err(Failure::during("receive an answer")(error)),
+                Err(error) => return Err(AppError::during("receive an answer")(error)),
             };
             if self.udp {
                 // One that was waited for no more.
@@ -291,7 +275,7 @@ impl Client {
             have += got;
             if got == 0 && !message.is_empty() {
                 let error = io::Error::from(ErrorKind::UnexpectedEof);
-                return Err(Failure::during("the server hung up")(error));
+                return Err(AppError::during("the server hung up")(error));
             }
             if have >= message.len() {
                 return Ok(Some(have));

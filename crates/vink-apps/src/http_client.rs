@@ -13,7 +13,7 @@ use crate::calls::family;
 use crate::histogram::Histogram;
 use crate::http_server::PORT;
 use crate::random::Random;
-use crate::{App, Calls, Epoll, Failure, HttpReport, Latency, Names, Report, Socket, Target};
+use crate::{App, AppError, Calls, Epoll, HttpReport, Latency, Names, Report, Socket, Target};
 
 /// Bytes per read.
 const BLOCK: usize = 64 << 10;
@@ -26,61 +26,25 @@ pub(crate) static SYNTAX: Syntax = Syntax {
         "Asks a web server for pages, several at a time, and measures how long each takes; port 80.",
     operands: "HOST",
     options: &[
-        Opt {
-            letter: 'p',
-            value: "PORT",
-            help: "the server's port instead of 80",
-        },
-        Opt {
-            letter: 'n',
-            value: "COUNT",
-            help: "so many requests (1, unless there is -t)",
-        },
-        Opt {
-            letter: 't',
-            value: "TIME",
-            help: "begins requests for so long",
-        },
-        Opt {
-            letter: 'c',
-            value: "COUNT",
-            help: "so many connections at a time (1)",
-        },
-        Opt {
-            letter: 's',
-            value: "SIZE",
-            help: "pages of so many bytes: /SIZE (1k)",
-        },
-        Opt {
-            letter: 'u',
-            value: "PATH",
-            help: "this page instead, of whatever size",
-        },
-        Opt {
-            letter: 'b',
-            value: "SIZE",
-            help: "sends so many bytes with each request (POST)",
-        },
-        Opt {
-            letter: 'k',
-            value: "TIME",
-            help: "thinks for so long between an answer and the next request, on average (0)",
-        },
-        Opt {
-            letter: 'd',
-            value: "KIND",
-            help: "how that time varies: constant, uniform (0 to twice), exponential",
-        },
-        Opt {
-            letter: 'K',
-            value: "",
-            help: "a connection of its own for each request",
-        },
-        Opt {
-            letter: 'w',
-            value: "TIME",
-            help: "waits so long for an answer (30s)",
-        },
+        Opt::new('p', "PORT", "the server's port instead of 80"),
+        Opt::new('n', "COUNT", "so many requests (1, unless there is -t)"),
+        Opt::new('t', "TIME", "begins requests for so long"),
+        Opt::new('c', "COUNT", "so many connections at a time (1)"),
+        Opt::new('s', "SIZE", "pages of so many bytes: /SIZE (1k)"),
+        Opt::new('u', "PATH", "this page instead, of whatever size"),
+        Opt::new('b', "SIZE", "sends so many bytes with each request (POST)"),
+        Opt::new(
+            'k',
+            "TIME",
+            "thinks for so long between an answer and the next request, on average (0)",
+        ),
+        Opt::new(
+            'd',
+            "KIND",
+            "how that time varies: constant, uniform (0 to twice), exponential",
+        ),
+        Opt::new('K', "", "a connection of its own for each request"),
+        Opt::new('w', "TIME", "waits so long for an answer (30s)"),
         arguments::IPV4,
         arguments::IPV6,
     ],
@@ -104,7 +68,7 @@ struct HttpClient {
     think: Duration,
     kind: Kind,
     fresh: bool,
-    patience: Duration,
+    timeout: Duration,
 }
 
 pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn App>, String> {
@@ -152,7 +116,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
             .unwrap_or(Duration::ZERO),
         kind: arguments.value('d', kind)?.unwrap_or(Kind::Constant),
         fresh,
-        patience: arguments
+        timeout: arguments
             .value('w', arguments::time)?
             .unwrap_or(Duration::from_secs(30)),
     }))
@@ -166,7 +130,7 @@ struct Progress {
 }
 
 impl App for HttpClient {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let progress = Rc::new(RefCell::new(Progress::default()));
         let seen = Rc::clone(&progress);
         calls.publish(move || Report::Http(seen.borrow().report()));
@@ -307,7 +271,7 @@ impl Clients<'_> {
         }
         self.begun += 1;
         client.phase = Phase::Sending(0);
-        let alarm = (now + self.app.patience, at, client.round);
+        let alarm = (now + self.app.timeout, at, client.round);
         self.alarms.push(Reverse(alarm));
         if client.socket.is_some() {
             return self.drive(at);
@@ -419,7 +383,8 @@ impl Clients<'_> {
         self.think(at, now)
     }
 
-    /// The time between two requests; the next one begins with its alarm, even if it is no time at all.
+    /// The time between two requests; the next one begins with its alarm, even if it is no time at
+    /// all.
     fn think(&mut self, at: usize, now: Duration) -> io::Result<()> {
         let factor = match self.app.kind {
             Kind::Constant => 1.0,

@@ -5,8 +5,8 @@ use std::io;
 use std::rc::Rc;
 
 use crate::arguments::{self, Arguments, Syntax};
-use crate::server::{self, serve, Answer, Place, Service};
-use crate::{App, Calls, Failure, Names, Report, ServerReport};
+use crate::server::{self, serve, Answer, ListenAddress, Service};
+use crate::{App, AppError, Calls, Names, Report, ServerReport};
 
 pub(crate) const PORT: u16 = 80;
 /// A request's head has at most so many bytes.
@@ -19,18 +19,18 @@ pub(crate) static SYNTAX: Syntax = Syntax {
     options: &[server::PORT, server::BIND],
 };
 
-struct HttpServer(Place);
+struct HttpServer(ListenAddress);
 
 pub(crate) fn make(arguments: &Arguments<'_>, _: &Names) -> Result<Box<dyn App>, String> {
-    let place = Place::parse(arguments, PORT)?;
-    Ok(Box::new(HttpServer(Place {
+    let address = ListenAddress::parse(arguments, PORT)?;
+    Ok(Box::new(HttpServer(ListenAddress {
         udp: false,
-        ..place
+        ..address
     })))
 }
 
 impl App for HttpServer {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let statistics = Rc::new(RefCell::new(ServerReport::default()));
         let seen = Rc::clone(&statistics);
         calls.publish(move || Report::Server(seen.borrow().clone()));
@@ -107,8 +107,8 @@ impl Service for Pages {
 }
 
 impl Pages {
-    /// Answers a request; how many bytes of its body follow, and whether the connection lives on then.
-    /// `None`: it ends at once.
+    /// Answers a request; how many bytes of its body follow, and whether the connection lives on
+    /// then. `None`: it ends at once.
     fn request(&self, head: &str, answer: &mut Answer) -> Option<(u64, bool)> {
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');

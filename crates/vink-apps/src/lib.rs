@@ -1,16 +1,17 @@
 //! Virtualized processes: light programs that run inside the worker, as tasks of their machine.
 //!
-//! Theory of operation: an [`App`] is host code on a fiber of its machine (`vink_kernel::Fiber`). It makes
-//! ordinary socket calls by [`Calls`], each of which is a function call into the kernel; while one waits,
-//! everything else runs on. Thousands of them fit in one worker: an idle one costs its stack's touched pages.
+//! Theory of operation: an [`App`] is host code on a fiber of its machine (`vink_kernel::Fiber`).
+//! It makes ordinary socket calls by [`Calls`], each of which is a function call into the kernel;
+//! while one waits, everything else runs on. Thousands of them fit in one worker: an idle one costs
+//! its stack's touched pages.
 //!
-//! [`Apps`] starts them by name (`echoserver -p 7`, `so:/path/lib.so ARGUMENTS`), tells what they have done
-//! while they run ([`Report`]), and stops them: a flag that every call looks at, and a signal of the kernel's
-//! own that ends the call they wait in with `EINTR`.
+//! [`Apps`] starts them by name (`echoserver -p 7`, `so:/path/lib.so ARGUMENTS`), tells what they
+//! have done while they run ([`Report`]), and stops them: a flag that every call looks at, and a
+//! signal of the kernel's own that ends the call they wait in with `EINTR`.
 //!
-//! They are driven by whoever drives the kernel: each [`vink_kernel::Kernel::run`] runs those that have
-//! something to do. So that a worker with busy ones hears its other clients too, they give the thread back
-//! every millisecond ([`Calls`]).
+//! They are driven by the thread that drives the kernel: each [`vink_kernel::Kernel::run`] runs
+//! those that have something to do. So that a worker with busy ones hears its other clients too,
+//! they give the thread back every millisecond ([`Calls`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,13 +33,13 @@
 //! # Writing one
 //!
 //! ```
-//! use vink_apps::{App, Calls, Failure};
+//! use vink_apps::{App, AppError, Calls};
 //!
-//! /// Greets whoever connects.
+//! /// Greets each client.
 //! struct Greeter(u16);
 //!
 //! impl App for Greeter {
-//!     fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+//!     fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
 //!         let address = std::net::SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, self.0));
 //!         let listener = calls.listen(address)?;
 //!         calls.ready();
@@ -54,9 +55,9 @@
 //!
 //! # Limits
 //!
-//! They share the worker's process: one that loops without making a call stops the whole worker, and a C app
-//! that writes where it must not may end it. A panic ends the app alone. An app's stack has 256 KiB, shared
-//! with the kernel below its calls: keep large buffers on the heap.
+//! They share the worker's process: one that loops without making a call stops the whole worker,
+//! and a C app that writes where it must not may end it. A panic ends the app alone. An app's stack
+//! has 256 KiB, shared with the kernel below its calls: keep large buffers on the heap.
 
 mod address;
 mod app;
@@ -65,10 +66,10 @@ mod arguments;
 mod arrivals;
 mod builtin;
 mod calls;
-mod desk;
 mod dns_server;
 mod echo;
 mod error;
+mod handle;
 mod histogram;
 mod http_client;
 mod http_server;
@@ -86,7 +87,7 @@ mod source;
 mod stamp;
 
 pub use address::Target;
-pub use app::{App, Failure};
+pub use app::{App, AppError};
 pub use apps::{AppId, Apps, Help, Output, State, Status};
 pub use calls::Calls;
 pub use error::Error;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// A table of names and their addresses. All clones are the same table, which may change at any time.
+/// A table of names and their addresses. All clones are the same table, which may change at any
+/// time.
 #[derive(Clone, Debug, Default)]
 pub struct Names(Rc<RefCell<BTreeMap<String, Vec<IpAddr>>>>);
 
 impl Names {
-    /// Gives a name these addresses and no others. Names differ in more than the case of their letters, and
-    /// have no dot at their end.
+    /// Gives a name these addresses and no others. Names differ in more than the case of their
+    /// letters, and have no dot at their end.
     pub fn set(&self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) {
         let addresses = addresses.into_iter().collect();
         self.0.borrow_mut().insert(key(name), addresses);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::arguments::{self, Arguments, Opt, Syntax};
 use crate::calls::family;
 use crate::round_trips::RoundTrips;
-use crate::{App, Calls, Failure, Names, PingReport, Report, Socket, Target};
+use crate::{App, AppError, Calls, Names, PingReport, Report, Socket, Target};
 
 /// `SOL_RAW` and its one option, of raw(7).
 const SOL_RAW: i32 = 255;
@@ -23,36 +23,12 @@ pub(crate) static SYNTAX: Syntax = Syntax {
     purpose: "Sends ICMP echo requests and measures how long the answers take.",
     operands: "HOST",
     options: &[
-        Opt {
-            letter: 'c',
-            value: "COUNT",
-            help: "so many requests (else until stopped)",
-        },
-        Opt {
-            letter: 'i',
-            value: "TIME",
-            help: "from one to the next (1s)",
-        },
-        Opt {
-            letter: 's',
-            value: "SIZE",
-            help: "so many bytes of data (56)",
-        },
-        Opt {
-            letter: 'W',
-            value: "TIME",
-            help: "waits so long for the last answer (1s)",
-        },
-        Opt {
-            letter: 't',
-            value: "TTL",
-            help: "passes so many machines at most",
-        },
-        Opt {
-            letter: 'q',
-            value: "",
-            help: "writes no line for each answer",
-        },
+        Opt::new('c', "COUNT", "so many requests (else until stopped)"),
+        Opt::new('i', "TIME", "from one to the next (1s)"),
+        Opt::new('s', "SIZE", "so many bytes of data (56)"),
+        Opt::new('W', "TIME", "waits so long for the last answer (1s)"),
+        Opt::new('t', "TTL", "passes so many machines at most"),
+        Opt::new('q', "", "writes no line for each answer"),
         arguments::IPV4,
         arguments::IPV6,
     ],
@@ -63,7 +39,7 @@ struct Ping {
     count: Option<u64>,
     interval: Duration,
     size: usize,
-    patience: Duration,
+    timeout: Duration,
     ttl: Option<u8>,
     quiet: bool,
 }
@@ -80,7 +56,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
         count: arguments.number('c', 1)?,
         interval: arguments.value('i', arguments::time)?.unwrap_or(second),
         size: arguments.value('s', size)?.unwrap_or(56),
-        patience: arguments.value('W', arguments::time)?.unwrap_or(second),
+        timeout: arguments.value('W', arguments::time)?.unwrap_or(second),
         ttl: arguments.number('t', 1)?,
         quiet: arguments.has('q'),
     }))
@@ -109,7 +85,7 @@ impl Progress {
 }
 
 impl App for Ping {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let to = self.target.at(calls, 0)?;
         let progress = Rc::new(RefCell::new(Progress {
             report: PingReport {
@@ -142,7 +118,7 @@ impl App for Ping {
             next += self.interval;
             let last = self.count == Some(number);
             let until = if last {
-                calls.now()? + self.patience
+                calls.now()? + self.timeout
             } else {
                 next
             };
@@ -154,13 +130,13 @@ impl App for Ping {
 }
 
 impl Ping {
-    fn socket<'c>(&self, calls: &'c Calls<'_>, to: SocketAddr) -> Result<Socket<'c>, Failure> {
+    fn socket<'c>(&self, calls: &'c Calls<'_>, to: SocketAddr) -> Result<Socket<'c>, AppError> {
         let protocol = match to {
             SocketAddr::V4(_) => libc::IPPROTO_ICMP,
             SocketAddr::V6(_) => libc::IPPROTO_ICMPV6,
         };
         let socket = calls.socket(family(to), libc::SOCK_RAW, protocol);
-        let socket = socket.map_err(Failure::during("open a raw socket"))?;
+        let socket = socket.map_err(AppError::during("open a raw socket"))?;
         match to {
             SocketAddr::V4(_) => {
                 // A bit that is set keeps its type out.
@@ -204,7 +180,7 @@ struct Pinger<'c> {
 }
 
 impl Pinger<'_> {
-    fn send(&self, number: u16, size: usize) -> Result<(), Failure> {
+    fn send(&self, number: u16, size: usize) -> Result<(), AppError> {
         let mut packet = vec![0; 8 + size];
         packet[0] = if self.to.is_ipv6() { ECHO_6 } else { ECHO };
         packet[4..6].copy_from_slice(&self.id.to_be_bytes());
@@ -236,7 +212,7 @@ impl Pinger<'_> {
     }
 
     /// Takes what comes until then, or until nothing is waited for any more.
-    fn listen(&self, until: Duration, only_pending: bool) -> Result<(), Failure> {
+    fn listen(&self, until: Duration, only_pending: bool) -> Result<(), AppError> {
         let mut buffer = vec![0; 66_000];
         loop {
             if only_pending && self.progress.borrow().pending.is_empty() {

@@ -161,8 +161,8 @@ impl fmt::Display for Arrived {
     }
 }
 
-/// How long datagrams were on the way, by the clocks of both ends: of use if these are one, as in labs on
-/// one host.
+/// How long datagrams were on the way, by the clocks of both ends: of use if these are one, as in
+/// labs on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delay {
     /// The shortest time.

@@ -1,4 +1,5 @@
-//! The event loop that all servers share: one epoll set for a listener, its connections and a UDP socket.
+//! The event loop that all servers share: one epoll set for a listener, its connections and a UDP
+//! socket.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,31 +8,32 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
 use crate::arguments::{number, Arguments, Opt};
-use crate::{Calls, Control, Epoll, Failure, ServerReport, Socket};
+use crate::{AppError, Calls, Control, Epoll, ServerReport, Socket};
 
 /// Bytes per read.
 const BLOCK: usize = 64 << 10;
 /// How often one socket is read from before the others have their turn.
-const READS: usize = 16;
+const READ_BUDGET: usize = 16;
 /// Events per wait.
 const EVENTS: usize = 64;
 
 const LISTENER: u64 = 0;
 const DATAGRAMS: u64 = 1;
 /// The token of the first connection.
-const FIRST: u64 = 2;
+const FIRST_CONNECTION: u64 = 2;
 
 /// What a server does with what comes.
 pub(crate) trait Service {
     /// What it remembers of a connection.
     type Talk: Default;
 
-    /// Somebody has connected.
+    /// A client has connected.
     fn opened(&mut self, _calls: &Calls<'_>, _from: SocketAddr) -> io::Result<Self::Talk> {
         Ok(Self::Talk::default())
     }
 
-    /// Data of a connection, and where the answer goes. False: hang up when the answer has been sent.
+    /// Data of a connection, and where the answer goes. False: hang up when the answer has been
+    /// sent.
     fn received(
         &mut self,
         calls: &Calls<'_>,
@@ -63,7 +65,7 @@ pub(crate) trait Service {
 }
 
 /// Where a server listens.
-pub(crate) struct Place {
+pub(crate) struct ListenAddress {
     pub address: Option<IpAddr>,
     pub port: u16,
     pub tcp: bool,
@@ -71,35 +73,23 @@ pub(crate) struct Place {
 }
 
 /// The options that say where a server listens; a server's table begins with them.
-pub(crate) const PORT: Opt = Opt {
-    letter: 'p',
-    value: "PORT",
-    help: "listens on this port instead of its own",
-};
-pub(crate) const BIND: Opt = Opt {
-    letter: 'b',
-    value: "ADDRESS",
-    help: "listens on this address only (else all, IPv4 and IPv6)",
-};
-pub(crate) const TCP: Opt = Opt {
-    letter: 't',
-    value: "",
-    help: "TCP only",
-};
-pub(crate) const UDP: Opt = Opt {
-    letter: 'u',
-    value: "",
-    help: "UDP only",
-};
+pub(crate) const PORT: Opt = Opt::new('p', "PORT", "listens on this port instead of its own");
+pub(crate) const BIND: Opt = Opt::new(
+    'b',
+    "ADDRESS",
+    "listens on this address only (else all, IPv4 and IPv6)",
+);
+pub(crate) const TCP: Opt = Opt::new('t', "", "TCP only");
+pub(crate) const UDP: Opt = Opt::new('u', "", "UDP only");
 
-impl Place {
-    pub fn parse(arguments: &Arguments<'_>, port: u16) -> Result<Place, String> {
+impl ListenAddress {
+    pub fn parse(arguments: &Arguments<'_>, port: u16) -> Result<ListenAddress, String> {
         let address = |text: &str| text.parse().map_err(|_| "this is no address".to_owned());
         let (tcp, udp) = (arguments.has('t'), arguments.has('u'));
         if tcp && udp {
             return Err("-t and -u exclude each other; both are served without them".into());
         }
-        Ok(Place {
+        Ok(ListenAddress {
             address: arguments.value('b', address)?,
             port: arguments
                 .value('p', |text| number(text, 1))?
@@ -196,7 +186,7 @@ fn send_back(
     });
     match sent {
         Some(Ok(sent)) => Ok(sent),
-        // A group's or everybody's address is nobody's own.
+        // A multicast or broadcast address is no source address.
         Some(Err(_)) | None => socket.send_to(data, flags, to),
     }
 }
@@ -227,24 +217,24 @@ struct Server<'c, S: Service> {
 /// Serves until the app is to stop.
 pub(crate) fn serve<S: Service>(
     calls: &Calls<'_>,
-    place: &Place,
+    address: &ListenAddress,
     service: S,
     statistics: &Rc<RefCell<ServerReport>>,
-) -> Result<i32, Failure> {
-    let at = place.socket_address();
+) -> Result<i32, AppError> {
+    let at = address.socket_address();
     let epoll = calls.epoll()?;
     let mut listener = None;
-    if place.tcp {
+    if address.tcp {
         let socket = calls.listen(at);
-        let socket = socket.map_err(Failure::during(format_args!("listen on {at} (TCP)")))?;
+        let socket = socket.map_err(AppError::during(format_args!("listen on {at} (TCP)")))?;
         socket.set_blocking(false)?;
         epoll.add(&socket, libc::EPOLLIN, LISTENER)?;
         listener = Some(socket);
     }
     let mut datagrams = None;
-    if place.udp {
+    if address.udp {
         let socket = calls.datagrams(at);
-        let socket = socket.map_err(Failure::during(format_args!("bind to {at} (UDP)")))?;
+        let socket = socket.map_err(AppError::during(format_args!("bind to {at} (UDP)")))?;
         socket.set_blocking(false)?;
         if at.is_ipv6() {
             // Which of the machine's addresses was written to is where the answer comes from.
@@ -282,7 +272,7 @@ impl<S: Service> Server<'_, S> {
             match event.u64 {
                 LISTENER => self.accept()?,
                 DATAGRAMS => self.datagram()?,
-                token => self.serve((token - FIRST) as usize)?,
+                token => self.serve((token - FIRST_CONNECTION) as usize)?,
             }
         }
         Ok(())
@@ -305,7 +295,8 @@ impl<S: Service> Server<'_, S> {
                 self.connections.push(None);
                 self.connections.len() - 1
             });
-            self.epoll.add(&socket, libc::EPOLLIN, FIRST + at as u64)?;
+            self.epoll
+                .add(&socket, libc::EPOLLIN, FIRST_CONNECTION + at as u64)?;
             self.connections[at] = Some(Connection {
                 socket,
                 talk,
@@ -324,7 +315,7 @@ impl<S: Service> Server<'_, S> {
             return Ok(());
         };
         let mut answer = Vec::new();
-        for _ in 0..READS {
+        for _ in 0..READ_BUDGET {
             let received = socket.recv_message(&mut self.buffer, libc::MSG_DONTWAIT);
             let (len, from, own) = match received {
                 Ok(received) => received,
@@ -336,7 +327,7 @@ impl<S: Service> Server<'_, S> {
             let data = &self.buffer[..len];
             answer.clear();
             let answered = self.service.datagram(self.calls, data, from, &mut answer)?;
-            // As with any datagram, nobody says whether it arrives.
+            // As any datagram, it may be lost.
             let sent = answered && send_back(socket, &answer, from, own).is_ok();
             let mut statistics = self.statistics.borrow_mut();
             statistics.datagrams += 1;
@@ -363,7 +354,7 @@ impl<S: Service> Server<'_, S> {
                     true => libc::EPOLLOUT,
                     false => libc::EPOLLIN,
                 };
-                let token = FIRST + at as u64;
+                let token = FIRST_CONNECTION + at as u64;
                 self.epoll.modify(&connection.socket, events, token)?;
             }
             self.connections[at] = Some(connection);
@@ -379,7 +370,7 @@ impl<S: Service> Server<'_, S> {
 
     /// Sends and receives as far as it goes; whether the connection goes on.
     fn talk(&mut self, connection: &mut Connection<'_, S::Talk>) -> io::Result<bool> {
-        for _ in 0..READS {
+        for _ in 0..READ_BUDGET {
             let sent = connection.answer.flush(&connection.socket)?;
             self.statistics.borrow_mut().sent += sent;
             if !connection.answer.is_empty() {

@@ -12,7 +12,7 @@ use libc::{
 };
 use libc::{EINVAL, EPERM};
 
-use crate::{App, Calls, Error, Failure, Report};
+use crate::{App, AppError, Calls, Error, Report};
 
 /// What the shared object defines.
 const MAIN: &CStr = c"vink_app_main";
@@ -54,8 +54,8 @@ impl SharedObject {
         let rest = words.iter().map(|word| text(word.as_bytes()));
         let arguments = std::iter::once(Ok(name.clone())).chain(rest);
         let arguments = arguments.collect::<Result<_, _>>()?;
-        // SAFETY: a path; what the file does when it is loaded is its author's responsibility, as all
-        // that it does later.
+        // SAFETY: a path; what the file does when it is loaded is its author's responsibility, as
+        // all that it does later.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(fail(loader_error()));
@@ -91,7 +91,7 @@ fn loader_error() -> String {
 }
 
 impl App for SharedObject {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let report = Rc::new(RefCell::new(None));
         let here = Here {
             calls: (&raw const *calls).cast(),
@@ -100,7 +100,8 @@ impl App for SharedObject {
         let mut words: Vec<_> = self.arguments.iter().map(|word| word.as_ptr()).collect();
         words.push(null());
         CURRENT.set(&raw const here);
-        // SAFETY: as the header promises: a table, and a list of strings that ends with a null pointer.
+        // SAFETY: as the header promises: a table, and a list of strings that ends with a null
+        // pointer.
         let status = unsafe { (self.main)(&TABLE, self.arguments.len() as c_int, words.as_ptr()) };
         CURRENT.set(null());
         Ok(status)
@@ -115,15 +116,16 @@ struct Here {
 }
 
 thread_local! {
-    /// The app whose code runs: set when it begins, and when a call, in which others may have run, returns to
-    /// it.
+    /// The app whose code runs: set when it begins, and when a call, in which others may have run,
+    /// returns to it.
     static CURRENT: Cell<*const Here> = const { Cell::new(null()) };
 }
 
-/// Does something for the app that calls; `None`: who calls is none.
+/// Does something for the app that calls; `None`: the caller is no app.
 fn with<T>(work: impl FnOnce(&Here, &Calls<'_>) -> T) -> Option<T> {
     let current = CURRENT.get();
-    // SAFETY: set by run(), whose frame and arguments are there as long as the code that calls this.
+    // SAFETY: set by run(), whose frame and arguments are there as long as the code that calls
+    // this.
     let here = unsafe { current.as_ref() }?;
     // SAFETY: as above.
     let result = work(here, unsafe { &*here.calls });

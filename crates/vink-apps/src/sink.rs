@@ -11,10 +11,10 @@ use crate::arguments::{self, Arguments, Opt, Syntax};
 use crate::arrivals::Arrivals;
 use crate::report::{Arrived, Delay, Protocol};
 use crate::series::Series;
-use crate::server::{self, serve, Answer, Place, Service};
+use crate::server::{self, serve, Answer, ListenAddress, Service};
 use crate::source::PORT;
 use crate::stamp::{Receipt, Stamp};
-use crate::{App, Calls, Failure, FlowReport, Names, Report, ServerReport, SinkReport};
+use crate::{App, AppError, Calls, FlowReport, Names, Report, ServerReport, SinkReport};
 
 /// So many flows that have ended are remembered one by one.
 const MOST_ENDED: u64 = 1000;
@@ -28,35 +28,27 @@ pub(crate) static SYNTAX: Syntax = Syntax {
         server::BIND,
         server::TCP,
         server::UDP,
-        Opt {
-            letter: 'n',
-            value: "FLOWS",
-            help: "ends when so many flows have (else never)",
-        },
-        Opt {
-            letter: 'i',
-            value: "TIME",
-            help: "also reports each interval of this length",
-        },
+        Opt::new('n', "FLOWS", "ends when so many flows have (else never)"),
+        Opt::new('i', "TIME", "also reports each interval of this length"),
     ],
 };
 
 struct SinkApp {
-    place: Place,
+    address: ListenAddress,
     flows: Option<u64>,
     interval: Option<Duration>,
 }
 
 pub(crate) fn make(arguments: &Arguments<'_>, _: &Names) -> Result<Box<dyn App>, String> {
     Ok(Box::new(SinkApp {
-        place: Place::parse(arguments, PORT)?,
+        address: ListenAddress::parse(arguments, PORT)?,
         flows: arguments.number('n', 1)?,
         interval: arguments.value('i', arguments::time)?,
     }))
 }
 
 impl App for SinkApp {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let flows = Rc::new(RefCell::new(Flows::default()));
         let statistics = Rc::new(RefCell::new(ServerReport::default()));
         let (seen, errors) = (Rc::clone(&flows), Rc::clone(&statistics));
@@ -66,7 +58,7 @@ impl App for SinkApp {
             limit: self.flows,
             interval: self.interval,
         };
-        serve(calls, &self.place, sink, &statistics)
+        serve(calls, &self.address, sink, &statistics)
     }
 }
 
@@ -79,7 +71,7 @@ struct Flows {
     count: u64,
     ended: u64,
     bytes: u64,
-    /// UDP flows by whom they come from: what the source calls it, and its number.
+    /// UDP flows, by the sender's address and its number for the flow.
     peers: HashMap<SocketAddr, (u32, u64)>,
 }
 

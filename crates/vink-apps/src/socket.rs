@@ -67,7 +67,7 @@ impl<'c> Socket<'c> {
         Ok(())
     }
 
-    /// accept(2): the connection, and who it is with.
+    /// accept(2): the connection, and its peer's address.
     ///
     /// # Errors
     /// As accept(2).
@@ -128,7 +128,7 @@ impl<'c> Socket<'c> {
         Ok(self.call(libc::SYS_sendto, args)? as usize)
     }
 
-    /// recvfrom(2): how many bytes came, and from whom.
+    /// recvfrom(2): how many bytes came, and the sender's address.
     ///
     /// # Errors
     /// As recvfrom(2).
@@ -141,8 +141,8 @@ impl<'c> Socket<'c> {
         Ok((got as usize, raw.address()?))
     }
 
-    /// recvmsg(2): how many bytes came, from whom, and the first control message if there is one that is short,
-    /// such as of `IPV6_RECVHOPLIMIT`.
+    /// recvmsg(2): how many bytes came, the sender's address, and the first control message if
+    /// there is one that is short, such as of `IPV6_RECVHOPLIMIT`.
     ///
     /// # Errors
     /// As recvmsg(2).
@@ -220,7 +220,8 @@ impl<'c> Socket<'c> {
         self.get_address(libc::SYS_getpeername)
     }
 
-    /// poll(2) of this socket alone, for something to read: whether there is, before the time is over.
+    /// poll(2) of this socket alone, for something to read: whether there is, before the time is
+    /// over.
     ///
     /// # Errors
     /// As ppoll(2).
@@ -289,7 +290,8 @@ impl<'c> Socket<'c> {
         Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
     }
 
-    /// Says whether calls on this socket wait (`FIONBIO`, ioctl(2)): they fail with `EAGAIN` otherwise.
+    /// Says whether calls on this socket wait (`FIONBIO`, ioctl(2)): they fail with `EAGAIN`
+    /// otherwise.
     ///
     /// # Errors
     /// As ioctl(2).

@@ -13,7 +13,7 @@ use crate::echo::{any_like, DISCARD_PORT};
 use crate::report::Protocol;
 use crate::series::Series;
 use crate::stamp::{Receipt, Stamp};
-use crate::{App, Calls, Epoll, Failure, Names, Report, Socket, SourceReport, Target};
+use crate::{App, AppError, Calls, Epoll, Names, Report, Socket, SourceReport, Target};
 
 /// The port of `sink`.
 pub(crate) const PORT: u16 = 5001;
@@ -26,7 +26,7 @@ const DATAGRAM: u64 = 1200;
 /// What UDP sends at unless told otherwise, bits per second.
 const UDP_RATE: f64 = 1e6;
 /// How long an answer to the last datagram is waited for, and how often it is asked for.
-const PATIENCE: Duration = Duration::from_millis(250);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(250);
 const TRIES: u32 = 20;
 
 pub(crate) static SYNTAX: Syntax = Syntax {
@@ -44,51 +44,23 @@ pub(crate) static DISCARD: Syntax = Syntax {
 };
 
 static OPTIONS: [Opt; 11] = [
-    Opt {
-        letter: 'p',
-        value: "PORT",
-        help: "the server's port instead of its own",
-    },
-    Opt {
-        letter: 'u',
-        value: "",
-        help: "UDP instead of TCP",
-    },
-    Opt {
-        letter: 't',
-        value: "TIME",
-        help: "sends for so long (10s, unless there is -n)",
-    },
-    Opt {
-        letter: 'n',
-        value: "SIZE",
-        help: "sends so many bytes",
-    },
-    Opt {
-        letter: 'r',
-        value: "RATE",
-        help: "at this rate of all flows together, such as 10mbit, or max (UDP: 1mbit)",
-    },
-    Opt {
-        letter: 'P',
-        value: "FLOWS",
-        help: "so many flows at once (1)",
-    },
-    Opt {
-        letter: 'l',
-        value: "SIZE",
-        help: "bytes of a datagram (1200), or that TCP is given at once (64Ki)",
-    },
-    Opt {
-        letter: 'C',
-        value: "NAME",
-        help: "TCP's congestion control",
-    },
-    Opt {
-        letter: 'i',
-        value: "TIME",
-        help: "also reports each interval of this length",
-    },
+    Opt::new('p', "PORT", "the server's port instead of its own"),
+    Opt::new('u', "", "UDP instead of TCP"),
+    Opt::new('t', "TIME", "sends for so long (10s, unless there is -n)"),
+    Opt::new('n', "SIZE", "sends so many bytes"),
+    Opt::new(
+        'r',
+        "RATE",
+        "at this rate of all flows together, such as 10mbit, or max (UDP: 1mbit)",
+    ),
+    Opt::new('P', "FLOWS", "so many flows at once (1)"),
+    Opt::new(
+        'l',
+        "SIZE",
+        "bytes of a datagram (1200), or that TCP is given at once (64Ki)",
+    ),
+    Opt::new('C', "NAME", "TCP's congestion control"),
+    Opt::new('i', "TIME", "also reports each interval of this length"),
     arguments::IPV4,
     arguments::IPV6,
 ];
@@ -168,7 +140,7 @@ struct Progress {
 type Shared = Rc<RefCell<Progress>>;
 
 impl App for Source {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let progress = Rc::new(RefCell::new(Progress {
             report: SourceReport {
                 protocol: if self.udp {
@@ -231,7 +203,12 @@ impl Source {
         }
     }
 
-    fn streams(&self, calls: &Calls<'_>, to: SocketAddr, progress: &Shared) -> Result<(), Failure> {
+    fn streams(
+        &self,
+        calls: &Calls<'_>,
+        to: SocketAddr,
+        progress: &Shared,
+    ) -> Result<(), AppError> {
         let epoll = calls.epoll()?;
         let sockets = self.connect(calls, &epoll, to)?;
         calls.ready();
@@ -268,7 +245,7 @@ impl Source {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     open.pop_front();
                 }
-                Err(error) => return Err(Failure::during(format_args!("send to {to}"))(error)),
+                Err(error) => return Err(AppError::during(format_args!("send to {to}"))(error)),
             }
         }
         for socket in &sockets {
@@ -280,7 +257,7 @@ impl Source {
             let what = format_args!("wait until {to} has read everything");
             while socket
                 .recv(&mut [0; 512], 0)
-                .map_err(Failure::during(what))?
+                .map_err(AppError::during(what))?
                 > 0
             {}
         }
@@ -305,7 +282,7 @@ impl Source {
         calls: &'c Calls<'_>,
         epoll: &Epoll<'_>,
         to: SocketAddr,
-    ) -> Result<Vec<Socket<'c>>, Failure> {
+    ) -> Result<Vec<Socket<'c>>, AppError> {
         let mut sockets = Vec::new();
         for at in 0..self.flows {
             let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
@@ -313,13 +290,13 @@ impl Source {
             if let Some(name) = &self.control {
                 let option = libc::TCP_CONGESTION;
                 let set = socket.set_option_bytes(libc::IPPROTO_TCP, option, name.as_bytes());
-                set.map_err(Failure::during(format_args!(
+                set.map_err(AppError::during(format_args!(
                     "use the congestion control '{name}'"
                 )))?;
             }
             match socket.connect(to) {
                 Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
-                    return Err(Failure::during(format_args!("connect to {to}"))(error));
+                    return Err(AppError::during(format_args!("connect to {to}"))(error));
                 }
                 _ => epoll.add(&socket, libc::EPOLLOUT | libc::EPOLLET, at as u64)?,
             }
@@ -333,7 +310,7 @@ impl Source {
                 let error = sockets[at].option(libc::SOL_SOCKET, libc::SO_ERROR)?;
                 if error != 0 {
                     let error = io::Error::from_raw_os_error(error);
-                    return Err(Failure::during(format_args!("connect to {to}"))(error));
+                    return Err(AppError::during(format_args!("connect to {to}"))(error));
                 }
                 connected[at] = true;
             }
@@ -346,12 +323,12 @@ impl Source {
         calls: &Calls<'_>,
         to: SocketAddr,
         progress: &Shared,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AppError> {
         let mut sockets = Vec::new();
         for _ in 0..self.flows {
             let socket = calls.datagrams(any_like(to))?;
             let connected = socket.connect(to);
-            connected.map_err(Failure::during(format_args!("connect to {to}")))?;
+            connected.map_err(AppError::during(format_args!("connect to {to}")))?;
             sockets.push(socket);
         }
         calls.ready();
@@ -387,7 +364,7 @@ impl Source {
                 Ok(_) => {}
                 // A queue on this machine is full: lost, as it may be anywhere.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(error) => return Err(Failure::during(format_args!("send to {to}"))(error)),
+                Err(error) => return Err(AppError::during(format_args!("send to {to}"))(error)),
             }
             total += 1;
             let mut progress = progress.borrow_mut();
@@ -402,7 +379,7 @@ impl Source {
             return Ok(());
         }
         // For those that others overtake.
-        calls.sleep(PATIENCE)?;
+        calls.sleep(REPLY_TIMEOUT)?;
         let flows = sockets.len() as u64;
         for (at, socket) in sockets.iter().enumerate() {
             // As many as went over this one.
@@ -413,7 +390,7 @@ impl Source {
             };
             let receipt = receipt(calls, socket, flow, &mut ask)?;
             let receipt = receipt.ok_or_else(|| {
-                Failure::new(format!("{to} does not say what has come: is a sink there?"))
+                AppError::new(format!("{to} does not say what has come: is a sink there?"))
             })?;
             let mut progress = progress.borrow_mut();
             let arrived = progress.report.arrived.get_or_insert_default();
@@ -433,18 +410,18 @@ fn receipt(
     socket: &Socket<'_>,
     flow: u32,
     ask: &mut impl FnMut(Duration) -> io::Result<usize>,
-) -> Result<Option<Receipt>, Failure> {
+) -> Result<Option<Receipt>, AppError> {
     for _ in 0..TRIES {
         let asked = calls.now()?;
         ask(asked)?;
         loop {
-            let left = (asked + PATIENCE).saturating_sub(calls.now()?);
+            let left = (asked + REPLY_TIMEOUT).saturating_sub(calls.now()?);
             if !socket.is_readable(left)? {
                 break;
             }
             let mut answer = [0; Receipt::LEN + 1];
             let got = socket.recv(&mut answer, 0);
-            let got = got.map_err(Failure::during("ask the sink what has come"))?;
+            let got = got.map_err(AppError::during("ask the sink what has come"))?;
             match Receipt::read(&answer[..got]) {
                 Some(receipt) if receipt.flow == flow => return Ok(Some(receipt)),
                 _ => {}

@@ -1,4 +1,5 @@
-//! What is in a datagram of `source`, and in the answer to its last one. All numbers are big-endian.
+//! What is in a datagram of `source`, and in the answer to its last one. All numbers are
+//! big-endian.
 
 /// The first bytes of each: `Vnk` and a version.
 const MAGIC: u32 = 0x566e_6b01;

@@ -1,42 +1,57 @@
 //! The life of a control process: its runtime folder, its sockets, its end.
 //!
-//! Two that are started at once: whoever holds the folder's lock binds the socket, the other then finds that somebody
-//! listens and leaves it to him. A socket that nobody listens at is of one that was killed. One that ends takes its
-//! socket away while it holds the lock, and then answers who had connected before.
+//! Of two that are started at once, the one that holds the folder's lock binds the socket; the
+//! other finds a listener and ends. A socket without a listener was left by a process that was
+//! killed. A process that ends removes its socket while it holds the lock, and then answers the
+//! clients that have connected before.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::{watch, Notify};
-use vink_api::Place;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+use vink_api::RuntimeDir;
+use vink_sys::fd::{lock, set_cloexec};
+use vink_sys::process::{limit, set_limit};
 
-use crate::door;
+use crate::accept::Acceptor;
+use crate::auth;
 use crate::engine::{Hooks, Labs};
 use crate::server::{router, App, Inner};
 
 /// How long one that was started for a lab waits for it.
-const FIRST: Duration = Duration::from_secs(30);
+const FIRST_LAB_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long clients may take to read their last answer.
-const LAST: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many connections the owner may have at once.
+const MAX_OWNER_CONNECTIONS: usize = 4096;
+/// ... and clients over TCP, until they are WebSockets: few, so that they leave descriptors to the
+/// owner.
+const MAX_TCP_CONNECTIONS: usize = 128;
+/// How long a client over TCP may take for the head of its first or its next request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A log in the background that is longer is cut down to its newer half, which is looked at so
+/// often.
+const MAX_LOG_BYTES: u64 = 4 << 20;
+const LOG_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How a control process is started.
 #[derive(Debug, Default)]
 pub struct Options {
     /// Clients over TCP are answered here too, which must be a loopback address.
     pub listen: Option<SocketAddr>,
-    /// Started by a client: this descriptor is a socket that is told when clients are answered, and the process
-    /// ends after the last lab.
+    /// Started by a client: this descriptor is a socket that is told when clients are answered, and
+    /// the process ends after the last lab.
     pub ready: Option<RawFd>,
 }
 
@@ -44,7 +59,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The folder, or a socket in it, can't be had; the text says what to do.
-pub fn run(place: &Place, options: Options, hooks: Hooks) -> io::Result<()> {
+pub fn run(dir: &RuntimeDir, options: Options, hooks: Hooks) -> io::Result<()> {
     let mut client = match options.ready {
         Some(number) => Some(Client::of(number)?),
         None => None,
@@ -53,7 +68,7 @@ pub fn run(place: &Place, options: Options, hooks: Hooks) -> io::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let done = runtime.block_on(serve(place, &options, hooks, &mut client));
+    let done = runtime.block_on(serve(dir, &options, hooks, &mut client));
     if let (Err(error), Some(client)) = (&done, &mut client) {
         client.say(&error.to_string());
     }
@@ -62,22 +77,20 @@ pub fn run(place: &Place, options: Options, hooks: Hooks) -> io::Result<()> {
     done
 }
 
-/// Who has started this one.
+/// The client that has started this process.
 struct Client(Option<fs::File>);
 
 impl Client {
     fn of(number: RawFd) -> io::Result<Client> {
         // SAFETY: the command line says that this descriptor is ours; one that is none is refused.
         let owned = unsafe {
-            if libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            set_cloexec(number, true)?;
             OwnedFd::from_raw_fd(number)
         };
         Ok(Client(Some(owned.into())))
     }
 
-    /// Tells once. Nobody may listen.
+    /// Tells it once. It may have gone.
     fn say(&mut self, text: &str) {
         if let Some(mut file) = self.0.take() {
             let _ = file.write_all(text.as_bytes());
@@ -90,28 +103,26 @@ struct Lock(#[allow(dead_code)] fs::File);
 
 impl Lock {
     /// Waits for it.
-    fn take(place: &Place) -> io::Result<Lock> {
+    fn take(dir: &RuntimeDir) -> io::Result<Lock> {
         loop {
-            place.secure()?;
+            dir.secure()?;
             let file = fs::OpenOptions::new()
                 .write(true)
                 .create(true)
                 .truncate(false)
                 .mode(0o600)
                 .custom_flags(libc::O_NOFOLLOW)
-                .open(place.lock());
+                .open(dir.lock());
             let file = match file {
                 Ok(file) => file,
                 // The folder has just been taken away.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            // SAFETY: a system call on a descriptor that is ours.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // The file may have been taken away while it was waited for: then the lock is another's.
-            let here = fs::symlink_metadata(place.lock());
+            lock(&file)?;
+            // The file may have been taken away while it was waited for: then the lock is
+            // another's.
+            let here = fs::symlink_metadata(dir.lock());
             if here.is_ok_and(|here| file.metadata().is_ok_and(|own| own.ino() == here.ino())) {
                 return Ok(Lock(file));
             }
@@ -120,14 +131,14 @@ impl Lock {
 }
 
 async fn serve(
-    place: &Place,
+    dir: &RuntimeDir,
     options: &Options,
     hooks: Hooks,
     client: &mut Option<Client>,
 ) -> io::Result<()> {
     // Tokio's own threads are not disturbed: nothing else runs yet.
-    let lock = Lock::take(place)?;
-    let path = place.socket();
+    let lock = Lock::take(dir)?;
+    let path = dir.socket();
     if std::os::unix::net::UnixStream::connect(&path).is_ok() {
         let text = format!(
             "another control process listens at {} already",
@@ -142,23 +153,22 @@ async fn serve(
         };
     }
     // What one that was killed has left.
-    for leftover in [path.clone(), place.token()] {
+    for leftover in [path.clone(), dir.token()] {
         let _ = fs::remove_file(leftover);
     }
-    let _ = fs::remove_dir_all(place.folder().join("labs"));
+    let _ = fs::remove_dir_all(dir.folder().join("labs"));
     many_descriptors();
 
-    let labs = Labs::new(place.folder().to_owned(), hooks.clone());
+    let labs = Labs::new(dir.folder().to_owned(), hooks.clone());
     let app: App = Arc::new(Inner {
         labs: labs.clone(),
         executable: hooks.executable.display().to_string(),
-        closing: watch::Sender::new(false),
     });
     let router = router(app.clone());
     let crowd = Arc::new(Crowd::default());
     let listening = async {
         if let Some(address) = options.listen {
-            listen(place, address, router.clone()).await?;
+            listen(dir, address, router.clone()).await?;
         }
         UnixListener::bind(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
@@ -166,51 +176,59 @@ async fn serve(
     let listener = match listening.await {
         Ok(listener) => listener,
         Err(error) => {
-            leave(place, lock);
+            leave(dir, lock);
             return Err(error);
         }
     };
     drop(lock);
     match client {
         Some(client) => client.say("\n"),
-        None => eprintln!("vink daemon: listening at {}", path.display()),
+        None => tracing::info!(target: "control", "listening at {}", path.display()),
     }
+    if options.ready.is_some() {
+        tokio::spawn(keep_short(dir.log()));
+    }
+    let mut acceptor = Acceptor::new("its socket", MAX_OWNER_CONNECTIONS);
 
     let mut ended = Box::pin(end(labs.clone(), options.ready.is_some()));
     loop {
         tokio::select! {
-            stream = listener.accept() => accept(stream, &router, &crowd),
+            ((stream, _), seat) = acceptor.next(|| listener.accept()) => accept(stream, seat, &router, &crowd),
             reason = &mut ended => {
                 reason?;
                 break;
             }
         }
     }
-    app.closing.send_replace(true);
+    labs.closing.send_replace(true);
     for lab in labs.all() {
-        labs.end(&lab).await;
+        if let Err(fault) = labs.end(&lab).await {
+            tracing::warn!(target: "control", "{}", fault.problem.error);
+        }
     }
-    let lock = Lock::take(place)?;
+    let lock = Lock::take(dir)?;
     let _ = fs::remove_file(&path);
-    // Who had connected before, but was not seen yet.
-    while let Ok(stream) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-        accept(stream, &router, &crowd);
+    // Clients that have connected, but are not accepted yet.
+    while let Ok(((stream, _), seat)) =
+        tokio::time::timeout(Duration::ZERO, acceptor.next(|| listener.accept())).await
+    {
+        accept(stream, seat, &router, &crowd);
     }
     drop(listener);
-    let _ = tokio::time::timeout(LAST, crowd.gone()).await;
-    leave(place, lock);
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, crowd.gone()).await;
+    leave(dir, lock);
     Ok(())
 }
 
 /// Leaves nothing in the folder but a log that says something, and no folder if it is empty.
-fn leave(place: &Place, lock: Lock) {
-    let _ = fs::remove_file(place.token());
-    let _ = fs::remove_dir(place.folder().join("labs"));
-    if fs::metadata(place.log()).is_ok_and(|log| log.len() == 0) {
-        let _ = fs::remove_file(place.log());
+fn leave(dir: &RuntimeDir, lock: Lock) {
+    let _ = fs::remove_file(dir.token());
+    let _ = fs::remove_dir(dir.folder().join("labs"));
+    if fs::metadata(dir.log()).is_ok_and(|log| log.len() == 0) {
+        let _ = fs::remove_file(dir.log());
     }
-    let _ = fs::remove_file(place.lock());
-    let _ = fs::remove_dir(place.folder());
+    let _ = fs::remove_file(dir.lock());
+    let _ = fs::remove_dir(dir.folder());
     drop(lock);
 }
 
@@ -224,14 +242,14 @@ async fn end(labs: Arc<Labs>, background: bool) -> io::Result<()> {
             std::future::pending::<()>().await;
         }
         let mut count = labs.count.subscribe();
-        let _ = tokio::time::timeout(FIRST, count.wait_for(|count| *count > 0)).await;
+        let _ = tokio::time::timeout(FIRST_LAB_TIMEOUT, count.wait_for(|count| *count > 0)).await;
         let _ = count.wait_for(|count| *count == 0).await;
     };
     tokio::select! {
         () = none_left => {}
-        _ = terminate.recv() => eprintln!("vink daemon: ended by SIGTERM"),
-        _ = interrupt.recv() => eprintln!("vink daemon: ended by SIGINT"),
-        _ = hangup.recv() => eprintln!("vink daemon: ended by SIGHUP"),
+        _ = terminate.recv() => tracing::info!(target: "control", "ended by SIGTERM"),
+        _ = interrupt.recv() => tracing::info!(target: "control", "ended by SIGINT"),
+        _ = hangup.recv() => tracing::info!(target: "control", "ended by SIGHUP"),
     }
     Ok(())
 }
@@ -257,32 +275,39 @@ impl Crowd {
 }
 
 fn accept(
-    stream: io::Result<(tokio::net::UnixStream, tokio::net::unix::SocketAddr)>,
+    stream: tokio::net::UnixStream,
+    seat: OwnedSemaphorePermit,
     router: &Router,
     crowd: &Arc<Crowd>,
 ) {
-    match stream {
-        Ok((stream, _)) if door::is_owner(&stream) => {
-            let (router, crowd) = (router.clone(), crowd.clone());
-            crowd.count.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(async move {
-                connection(stream, router).await;
-                crowd.count.fetch_sub(1, Ordering::SeqCst);
-                crowd.left.notify_one();
-            });
-        }
-        // Somebody else, who can't be there: the folder is closed to others.
-        Ok(_) => {}
-        Err(error) => eprintln!("vink daemon: accept: {error}"),
+    // Another user can't be there: the folder is closed to others.
+    if !auth::is_owner(&stream) {
+        return;
     }
+    let router = if auth::is_outside_machines(&stream) {
+        router.clone()
+    } else {
+        Router::new().fallback(auth::refuse_machine)
+    };
+    let crowd = crowd.clone();
+    crowd.count.fetch_add(1, Ordering::SeqCst);
+    tokio::spawn(async move {
+        connection(stream, router, None).await;
+        drop(seat);
+        crowd.count.fetch_sub(1, Ordering::SeqCst);
+        crowd.left.notify_one();
+    });
 }
 
-async fn connection<S>(stream: S, router: Router)
+/// Answers requests; `head`: how long the head of one may take.
+async fn connection<S>(stream: S, router: Router, head: Option<Duration>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
     let service = TowerToHyperService::new(router);
     let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
@@ -291,7 +316,7 @@ where
 }
 
 /// Answers clients over TCP.
-async fn listen(place: &Place, address: SocketAddr, router: Router) -> io::Result<()> {
+async fn listen(dir: &RuntimeDir, address: SocketAddr, router: Router) -> io::Result<()> {
     if !address.ip().is_loopback() {
         let text = format!("{address} is not a loopback address, such as 127.0.0.1:8077");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -300,36 +325,73 @@ async fn listen(place: &Place, address: SocketAddr, router: Router) -> io::Resul
         .await
         .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
     let address = listener.local_addr()?;
-    let token: Arc<str> = door::new_token(place)?.into();
+    let token: Arc<str> = auth::new_token(dir)?.into();
     let router = router.layer(axum::middleware::from_fn(move |request, next| {
-        door::check(address, token.clone(), request, next)
+        auth::check(address, token.clone(), request, next)
     }));
-    eprintln!(
-        "vink daemon: listening at http://{address}/, token in {}",
-        place.token().display()
+    tracing::info!(target: "control", "listening at http://{address}/, token in {}",
+        dir.token().display()
     );
     tokio::spawn(async move {
+        let mut acceptor = Acceptor::new("TCP", MAX_TCP_CONNECTIONS);
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let _ = stream.set_nodelay(true);
-                    tokio::spawn(connection(stream, router.clone()));
-                }
-                Err(error) => eprintln!("vink daemon: accept: {error}"),
-            }
+            let ((stream, _), seat) = acceptor.next(|| listener.accept()).await;
+            let _ = stream.set_nodelay(true);
+            let router = router.clone();
+            tokio::spawn(async move {
+                connection(stream, router, Some(HEADER_TIMEOUT)).await;
+                drop(seat);
+            });
         }
     });
     Ok(())
 }
 
+/// Cuts the log down whenever it is too long. It is open for appending, so that it goes on at its
+/// new end.
+async fn keep_short(path: std::path::PathBuf) {
+    loop {
+        tokio::time::sleep(LOG_CHECK_INTERVAL).await;
+        if fs::metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
+            // Its disk may be full: then it stays as it is.
+            let _ = cut(&path);
+        }
+    }
+}
+
+/// Leaves the newer half of a file, from a line's beginning on.
+fn cut(path: &std::path::Path) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().read(true).append(true).open(path)?;
+    let mut text = Vec::new();
+    let length = file.metadata()?.len();
+    file.seek(io::SeekFrom::Start(length - length / 2))?;
+    file.read_to_end(&mut text)?;
+    file.set_len(0)?;
+    let line = text.iter().position(|byte| *byte == b'\n');
+    file.write_all(&text[line.map_or(0, |at| at + 1)..])
+}
+
 /// A lab of ten thousand programs has as many logs and pipes.
 fn many_descriptors() {
-    // SAFETY: the structure is plain data that the calls fill and read.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
+    if let Ok(mut most) = limit(0, libc::RLIMIT_NOFILE) {
+        most.rlim_cur = most.rlim_max;
+        let _ = set_limit(0, libc::RLIMIT_NOFILE, &most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_keeps_its_newer_lines() {
+        let path = std::env::temp_dir().join(format!("vink-log-{}", std::process::id()));
+        let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+        fs::write(&path, &lines).expect("a file");
+        cut(&path).expect("it is cut");
+        let left = fs::read_to_string(&path).expect("text");
+        fs::remove_file(&path).expect("it is there");
+        assert!(left.len() * 2 <= lines.len() && left.starts_with("line "));
+        assert!(left.ends_with("line 999\n"));
     }
 }

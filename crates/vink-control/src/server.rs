@@ -2,24 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::Router;
 use schemars::SchemaGenerator;
 use serde_json::{json, Value};
-use tokio::sync::watch;
 use vink_api::{
-    Applied, Capture, CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire,
-    EventFilter, FromClient, FromServer, Interface, LabStatus, LabSummary, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewSeries, NewWire,
-    OutputQuery, Program, PutLab, Report, Restarted, RunClock, SampleQuery, SendSignal, Statistics,
-    StatisticsQuery, Version, Wire,
+    CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
+    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine,
+    NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, RunClock, SampleQuery,
+    SendSignal, Statistics, StatisticsQuery, Version,
 };
 
-use crate::engine::{is_of_line, is_over, of_line_scope, Lab, Labs};
-use crate::fault::Fault;
+use crate::engine::{Lab, Labs, Requester};
+use crate::http_error::HttpError;
+use crate::routes::{Call, RouteTable};
 use crate::sockets;
-use crate::table::{Call, Table};
 
 /// Bytes of a request: a lab of ten thousand machines has some ten million.
 const LARGEST: usize = 256 << 20;
@@ -31,35 +29,25 @@ const BREAKPOINT: &str = "/v1/labs/{lab}/breakpoints/{breakpoint}";
 pub(crate) struct Inner {
     pub(crate) labs: Arc<Labs>,
     pub(crate) executable: String,
-    /// Set when the control process is about to end: nothing new is begun.
-    pub(crate) closing: watch::Sender<bool>,
 }
 
 pub(crate) type App = Arc<Inner>;
 
 impl Inner {
-    fn lab<Q, B>(&self, call: &Call<Q, B>) -> Result<Arc<Lab>, Fault> {
+    fn lab<Q, B>(&self, call: &Call<Q, B>) -> Result<Arc<Lab>, HttpError> {
         self.labs.get(call.name("lab"))
     }
 
-    fn program<Q, B>(&self, call: &Call<Q, B>) -> Result<(Arc<Lab>, u64), Fault> {
+    fn program<Q, B>(&self, call: &Call<Q, B>) -> Result<(Arc<Lab>, u64), HttpError> {
         let lab = self.lab(call)?;
         let id = lab.state().program(call.name("program"))?;
         Ok((lab, id))
     }
 }
 
-fn described(lab: &Lab, id: u64) -> Result<Program, Fault> {
-    let state = lab.state();
-    match state.tasks.get(&id) {
-        Some(task) => Ok(task.describe(id)),
-        None => Err(Fault::conflict("its machine was removed")),
-    }
-}
-
 /// All of it.
 pub(crate) fn router(app: App) -> Router {
-    let mut table = Table::new();
+    let mut table = RouteTable::new();
     labs(&mut table);
     machines(&mut table);
     wires(&mut table);
@@ -68,11 +56,11 @@ pub(crate) fn router(app: App) -> Router {
     table.finish(app).layer(DefaultBodyLimit::max(LARGEST))
 }
 
-fn labs(table: &mut Table) {
+fn labs(table: &mut RouteTable) {
     table.route(
         "get",
         "/v1/version",
-        "Who answers",
+        "The version, and the control process that answers",
         |app, _: Call| async move {
             Ok(Version {
                 vink: env!("CARGO_PKG_VERSION").to_owned(),
@@ -94,30 +82,20 @@ fn labs(table: &mut Table) {
         "Makes a lab, or changes the one that runs so that it is as asked for",
         |app, call: Call<(), PutLab>| async move {
             let name = call.name("lab").to_owned();
-            if *app.closing.borrow() {
-                return Err(closing());
-            }
-            let applied: Result<Applied, Fault> = app.labs.put(&name, call.body).await;
-            applied
+            app.labs.put(&name, call.body).await
         },
     );
     table.route(
         "get",
         "/v1/labs/{lab}",
         "How a lab is",
-        |app, call: Call| async move {
-            let status: LabStatus = app.lab(&call)?.status();
-            Ok(status)
-        },
+        |app, call: Call| async move { Ok(app.lab(&call)?.status()) },
     );
     table.route(
         "get",
         "/v1/labs/{lab}/spec",
         "What runs now, as a lab file has it",
-        |app, call: Call| async move {
-            let spec: vink_spec::Lab = app.lab(&call)?.saved();
-            Ok(spec)
-        },
+        |app, call: Call| async move { Ok(app.lab(&call)?.saved()) },
     );
     table.route(
         "delete",
@@ -128,37 +106,32 @@ fn labs(table: &mut Table) {
             let labs = app.labs.clone();
             // Carried out even if the client goes away.
             let task = tokio::spawn(async move { labs.end(&lab).await });
-            let _ = task.await;
-            Ok(())
+            task.await.unwrap_or_else(|error| {
+                let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+                Err(HttpError::new(status, error.to_string()))
+            })
         },
     );
     table.route(
         "get",
         "/v1/labs/{lab}/clock",
         "How a lab's clock is",
-        |app, call: Call| async move {
-            let clock: vink_api::Clock = app.lab(&call)?.clock().await?;
-            Ok(clock)
-        },
+        |app, call: Call| async move { app.lab(&call)?.clock().await },
     );
     table.route(
         "patch",
         "/v1/labs/{lab}/clock",
         "Stops a lab's clock, lets it go on, or says how fast it may go",
-        |app, call: Call<(), ChangeClock>| async move {
-            let lab = app.lab(&call)?;
-            let clock: vink_api::Clock = lab.change_clock(call.body).await?;
-            Ok(clock)
-        },
+        |app, call: Call<(), ChangeClock>| async move { app.lab(&call)?.change_clock(call.body).await },
     );
     table.route(
         "post",
         "/v1/labs/{lab}/clock/run",
         "Lets a lab's clock go so far, and answers when it is there",
         |app, call: Call<(), RunClock>| async move {
-            let lab = app.lab(&call)?;
-            let clock: vink_api::Clock = lab.run_clock(call.body).await?;
-            Ok(clock)
+            app.lab(&call)?
+                .run_clock(call.body, Requester::Client)
+                .await
         },
     );
     table.route(
@@ -178,49 +151,30 @@ fn labs(table: &mut Table) {
     );
 }
 
-/// The control process is about to end.
-fn closing() -> Fault {
-    Fault::new(
-        axum::http::StatusCode::SERVICE_UNAVAILABLE,
-        "this control process is about to end",
-    )
-    .hint("the next one takes the request")
-}
-
-async fn restart(lab: Arc<Lab>, machine: Option<String>) -> Result<Restarted, Fault> {
+async fn restart(lab: Arc<Lab>, machine: Option<String>) -> Result<Restarted, HttpError> {
     let task = tokio::spawn(async move { lab.restart(machine.as_deref()).await });
     task.await
-        .unwrap_or_else(|error| Err(Fault::conflict(error.to_string())))
+        .unwrap_or_else(|error| Err(HttpError::conflict(error.to_string())))
 }
 
-fn machines(table: &mut Table) {
+fn machines(table: &mut RouteTable) {
     table.route(
         "get",
         "/v1/labs/{lab}/machines",
         "All machines of a lab",
-        |app, call: Call| async move {
-            let machines: Vec<MachineSummary> = app.lab(&call)?.machines();
-            Ok(machines)
-        },
+        |app, call: Call| async move { Ok(app.lab(&call)?.machines()) },
     );
     table.route(
         "post",
         "/v1/labs/{lab}/machines",
         "Makes a machine with its interfaces, and starts its programs",
-        |app, call: Call<(), NewMachine>| async move {
-            let lab = app.lab(&call)?;
-            let made: Result<Machine, Fault> = lab.new_machine(call.body).await;
-            made
-        },
+        |app, call: Call<(), NewMachine>| async move { app.lab(&call)?.new_machine(call.body).await },
     );
     table.route(
         "get",
         "/v1/labs/{lab}/machines/{machine}",
         "How a machine is: its interfaces with addresses and counters",
-        |app, call: Call| async move {
-            let found: Machine = app.lab(&call)?.machine(call.name("machine")).await?;
-            Ok(found)
-        },
+        |app, call: Call| async move { app.lab(&call)?.machine(call.name("machine")).await },
     );
     table.route(
         "delete",
@@ -235,8 +189,7 @@ fn machines(table: &mut Table) {
         |app, call: Call<(), NewInterface>| async move {
             let lab = app.lab(&call)?;
             let machine = call.name("machine").to_owned();
-            let made: Result<Interface, Fault> = lab.new_interface(&machine, call.body).await;
-            made
+            lab.new_interface(&machine, call.body).await
         },
     );
     const INTERFACE: &str = "/v1/labs/{lab}/machines/{machine}/interfaces/{interface}";
@@ -273,15 +226,12 @@ fn machines(table: &mut Table) {
     );
 }
 
-fn wires(table: &mut Table) {
+fn wires(table: &mut RouteTable) {
     table.route(
         "get",
         "/v1/labs/{lab}/wires",
         "All wires of a lab, without counters",
-        |app, call: Call| async move {
-            let wires: Vec<Wire> = app.lab(&call)?.wires();
-            Ok(wires)
-        },
+        |app, call: Call| async move { Ok(app.lab(&call)?.wires()) },
     );
     table.route(
         "post",
@@ -313,19 +263,12 @@ fn wires(table: &mut Table) {
     );
 }
 
-fn programs(table: &mut Table) {
+fn programs(table: &mut RouteTable) {
     table.route(
         "get",
         "/v1/labs/{lab}/programs",
         "Programs that run, those of the lab file, and the last ones that have ended",
-        |app, call: Call| async move {
-            let lab = app.lab(&call)?;
-            let state = lab.state();
-            let all = state.tasks.iter();
-            Ok(all
-                .map(|(id, task)| task.describe(*id))
-                .collect::<Vec<Program>>())
-        },
+        |app, call: Call| async move { Ok(app.lab(&call)?.programs()) },
     );
     table.route(
         "post",
@@ -341,7 +284,7 @@ fn programs(table: &mut Table) {
         "How a program is: by its number, or its name as machine.name",
         |app, call: Call| async move {
             let (lab, id) = app.program(&call)?;
-            described(&lab, id)
+            lab.described(id)
         },
     );
     table.route(
@@ -351,7 +294,7 @@ fn programs(table: &mut Table) {
         |app, call: Call| async move {
             let (lab, id) = app.program(&call)?;
             lab.end_program(id).await?;
-            described(&lab, id)
+            lab.described(id)
         },
     );
     table.route(
@@ -361,7 +304,7 @@ fn programs(table: &mut Table) {
         |app, call: Call<(), SendSignal>| async move {
             let (lab, id) = app.program(&call)?;
             lab.signal(id, call.body.signal).await?;
-            described(&lab, id)
+            lab.described(id)
         },
     );
     table.route(
@@ -379,7 +322,7 @@ fn programs(table: &mut Table) {
         "What a program has written that is not attached; with `follow` until it ends",
         |app, call: Call<OutputQuery>| async move {
             let (lab, id) = app.program(&call)?;
-            output(&lab, id, &call.query)
+            Ok(Body::from_stream(lab.output(id, &call.query)?))
         },
     );
     let about = |generator: &mut SchemaGenerator| {
@@ -401,56 +344,12 @@ fn programs(table: &mut Table) {
         |app, call: Call, upgrade| async move {
             let (lab, id) = app.program(&call)?;
             lab.is_attachable(id)?;
-            let of_line = is_of_line();
-            let carried = move |socket| of_line_scope(of_line, sockets::terminal(lab, id, socket));
-            Ok(upgrade.on_upgrade(carried))
+            Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, socket)))
         },
     );
 }
 
-/// A log as a body.
-fn output(lab: &Lab, id: u64, query: &OutputQuery) -> Result<Body, Fault> {
-    let known = lab.state().tasks.get(&id).and_then(|task| {
-        let log = task.log.clone()?;
-        Some((log, task.phase.subscribe()))
-    });
-    let (log, phase) = known.ok_or_else(|| {
-        Fault::conflict(format!("program {id} is attached, and has no log"))
-            .hint("its output goes to its client")
-    })?;
-    let follow = query.follow;
-    let written = log.written();
-    let (end, _) = *written.borrow();
-    let at = end.saturating_sub(query.tail.unwrap_or(u64::MAX));
-    let pieces = futures_util::stream::unfold(
-        (log, written, phase, at),
-        move |(log, mut written, mut phase, at)| async move {
-            loop {
-                let (end, ended) = *written.borrow_and_update();
-                if at < end {
-                    let (from, bytes) = match log.read(at) {
-                        Ok(read) => read,
-                        Err(error) => return Some((Err(error), (log, written, phase, u64::MAX))),
-                    };
-                    if !bytes.is_empty() {
-                        let at = from + bytes.len() as u64;
-                        return Some((Ok(Bytes::from(bytes)), (log, written, phase, at)));
-                    }
-                }
-                if follow && ended {
-                    // Who has closed its output may go on, and what it ended with is not known before.
-                    let _ = phase.wait_for(is_over).await;
-                }
-                if !follow || ended || written.changed().await.is_err() {
-                    return None;
-                }
-            }
-        },
-    );
-    Ok(Body::from_stream(pieces))
-}
-
-fn observation(table: &mut Table) {
+fn observation(table: &mut RouteTable) {
     table.route(
         "get",
         "/v1/labs/{lab}/captures",
@@ -472,8 +371,7 @@ fn observation(table: &mut Table) {
         |app, call: Call| async move {
             let lab = app.lab(&call)?;
             let id = call.name("capture").parse().unwrap_or(0);
-            let stopped: Result<Capture, Fault> = lab.stop_capture(id).await;
-            stopped
+            lab.stop_capture(id).await
         },
     );
     table.route(
@@ -534,7 +432,7 @@ fn observation(table: &mut Table) {
         "post",
         "/v1/labs/{lab}/continue",
         "Lets the lab go on, if a breakpoint has stopped it",
-        |app, call: Call| async move { app.lab(&call)?.goes_on().await },
+        |app, call: Call| async move { app.lab(&call)?.resume().await },
     );
     table.route(
         "post",
@@ -542,7 +440,7 @@ fn observation(table: &mut Table) {
         "Lets a machine go on that a breakpoint has stopped",
         |app, call: Call| async move {
             let machine = call.name("machine").to_owned();
-            app.lab(&call)?.machine_goes_on(&machine).await
+            app.lab(&call)?.resume_machine(&machine).await
         },
     );
     let pcapng =
@@ -584,8 +482,8 @@ fn observation(table: &mut Table) {
         event,
         |app, call: Call<EventFilter>, upgrade| async move {
             // Before the client is answered, so that it misses nothing of what it asks for next.
-            let events = app.labs.events.subscribe();
             let watched = listed(call.query.watch.as_deref().unwrap_or_default());
+            let events = app.labs.events(call.query.lab.clone(), watched.clone());
             let watching = match (&call.query.lab, watched.is_empty()) {
                 (_, true) => None,
                 (Some(lab), false) => {
@@ -594,25 +492,19 @@ fn observation(table: &mut Table) {
                     Some((lab, watched))
                 }
                 (None, false) => {
-                    return Err(Fault::invalid("packets of which lab?")
+                    return Err(HttpError::invalid("packets of which lab?")
                         .hint("name it by lab=NAME")
                         .at("?lab"))
                 }
             };
-            let closing = app.closing.subscribe();
-            let of = call.query.lab;
-            Ok(upgrade
-                .on_upgrade(move |socket| sockets::events(events, of, watching, closing, socket)))
+            Ok(upgrade.on_upgrade(move |socket| sockets::events(events, watching, socket)))
         },
     );
     table.route(
         "get",
         "/v1/labs/{lab}/statistics",
         "Figures of a lab",
-        |app, call: Call| async move {
-            let statistics: Statistics = app.lab(&call)?.statistics().await?;
-            Ok(statistics)
-        },
+        |app, call: Call| async move { app.lab(&call)?.statistics().await },
     );
     let statistics = |generator: &mut SchemaGenerator| told::<Statistics>(generator);
     table.socket(
@@ -623,7 +515,7 @@ fn observation(table: &mut Table) {
             let lab = app.lab(&call)?;
             let interval = call.query.interval.duration();
             if interval.as_millis() < 10 {
-                return Err(Fault::invalid("an interval is at least 10ms").at("?interval"));
+                return Err(HttpError::invalid("an interval is at least 10ms").at("?interval"));
             }
             Ok(upgrade.on_upgrade(move |socket| sockets::statistics(lab, interval, socket)))
         },

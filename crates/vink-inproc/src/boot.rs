@@ -2,10 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use vink_kernel::{find_image_beside, image_named, monotonic, Image, Kernel};
-use vink_lab::{Machine, Network, Outside, Passt};
+use vink_kernel::{find_image_beside, image_named, monotonic, DeviceHost, Image, Kernel};
+use vink_lab::{Machine, Network, Passt, UplinkAttachment};
 use vink_spec::Uplink;
-use vink_trap::Site;
 
 use crate::devices::Inside;
 use crate::host::poll;
@@ -14,8 +13,8 @@ use crate::{Config, Error};
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
 
-/// For who is at the other end of a wire to answer, in ns.
-const PATIENCE: u64 = 2_000_000_000;
+/// How long the other end of a wire may take to answer.
+const ANSWER_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// A kernel with its machine, on its way out.
 pub(crate) fn boot(config: &Config) -> Result<Inside, Error> {
@@ -58,24 +57,24 @@ fn attach(
     uplink: &Uplink,
     config: &Config,
 ) -> Result<(), Error> {
-    let outside = Outside::attach(inside, machine, INTERFACE, uplink)?;
-    let until = monotonic() + PATIENCE;
+    let outside = UplinkAttachment::attach(inside, machine, INTERFACE, uplink)?;
+    let until = monotonic() + ANSWER_TIMEOUT_NS;
     while outside.is_coming() && monotonic() < until {
         let mut set: Vec<_> = inside.poll_set().collect();
         poll(&mut set, Some(until.saturating_sub(monotonic())));
         inside.serve_all()?;
     }
-    let (kernel, admin) = (inside.kernel(), machine.admin);
+    let (kernel, network) = (inside.kernel(), machine.network);
     for Network { address, prefix } in &config.addresses {
-        admin.address(kernel, INTERFACE, *address, *prefix)?;
+        network.address(kernel, INTERFACE, *address, *prefix)?;
     }
-    admin.up(kernel, INTERFACE)?;
+    network.up(kernel, INTERFACE)?;
     for gateway in &config.gateways {
         let all: IpAddr = match gateway {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        admin.route(kernel, all, 0, *gateway)?;
+        network.route(kernel, all, 0, *gateway)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::Error;
 pub struct Config {
     /// The image; `None`: that of `VINK_IMAGE`, or the one that is found beside the library, or where `vink` looks.
     pub image: Option<PathBuf>,
-    /// `VINK_ARENA`: the kernel's memory in bytes, such as 64M.
+    /// `VINK_ARENA`: the kernel's memory in bytes, such as 256M.
     pub arena: u64,
     /// `VINK_CMDLINE`: kernel parameters.
     pub cmdline: String,
@@ -41,7 +41,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             image: None,
-            arena: 64 << 20,
+            arena: 256 << 20,
             cmdline: String::new(),
             name: "vink".to_owned(),
             uplink: Some(Uplink::Passt {

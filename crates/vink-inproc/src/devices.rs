@@ -1,12 +1,13 @@
-//! What the token is for: the kernel, its devices, and whom to tell what has happened.
+//! What the token is for: the kernel, its devices, and the threads to wake when something has happened.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::process::Child;
 
-use vink_kernel::{Call, CloneKind, Event, Kernel, Outcome, TaskId};
+use vink_kernel::{
+    Call, CloneKind, Device, DeviceHost, DeviceId, Event, Interest, Kernel, Outcome, TaskId,
+};
 use vink_lab::{Machine, Passt};
-use vink_trap::{Device, DeviceId, Site, Wants};
 
 use crate::thread::Record;
 use crate::Error;
@@ -20,7 +21,7 @@ pub(crate) struct Inside {
     pub machine: Machine,
     /// Makes no calls: the first of the program's thread group, which the threads' tasks are cloned from.
     first: TaskId,
-    devices: Vec<Option<(Box<dyn Device>, Wants)>>,
+    devices: Vec<Option<(Box<dyn Device>, Interest)>>,
     /// Ends when dropped: never.
     passt: Option<Passt>,
     /// Devices that have more to do.
@@ -34,7 +35,7 @@ pub(crate) struct Inside {
     pub due: u64,
 }
 
-// SAFETY: what is not Send are the devices' reference counts, which are only used by who has the token.
+// SAFETY: what is not Send are the devices' reference counts, which are only used by the token's holder.
 unsafe impl Send for Inside {}
 
 impl Inside {
@@ -74,7 +75,7 @@ impl Inside {
         self.passt = Some(passt);
     }
 
-    /// Whether something that was sent by TCP waits to be taken, although nobody has the socket any more.
+    /// Whether something that was sent by TCP waits to be taken, although no descriptor of the socket is open any more.
     pub fn has_unfinished(&mut self) -> Result<bool, vink_kernel::Error> {
         match self.machine.has_unfinished(&mut self.kernel) {
             Ok(there) => Ok(there),
@@ -105,7 +106,7 @@ impl Inside {
         self.run(None)
     }
 
-    /// Closes what the devices have open, and removes what they have made: who shares a wire sees it end.
+    /// Closes what the devices have open, and removes what they have made: the peer of a shared wire sees it end.
     pub fn close_devices(&mut self) {
         self.devices.clear();
     }
@@ -148,7 +149,7 @@ impl Inside {
         }
     }
 
-    /// Runs the kernel until there is nothing to do, and tells everybody but `me` what has happened.
+    /// Runs the kernel until there is nothing to do, and wakes all threads but `me` that are concerned.
     pub fn run(&mut self, me: Option<&'static Record>) -> Result<(), vink_kernel::Error> {
         loop {
             let deadline = self.kernel.run()?;
@@ -180,7 +181,7 @@ impl Inside {
         }
         for waiter in &self.waiters {
             if !me.is_some_and(|me| std::ptr::eq(me, *waiter)) {
-                waiter.stir();
+                waiter.notify();
             }
         }
         Ok(served)
@@ -214,7 +215,7 @@ impl Inside {
     pub fn poll_set(&self) -> impl Iterator<Item = libc::pollfd> + '_ {
         self.devices.iter().map(|device| {
             let (fd, events) = match device {
-                Some((device, Wants::Room)) => {
+                Some((device, Interest::Writable)) => {
                     (device.host().as_raw_fd(), libc::POLLIN | libc::POLLOUT)
                 }
                 Some((device, _)) => (device.host().as_raw_fd(), libc::POLLIN),
@@ -261,34 +262,34 @@ impl Inside {
     }
 
     fn serve(&mut self, id: usize) -> Result<(), vink_kernel::Error> {
-        let Some(Some((device, wants))) = self.devices.get_mut(id) else {
+        let Some(Some((device, interest))) = self.devices.get_mut(id) else {
             return Ok(());
         };
-        *wants = device.serve(&mut self.kernel)?;
-        match wants {
-            Wants::Again if !self.again.contains(&id) => self.again.push(id),
-            Wants::Nothing => self.devices[id] = None,
+        *interest = device.serve(&mut self.kernel)?;
+        match interest {
+            Interest::Unfinished if !self.again.contains(&id) => self.again.push(id),
+            Interest::Ended => self.devices[id] = None,
             _ => {}
         }
         Ok(())
     }
 }
 
-impl Site for Inside {
+impl DeviceHost for Inside {
     fn kernel(&mut self) -> &mut Kernel {
         &mut self.kernel
     }
 
-    fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, vink_trap::Error> {
+    fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, vink_kernel::Error> {
         let id = self.devices.len();
-        vink_trap::watch(&mut self.kernel, &*device, COOKIES | id as u64)?;
-        self.devices.push(Some((device, Wants::Input)));
+        vink_kernel::watch(&mut self.kernel, &*device, COOKIES | id as u64)?;
+        self.devices.push(Some((device, Interest::Readable)));
         self.serve(id)?;
         Ok(DeviceId::new(id))
     }
 
-    fn take_along(&mut self, _helper: &Child) -> Result<(), vink_trap::Error> {
-        // It ends with its socket, and that with this process: nobody else has it.
+    fn guard_helper(&mut self, _helper: &Child) -> Result<(), vink_kernel::Error> {
+        // It ends with its socket, and that with this process: no other process has it.
         Ok(())
     }
 }

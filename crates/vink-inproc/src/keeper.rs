@@ -17,16 +17,32 @@ use crate::stack::{die, Stack};
 use crate::thread::Record;
 use crate::Error;
 
-/// In ns: for so long, or twice, nobody looks when the program has stopped calling.
+/// In ns: for so long, or twice, nothing drives the kernel when the program has stopped calling.
 const TICK: u64 = 1_000_000;
 
 /// Enough for the host operations; the kernel has stacks of its own.
 const STACK_BYTES: usize = 256 << 10;
 
+/// Does something with all signals blocked, for a thread that is made there.
+pub(crate) fn without_signals<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: plain data, filled in before it is read.
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both sets live here.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let result = f();
+    // SAFETY: the set was filled in; none is asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+    result
+}
+
 pub(crate) struct Keeper {
     record: Record,
-    /// It sleeps until somebody resigns.
-    parked: AtomicBool,
+    /// It sleeps until a driver resigns.
+    asleep: AtomicBool,
     started: OnceLock<Result<(), i32>>,
 }
 
@@ -36,7 +52,7 @@ impl Keeper {
         record.prepare_bell()?;
         Ok(Keeper {
             record,
-            parked: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
             started: OnceLock::new(),
         })
     }
@@ -49,20 +65,12 @@ impl Keeper {
     pub fn start(&self, stack: &'static Stack) -> Result<(), &'static Error> {
         static FAILED: OnceLock<Error> = OnceLock::new();
         let started = self.started.get_or_init(|| {
-            // SAFETY: plain data, filled in before it is read.
-            let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
-            // SAFETY: both sets live here.
-            unsafe {
-                let mut all = std::mem::zeroed();
-                libc::sigfillset(&mut all);
-                libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            }
-            let thread = Builder::new()
-                .name("vink".to_owned())
-                .stack_size(STACK_BYTES)
-                .spawn(move || stack.keeper.keep(stack));
-            // SAFETY: the set was filled in; none is asked for.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+            let thread = without_signals(|| {
+                Builder::new()
+                    .name("vink".to_owned())
+                    .stack_size(STACK_BYTES)
+                    .spawn(move || stack.keeper.keep(stack))
+            });
             let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EAGAIN);
             thread.map(drop).map_err(errno)
         });
@@ -77,7 +85,7 @@ impl Keeper {
     /// There is no driver any more.
     #[inline]
     pub fn rouse(&self) {
-        if self.parked.load(Ordering::SeqCst) {
+        if self.asleep.load(Ordering::SeqCst) {
             self.record.wake();
         }
     }
@@ -95,10 +103,10 @@ impl Keeper {
                 }
                 continue;
             }
-            self.parked.store(true, Ordering::SeqCst);
+            self.asleep.store(true, Ordering::SeqCst);
             self.record
                 .sleep(None, || stack.driver.load(Ordering::SeqCst).is_null());
-            self.parked.store(false, Ordering::SeqCst);
+            self.asleep.store(false, Ordering::SeqCst);
         }
     }
 
@@ -108,19 +116,19 @@ impl Keeper {
         let is_driver = || stack.driver.load(Ordering::SeqCst) == own;
         let mut set = Vec::new();
         while is_driver() && stack.entries.load(Ordering::Relaxed) == entries {
-            let mut turn = stack.token.take();
-            let served = turn.serve_all();
-            let more = !turn.may_sleep();
-            let due = turn.due;
+            let mut guard = stack.token.take();
+            let served = guard.serve_all();
+            let more = !guard.may_sleep();
+            let due = guard.due;
             set.clear();
             set.push(libc::pollfd {
                 fd: -1,
                 events: 0,
                 revents: 0,
             });
-            set.extend(turn.poll_set());
+            set.extend(guard.poll_set());
             stack.sleeps_until.store(due, Ordering::SeqCst);
-            stack.leave(turn);
+            stack.leave(guard);
             served.unwrap_or_else(|error| die(&error));
             let limit = match more {
                 true => Some(0),
@@ -144,20 +152,20 @@ impl Keeper {
         let end = monotonic() + limit.as_nanos() as u64;
         stack.token.take().end()?;
         loop {
-            let mut turn = stack.token.take();
-            turn.serve_all()?;
-            let mut set: Vec<_> = turn.poll_set().collect();
+            let mut guard = stack.token.take();
+            guard.serve_all()?;
+            let mut set: Vec<_> = guard.poll_set().collect();
             let time = monotonic();
-            if time >= end || set.iter().all(|fd| fd.fd < 0) || !turn.has_unfinished()? {
+            if time >= end || set.iter().all(|fd| fd.fd < 0) || !guard.has_unfinished()? {
                 return Ok(());
             }
-            let until = turn.due.min(end);
-            let limit = if !turn.may_sleep() {
+            let until = guard.due.min(end);
+            let limit = if !guard.may_sleep() {
                 0
             } else {
                 until.saturating_sub(time)
             };
-            drop(turn);
+            drop(guard);
             poll(&mut set, Some(limit));
         }
     }

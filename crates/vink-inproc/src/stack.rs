@@ -12,9 +12,9 @@ use crate::boot::boot;
 use crate::devices::Inside;
 use crate::keeper::Keeper;
 use crate::thread::{Record, Thread};
-use crate::token::{Token, Turn};
+use crate::token::{Token, TokenGuard};
 use crate::wait::Passed;
-use crate::{host, Config, Error};
+use crate::{host, watchdog, Config, Error};
 
 /// The exit status of a program whose kernel panicked, as `vink run` has it.
 const PANICKED: i32 = 121;
@@ -26,7 +26,7 @@ pub struct Stack {
     pub(crate) token: Token<Inside>,
     /// How often the token was taken for a call: whether the program is at it.
     pub(crate) entries: AtomicU64,
-    /// Who moves packets and fires timers while threads wait; null: nobody.
+    /// The driver, which moves packets and fires timers while threads wait; null: there is none.
     pub(crate) driver: AtomicPtr<Record>,
     /// Until when the driver sleeps.
     pub(crate) sleeps_until: AtomicU64,
@@ -83,6 +83,7 @@ impl Stack {
             !FORKED.load(Ordering::Relaxed),
             "a forked child has no stack"
         );
+        watchdog::start();
         let made = STACK.get_or_init(|| Stack::new(&config()?));
         let stack = made.as_ref()?;
         stack.keeper.start(stack)?;
@@ -108,9 +109,9 @@ impl Stack {
     #[inline]
     pub fn call(&self, nr: i64, args: [u64; 6]) -> Outcome {
         let me = self.me();
-        let mut turn = self.enter();
-        let started = turn.call(me, nr, args);
-        self.leave(turn);
+        let mut guard = self.enter();
+        let started = guard.call(me, nr, args);
+        self.leave(guard);
         match started {
             Ok(Some(outcome)) => outcome,
             Ok(None) => self.finish_call(me),
@@ -128,9 +129,9 @@ impl Stack {
         loop {
             match self.pass(me, &mut [], None, &|| me.is_done()) {
                 Passed::Interrupted => {
-                    let mut turn = self.enter();
-                    let cancelled = turn.cancel(me);
-                    self.leave(turn);
+                    let mut guard = self.enter();
+                    let cancelled = guard.cancel(me);
+                    self.leave(guard);
                     cancelled.unwrap_or_else(|error| die(&error));
                 }
                 Passed::Over | Passed::TimedOut | Passed::Host(_) => {}
@@ -164,9 +165,9 @@ impl Stack {
     pub fn thread_ends(&self) {
         if let Some(Thread(me)) = Stack::thread() {
             ME.set(null());
-            let mut turn = self.enter();
-            let dismissed = turn.dismiss(me);
-            self.leave(turn);
+            let mut guard = self.enter();
+            let dismissed = guard.dismiss(me);
+            self.leave(guard);
             dismissed.unwrap_or_else(|error| die(&error));
         }
     }
@@ -178,7 +179,7 @@ impl Stack {
     }
 
     /// The program ends; other threads' calls never return. Closes its descriptors, and serves the devices until what was
-    /// sent has been taken by whom it was sent to, or `limit` is over, as kernels do for programs that don't wait for it.
+    /// sent has been taken by its receiver, or `limit` is over, as kernels do for programs that don't wait for it.
     pub fn finish(&self, limit: Duration) {
         ENDING.store(true, Ordering::Relaxed);
         self.keeper
@@ -190,10 +191,10 @@ impl Stack {
     /// Does something with the kernel and the calling thread's task.
     pub fn with_kernel<R>(&self, f: impl FnOnce(&mut Kernel, TaskId) -> R) -> R {
         let task = self.me().task.get().expect("a thread has a task");
-        let mut turn = self.enter();
-        let result = f(&mut turn.kernel, task);
-        let ran = turn.run(None);
-        self.leave(turn);
+        let mut guard = self.enter();
+        let result = f(&mut guard.kernel, task);
+        let ran = guard.run(None);
+        self.leave(guard);
         ran.unwrap_or_else(|error| die(&error));
         result
     }
@@ -210,9 +211,9 @@ impl Stack {
 
     #[cold]
     fn admit(&self) -> &'static Record {
-        let mut turn = self.enter();
-        let admitted = turn.admit();
-        self.leave(turn);
+        let mut guard = self.enter();
+        let admitted = guard.admit();
+        self.leave(guard);
         let record = admitted.unwrap_or_else(|error| die(&error));
         record
             .prepare_bell()
@@ -223,20 +224,20 @@ impl Stack {
 
     /// Takes the token for the program.
     #[inline]
-    pub(crate) fn enter(&self) -> Turn<'_, Inside> {
-        let turn = self.token.take();
-        // By who has the token only.
+    pub(crate) fn enter(&self) -> TokenGuard<'_, Inside> {
+        let guard = self.token.take();
+        // By the token's holder only.
         let entries = self.entries.load(Ordering::Relaxed) + 1;
         self.entries.store(entries, Ordering::Relaxed);
-        turn
+        guard
     }
 
     /// Gives it back; the driver must not sleep longer than until the kernel is due.
     #[inline]
-    pub(crate) fn leave(&self, turn: Turn<'_, Inside>) {
-        let due = turn.due;
+    pub(crate) fn leave(&self, guard: TokenGuard<'_, Inside>) {
+        let due = guard.due;
         self.due.store(due, Ordering::SeqCst);
-        drop(turn);
+        drop(guard);
         if due < self.sleeps_until.load(Ordering::SeqCst) {
             self.rouse();
         }

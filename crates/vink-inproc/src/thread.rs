@@ -6,6 +6,7 @@ use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use vink_kernel::{Outcome, TaskId};
 
+use crate::spin::SpinBudget;
 use crate::{host, Error};
 
 /// One thread that has made a call; its record stays where it is until the process ends.
@@ -23,12 +24,12 @@ const BY_BELL: u32 = 2;
 pub(crate) struct Record {
     /// Its own task; the keeper has none.
     pub task: Cell<Option<TaskId>>,
-    /// Of its call that waited; written by who has the token, before `done`.
+    /// Of its call that waited; written by the token's holder, before `done`.
     outcome: UnsafeCell<Outcome>,
     /// `outcome` is there.
     done: AtomicBool,
-    /// Somebody else's doing may concern what it waits for.
-    pub stirred: AtomicBool,
+    /// What another thread did may concern what it waits for.
+    pub notified: AtomicBool,
     /// Its wait is to end.
     pub interrupted: AtomicBool,
     /// Changes with each waking.
@@ -38,10 +39,12 @@ pub(crate) struct Record {
     bell: AtomicI32,
     /// Room for what its waits give to poll(2): its thread's alone.
     pub set: Cell<Vec<libc::pollfd>>,
+    /// How long its waits spin: its thread's alone, or of the token's holder when its thread has ended.
+    pub spin: SpinBudget,
 }
 
-// SAFETY: `task` is written before the record is shared and when its thread has ended, by who has the token; only its
-// thread uses `set`;
+// SAFETY: `task` is written before the record is shared and when its thread has ended, by the token's holder; only its
+// thread uses `set` and `spin`, until it has ended;
 // `outcome` is handed over by `done`.
 unsafe impl Sync for Record {}
 
@@ -58,29 +61,31 @@ impl Record {
             task: Cell::new(task),
             outcome: UnsafeCell::new(Outcome::default()),
             done: AtomicBool::new(false),
-            stirred: AtomicBool::new(false),
+            notified: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
             word: AtomicU32::new(0),
             asleep: AtomicU32::new(AWAKE),
             bell: AtomicI32::new(-1),
             set: Cell::default(),
+            spin: SpinBudget::new(),
         }
     }
 
     /// As of a thread that has made no call; the bell stays.
     pub fn reset(&self) {
-        for flag in [&self.done, &self.stirred, &self.interrupted] {
+        for flag in [&self.done, &self.notified, &self.interrupted] {
             flag.store(false, Ordering::Relaxed);
         }
+        self.spin.reset();
     }
 
     /// Something has happened that may concern it.
-    pub fn stir(&self) {
-        self.stirred.store(true, Ordering::Release);
+    pub fn notify(&self) {
+        self.notified.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Its call is done. By who has the token.
+    /// Its call is done. By the token's holder.
     pub fn deliver(&self, outcome: Outcome) {
         // SAFETY: the thread does not look before `done` is set, and has no other call before it has looked.
         unsafe { *self.outcome.get() = outcome };
@@ -198,19 +203,19 @@ mod tests {
         const COUNT: u64 = 4000;
         let record = Record::new(None);
         record.prepare_bell().expect("a bell");
-        let turn = AtomicU64::new(0);
+        let guard = AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for now in 1..=COUNT {
-                    turn.store(now, Ordering::Release);
+                    guard.store(now, Ordering::Release);
                     record.wake();
-                    while turn.load(Ordering::Acquire) == now {
+                    while guard.load(Ordering::Acquire) == now {
                         std::thread::yield_now();
                     }
                 }
             });
             for now in 1..=COUNT {
-                let has_come = || turn.load(Ordering::Acquire) == now;
+                let has_come = || guard.load(Ordering::Acquire) == now;
                 while !has_come() {
                     if now % 2 == 0 {
                         record.sleep(None, has_come);
@@ -223,7 +228,7 @@ mod tests {
                         record.poll(&mut fds, None, has_come);
                     }
                 }
-                turn.store(0, Ordering::Release);
+                guard.store(0, Ordering::Release);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The token: whoever has it runs the kernel. A lock that costs two atomic operations if nobody else wants it.
+//! The token: its holder runs the kernel. A lock that costs two atomic operations if it is not contended.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -8,11 +8,11 @@ use crate::host;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// ... and somebody may sleep for it.
+/// ... and a thread may sleep for it.
 const WANTED: u32 = 2;
 
-/// How often it is looked at before sleeping: a call takes no longer, as a rule.
-const PATIENCE: u32 = 200;
+/// How often it is read before sleeping: a call takes no longer, as a rule.
+const SPINS: u32 = 200;
 
 /// A value that one thread at a time may use.
 pub(crate) struct Token<T> {
@@ -24,7 +24,7 @@ pub(crate) struct Token<T> {
 unsafe impl<T: Send> Sync for Token<T> {}
 
 /// The value, as long as this is there.
-pub(crate) struct Turn<'a, T>(&'a Token<T>);
+pub(crate) struct TokenGuard<'a, T>(&'a Token<T>);
 
 impl<T> Token<T> {
     pub fn new(value: T) -> Token<T> {
@@ -36,19 +36,19 @@ impl<T> Token<T> {
 
     /// Waits for it. Not to be asked for by a thread that has it.
     #[inline]
-    pub fn take(&self) -> Turn<'_, T> {
+    pub fn take(&self) -> TokenGuard<'_, T> {
         let free = self
             .word
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
         if free.is_err() {
             self.wait();
         }
-        Turn(self)
+        TokenGuard(self)
     }
 
     #[cold]
     fn wait(&self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..SPINS {
             if self.word.load(Ordering::Relaxed) == FREE
                 && self
                     .word
@@ -65,7 +65,7 @@ impl<T> Token<T> {
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for TokenGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.0.word.swap(FREE, Ordering::Release) == WANTED {
@@ -74,20 +74,20 @@ impl<T> Drop for Turn<'_, T> {
     }
 }
 
-impl<T> Deref for Turn<'_, T> {
+impl<T> Deref for TokenGuard<'_, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else has the token.
+        // SAFETY: no other thread has the token.
         unsafe { &*self.0.value.get() }
     }
 }
 
-impl<T> DerefMut for Turn<'_, T> {
+impl<T> DerefMut for TokenGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has the token, and this borrow of it is the only one.
+        // SAFETY: no other thread has the token, and this borrow of it is the only one.
         unsafe { &mut *self.0.value.get() }
     }
 }
@@ -103,9 +103,9 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        let mut turn = token.take();
-                        let before = *turn;
-                        *turn = std::hint::black_box(before) + 1;
+                        let mut guard = token.take();
+                        let before = *guard;
+                        *guard = std::hint::black_box(before) + 1;
                     }
                 });
             }

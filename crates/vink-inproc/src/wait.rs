@@ -47,12 +47,12 @@ impl Stack {
         let me = self.me();
         self.token.take().attend(me);
         let waited = loop {
-            me.stirred.store(false, Ordering::SeqCst);
+            me.notified.store(false, Ordering::SeqCst);
             if ready(self) {
                 break Waited::Ready;
             }
-            let stirred = || me.stirred.load(Ordering::Acquire);
-            match self.pass(me, host, deadline, &stirred) {
+            let notified = || me.notified.load(Ordering::Acquire);
+            match self.pass(me, host, deadline, &notified) {
                 Passed::Over => {}
                 Passed::Host(count) => match usize::try_from(count) {
                     Ok(count) => break Waited::Host(count),
@@ -66,7 +66,7 @@ impl Stack {
         waited
     }
 
-    /// Lets time pass until `over`, driving the kernel if nobody else does.
+    /// Lets time pass until `over`, driving the kernel if no other thread does.
     pub(crate) fn pass(
         &self,
         me: &'static Record,
@@ -99,7 +99,7 @@ impl Stack {
         passed
     }
 
-    /// If nobody is, or only the keeper.
+    /// If there is no driver, or only the keeper.
     pub(crate) fn becomes_driver(&self, me: &Record) -> bool {
         let me = std::ptr::from_ref(me).cast_mut();
         let keeper = std::ptr::from_ref(self.keeper.record()).cast_mut();
@@ -131,22 +131,23 @@ impl Stack {
         over: &dyn Fn() -> bool,
     ) -> Option<Passed> {
         // The bell, the devices, and what the caller waits for.
-        let turn = self.token.take();
-        set.extend(turn.poll_set());
-        let mut more = turn.has_more();
-        drop(turn);
+        let guard = self.token.take();
+        set.extend(guard.poll_set());
+        let mut more = guard.has_more();
+        drop(guard);
         let devices = 1..set.len();
         set.extend_from_slice(host);
         let beginning = monotonic();
+        let spins_until = beginning + me.spin.allowed(beginning, self.spin);
         let mut round = 0u32;
         loop {
             let time = monotonic();
             let due = self.due.load(Ordering::SeqCst).min(deadline);
-            let turn = self.token.take();
-            let called = turn.kernel.is_called();
-            let spinning = time < beginning + self.spin;
-            let asleep = !more && !called && !spinning && due > time && turn.may_sleep();
-            drop(turn);
+            let guard = self.token.take();
+            let called = guard.kernel.is_called();
+            let spinning = time < spins_until;
+            let asleep = !more && !called && !spinning && due > time && guard.may_sleep();
+            drop(guard);
             round += 1;
             let ready = if asleep {
                 self.sleeps_until.store(due, Ordering::SeqCst);
@@ -159,7 +160,7 @@ impl Stack {
                 let ready = me.poll(set, limit, awake);
                 self.sleeps_until.store(0, Ordering::SeqCst);
                 ready
-            } else if called || (spinning && !round.is_multiple_of(LOOKS)) {
+            } else if called || (spinning && !round.is_multiple_of(MEMORY_POLLS)) {
                 std::hint::spin_loop();
                 0
             } else {
@@ -169,16 +170,16 @@ impl Stack {
             let theirs = theirs.count();
             let ours = more || called || ready > theirs as i64;
             if ours || self.due.load(Ordering::SeqCst) <= monotonic() {
-                let mut turn = self.token.take();
+                let mut guard = self.token.take();
                 let served = match ready > 0 {
-                    true => turn.serve_ready(&set[devices.clone()]),
-                    false => turn.serve_ready(&[]),
+                    true => guard.serve_ready(&set[devices.clone()]),
+                    false => guard.serve_ready(&[]),
                 };
-                more = turn.has_more();
-                for (entry, device) in set[devices.clone()].iter_mut().zip(turn.poll_set()) {
+                more = guard.has_more();
+                for (entry, device) in set[devices.clone()].iter_mut().zip(guard.poll_set()) {
                     *entry = device;
                 }
-                self.leave(turn);
+                self.leave(guard);
                 served.unwrap_or_else(|error| die(&error));
             }
             if over() || me.interrupted.load(Ordering::Acquire) {
@@ -229,7 +230,7 @@ impl Stack {
 }
 
 /// Of so many looks at memory that is shared, one is also at descriptors.
-const LOOKS: u32 = 16;
+const MEMORY_POLLS: u32 = 16;
 
 const NOTHING: libc::pollfd = libc::pollfd {
     fd: -1,

@@ -165,7 +165,7 @@ fn a_call_that_waits_is_interrupted() {
         let ended = outcome(libc::SYS_read, &[b, byte.as_mut_ptr() as u64, 1]);
         let waited = stack().wait(&mut [], &mut |_| false, None);
         tell.send((ended, waited)).expect("a listener");
-        // An ended thread's record is the next one's, who is not to be interrupted.
+        // An ended thread's record is the next thread's, which is not to be interrupted.
         assert!(gone.recv().is_err());
         stack().thread_ends();
     });

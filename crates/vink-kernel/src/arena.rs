@@ -6,8 +6,9 @@ use vink_abi::{VINK_ARENA_ALIGN, VINK_ARENA_MIN};
 
 use crate::Error;
 
-/// Where the kernel's memory is in runs that repeat. Kernels hash the addresses of what they have: neighbours, by their
-/// interface's, are listed in that order. Far from where hosts put programs, heaps, libraries and stacks.
+/// Where the kernel's memory is in runs that repeat. Kernels hash the addresses of what they have:
+/// neighbours, by their interface's, are listed in that order. Far from where hosts put programs,
+/// heaps, libraries and stacks.
 const PLACE: usize = 0x1000_0000_0000;
 
 /// A mapping of zeroed memory, unmapped on drop.
@@ -17,7 +18,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`]: at [`PLACE`] if nothing is there and that is asked for.
+    /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`]: at [`PLACE`] if nothing is there and that
+    /// is asked for.
     ///
     /// # Errors
     /// [`Error::Arena`]: below [`VINK_ARENA_MIN`], or mmap(2) refused.
@@ -58,8 +60,8 @@ impl Arena {
         let head = raw.align_offset(align);
         let start = raw.wrapping_byte_add(head);
         let tail = start.wrapping_byte_add(len);
-        // SAFETY: head and tail are the parts of the new mapping outside [start, start + len), which
-        // no other process can expect to inherit.
+        // SAFETY: head and tail are the parts of the new mapping outside [start, start + len),
+        // which no other process can expect to inherit.
         unsafe {
             if head > 0 {
                 libc::munmap(raw, head);

@@ -4,8 +4,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// For how many ns a debugger has stopped this process, or [`stood_still`] was told: the kernels' real clock stood still
-/// meanwhile. The debugger adds to it, while the process is stopped (crates/vink/gdb/vink.py).
+/// For how many ns a debugger has stopped this process, or [`stood_still`] was told: the kernels'
+/// real clock stood still meanwhile. The debugger adds to it, while the process is stopped
+/// (crates/vink/gdb/vink.py).
 #[no_mangle]
 pub(crate) static VINK_STOPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -15,8 +16,8 @@ pub(crate) fn stopped() -> u64 {
     VINK_STOPPED.load(Ordering::Relaxed)
 }
 
-/// Takes so many ns that have passed out of the real clock of this process's kernels: they stood still meanwhile, and must
-/// not have run.
+/// Takes so many ns that have passed out of the real clock of this process's kernels: they stood
+/// still meanwhile, and must not have run.
 pub fn stood_still(ns: u64) {
     VINK_STOPPED.fetch_add(ns, Ordering::Relaxed);
 }
@@ -57,7 +58,8 @@ pub(crate) fn monotonic_epoch() -> u64 {
     tries.min().map_or(0, |(_, epoch)| epoch)
 }
 
-/// Sleeps until `CLOCK_MONOTONIC` is at `deadline` ns (clock_nanosleep(2)); signals don't shorten it.
+/// Sleeps until `CLOCK_MONOTONIC` is at `deadline` ns (clock_nanosleep(2)); signals don't shorten
+/// it.
 pub(crate) fn sleep_until(deadline: u64) {
     let until = libc::timespec {
         tv_sec: (deadline / 1_000_000_000) as i64,

@@ -1,10 +1,11 @@
 //! `CLOCK_MONOTONIC` by the processor's time stamp counter, for half of what the vDSO takes.
 //!
-//! The counter runs at one rate, on all processors alike, if the processor says so and the host's kernel
-//! uses it as its own clock. Which rate, is measured: two readings of both clocks are an *anchor* and a
-//! factor. The clock is read anew, and becomes the next anchor, whenever the last one is [`SPAN`] old, so
-//! that neither the factor's error nor what ntpd(8) does to the rate adds up. If it is not where it was
-//! expected (the machine was suspended, or moved to another host), the factor is measured afresh.
+//! The counter runs at one rate, on all processors alike, if the processor says so and the host's
+//! kernel uses it as its own clock. Which rate, is measured: two readings of both clocks are an
+//! *anchor* and a factor. The clock is read anew, and becomes the next anchor, whenever the last
+//! one is [`SPAN`] old, so that neither the factor's error nor what ntpd(8) does to the rate adds
+//! up. If it is not where it was expected (the machine was suspended, or moved to another host),
+//! the factor is measured afresh.
 
 use std::arch::x86_64::{__cpuid, _rdtsc};
 use std::cell::Cell;
@@ -16,45 +17,46 @@ use crate::clock::monotonic;
 const SPAN: u64 = 1_000_000;
 /// How far from its expected value a clock may be found.
 const TOLERANCE: u64 = 1_000;
-/// A factor is renewed when it comes from a measurement this long: it can't get much better, but older.
+/// A factor is renewed when it comes from a measurement this long: it can't get much better, but
+/// older.
 const BASE: u64 = 1_000_000_000;
 /// As often as this the factor may be found wrong before the counter is not used any more.
-const PATIENCE: u32 = 100;
+const MAX_BAD_FACTORS: u32 = 100;
 
 /// Both clocks at one time.
 #[derive(Clone, Copy, Default)]
-struct Moment {
+struct ClockReading {
     ticks: u64,
     ns: u64,
 }
 
-/// As many ticks, some hundred nanoseconds, may pass while a moment is taken: more is a processor that was
-/// taken away meanwhile.
+/// As many ticks, some hundred nanoseconds, may pass while a reading is taken: more is a processor
+/// that was taken away meanwhile.
 const INSTANT: u64 = 1_000;
 
-impl Moment {
-    /// Now; and whether it was one moment for both.
-    fn now() -> (Moment, bool) {
+impl ClockReading {
+    /// Now; and whether both were read at once.
+    fn now() -> (ClockReading, bool) {
         let (before, ns, after) = (ticks(), monotonic(), ticks());
         let took = after.wrapping_sub(before);
         let ticks = before.wrapping_add(took / 2);
-        (Moment { ticks, ns }, took < INSTANT)
+        (ClockReading { ticks, ns }, took < INSTANT)
     }
 }
 
 /// A monotonic clock; for one thread at a time.
 pub(crate) struct Counter {
-    anchor: Cell<Moment>,
+    anchor: Cell<ClockReading>,
     /// Nanoseconds for a tick, times 2^32. 0: not known yet.
     factor: Cell<u64>,
     /// How many ticks the anchor is good for; 0 as long as the factor is not known.
     good_for: Cell<u64>,
     /// What the factor was measured from.
-    base: Cell<Moment>,
+    base: Cell<ClockReading>,
     /// What was read last: it never goes back.
     last: Cell<u64>,
     /// How often it may still be wrong; 0: the counter is not used.
-    patience: Cell<u32>,
+    bad_factors_left: Cell<u32>,
 }
 
 impl Default for Counter {
@@ -65,7 +67,7 @@ impl Default for Counter {
             good_for: Cell::default(),
             base: Cell::default(),
             last: Cell::default(),
-            patience: Cell::new(if is_steady() { PATIENCE } else { 0 }),
+            bad_factors_left: Cell::new(if is_steady() { MAX_BAD_FACTORS } else { 0 }),
         }
     }
 }
@@ -89,10 +91,10 @@ impl Counter {
     /// Reads the clock, and takes the reading for an anchor if a factor is or becomes known.
     #[cold]
     fn drop_anchor(&self) -> u64 {
-        if self.patience.get() == 0 {
+        if self.bad_factors_left.get() == 0 {
             return monotonic();
         }
-        let (now, exact) = Moment::now();
+        let (now, exact) = ClockReading::now();
         let (base, factor) = (self.base.get(), self.factor.get());
         let passed = now.ns - base.ns;
         if !exact {
@@ -104,7 +106,7 @@ impl Counter {
                 self.measure(base, now);
             }
         } else if !self.expects(now) {
-            self.patience.set(self.patience.get() - 1);
+            self.bad_factors_left.set(self.bad_factors_left.get() - 1);
             self.factor.set(0);
             self.good_for.set(0);
             self.base.set(now);
@@ -116,16 +118,16 @@ impl Counter {
         now.ns
     }
 
-    /// Whether the clock is where the counter says. The longer it was not looked at, the farther off it
-    /// may be.
-    fn expects(&self, now: Moment) -> bool {
+    /// Whether the clock is where the counter says. The longer it was not looked at, the farther
+    /// off it may be.
+    fn expects(&self, now: ClockReading) -> bool {
         let anchor = self.anchor.get();
         let ticks = now.ticks.wrapping_sub(anchor.ticks);
         let expected = anchor.ns.wrapping_add(scale(ticks, self.factor.get()));
         expected.abs_diff(now.ns) <= TOLERANCE + (now.ns - anchor.ns) / 1_000
     }
 
-    fn measure(&self, from: Moment, to: Moment) {
+    fn measure(&self, from: ClockReading, to: ClockReading) {
         let ns = u128::from(to.ns - from.ns);
         let ticks = u128::from(to.ticks.wrapping_sub(from.ticks)).max(1);
         let factor = u64::try_from((ns << 32) / ticks).unwrap_or(0);
@@ -139,7 +141,8 @@ impl Counter {
 
 #[inline]
 fn ticks() -> u64 {
-    // SAFETY: every processor of this architecture has it, and programs may use it: see `is_steady()`.
+    // SAFETY: every processor of this architecture has it, and programs may use it: see
+    // `is_steady()`.
     unsafe { _rdtsc() }
 }
 
@@ -200,7 +203,7 @@ mod tests {
             }
         }
         assert_eq!(anchors > 0, is_steady());
-        assert!(!is_steady() || counter.patience.get() > 0);
+        assert!(!is_steady() || counter.bad_factors_left.get() > 0);
     }
 
     #[test]
@@ -209,16 +212,17 @@ mod tests {
         if !is_steady() {
             return;
         }
-        for patience in (0..PATIENCE).rev() {
+        for bad_factors_left in (0..MAX_BAD_FACTORS).rev() {
             while counter.good_for.get() == 0 {
                 checked(&counter, 0);
             }
-            // As if it went at another rate than when it was measured: 2 % slower. Never the clock's fault.
+            // As if it went at another rate than when it was measured: 2 % slower. Never the
+            // clock's fault.
             counter.factor.set(counter.factor.get() / 100 * 98);
             while counter.good_for.get() != 0 {
                 checked(&counter, SPAN);
             }
-            assert_eq!(counter.patience.get(), patience);
+            assert_eq!(counter.bad_factors_left.get(), bad_factors_left);
         }
         assert_eq!(counter.factor.get(), 0);
         for _ in 0..100 {

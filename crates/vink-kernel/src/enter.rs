@@ -1,9 +1,10 @@
 //! The direct way in: for a thread that makes one call after the other and waits for each.
 //!
-//! A call that [`Kernel::start`] leaves a note of wakes its task from the idle one, and when it is done the idle
-//! task takes over again, each time with all that a processor does that falls asleep. Of a task that
-//! [entered](Kernel::enter) the kernel takes it that its program runs, as any kernel does of what it has returned to:
-//! the next call is there at once. Only if other tasks can run, or by [`Kernel::run`], is it put to sleep.
+//! A call that [`Kernel::start`] leaves a note of wakes its task from the idle one, and when it is
+//! done the idle task takes over again, each time with all that a processor does that falls asleep.
+//! Of a task that [entered](Kernel::enter) the kernel takes it that its program runs, as any kernel
+//! does of what it has returned to: the next call is there at once. Only if other tasks can run, or
+//! by [`Kernel::run`], is it put to sleep.
 
 use vink_abi::{VINK_FLAG_STAY, VINK_NEVER};
 
@@ -14,16 +15,17 @@ use crate::{user, Call, Error, Kernel, Outcome, TaskId};
 /// What [`Kernel::enter`] brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entered {
-    /// `None`: the call waits. It is as one that was started: [`Kernel::run`], [`Event::Done`](crate::Event::Done),
-    /// [`Kernel::poll`].
+    /// `None`: the call waits. It is as one that was started: [`Kernel::run`],
+    /// [`Event::Done`](crate::Event::Done), [`Kernel::poll`].
     pub outcome: Option<Outcome>,
     /// As of [`Kernel::run`], which is to be called then at the latest.
     pub deadline: Option<u64>,
 }
 
 impl Kernel {
-    /// Makes a call and runs the kernel until it has nothing to do, in one; for the thread that waits for the
-    /// outcome. No event tells of a call that is done by then. A virtual clock does not jump.
+    /// Makes a call and runs the kernel until it has nothing to do, in one; for the thread that
+    /// waits for the outcome. No event tells of a call that is done by then. A virtual clock does
+    /// not jump.
     ///
     /// # Errors
     /// As [`Kernel::start`] and [`Kernel::run`].
@@ -51,7 +53,8 @@ impl Kernel {
         self.host.awaited.set(Some(t));
         let mut deadline = VINK_NEVER;
         // SAFETY: as in `Kernel::step`.
-        let ran = unsafe { (exports.run)(&mut deadline) };
+        let run = || unsafe { (exports.run)(&mut deadline) };
+        let ran = self.registration.runs().during(run);
         self.host.awaited.set(None);
         let outcome = remote.take();
         let deadline = self.check_run(ran, deadline)?;

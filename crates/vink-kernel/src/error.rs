@@ -75,7 +75,8 @@ pub enum Error {
         /// A positive errno(3) value.
         errno: i32,
     },
-    /// The task has a call in progress, or a finished one whose outcome was not taken, or is a fiber.
+    /// The task has a call in progress, or a finished one whose outcome was not taken, or is a
+    /// fiber.
     #[error("the task is busy: poll() its outcome, cancel() its call, or wait for it")]
     Busy,
     /// The task never existed, is exiting, or is gone.
@@ -95,6 +96,15 @@ pub enum Error {
         "the call would wait for ever (no timer is armed): it was cancelled; start() it instead"
     )]
     Stuck,
+    /// What the kernel is asked for by the host itself has not been done; it may still be.
+    #[error(
+        "{what}: the kernel is still waiting for a lock or for memory after 10 s; \
+         if its memory is full, give it a larger arena"
+    )]
+    Hung {
+        /// What was tried.
+        what: &'static str,
+    },
     /// A kernel with live fibers was used from another thread than the one that made them.
     #[error("this kernel has fibers that were made on another thread: use it from that one")]
     WrongThread,

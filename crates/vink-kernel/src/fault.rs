@@ -7,15 +7,18 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::{transmute, zeroed};
-use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use vink_abi::{Fault, FaultFn};
 
+use crate::image::Code;
+use crate::watchdog::{self, Runs};
+
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-const ALT_STACK: usize = 64 << 10;
+/// The watchdog looks symbols up on it.
+const ALT_STACK: usize = 256 << 10;
 /// Well above glibc's 16 link-map namespaces, for images from several files.
 const MAX_IMAGES: usize = 64;
 
@@ -24,6 +27,7 @@ struct Entry {
     start: AtomicU64,
     end: AtomicU64,
     fault: AtomicUsize,
+    runs: Runs,
 }
 
 static IMAGES: [Entry; MAX_IMAGES] = [const {
@@ -31,6 +35,7 @@ static IMAGES: [Entry; MAX_IMAGES] = [const {
         start: AtomicU64::new(0),
         end: AtomicU64::new(0),
         fault: AtomicUsize::new(0),
+        runs: Runs::new(),
     }
 }; MAX_IMAGES];
 /// Held to change [`IMAGES`], never to read it.
@@ -42,35 +47,71 @@ static PREVIOUS: [OnceLock<libc::sigaction>; SIGNALS.len()] =
 pub(crate) struct Registration(&'static Entry);
 
 /// Lets the image with this code handle its faults. `None`: the table is full.
-pub(crate) fn register(text: Range<u64>, fault: FaultFn) -> Option<Registration> {
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(install);
+pub(crate) fn register(code: &Arc<Code>, fault: FaultFn) -> Option<Registration> {
+    install();
+    let text = &code.text;
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = IMAGES.iter().find(|e| e.end.load(Ordering::Relaxed) == 0)?;
     entry.start.store(text.start, Ordering::Relaxed);
     entry.fault.store(fault as usize, Ordering::Relaxed);
+    entry.runs.belong_to(Some(code.clone()));
     entry.end.store(text.end, Ordering::Release);
     Some(Registration(entry))
+}
+
+impl Registration {
+    /// The runs of the image's kernel.
+    #[inline]
+    pub(crate) fn runs(&self) -> &'static Runs {
+        &self.0.runs
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.end.store(0, Ordering::Release);
+        self.0.runs.belong_to(None);
     }
 }
 
-fn find(rip: u64) -> Option<FaultFn> {
-    let entry = IMAGES.iter().find(|e| {
+fn entry(rip: u64) -> Option<&'static Entry> {
+    IMAGES.iter().find(|e| {
         let end = e.end.load(Ordering::Acquire);
         rip < end && rip >= e.start.load(Ordering::Relaxed)
-    })?;
+    })
+}
+
+/// Whether an image has code at this address.
+pub(crate) fn is_code(rip: u64) -> bool {
+    entry(rip).is_some()
+}
+
+/// The runs of the kernel whose code this is.
+pub(crate) fn runs_of(rip: u64) -> Option<&'static Runs> {
+    entry(rip).map(|entry| &entry.runs)
+}
+
+/// The runs of all kernels.
+pub(crate) fn all_runs() -> impl Iterator<Item = &'static Runs> {
+    let live = IMAGES.iter().filter(|e| e.end.load(Ordering::Acquire) != 0);
+    live.map(|entry| &entry.runs)
+}
+
+fn find(rip: u64) -> Option<FaultFn> {
+    let entry = entry(rip)?;
     let fault = entry.fault.load(Ordering::Relaxed);
     // SAFETY: register() stored a FaultFn before it set `end`, and code that faults now is loaded.
     Some(unsafe { transmute::<usize, FaultFn>(fault) })
 }
 
+/// Installs the handlers, once.
 fn install() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(install_all);
+}
+
+fn install_all() {
     for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
         // SAFETY: an all-zero sigaction is a valid one; the handler has SA_SIGINFO's signature.
         unsafe {
@@ -80,13 +121,21 @@ fn install() {
             let _ = previous.set(old);
             let mut new: libc::sigaction = zeroed();
             new.sa_sigaction = on_fault as *const () as usize;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigaction(signal, &new, null_mut());
         }
     }
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both.
+    unsafe {
+        if watchdog::is_ours(info) {
+            let regs = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            watchdog::look([libc::REG_RIP, libc::REG_RBP].map(|r| regs[r as usize] as u64));
+            return;
+        }
+    }
     // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both.
     let ours = unsafe {
         // A code above 0 is the processor's word, others are kill(2)'s and the like.
@@ -163,7 +212,7 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: the system gave `info`.
         libc::SIG_IGN if unsafe { (*info).si_code } <= 0 => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // A fault that nobody handles ends the process even if ignored; the signal is blocked
+            // A fault that no handler takes ends the process even if ignored; the signal is blocked
             // in here and strikes on return.
             // SAFETY: both are async-signal-safe.
             unsafe {
@@ -182,6 +231,12 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
+/// The calling thread can be interrupted by the watchdog before it runs an image.
+pub(crate) fn prepare() {
+    install();
+    prepare_thread();
+}
+
 /// This thread's alternate stack, if one had to be made.
 struct AltStack(Option<*mut c_void>);
 
@@ -189,7 +244,8 @@ thread_local! {
     static ON_THIS_THREAD: AltStack = AltStack::install();
 }
 
-/// Makes sure that the calling thread can handle faults (sigaltstack(2)). Cheap after the first time.
+/// Makes sure that the calling thread can handle faults (sigaltstack(2)). Cheap after the first
+/// time.
 #[inline]
 pub(crate) fn prepare_thread() {
     // Fails while the thread's own data are being destroyed: it keeps what it has by then.

@@ -95,7 +95,7 @@ impl Body {
     /// # Safety
     /// No kernel runs this body any more, and if it ever did, the closure has returned.
     pub unsafe fn free(self) {
-        // SAFETY: made by Box::leak in new(); by contract nobody uses it.
+        // SAFETY: made by Box::leak in new(); by contract it is not in use.
         drop(unsafe { Box::from_raw(self.start.as_ptr()) });
         self.stack.unmap();
     }
@@ -158,7 +158,7 @@ impl Stack {
     }
 
     fn unmap(self) {
-        // SAFETY: the mapping is this stack's own; its owner says that nobody runs on it.
+        // SAFETY: the mapping is this stack's own; its owner says that no fiber runs on it.
         unsafe { libc::munmap(self.0, SIZE) };
     }
 }

@@ -11,18 +11,22 @@ use vink_abi::Ops;
 
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
-use crate::fate::Fates;
 use crate::probe::Probes;
 use crate::shared::Shares;
 use crate::task::{Event, TaskId};
 use crate::user::{self, Way};
+use crate::verdict::Verdicts;
 use crate::wire::PacketQueue;
 
-/// Receives the kernel's log, whole lines at a time; see [`Config::console`](crate::Config::console).
+/// Receives the kernel's log, whole lines at a time; see
+/// [`Config::console`](crate::Config::console).
 pub type Console = Box<dyn FnMut(&str) + Send>;
 
 /// The log is cut down to its newer half when it reaches twice this many bytes.
 const LOG_BYTES: usize = 256 << 10;
+
+/// What the page allocator's warn_alloc() says.
+const SHORT: &str = "page allocation failure";
 
 /// The first argument of every op. Used by the one thread that holds the `Kernel` only: from its
 /// methods, and from the ops while such a method is inside the image.
@@ -34,16 +38,18 @@ pub(crate) struct Host {
     pub now: Cell<u64>,
     /// What has happened and was not told yet.
     pub events: RefCell<VecDeque<Event>>,
-    /// The task whose end of call somebody waits for already: it gives no event.
+    /// The task whose end of call a caller waits for already: it gives no event.
     pub awaited: Cell<Option<TaskId>>,
     /// Tasks that have gone while the image ran, and may be forgotten now that it doesn't.
     pub gone: RefCell<Vec<TaskId>>,
+    /// The kernel has told of an allocation that failed.
+    pub short: Cell<bool>,
     /// The kernel's last words.
     pub panic: RefCell<Option<LastWords>>,
     /// What has happened to packets of traced ends.
     pub packets: RefCell<PacketQueue>,
-    /// Who is asked what is to become of packets.
-    pub fates: RefCell<Fates>,
+    /// The callback that gives verdicts on packets.
+    pub verdicts: RefCell<Verdicts>,
     /// What the kernel has passed.
     pub probes: RefCell<Probes>,
     /// Ends that lead to other processes.
@@ -66,7 +72,7 @@ impl Host {
     /// # Safety
     /// The image has called, with three arguments.
     unsafe fn probed(&self, time: u64, cookie: u64, args: *const u64) {
-        // SAFETY: by contract; who has called does nothing else meanwhile.
+        // SAFETY: by contract; the caller does nothing else meanwhile.
         unsafe {
             let args = *args.cast::<[u64; 3]>();
             let mut probes = self.probes.borrow_mut();
@@ -96,7 +102,7 @@ pub(crate) fn ops(clock: Clock) -> &'static Ops {
         packet: Some(packet),
         probe: Some(probe_real),
         bell: Some(bell),
-        fate: Some(fate),
+        verdict: Some(verdict),
     };
     static OPS: [Ops; 2] = [
         REAL,
@@ -138,6 +144,9 @@ unsafe extern "C" fn console(this: *mut c_void, text: *const c_char, len: u64) {
         )
     };
     let text = String::from_utf8_lossy(bytes);
+    if text.contains(SHORT) {
+        host.short.set(true);
+    }
     remember(&mut host.log.borrow_mut(), &text);
     let mut console = host.console.borrow_mut();
     if let Some(print) = console.as_mut() {
@@ -243,15 +252,15 @@ unsafe extern "C" fn bell(this: *mut c_void, cookie: u64, spoiled: u32) {
     host.shares.borrow_mut().bell(cookie, spoiled != 0);
 }
 
-unsafe extern "C" fn fate(
+unsafe extern "C" fn verdict(
     this: *mut c_void,
     packet: *const vink_abi::Packet,
-    fate: *mut vink_abi::Fate,
+    to: *mut vink_abi::Verdict,
 ) {
     // SAFETY: called by the image, with valid records.
     unsafe {
         let host = host(this);
-        *fate = host.fates.borrow_mut().ask(&*packet, &host.arena);
+        *to = host.verdicts.borrow_mut().ask(&*packet, &host.arena);
     }
 }
 

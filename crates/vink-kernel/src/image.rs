@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vink_abi::{
     BootFn, CallCancelFn, CallStartFn, CountersFn, FaultFn, FiberCallFn, Info, InfoFn, RunFn,
@@ -41,7 +41,7 @@ pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
     }
     let pattern = || format!("{PREFIX}[0-9.]*{SUFFIX}");
     let mut found = images_in(&folders).into_iter();
-    // One with a name of its own is not what somebody wants who names none.
+    // An image with a name of its own is used on request only.
     let found =
         found.find(|image| name_of_image(image).is_some_and(|(version, name)| version == name));
     found.ok_or_else(|| Error::NotFound {
@@ -49,8 +49,8 @@ pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
     })
 }
 
-/// The image of a name: the file of that path if there is one, else, for a word without a slash, the
-/// first of [`images`] that [has the name](name_of_image).
+/// The image of a name: the file of that path if there is one, else, for a word without a slash,
+/// the first of [`images`] that [has the name](name_of_image).
 ///
 /// # Errors
 /// [`Error::NotFound`] for a path, [`Error::NoSuchName`] for a word.
@@ -107,7 +107,8 @@ pub fn cache() -> Option<PathBuf> {
 }
 
 /// All files named `libvink-linux-*.so`, in the order of preference: in `./build`, next to the
-/// executable, in its `../../build` and `../lib/vink`, in [`cache`]`/images`; the newest kernel first in each.
+/// executable, in its `../../build` and `../lib/vink`, in [`cache`]`/images`; the newest kernel
+/// first in each.
 pub fn images() -> Vec<PathBuf> {
     images_in(&folders(std::env::current_exe().ok().as_deref()))
 }
@@ -154,11 +155,21 @@ fn folders(file: Option<&Path>) -> Vec<PathBuf> {
 pub struct Image {
     _handle: Handle,
     path: PathBuf,
-    file: File,
     release: String,
     version: String,
-    text: Range<u64>,
+    pub(crate) code: Arc<Code>,
     pub(crate) exports: Exports,
+}
+
+/// Where an image's code lies, and where its symbols are.
+#[derive(Debug)]
+pub(crate) struct Code {
+    /// Addresses in this process.
+    pub text: Range<u64>,
+    /// Of `vink_info`.
+    pub info: u64,
+    /// The file as it was when it was loaded, even if the path leads to another one by now.
+    pub file: File,
 }
 
 /// The addresses of the contract's functions.
@@ -190,6 +201,9 @@ impl Image {
             path: path.clone(),
             why,
         };
+        if !path.is_file() {
+            return Err(not_an_image("it is no regular file".to_owned()));
+        }
         let file = File::open(&path).map_err(|e| not_an_image(e.to_string()))?;
         let handle = Handle::open(&path)?;
         let symbol = |name: &CStr| handle.symbol(name).map_err(not_an_image);
@@ -224,10 +238,13 @@ impl Image {
         Ok(Image {
             release: text(info.release),
             version: text(info.version),
-            text: info.text_start as u64..info.text_end as u64,
+            code: Arc::new(Code {
+                text: info.text_start as u64..info.text_end as u64,
+                info: exports.info as usize as u64,
+                file,
+            }),
             _handle: handle,
             path,
-            file,
             exports,
         })
     }
@@ -245,16 +262,6 @@ impl Image {
     /// The file, as an absolute path without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Where the code lies in this process.
-    pub(crate) fn text(&self) -> Range<u64> {
-        self.text.clone()
-    }
-
-    /// The file as it was when it was loaded, even if the path leads to another one by now.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
     }
 }
 
@@ -322,7 +329,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: open, and closed once; whoever owns it uses nothing of it any more.
+        // SAFETY: open, and closed once; its owner uses nothing of it any more.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
 }

@@ -34,20 +34,25 @@ use crate::Error;
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
 const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
 
-/// The time that a task has run goes into the image's random numbers when it ends: see its `time.c`.
+/// The time that a task has run goes into the image's random numbers when it ends: see its
+/// `time.c`.
 const EXACT_SCHED_CLOCK: &str = " vink_exact_sched_clock";
+
+/// For how long a call of the control task may sleep, in ns, before it is given up: only locks of
+/// the kernel's own keep it waiting, and the thread that waits for it serves nothing meanwhile.
+const CONTROL_CALL_TIMEOUT: u64 = 10_000_000_000;
 
 /// How to boot.
 pub struct Config {
-    /// The kernel's memory, in bytes: 16 MiB at least, rounded up to 4 MiB. Costs nothing until it
-    /// is used. 64 MiB by default.
+    /// The kernel's memory, in bytes: 16 MiB at least, rounded up to 4 MiB. What is not used costs
+    /// a 64th of it, and some microseconds of the boot for each MiB. 256 MiB by default.
     pub arena_bytes: u64,
     /// Kernel parameters added to the image's own.
     pub cmdline: String,
     /// Of the kernel's random numbers; `None`: from getrandom(2).
     pub seed: Option<[u8; 32]>,
-    /// Receives the kernel's log, whole lines, as it is printed. Runs on a stack of a few KiB, inside
-    /// the kernel: it must be quick and must not block. If it panics it is not called again.
+    /// Receives the kernel's log, whole lines, as it is printed. Runs on a stack of a few KiB,
+    /// inside the kernel: it must be quick and must not block. If it panics it is not called again.
     pub console: Option<Console>,
     /// Real by default.
     pub clock: Clock,
@@ -58,7 +63,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            arena_bytes: 64 << 20,
+            arena_bytes: 256 << 20,
             cmdline: String::new(),
             seed: None,
             console: None,
@@ -81,11 +86,15 @@ pub struct Kernel {
     /// With their names.
     machines: HashMap<MachineId, String>,
     pub(crate) rings: HashMap<RingId, Ring>,
-    /// Which events of an end are told, with how many bytes, and which are asked about: `VINK_PACKET_*`, `VINK_ASK_*`.
+    /// Which events of an end are told, with how many bytes, and which are asked about:
+    /// `VINK_PACKET_*`, `VINK_ASK_*`.
     pub(crate) told: HashMap<EndId, (u32, u16)>,
     pub(crate) asked: HashMap<EndId, u32>,
     /// Fibers to be created by the next [`Kernel::run`].
     launches: VecDeque<(TaskId, MachineId, Body)>,
+    /// Tasks that exit when the call in which they wait uninterruptibly is done; with status and
+    /// whether the group.
+    leaving: Vec<(TaskId, i32, bool)>,
     /// How many fibers are alive or to be created, and the thread that they are bound to.
     fibers: usize,
     fiber_thread: u64,
@@ -95,14 +104,14 @@ pub struct Kernel {
     epoch: u64,
     panic: Option<Box<Panic>>,
     // In the order of their end: no handler for an image that is unloaded, no image without arena.
-    _registration: Registration,
+    pub(crate) registration: Registration,
     pub(crate) image: Image,
     _arena: Arena,
     pub(crate) host: HostBox,
 }
 
-// SAFETY: what isn't Send by itself: the calls' memory and the Host, which are used by the holder of
-// the Kernel only (the image has no thread), and fibers, which run, and whose closures are
+// SAFETY: what isn't Send by itself: the calls' memory and the Host, which are used by the holder
+// of the Kernel only (the image has no thread), and fibers, which run, and whose closures are
 // dropped, on the thread that made them only: see `enter_image()` and `drop()`.
 unsafe impl Send for Kernel {}
 
@@ -145,7 +154,7 @@ impl Kernel {
             Some(seed) => seed,
             None => random_seed()?,
         };
-        let registration = fault::register(image.text(), image.exports.fault).ok_or_else(|| {
+        let registration = fault::register(&image.code, image.exports.fault).ok_or_else(|| {
             let why = "this process has 64 kernels".into();
             Error::TooManyImages {
                 path: image.path().to_owned(),
@@ -177,20 +186,22 @@ impl Kernel {
             told: HashMap::new(),
             asked: HashMap::new(),
             launches: VecDeque::new(),
+            leaving: Vec::new(),
             fibers: 0,
             fiber_thread: 0,
             last_task: TaskId::CONTROL.0,
             clock: config.clock,
             epoch,
             panic: None,
-            _registration: registration,
+            registration,
             image,
             _arena: arena,
             host,
         };
         fault::prepare_thread();
         // SAFETY: the image is freshly loaded and ours; ops, host and arena live as long as it.
-        let result = unsafe { (kernel.image.exports.boot)(&boot) };
+        let run = || unsafe { (kernel.image.exports.boot)(&boot) };
+        let result = kernel.registration.runs().during(run);
         match result {
             0 => Ok(kernel),
             _ => Err(kernel.error("boot", result)),
@@ -277,9 +288,9 @@ impl Kernel {
     /// until all fibers are gone the kernel can only be used from this thread.
     ///
     /// # Errors
-    /// [`Error::NoSuchMachine`], [`Error::WrongThread`]; [`Error::Errno`]: no memory for a stack.
-    /// A fiber that the image can't create, for lack of memory or as its machine is gone by then, drops its
-    /// closure in `run()` and is gone with status 126.
+    /// [`Error::NoSuchMachine`], [`Error::WrongThread`]; [`Error::Errno`]: no memory for a stack. A
+    /// fiber that the image can't create, for lack of memory or as its machine is gone by then,
+    /// drops its closure in `run()` and is gone with status 126.
     pub fn fiber(
         &mut self,
         m: MachineId,
@@ -296,28 +307,49 @@ impl Kernel {
     }
 
     /// Ends a remote task, or its thread group, with a status as of wait(2). A call in progress is
-    /// cancelled, an outcome not taken is lost. [`Event::Gone`] follows for each task.
+    /// cancelled, an outcome not taken is lost. [`Event::Gone`] follows for each task: as on any
+    /// Linux, a task that waits uninterruptibly ends when it no longer does.
     ///
     /// # Errors
-    /// [`Error::NoSuchTask`]; [`Error::Busy`]: it is a fiber, which ends by returning, or its call
-    /// can't be cancelled.
+    /// [`Error::NoSuchTask`]; [`Error::Busy`]: it is a fiber, which ends by returning.
     pub fn exit_task(&mut self, t: TaskId, status: i32, group: bool) -> Result<(), Error> {
         if self.remote(t)?.state() == State::Running {
             self.host.awaited.set(Some(t));
-            let ended = self.end_call(t);
+            let ended = self.cancel(t).and_then(|()| self.step());
             self.host.awaited.set(None);
             ended?;
         }
-        let call = Call {
-            nr: VINK_CALL_TASK_EXIT.into(),
-            args: [status as u64, group.into(), 0, 0, 0, 0],
-            ..Call::default()
-        };
         // The end of the call may have been the end of the task (it was killed).
-        let remote = self.remote(t)?;
-        remote.take();
-        remote.exiting = true;
-        self.submit(t, &call)
+        self.remote(t)?.exiting = true;
+        self.leaving.push((t, status, group));
+        self.see_off().map(drop)
+    }
+
+    /// Has the tasks exit that are to and wait no longer. Whether there were any.
+    fn see_off(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        for (task, status, group) in std::mem::take(&mut self.leaving) {
+            let Some(Slot::Remote(remote)) = self.tasks.get_mut(&task) else {
+                continue;
+            };
+            if remote.state() == State::Running {
+                self.leaving.push((task, status, group));
+                continue;
+            }
+            remote.take();
+            let call = Call {
+                nr: VINK_CALL_TASK_EXIT.into(),
+                args: [status as u64, group.into(), 0, 0, 0, 0],
+                ..Call::default()
+            };
+            match self.submit(task, &call) {
+                // The end of another one was its end, too.
+                Err(Error::NoSuchTask | Error::Busy) => {}
+                submitted => submitted?,
+            }
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Starts a system call; [`Kernel::run`] executes it, [`Event::Done`] and [`Kernel::poll`] tell
@@ -344,8 +376,8 @@ impl Kernel {
     /// [`Kernel::run`] tells. A fiber that doesn't wait in one goes on as if nothing had been.
     ///
     /// # Errors
-    /// [`Error::NoSuchTask`]; [`Error::Errno`] `ENOENT`: no call is in progress, or the fiber has not
-    /// begun.
+    /// [`Error::NoSuchTask`]; [`Error::Errno`] `ENOENT`: no call is in progress, or the fiber has
+    /// not begun.
     pub fn cancel(&mut self, t: TaskId) -> Result<(), Error> {
         const WHAT: &str = "cancel: no call in progress";
         let not_begun = self.launches.iter().any(|(id, ..)| *id == t);
@@ -390,7 +422,7 @@ impl Kernel {
             Some(time)
                 if self.clock == Clock::Virtual
                     && self.host.events.borrow().is_empty()
-                    && self.somebody_waits() =>
+                    && self.has_waiter() =>
             {
                 self.wait(time);
                 self.step()
@@ -399,7 +431,8 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::run`], but a virtual clock stays where it is: for those who say themselves how far it may go.
+    /// As [`Kernel::run`], but a virtual clock stays where it is: for callers that move it
+    /// themselves.
     ///
     /// # Errors
     /// As [`Kernel::run`].
@@ -440,13 +473,13 @@ impl Kernel {
         self.clock
     }
 
-    /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger stops the process until
-    /// then.
+    /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger
+    /// stops the process until then.
     pub fn host_time(time: u64) -> u64 {
         time + stopped()
     }
 
-    /// What date it is for the machines, as long as nobody sets it, when [`Kernel::now`] is `time`: ns since 1970.
+    /// The date for the machines, until a program sets it, when [`Kernel::now`] is `time`: ns since 1970.
     pub fn date(&self, time: u64) -> u64 {
         self.epoch + time
     }
@@ -494,10 +527,16 @@ impl Kernel {
         unsafe { &*self.host.log.as_ptr() }
     }
 
+    /// Whether it has told in its log of memory that could not be had: the arena was full, and
+    /// calls have failed with `ENOMEM`, `ENOBUFS`, `ENFILE` or `EAGAIN`.
+    pub fn ran_short(&self) -> bool {
+        self.host.short.get()
+    }
+
     /// What is known of a code address. Reads the image's symbols and line
     /// numbers from its file, each time.
     pub fn symbolise(&self, addr: u64) -> Frame {
-        let mut frames = describe(&self.image, std::iter::once(Address::At(addr)));
+        let mut frames = describe(&self.image.code, std::iter::once(Address::At(addr)));
         frames.pop().expect("one address, one frame")
     }
 
@@ -599,6 +638,9 @@ impl Kernel {
         nr: u32,
         args: [u64; 6],
     ) -> Result<u64, Error> {
+        if self.control.state() == State::Running {
+            return Err(Error::Hung { what });
+        }
         self.submit(
             TaskId::CONTROL,
             &Call {
@@ -607,12 +649,18 @@ impl Kernel {
                 ..Call::default()
             },
         )?;
+        let mut timeout = CONTROL_CALL_TIMEOUT;
         loop {
             let deadline = self.step()?;
             if let Some(outcome) = self.control.take() {
                 return u64::try_from(outcome.result).map_err(|_| errno(what, outcome.result));
             }
-            self.wait(deadline.ok_or(Error::Stuck)?);
+            let deadline = deadline.ok_or(Error::Stuck)?;
+            // Not by the clock: time in which the process is stopped does not count.
+            timeout = timeout
+                .checked_sub(deadline.saturating_sub(self.now()))
+                .ok_or(Error::Hung { what })?;
+            self.wait(deadline);
         }
     }
 
@@ -636,7 +684,7 @@ impl Kernel {
         self.tasks.insert(id, Slot::Fiber(body));
         let made = self.create_task(machine, &params);
         if let Err(Error::Errno { .. }) = made {
-            // That one's trouble, not that of whoever runs the kernel.
+            // An error of that task, not of the caller that runs the kernel.
             if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
                 // SAFETY: the image refused to make it.
                 unsafe { body.free() };
@@ -657,11 +705,17 @@ impl Kernel {
     fn step(&mut self) -> Result<Option<u64>, Error> {
         self.ready_to_enter()?;
         user::forget();
-        let mut deadline = VINK_NEVER;
-        // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on the
-        // stack, since it would need the Kernel that we have mutably.
-        let result = unsafe { (self.image.exports.run)(&mut deadline) };
-        self.check_run(result, deadline)
+        loop {
+            let mut deadline = VINK_NEVER;
+            // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on
+            // the stack, since it would need the Kernel that we have mutably.
+            let run = || unsafe { (self.image.exports.run)(&mut deadline) };
+            let result = self.registration.runs().during(run);
+            let deadline = self.check_run(result, deadline)?;
+            if self.leaving.is_empty() || !self.see_off()? {
+                return Ok(deadline);
+            }
+        }
     }
 
     /// What vink_run() says, and a deadline.
@@ -686,7 +740,7 @@ impl Kernel {
         }
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn has_waiter(&self) -> bool {
         self.tasks.values().any(|slot| match slot {
             Slot::Remote(remote) => remote.state() == State::Running,
             Slot::Fiber(_) => true,
@@ -737,7 +791,7 @@ impl Kernel {
             0 => Address::At(*addr),
             _ => Address::ReturnTo(*addr),
         });
-        let backtrace = describe(&self.image, addresses);
+        let backtrace = describe(&self.image.code, addresses);
         Panic {
             message,
             log: self.log().to_owned(),
@@ -791,7 +845,7 @@ impl Drop for Kernel {
     }
 }
 
-/// Whether a call is one that anybody may make, and not one that a method stands for.
+/// Whether any caller may make a call, and no method stands for it.
 #[inline]
 pub(crate) fn not_managed(nr: i64) -> Result<(), Error> {
     const MANAGED: [u32; 5] = [

@@ -1,10 +1,11 @@
 //! Load an image (the Linux network stack as a shared object), boot it, drive it.
 //!
-//! Theory of operation: an [`Image`] is one private copy of the file in this process; [`Kernel::boot`]
-//! gives it memory and makes it run, but only while the caller is inside a method of [`Kernel`]: there
-//! are no threads here. A machine is a host of its own inside the kernel; tasks make system calls in
-//! it, either from outside ([`Kernel::start`], [`Kernel::run`], [`Kernel::poll`]) or as fibers of
-//! this process ([`Kernel::fiber`]), for which a system call is a function call.
+//! Theory of operation: an [`Image`] is one private copy of the file in this process;
+//! [`Kernel::boot`] gives it memory and makes it run, but only while the caller is inside a method
+//! of [`Kernel`]: there are no threads here. A machine is a host of its own inside the kernel;
+//! tasks make system calls in it, either from outside ([`Kernel::start`], [`Kernel::run`],
+//! [`Kernel::poll`]) or as fibers of this process ([`Kernel::fiber`]), for which a system call is a
+//! function call.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), vink_kernel::Error> {
@@ -22,9 +23,9 @@
 mod arena;
 mod clock;
 mod counter;
+mod device;
 mod enter;
 mod error;
-mod fate;
 mod fault;
 mod fiber;
 mod host;
@@ -32,6 +33,7 @@ mod image;
 mod kernel;
 mod numbered;
 mod panic;
+pub mod paths;
 mod probe;
 mod ring;
 mod shared;
@@ -39,22 +41,25 @@ mod slot;
 mod symbols;
 mod task;
 mod user;
+mod verdict;
+pub mod watchdog;
 mod wire;
 
 pub use clock::{monotonic, stood_still, Clock};
+pub use device::{watch, Device, DeviceHost, DeviceId, Interest};
 pub use enter::Entered;
 pub use error::Error;
-pub use fate::{Answer, Asks, Fate, Hold, Passing};
 pub use fiber::Fiber;
 pub use host::Console;
 pub use image::{cache, find_image, find_image_beside, image_named, images, name_of_image, Image};
 pub use kernel::{Config, Kernel};
 pub use numbered::{Numbered, Serial};
 pub use panic::{Frame, Panic};
-pub use probe::{Copied, Passage, ProbeId};
+pub use probe::{Copied, ProbeHit, ProbeId};
 pub use ring::{Ring, RingId};
-pub use shared::{halves, Half, Other};
-pub use task::{Call, CloneKind, Event, MachineId, Mail, Outcome, TaskId};
+pub use shared::{halves, Half, PeerState};
+pub use task::{Call, CloneKind, Event, MachineId, Outcome, SendMode, TaskId};
+pub use verdict::{Answer, Hold, PacketHooks, PacketQuery, Verdict};
 pub use vink_abi::{Counters, WireStats as WireStatistics};
 pub use wire::{
     Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,

@@ -1,9 +1,10 @@
-//! Maps by numbers that nobody chooses: of tasks, processes, files.
+//! Maps by serial numbers: of tasks, processes, files.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by serial numbers. Not for numbers that somebody may choose: they could be made to collide.
+/// A map by serial numbers. Not for numbers that a program may choose: they could be made to
+/// collide.
 pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Serial>>;
 
 /// Spreads serial numbers, for less than the standard library's hash costs: a tenth of a call.

@@ -1,7 +1,8 @@
 //! Tracepoints of the kernel: when it passes them, and what was in its memory then.
 //!
-//! A *probe* is at a tracepoint. At each passage it copies some bytes from where the tracepoint's first argument points to
-//! (of `tcp_probe`, say, the connection's `struct tcp_sock`), while nothing in the kernel moves on.
+//! A *probe* is at a tracepoint. At each passage it copies some bytes from where the tracepoint's
+//! first argument points to (of `tcp_probe`, say, the connection's `struct tcp_sock`), while
+//! nothing in the kernel moves on.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
@@ -31,12 +32,13 @@ pub struct Copied {
 
 /// The kernel has passed a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct ProbeHit {
     /// On [`Kernel::now`]'s clock, ns.
     pub time: u64,
     /// At which probe.
     pub probe: ProbeId,
-    /// The tracepoint's first three arguments, as its `TP_PROTO` has them; what is not there may be anything.
+    /// The tracepoint's first three arguments, as its `TP_PROTO` has them; what is not there may be
+    /// anything.
     pub args: [u64; 3],
     /// What was copied: nothing if the first argument does not point into the kernel's memory.
     pub bytes: Vec<u8>,
@@ -47,7 +49,7 @@ pub struct Passage {
 pub(crate) struct Probes {
     /// With the names of their tracepoints.
     all: HashMap<u64, (CString, Copied)>,
-    passages: VecDeque<Passage>,
+    passages: VecDeque<ProbeHit>,
     bytes: usize,
     missed: u64,
 }
@@ -79,9 +81,9 @@ impl Probes {
             return;
         }
         let bytes = there(args[0], copied.bytes).unwrap_or_default().to_vec();
-        self.bytes += size_of::<Passage>() + bytes.len();
+        self.bytes += size_of::<ProbeHit>() + bytes.len();
         let probe = ProbeId(cookie);
-        self.passages.push_back(Passage {
+        self.passages.push_back(ProbeHit {
             time,
             probe,
             args,
@@ -89,16 +91,16 @@ impl Probes {
         });
     }
 
-    fn pop(&mut self) -> Option<Passage> {
+    fn pop(&mut self) -> Option<ProbeHit> {
         let passage = self.passages.pop_front()?;
-        self.bytes -= size_of::<Passage>() + passage.bytes.len();
+        self.bytes -= size_of::<ProbeHit>() + passage.bytes.len();
         Some(passage)
     }
 }
 
 impl Kernel {
-    /// From now on tells when the kernel passes the tracepoint of this name, such as `tcp_probe`, by
-    /// [`Kernel::next_passage`].
+    /// From now on tells when the kernel passes the tracepoint of this name, such as `tcp_probe`,
+    /// by [`Kernel::next_passage`].
     ///
     /// # Errors
     /// [`Error::Errno`]: `ESRCH`, there is no such tracepoint; `ENOSYS`, the image has no probes: it was built before
@@ -141,7 +143,7 @@ impl Kernel {
     }
 
     /// The oldest passage that was not taken yet.
-    pub fn next_passage(&mut self) -> Option<Passage> {
+    pub fn next_passage(&mut self) -> Option<ProbeHit> {
         self.probes().borrow_mut().pop()
     }
 
@@ -164,7 +166,7 @@ mod tests {
         let pass = |copied, at| {
             let mut probes = Probes::default();
             probes.all.insert(7, (CString::default(), copied));
-            // SAFETY: the arena is `memory`, which nobody changes.
+            // SAFETY: the arena is `memory`, which is not changed.
             unsafe { probes.pass(1, 7, [at, 0, 0], &arena) };
             let passage = probes.pop();
             assert_eq!(probes.bytes, 0);

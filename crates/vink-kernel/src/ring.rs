@@ -2,8 +2,9 @@
 //!
 //! The kernel makes a ring of blocks of its arena. [`Kernel::map_ring`] puts their contents into a
 //! memory file, whose pages then take the blocks' place in the arena: the kernel finds them where
-//! it left them, and so does whoever maps the file. The socket is held open meanwhile, so that
-//! the blocks can't be freed before [`Kernel::unmap_ring`] has put private memory in their place.
+//! it left them, and so does each process that maps the file. The socket is held open meanwhile, so
+//! that the blocks can't be freed before [`Kernel::unmap_ring`] has put private memory in their
+//! place.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -36,7 +37,8 @@ impl Ring {
         self.memory.as_fd()
     }
 
-    /// Its length in bytes: what Linux demands of an mmap(2) of the socket, a multiple of the page size.
+    /// Its length in bytes: what Linux demands of an mmap(2) of the socket, a multiple of the page
+    /// size.
     pub fn bytes(&self) -> u64 {
         self.len
     }
@@ -124,8 +126,8 @@ impl Kernel {
     /// stays open until [`Kernel::unmap_ring`].
     ///
     /// # Errors
-    /// As [`Kernel::call`]. [`Error::Errno`]: `EBADF`; `ENODEV`, not a packet socket; `EINVAL`, it has
-    /// no ring; what memfd_create(2) and mmap(2) give.
+    /// As [`Kernel::call`]. [`Error::Errno`]: `EBADF`; `ENODEV`, not a packet socket; `EINVAL`, it
+    /// has no ring; what memfd_create(2) and mmap(2) give.
     pub fn map_ring(&mut self, t: TaskId, fd: i32) -> Result<RingId, Error> {
         let empty = Block {
             start: null_mut::<c_void>(),
@@ -171,7 +173,8 @@ impl Kernel {
         Ok(events as u32)
     }
 
-    /// Undoes [`Kernel::map_ring`]. Whoever still has the ring's file mapped sees it as it was.
+    /// Undoes [`Kernel::map_ring`]. A process that still has the ring's file mapped sees it as it
+    /// was.
     ///
     /// # Errors
     /// [`Error::Errno`]: `ENOENT`, it isn't mapped; what mmap(2) gives, and all is as it was. As

@@ -1,12 +1,15 @@
-//! Ends of wires that lead to another process: memory that both have mapped, and a socket to wake each other by.
+//! Ends of wires that lead to another process: memory that both have mapped, and a socket to wake
+//! each other by.
 //!
-//! Each direction is a sealed memory file: a page of control words (`struct vink_pipe`), and a ring of frames, mapped
-//! twice in a row, so that no frame is ever in two pieces. The two images copy packets into the rings and out of them;
-//! nothing on this side touches one. A byte on the socket says "look", its end that the other process is gone: there
-//! is one descriptor to wait for, and nothing to be cleaned up by who survives. The line is up from the other
-//! side's first byte on.
+//! Each direction is a sealed memory file: a page of control words (`struct vink_pipe`), and a ring
+//! of frames, mapped twice in a row, so that no frame is ever in two pieces. The two images copy
+//! packets into the rings and out of them; nothing on this side touches one. A byte on the socket
+//! says "look", its end that the other process is gone: there is one descriptor to wait for, and
+//! nothing to be cleaned up by the surviving process. The line is up from the other side's first
+//! byte on.
 //!
-//! Nobody rings for a process that is busy. Before it sleeps it says so ([`Kernel::may_sleep`]), and looks once more.
+//! The doorbell is not rung for a process that is busy. Before it sleeps it says so
+//! ([`Kernel::may_sleep`]), and looks once more.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +20,7 @@ use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use libc::{EINVAL, ENOSYS};
-use vink_abi::{Pipe, VINK_CALL_WIRE_LINE, VINK_CALL_WIRE_SHARE};
+use vink_abi::{Pipe, VINK_CALL_WIRE_CARRIER, VINK_CALL_WIRE_SHARE};
 
 use crate::{EndId, Error, Kernel, WireId};
 
@@ -43,8 +46,8 @@ pub struct Half {
     bell: OwnedFd,
 }
 
-/// Makes both ends of a wire between two processes. Whoever makes it must not keep either: the end of a process shows
-/// when the last descriptor of its half is closed.
+/// Makes both ends of a wire between two processes. Their maker must not keep either: the end of a
+/// process shows when the last descriptor of its half is closed.
 ///
 /// # Errors
 /// As memfd_create(2), ftruncate(2), fcntl(2), socketpair(2).
@@ -80,11 +83,11 @@ impl Half {
 
 /// Whether the process at the other end is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Other {
+pub enum PeerState {
     /// Not yet.
     Awaited,
     /// Frames get through.
-    There,
+    Present,
     /// No more, for good. Why, as a sentence without a full stop.
     Gone(&'static str),
 }
@@ -109,7 +112,8 @@ struct Share {
 }
 
 impl Shares {
-    /// What an image has to say of an end: ring the other side's bell, or that it has spoiled the memory.
+    /// What an image has to say of an end: ring the other side's bell, or that it has spoiled the
+    /// memory.
     pub(crate) fn bell(&mut self, cookie: u64, spoiled: bool) {
         let Some(share) = self.all.get_mut(&cookie) else {
             return;
@@ -159,8 +163,8 @@ impl Share {
         }
     }
 
-    /// A byte, without waiting and without SIGPIPE. If there is no room, so many have been rung that the other side
-    /// will look. If it is gone, reading tells.
+    /// A byte, without waiting and without SIGPIPE. If there is no room, so many have been rung
+    /// that the other side will look. If it is gone, reading tells.
     fn ring(&self) {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: one byte, as said.
@@ -198,11 +202,11 @@ impl Share {
         let _ = self.bell.shutdown(Shutdown::Both);
     }
 
-    fn state(&self) -> Other {
+    fn state(&self) -> PeerState {
         match self.gone {
-            Some(why) => Other::Gone(why),
-            None if self.met => Other::There,
-            None => Other::Awaited,
+            Some(why) => PeerState::Gone(why),
+            None if self.met => PeerState::Present,
+            None => PeerState::Awaited,
         }
     }
 
@@ -308,8 +312,8 @@ impl Mapping {
 
     fn words(&self) -> Words<'_> {
         let pipe: *mut Pipe = self.0.as_ptr().cast();
-        // SAFETY: the page is there, is aligned, and is only accessed by atomics as long as the mapping; the images
-        // do so by single instructions.
+        // SAFETY: the page is there, is aligned, and is only accessed by atomics as long as the
+        // mapping; the images do so by single instructions.
         unsafe {
             Words {
                 head: AtomicU64::from_ptr(&raw mut (*pipe).head),
@@ -332,7 +336,7 @@ impl Drop for Mapping {
 fn memory() -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let length = (CONTROL + SIZE) as libc::off_t;
-    // SAFETY: makes a descriptor that is nobody else's, changes its file, which takes numbers.
+    // SAFETY: makes a descriptor that is owned here alone, changes its file, which takes numbers.
     unsafe {
         let made = libc::memfd_create(c"vink wire".as_ptr(), flags);
         if made < 0 {
@@ -347,18 +351,21 @@ fn memory() -> io::Result<OwnedFd> {
 }
 
 impl Kernel {
-    /// Makes an end of the wire that leads to another process, which does the same with the other half. What is set
-    /// there ([`Kernel::set_wire`]) is for packets that come from that process; [`Kernel::detach`] removes it. Also
-    /// a descriptor that is readable when [`Kernel::hear`] is to be called.
+    /// Makes an end of the wire that leads to another process, which does the same with the other
+    /// half. What is set there ([`Kernel::set_wire`]) is for packets that come from that process;
+    /// [`Kernel::detach`] removes it. Also a descriptor that is readable when [`Kernel::hear`] is
+    /// to be called.
     ///
     /// # Errors
-    /// [`Error::NoSuchWire`]; [`Error::Errno`]: `EBUSY`, a point-to-point wire that has two ends; `EINVAL`, these are
-    /// not the descriptors of [`halves`]; `ENOMEM`, and as mmap(2); `ENOSYS`, the image is older than this.
+    /// [`Error::NoSuchWire`]; [`Error::Errno`]: `EBUSY`, a point-to-point wire that has two ends;
+    /// `EINVAL`, these are not the descriptors of [`halves`]; `ENOMEM`, and as mmap(2); `ENOSYS`,
+    /// the image is older than this.
     pub fn share(&mut self, wire: WireId, half: Half) -> Result<(EndId, OwnedFd), Error> {
         self.share_at(wire, None, half)
     }
 
-    /// Has a shared end lead to another process than before, whose line is down at first; its descriptor.
+    /// Has a shared end lead to another process than before, whose line is down at first; its
+    /// descriptor.
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`]; as [`Kernel::share`].
@@ -416,11 +423,12 @@ impl Kernel {
         }
     }
 
-    /// Listens to what the other process of a shared end says; when it comes or goes, so does the line.
+    /// Listens to what the other process of a shared end says; when it comes or goes, so does the
+    /// line.
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`]; as [`Kernel::run`].
-    pub fn hear(&mut self, end: EndId) -> Result<Other, Error> {
+    pub fn hear(&mut self, end: EndId) -> Result<PeerState, Error> {
         let (before, now) = {
             let shares = &mut *self.host.shares.borrow_mut();
             let share = shares.of_end(end).ok_or(Error::NoSuchEnd)?;
@@ -429,23 +437,28 @@ impl Kernel {
             (before, share.state())
         };
         if before != now {
-            let up = now == Other::There;
+            let up = now == PeerState::Present;
             let args = [end.0, up.into(), 0, 0, 0, 0];
-            self.at_end("have a wire's line change", VINK_CALL_WIRE_LINE, args)?;
+            self.at_end(
+                "set the carrier of a wire's end",
+                VINK_CALL_WIRE_CARRIER,
+                args,
+            )?;
         }
         Ok(now)
     }
 
-    /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a thread that looks
-    /// again and again before it sleeps.
+    /// Whether other processes have something for this kernel, which [`Kernel::run`] takes; for a
+    /// thread that looks again and again before it sleeps.
     #[inline]
     pub fn is_called(&self) -> bool {
         let shares = self.host.shares.borrow();
         shares.all.values().any(Share::has_something)
     }
 
-    /// To be asked before the thread sleeps that runs this kernel: false if other processes have something for it, and
-    /// [`Kernel::run`] is to be called first. From now on, until it has been, they ring when they have.
+    /// To be asked before the thread sleeps that runs this kernel: false if other processes have
+    /// something for it, and [`Kernel::run`] is to be called first. From now on, until it has been,
+    /// they ring when they have.
     #[inline]
     pub fn may_sleep(&self) -> bool {
         let shares = self.host.shares.borrow();

@@ -3,13 +3,13 @@
 use std::cell::UnsafeCell;
 
 use vink_abi::{
-    VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_CERTAIN, VINK_FLAG_POLL,
-    VINK_FLAG_ROOM,
+    VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_CREDIT, VINK_FLAG_DEFERRED,
+    VINK_FLAG_POLL,
 };
 
 use crate::fiber::Body;
 use crate::numbered::Numbered;
-use crate::task::{Call, Mail, Outcome, TaskId};
+use crate::task::{Call, Outcome, SendMode, TaskId};
 
 /// Slots by task.
 pub(crate) type Slots = Numbered<TaskId, Slot>;
@@ -64,18 +64,19 @@ impl Remote {
             self.state() != State::Running,
             "the call belongs to the image"
         );
-        // The rest the image writes; and it reads at once, which is slow from lines that were just copied.
+        // The rest the image writes; and it reads at once, which is slow from lines that were just
+        // copied.
         let own = self.call.get_mut();
         // A number outside 32 bits is no system call, nor are its low bits, then.
         own.nr = u32::try_from(call.nr).unwrap_or(u32::MAX);
-        let mail = match call.mail {
-            Mail::None => 0,
-            Mail::Room => VINK_FLAG_ROOM,
-            Mail::Certain => VINK_FLAG_ROOM | VINK_FLAG_CERTAIN,
+        let send_mode = match call.send_mode {
+            SendMode::Ordinary => 0,
+            SendMode::ReportCredit => VINK_FLAG_CREDIT,
+            SendMode::Deferred => VINK_FLAG_CREDIT | VINK_FLAG_DEFERRED,
         };
         own.flags = match call.poll_fd {
-            Some(_) => flags | mail | VINK_FLAG_POLL,
-            None => flags | mail,
+            Some(_) => flags | send_mode | VINK_FLAG_POLL,
+            None => flags | send_mode,
         };
         own.args = call.args;
         own.space = call.space;
@@ -96,7 +97,7 @@ impl Remote {
             signals: call.signals,
             restart: call.flags & vink_abi::VINK_FLAG_RESTART != 0,
             events: (call.flags & VINK_FLAG_POLL != 0).then_some(call.events),
-            room: (call.flags & VINK_FLAG_ROOM != 0).then_some(call.room),
+            credit: (call.flags & VINK_FLAG_CREDIT != 0).then_some(call.credit),
         })
     }
 }

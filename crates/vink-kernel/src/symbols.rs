@@ -1,4 +1,4 @@
-//! The names and lines of an image's code, read from its file when somebody asks.
+//! The names and lines of an image's code, read from its file on first use.
 
 use std::io::BufReader;
 
@@ -6,7 +6,7 @@ use addr2line::gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 use addr2line::Context;
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SymbolKind};
 
-use crate::image::Image;
+use crate::image::Code;
 use crate::Frame;
 
 /// How a code address came about.
@@ -19,8 +19,8 @@ pub(crate) enum Address {
 }
 
 /// Describes addresses, as well as the image's file allows.
-pub(crate) fn describe(image: &Image, addresses: impl Iterator<Item = Address>) -> Vec<Frame> {
-    let cache = ReadCache::new(BufReader::new(image.file()));
+pub(crate) fn describe(code: &Code, addresses: impl Iterator<Item = Address>) -> Vec<Frame> {
+    let cache = ReadCache::new(BufReader::new(&code.file));
     let elf = object::File::parse(&cache).ok();
     let functions = elf.as_ref().map_or_else(Vec::new, functions);
     let lines = elf.as_ref().and_then(lines);
@@ -29,13 +29,13 @@ pub(crate) fn describe(image: &Image, addresses: impl Iterator<Item = Address>) 
         .iter()
         .find(|f| f.name == "vink_info")
         .map(|f| f.start);
-    let shift = linked.map(|linked| image.exports.info as usize as u64 - linked);
+    let shift = linked.map(|linked| code.info - linked);
     let frame = |address| {
         let (addr, back) = match address {
             Address::At(addr) => (addr, 0),
             Address::ReturnTo(addr) => (addr, 1),
         };
-        let inside = shift.filter(|_| image.text().contains(&addr));
+        let inside = shift.filter(|_| code.text.contains(&addr));
         let Some(linked) = inside.map(|shift| addr - shift - back) else {
             return Frame {
                 addr,

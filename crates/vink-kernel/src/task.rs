@@ -53,7 +53,8 @@ pub enum CloneKind {
 /// A system call of a remote task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// `libc::SYS_*`, or a `vink_abi::VINK_CALL_*` (whose pointers are always the caller's own memory).
+    /// `libc::SYS_*`, or a `vink_abi::VINK_CALL_*` (whose pointers are always the caller's own
+    /// memory).
     pub nr: i64,
     /// The arguments.
     pub args: [u64; 6],
@@ -62,20 +63,21 @@ pub struct Call {
     pub space: u64,
     /// Also report this descriptor's readiness afterwards, in [`Outcome::events`].
     pub poll_fd: Option<i32>,
-    /// What else there is to a posted call.
-    pub mail: Mail,
+    /// For posted calls.
+    pub send_mode: SendMode,
 }
 
-/// What a program that does not wait for its sends asks of a call; see `VINK_FLAG_CERTAIN` and `VINK_FLAG_ROOM`.
+/// Whether a call is a deferred send, or reports send credit; see `VINK_FLAG_DEFERRED` and
+/// `VINK_FLAG_CREDIT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mail {
-    /// Nothing.
+pub enum SendMode {
+    /// Neither.
     #[default]
-    None,
-    /// [`Outcome::room`] of [`Call::poll_fd`].
-    Room,
-    /// The same; the program has been told already that this send succeeded.
-    Certain,
+    Ordinary,
+    /// [`Outcome::credit`] of [`Call::poll_fd`].
+    ReportCredit,
+    /// The same, of a deferred send: the program has been told already that it succeeded.
+    Deferred,
 }
 
 /// How a call ended.
@@ -85,13 +87,14 @@ pub struct Outcome {
     pub result: i64,
     /// Signals that the kernel sent to the task meanwhile; bit n-1 stands for signal n.
     pub signals: u64,
-    /// `-EINTR` stands for `-ERESTART*`: after a signal, `SA_RESTART` handlers start the call again.
+    /// `-EINTR` stands for `-ERESTART*`: after a signal, `SA_RESTART` handlers start the call
+    /// again.
     pub restart: bool,
     /// The `EPOLL*` mask of [`Call::poll_fd`]; `None` if that was `None`.
     pub events: Option<u32>,
-    /// Bytes that a send on [`Call::poll_fd`], a TCP socket, takes for certain, if nothing else is done there before; `None` if
-    /// that was not asked for.
-    pub room: Option<u32>,
+    /// Bytes that a send on [`Call::poll_fd`], a TCP socket, can't fail to take, if nothing else
+    /// is done there before; `None` if that was not asked for.
+    pub credit: Option<u32>,
 }
 
 /// Something that happened while the kernel ran.

@@ -1,8 +1,9 @@
 //! Copies between this process and another one's memory, exact to the page where it ends.
 //!
-//! The kernel reads a call's arguments piece by piece, of which many stand side by side (those of sendmsg(2) on the caller's stack, for
-//! example), and each piece is a system call here. So what is around a small one is read with it, and kept until the kernel is entered
-//! again, or writes: until then it is one instant, as far as any program can tell.
+//! The kernel reads a call's arguments piece by piece, of which many stand side by side (those of
+//! sendmsg(2) on the caller's stack, for example), and each piece is a system call here. So what is
+//! around a small one is read with it, and kept until the kernel is entered again, or writes: until
+//! then it is one instant, as far as any program can tell.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -13,7 +14,7 @@ const SMALL: u64 = 128;
 const AROUND: usize = 1024;
 
 /// A piece of another process's memory as it was read last.
-struct Near {
+struct PrefetchCache {
     space: u64,
     start: u64,
     /// How much of it is known.
@@ -22,8 +23,8 @@ struct Near {
 }
 
 thread_local! {
-    static NEAR: RefCell<Near> = const {
-        RefCell::new(Near {
+    static NEAR: RefCell<PrefetchCache> = const {
+        RefCell::new(PrefetchCache {
             space: 0,
             start: 0,
             len: 0,
@@ -34,10 +35,10 @@ thread_local! {
 
 /// From now on memory is read anew.
 pub(crate) fn forget() {
-    NEAR.with_borrow_mut(|near| near.len = 0);
+    NEAR.with_borrow_mut(|prefetched| prefetched.len = 0);
 }
 
-impl Near {
+impl PrefetchCache {
     /// Where in the bytes such a piece is, if it is there.
     fn place_of(&self, space: u64, at: u64, len: u64) -> Option<usize> {
         let offset = at.checked_sub(self.start)?;
@@ -85,10 +86,10 @@ pub(crate) unsafe fn copy(way: Way, space: u64, local: *mut c_void, remote: u64,
     match way {
         Way::Write => forget(),
         Way::Read if (1..=SMALL).contains(&len) && remote < u64::MAX - PAGE => {
-            let is_read = NEAR.with_borrow_mut(|near| {
-                let known = near.place_of(space, remote, len);
-                let place = known.or_else(|| near.read(space, pid, remote, len))?;
-                let bytes = &near.bytes[place..place + len as usize];
+            let is_read = NEAR.with_borrow_mut(|prefetched| {
+                let known = prefetched.place_of(space, remote, len);
+                let place = known.or_else(|| prefetched.read(space, pid, remote, len))?;
+                let bytes = &prefetched.bytes[place..place + len as usize];
                 // SAFETY: `local` has room for them, by contract.
                 unsafe { local.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
                 Some(())

@@ -1,8 +1,8 @@
 //! Wires between machines of one kernel: what they do to packets, and what they tell of them.
 //!
-//! An *end* is an interface of a machine, named and configured there as any other one (ip-link(8)); it is
-//! made by [`Kernel::attach`] and goes with [`Kernel::detach`], its wire or its machine. What the settings
-//! do is said in docs/wires.md.
+//! An *end* is an interface of a machine, named and configured there as any other one (ip-link(8));
+//! it is made by [`Kernel::attach`] and goes with [`Kernel::detach`], its wire or its machine. What
+//! the settings do is said in docs/wires.md.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -14,7 +14,7 @@ use libc::{EINVAL, ESRCH};
 use vink_abi::{
     WireStats, VINK_CALL_WIRE_ATTACH, VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY,
     VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
-    VINK_CALL_WIRE_TRACE, VINK_LOST_DOWN, VINK_LOST_FATE, VINK_LOST_LIMIT, VINK_LOST_MTU,
+    VINK_CALL_WIRE_TRACE, VINK_LOST_DOWN, VINK_LOST_LIMIT, VINK_LOST_MTU, VINK_LOST_VERDICT,
     VINK_PACKET_ARRIVAL, VINK_PACKET_DEPARTURE, VINK_PACKET_DROP, VINK_PACKET_LOSS,
     VINK_WIRE_BURSTS, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE,
 };
@@ -65,7 +65,8 @@ pub enum WireKind {
     /// Two at most, as a cable.
     #[default]
     PointToPoint,
-    /// Any number, as an Ethernet segment: a packet goes to the end that it is addressed to, or to all.
+    /// Any number, as an Ethernet segment: a packet goes to the end that it is addressed to, or to
+    /// all.
     Bus,
 }
 
@@ -85,8 +86,8 @@ pub struct Attachment<'a> {
 pub enum Loss {
     /// Each packet by itself.
     Random(f64),
-    /// By Gilbert and Elliott: the line is in a good state or in a bad one. The state that a packet finds
-    /// decides of it; then the state may change.
+    /// By Gilbert and Elliott: the line is in a good state or in a bad one. The state that a packet
+    /// finds decides of it; then the state may change.
     Bursts {
         /// Of a change from the good state to the bad one (p).
         to_bad: f64,
@@ -105,8 +106,9 @@ impl Default for Loss {
     }
 }
 
-/// What a wire does to the packets that one end sends. The default is an ideal wire, which hands packets over
-/// whole, unsegmented ones too; with anything else they are Ethernet frames of the interface's MTU.
+/// What a wire does to the packets that one end sends. The default is an ideal wire, which hands
+/// packets over whole, unsegmented ones too; with anything else they are Ethernet frames of the
+/// interface's MTU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WireSettings {
     /// Bit/s, counting whole frames without preamble and checksum; 0: no limit.
@@ -127,8 +129,8 @@ pub struct WireSettings {
     pub reorder: f64,
     /// Only every so many packets may be reordered; 0 and 1: each.
     pub gap: u32,
-    /// Packets that are delayed at the same time, at most: more are lost. 0: an eighth of the kernel's memory
-    /// is left free.
+    /// Packets that are delayed at the same time, at most: more are lost. 0: an eighth of the
+    /// kernel's memory is left free.
     pub limit: u32,
     /// Packets with more bytes behind the Ethernet header are lost; 0: none.
     pub mtu: u32,
@@ -143,7 +145,8 @@ pub struct Trace {
     pub arrivals: bool,
     /// Packets that it sent and that the wire lost.
     pub losses: bool,
-    /// Packets that its machine's stack dropped, on their way to the interface or when they had come in by it.
+    /// Packets that its machine's stack dropped, on their way to the interface or when they had
+    /// come in by it.
     pub drops: bool,
     /// How many bytes of each packet are told, from the Ethernet header on.
     pub bytes: u16,
@@ -168,7 +171,8 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// As captures and events have it: `departure`, `arrival` or `loss`, and why it was lost, in the wire's or the kernel's word.
+    /// As captures and events have it: `departure`, `arrival` or `loss`, and why it was lost, in
+    /// the wire's or the kernel's word.
     pub fn names(&self) -> (&'static str, Option<String>) {
         match self {
             PacketKind::Departure => ("departure", None),
@@ -202,7 +206,7 @@ pub enum LossCause {
     Mtu,
     /// The wire or the far interface is down.
     Down,
-    /// [`Fate::drop`](crate::Fate::drop).
+    /// [`Verdict::drop`](crate::Verdict::drop).
     Breakpoint,
 }
 
@@ -223,7 +227,7 @@ pub struct PacketEvent {
     pub headless: bool,
 }
 
-/// Events that nobody has taken yet.
+/// Events that have not been taken yet.
 #[derive(Default)]
 pub(crate) struct PacketQueue {
     events: VecDeque<PacketEvent>,
@@ -291,13 +295,14 @@ pub(crate) unsafe fn kind_of(packet: &vink_abi::Packet) -> PacketKind {
         (_, VINK_LOST_LIMIT) => PacketKind::Loss(LossCause::Limit),
         (_, VINK_LOST_MTU) => PacketKind::Loss(LossCause::Mtu),
         (_, VINK_LOST_DOWN) => PacketKind::Loss(LossCause::Down),
-        (_, VINK_LOST_FATE) => PacketKind::Loss(LossCause::Breakpoint),
+        (_, VINK_LOST_VERDICT) => PacketKind::Loss(LossCause::Breakpoint),
         _ => PacketKind::Loss(LossCause::Random),
     }
 }
 
-/// All of them are calls of the control task. A wire or end that is not there (any more: an end goes with its
-/// machine) is [`Error::NoSuchWire`] or [`Error::NoSuchEnd`]; besides, each has the errors of [`Kernel::run`].
+/// All of them are calls of the control task. A wire or end that is not there (any more: an end
+/// goes with its machine) is [`Error::NoSuchWire`] or [`Error::NoSuchEnd`]; besides, each has the
+/// errors of [`Kernel::run`].
 impl Kernel {
     /// Makes a wire, which is up and ideal and has no ends.
     ///
@@ -331,8 +336,9 @@ impl Kernel {
     /// Makes an interface of a machine that is an end of the wire.
     ///
     /// # Errors
-    /// [`Error::NoSuchWire`], [`Error::NoSuchMachine`]; [`Error::Errno`]: `EBUSY`, a point-to-point wire that has
-    /// two ends; `EEXIST`, the name is taken; `EINVAL`, the name, the address (as of a group) or the MTU; `ENOMEM`.
+    /// [`Error::NoSuchWire`], [`Error::NoSuchMachine`]; [`Error::Errno`]: `EBUSY`, a point-to-point
+    /// wire that has two ends; `EEXIST`, the name is taken; `EINVAL`, the name, the address (as of
+    /// a group) or the MTU; `ENOMEM`.
     pub fn attach(
         &mut self,
         wire: WireId,
@@ -373,12 +379,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Gives other settings to one end of a wire, or to all of them and those to come. They hold for the next
-    /// packet that is sent; packets under way keep their times.
+    /// Gives other settings to one end of a wire, or to all of them and those to come. They hold
+    /// for the next packet that is sent; packets under way keep their times.
     ///
     /// # Errors
-    /// [`Error::NoSuchWire`], also if the end is another wire's; [`Error::Errno`]: `EINVAL`, a time beyond a day or
-    /// a probability that is none; `ENOMEM`.
+    /// [`Error::NoSuchWire`], also if the end is another wire's; [`Error::Errno`]: `EINVAL`, a time
+    /// beyond a day or a probability that is none; `ENOMEM`.
     pub fn set_wire(
         &mut self,
         wire: WireId,
@@ -392,7 +398,8 @@ impl Kernel {
         self.on_wire(what, VINK_CALL_WIRE_SET, args)
     }
 
-    /// Sets a wire up or down: down, it carries nothing, and its ends have no carrier. What was under way is lost.
+    /// Sets a wire up or down: down, it carries nothing, and its ends have no carrier. What was
+    /// under way is lost.
     ///
     /// # Errors
     /// [`Error::NoSuchWire`].
@@ -412,7 +419,8 @@ impl Kernel {
         Ok(numbers)
     }
 
-    /// From now on tells these events of an end, by [`Kernel::next_packet`]; none of them by default.
+    /// From now on tells these events of an end, by [`Kernel::next_packet`]; none of them by
+    /// default.
     ///
     /// # Errors
     /// [`Error::NoSuchEnd`]; [`Error::Errno`] `ENOMEM`.
@@ -443,14 +451,15 @@ impl Kernel {
         self.packets().borrow_mut().pop()
     }
 
-    /// How many events were not kept because 65,536 of them, or 64 MiB of packets, waited to be taken.
+    /// How many events were not kept because 65,536 of them, or 64 MiB of packets, waited to be
+    /// taken.
     pub fn missed_packets(&self) -> u64 {
         self.packets().borrow().missed
     }
 
-    /// How many events there have been for [`Kernel::next_packet`], those taken included: two numbers tell which of them lie between
-    /// two moments.
-    pub fn told_packets(&self) -> u64 {
+    /// How many events there have been for [`Kernel::next_packet`], those taken included: two
+    /// numbers tell which of them lie between two moments.
+    pub fn reported_packets(&self) -> u64 {
         self.packets().borrow().told
     }
 

@@ -105,7 +105,7 @@ static OPS: Ops = Ops {
     packet: None,
     probe: None,
     bell: None,
-    fate: None,
+    verdict: None,
 };
 
 macro_rules! export {

@@ -101,7 +101,7 @@ fn a_call_that_waits_is_as_one_that_was_started() {
         let read = [b, at_mut(&mut room), 8];
         block(&mut kernel, reader, libc::SYS_read, &read);
         assert_eq!(kernel.next_event(), None);
-        // Whoever writes runs the reader, too.
+        // The writer runs the reader, too.
         let sent = enter(&mut kernel, writer, libc::SYS_write, &[a, at(&round), 1]);
         assert_eq!(sent.result, 1);
         assert_eq!(kernel.next_event(), Some(Event::Done(reader)));

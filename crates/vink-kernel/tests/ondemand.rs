@@ -115,7 +115,7 @@ fn tunnels_start_when_one_is_made() {
 }
 
 #[test]
-fn what_nobody_has_is_still_refused() {
+fn unknown_modules_are_still_refused() {
     let (mut kernel, [alice, _]) = two_machines();
     let task = kernel.task(alice).expect("a task");
     let before = kernel.counters().expect("counters");

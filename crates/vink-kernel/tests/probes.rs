@@ -3,7 +3,7 @@
 mod common;
 
 use common::{boot, one_machine, Caller, Task};
-use vink_kernel::{Clock, Config, Copied, Error, Kernel, Passage, TaskId};
+use vink_kernel::{Clock, Config, Copied, Error, Kernel, ProbeHit, TaskId};
 
 /// A connection over the loopback interface, and its two ends.
 fn connected(kernel: &mut Kernel, task: TaskId, port: u16) -> (u64, u64) {
@@ -14,7 +14,7 @@ fn connected(kernel: &mut Kernel, task: TaskId, port: u16) -> (u64, u64) {
     (client, task.ok(libc::SYS_accept, &[listener, 0, 0]))
 }
 
-fn passages(kernel: &mut Kernel) -> Vec<Passage> {
+fn passages(kernel: &mut Kernel) -> Vec<ProbeHit> {
     std::iter::from_fn(|| kernel.next_passage()).collect()
 }
 
@@ -71,7 +71,8 @@ fn two_probes_of_a_tracepoint_each_have_their_own_wishes() {
     let found = passages(&mut kernel);
     assert!(!found.is_empty());
     assert!(found.iter().all(|p| p.probe == all && p.bytes.len() == 16));
-    // What is at the start of the first one found: the addresses, which sockets that listen do not have.
+    // What is at the start of the first one found: the addresses, which sockets that listen do not
+    // have.
     let start = &found[0].bytes[..8];
     let number = u64::from_ne_bytes(start.try_into().expect("eight bytes"));
     let some = copied(0, Some((0, number)));

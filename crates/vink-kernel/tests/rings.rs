@@ -99,7 +99,7 @@ fn a_ring_is_where_its_file_is() {
     assert_eq!(errno(kernel.unmap_ring(ring)), libc::ENOENT);
     assert!(kernel.ring(ring).is_none());
 
-    // What the file has now is nobody's.
+    // What the file has now belongs to no socket.
     file.write_all_at(&[0xff; 4 * 2 * FRAME as usize], 0)
         .expect("a write");
     let mut sys = Task(&mut kernel, task);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{at, at_mut, boot, Caller, Task};
 use net::{sockaddr, Net};
 use vink_kernel::{
-    halves, Config, EndId, Error, Half, Kernel, MachineId, Other, WireKind, WireSettings,
+    halves, Config, EndId, Error, Half, Kernel, MachineId, PeerState, WireKind, WireSettings,
 };
 
 /// A machine, 10.0.0.N, at a wire that leads to another kernel.
@@ -28,7 +28,7 @@ impl Site {
         let mut net = Net::of(boot(Config::default()), WireKind::PointToPoint, 0);
         net.add(number);
         net.address();
-        // Frames that wait for the other side are charged to who sent them.
+        // Frames that wait for the other side are charged to their sender.
         let room = 64i32 << 20;
         let option = [libc::SOL_SOCKET as u64, libc::SO_SNDBUFFORCE as u64];
         let args = [net.hosts[0].socket, option[0], option[1], at(&room), 4];
@@ -40,7 +40,7 @@ impl Site {
         Site { net, end, bell }
     }
 
-    fn hear(&mut self) -> Other {
+    fn hear(&mut self) -> PeerState {
         self.net.kernel.hear(self.end).expect("it hears")
     }
 
@@ -62,7 +62,7 @@ fn two() -> [Site; 2] {
     let [one, two] = halves().expect("two halves");
     let mut sites = [Site::new(1, one), Site::new(2, two)];
     for site in &mut sites {
-        assert_eq!(site.hear(), Other::There);
+        assert_eq!(site.hear(), PeerState::Present);
         assert!(site.net.carrier(0));
         site.net.kernel.run().expect("it runs");
     }
@@ -73,7 +73,7 @@ fn two() -> [Site; 2] {
 fn frames_get_through_and_sleepers_are_rung_for() {
     let [mut a, mut b] = two();
     let to = b.net.hosts[0].address;
-    assert!(!b.is_rung(), "nobody rings for who is awake");
+    assert!(!b.is_rung(), "a side that is awake gets no ring");
     for n in 0..1000 {
         a.net.send_to(0, to, n, 60 + n as usize);
     }
@@ -127,20 +127,20 @@ fn pump(sites: &mut [Site; 2]) {
 }
 
 /// A call that may wait for what the other kernel does.
-fn call(sites: &mut [Site; 2], who: usize, nr: i64, args: &[u64]) -> i64 {
-    let task = sites[who].net.hosts[0].task;
+fn call(sites: &mut [Site; 2], site: usize, nr: i64, args: &[u64]) -> i64 {
+    let task = sites[site].net.hosts[0].task;
     let call = vink_kernel::Call {
         nr,
         args: common::six(args),
         ..Default::default()
     };
-    let kernel = &mut sites[who].net.kernel;
+    let kernel = &mut sites[site].net.kernel;
     if let Some(outcome) = kernel.enter(task, &call).expect("it runs").outcome {
         return outcome.result;
     }
     loop {
         pump(sites);
-        let kernel = &mut sites[who].net.kernel;
+        let kernel = &mut sites[site].net.kernel;
         if let Some(outcome) = kernel.poll(task) {
             return outcome.result;
         }
@@ -212,13 +212,16 @@ fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
 fn the_line_goes_with_the_other_side() {
     let [one, two] = halves().expect("two halves");
     let mut a = Site::new(1, one);
-    assert_eq!(a.hear(), Other::Awaited);
+    assert_eq!(a.hear(), PeerState::Awaited);
     let mut b = Site::new(2, two);
-    assert_eq!((a.hear(), b.hear()), (Other::There, Other::There));
+    assert_eq!(
+        (a.hear(), b.hear()),
+        (PeerState::Present, PeerState::Present)
+    );
     b.net.kernel.detach(b.end).expect("detached");
     assert!(matches!(b.net.kernel.hear(b.end), Err(Error::NoSuchEnd)));
     drop(b.bell);
-    assert_eq!(a.hear(), Other::Gone("the other worker is gone"));
+    assert_eq!(a.hear(), PeerState::Gone("the other worker is gone"));
     assert!(!a.net.carrier(0));
     let wire = a.net.wire;
     a.net.kernel.destroy_wire(wire).expect("destroyed");
@@ -255,15 +258,18 @@ fn an_end_may_lead_to_one_after_the_other() {
     let [mut a, b] = two();
     let end = a.end;
     drop(b);
-    assert_eq!(a.hear(), Other::Gone("the other worker is gone"));
+    assert_eq!(a.hear(), PeerState::Gone("the other worker is gone"));
     for number in 2..5 {
         let [ours, theirs] = halves().expect("two halves");
         let bell = a.net.kernel.share_anew(end, ours).expect("shared anew");
         a.bell = bell.into();
-        assert_eq!(a.hear(), Other::Awaited);
+        assert_eq!(a.hear(), PeerState::Awaited);
         assert!(!a.net.carrier(0));
         let mut b = Site::new(number, theirs);
-        assert_eq!((a.hear(), b.hear()), (Other::There, Other::There));
+        assert_eq!(
+            (a.hear(), b.hear()),
+            (PeerState::Present, PeerState::Present)
+        );
         let to = b.net.hosts[0].address;
         a.net.send_to(0, to, 7, 100);
         assert_eq!(b.received(), [7]);
@@ -301,11 +307,12 @@ fn a_peer_gone_mad_ends_its_own_line_only() {
         drop(theirs);
         let mut bell = UnixStream::from(bell);
         bell.write_all(b"!").expect("rung");
-        assert_eq!(net.kernel.hear(end).expect("it hears"), Other::There);
+        assert_eq!(net.kernel.hear(end).expect("it hears"), PeerState::Present);
         let files = [sends, receives].map(std::fs::File::from);
         for n in 0..20 {
             for file in &files {
-                // The control words, the lengths and headers of the first frames, and what they are.
+                // The control words, the lengths and headers of the first frames, and what they
+                // are.
                 for at in [
                     0, 128, 256, 384, 512, 4096, 4104, 4112, 4120, 4128, 4132, 4140,
                 ] {
@@ -321,7 +328,7 @@ fn a_peer_gone_mad_ends_its_own_line_only() {
             net.kernel.run().expect("it runs");
         }
         drop(bell);
-        let Other::Gone(why) = net.kernel.hear(end).expect("it hears") else {
+        let PeerState::Gone(why) = net.kernel.hear(end).expect("it hears") else {
             panic!("it is gone");
         };
         spoiled += usize::from(why.contains("spoiled"));

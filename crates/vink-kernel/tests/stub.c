@@ -14,6 +14,8 @@
 
 static struct vink_boot boot;
 static char fault_to_commit;
+/* What ends a loop. */
+static volatile int *stop;
 static void *way_out[5];
 static uint64_t trace[2];
 
@@ -38,6 +40,14 @@ VINK_API int vink_boot(const struct vink_boot *b)
 	boot = *b;
 	boot.ops->console(boot.host, "stub\xff\n", 6);
 	fault_to_commit = b->cmdline[0];
+	if (fault_to_commit == 'l') {
+		uintptr_t address = 0;
+		const char *digit;
+
+		for (digit = b->cmdline + 1; *digit >= '0' && *digit <= '9'; digit++)
+			address = 10 * address + (*digit - '0');
+		stop = (volatile int *)address;
+	}
 	return 0;
 }
 
@@ -79,6 +89,10 @@ __attribute__((noinline)) void commit_fault(void)
 		break;
 	case 'd':
 		zero = 7 / zero;
+		break;
+	case 'l':
+		while (!*stop)
+			;
 	}
 }
 

@@ -70,7 +70,8 @@ fn a_missing_file_and_a_file_that_is_no_image_are_told_apart() {
     for (file, words) in [
         (source, "invalid ELF"),
         (libc, "vink_info"),
-        ("/tmp".into(), "directory"),
+        ("/tmp".into(), "no regular file"),
+        ("/dev/zero".into(), "no regular file"),
     ] {
         match Image::open(&file) {
             Err(Error::NotAnImage { why, .. }) => assert!(why.contains(words), "{why}"),
@@ -132,6 +133,54 @@ fn faults_in_the_image_become_panics_with_the_function_at_fault() {
             );
         }
     }
+}
+
+#[test]
+fn a_run_that_does_not_end_is_told_of() {
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::sync::mpsc;
+    use vink_kernel::watchdog::{News, Watchdog, LIMIT};
+    let so = stub("stub-loop.so", &["-g", "-fno-omit-frame-pointer"]);
+    static STOP: AtomicI32 = AtomicI32::new(0);
+    let (tell, told) = mpsc::channel();
+    let watchdog = Watchdog::start(move |news| {
+        match &news {
+            // The loop ends when it has been found.
+            News::Stuck(_) => STOP.store(1, Ordering::Relaxed),
+            // Nothing may be allocated there; this is a test.
+            News::Busy(_) | News::Returned(_) => {}
+        }
+        let _ = tell.send(news);
+    })
+    .expect("a watchdog");
+    assert!(Watchdog::start(|_| {}).is_err(), "there is one");
+    let mut kernel =
+        boot(&so, &format!("l{}", (&raw const STOP) as usize)).expect("the stub boots");
+    kernel.run().expect("the loop ends");
+    let mut number = 1u64;
+    let mut busy = 0;
+    let (mut stuck, mut returned) = (None, None);
+    while returned.is_none() {
+        // The watchdog looks when the thread computes.
+        number = std::hint::black_box(number.wrapping_mul(3));
+        match told.try_recv() {
+            Ok(News::Busy(_)) => busy += 1,
+            Ok(News::Stuck(found)) => stuck = Some(found),
+            Ok(News::Returned(after)) => returned = Some(after),
+            Err(_) => {}
+        }
+    }
+    drop(watchdog);
+    let stuck = stuck.expect("told before");
+    assert!(busy > 10 && stuck.processor >= LIMIT, "{busy} {stuck}");
+    assert!(returned.is_some_and(|after| after >= stuck.real), "{stuck}");
+    let name = &stuck.backtrace[0].symbol.as_ref().expect("a symbol").0;
+    assert!(name.starts_with("commit_fault"), "{stuck}");
+    let line = stuck.backtrace[0].location.as_ref().expect("a line");
+    assert!(line.contains("tests/stub.c:"), "{stuck}");
+    let caller = &stuck.backtrace[1].symbol.as_ref().expect("its caller").0;
+    assert_eq!(caller, "vink_run", "{stuck}");
+    Watchdog::start(|_| {}).expect("there is none any more");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Wires: what each setting does, by frames of packet sockets and a virtual clock, on which all is exact.
+//! Wires: what each setting does, by frames of packet sockets and a virtual clock, on which all is
+//! exact.
 
 mod common;
 #[path = "common/net.rs"]
@@ -70,7 +71,8 @@ fn a_rate_sends_one_frame_at_a_time() {
     assert_eq!(times, planned);
 }
 
-/// Sends so many frames over a wire with a delay of 10 ms and these settings, one each ms; how long each was under way.
+/// Sends so many frames over a wire with a delay of 10 ms and these settings, one each ms; how long
+/// each was under way.
 fn travel_times(settings: WireSettings, count: u32) -> Vec<(u32, u64)> {
     let mut net = Net::new(WireKind::PointToPoint, 2);
     net.set(WireSettings {
@@ -203,8 +205,8 @@ fn losses_in_bursts() {
     for n in received {
         lost[n as usize] = false;
     }
-    // The chain is in its bad state for 0.02 / (0.02 + 0.2) of the packets; of those behind a lost one nearly
-    // all find it there still, unless it has changed (0.2).
+    // The chain is in its bad state for 0.02 / (0.02 + 0.2) of the packets; of those behind a lost
+    // one nearly all find it there still, unless it has changed (0.2).
     let share = |of: &[bool]| of.iter().filter(|lost| **lost).count() as f64 / of.len() as f64;
     let (bad, all) = (0.02 / 0.22, share(&lost));
     let expected = bad * 0.9 + (1.0 - bad) * 0.001;
@@ -493,7 +495,7 @@ fn netlink_tells_of_carriers_at_once() {
 }
 
 #[test]
-fn a_bus_delivers_to_whom_it_may_concern() {
+fn a_bus_delivers_to_its_addressees() {
     let mut net = Net::new(WireKind::Bus, 5);
     assert!(net.carrier(0));
     let to = net.hosts[3].address;
@@ -517,7 +519,7 @@ fn a_bus_delivers_to_whom_it_may_concern() {
     assert_eq!(net.received(1), [5, 6]);
     assert_eq!(net.received(2), []);
     assert_eq!(net.received(3), [5, 6]);
-    assert!(net.carrier(0), "whoever else is down");
+    assert!(net.carrier(0), "whatever other end is down");
     net.kernel.wire_up(net.wire, false).expect("down");
     assert!(!net.carrier(0));
 }

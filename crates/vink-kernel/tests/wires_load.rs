@@ -1,4 +1,5 @@
-//! Wires under TCP: whole packets and real ones, changes and faults while it flows, what is left afterwards.
+//! Wires under TCP: whole packets and real ones, changes and faults while it flows, what is left
+//! afterwards.
 
 mod common;
 #[path = "common/net.rs"]
@@ -29,8 +30,8 @@ struct Stream {
 }
 
 impl Net {
-    /// Sends so many bytes from the first machine to the second one, by TCP, with a pause behind each write; the
-    /// receiver compares them.
+    /// Sends so many bytes from the first machine to the second one, by TCP, with a pause behind
+    /// each write; the receiver compares them.
     fn stream(&mut self, bytes: u64, pause: Option<Duration>) -> Stream {
         let received = Rc::new(Cell::new(0));
         let told = Rc::clone(&received);
@@ -95,7 +96,8 @@ impl Net {
         }
     }
 
-    /// Runs until the kernel has nothing to do, and takes note of which fibers have ended; the next deadline.
+    /// Runs until the kernel has nothing to do, and takes note of which fibers have ended; the next
+    /// deadline.
     fn drive(&mut self, stream: &mut Stream) -> Option<u64> {
         let deadline = self.kernel.run().expect("it runs");
         while let Some(event) = self.kernel.next_event() {
@@ -331,7 +333,7 @@ fn the_stack_s_drops_have_its_reasons() {
     let mut sys = Task(&mut net.kernel, task);
     let socket = sys.socket(libc::AF_INET, libc::SOCK_DGRAM);
     let name = sockaddr(2, 7);
-    let payload = b"nobody listens";
+    let payload = b"no listener...";
     let args = [
         socket,
         at(payload),
@@ -399,7 +401,8 @@ fn neighbours_are_as_many_as_memory_allows() {
         libc::SYS_setsockopt,
         &[socket, option[0], option[1], at(&room), 4],
     );
-    // By default Linux knows a thousand, and here that would be for all machines of the kernel together.
+    // By default Linux knows a thousand, and here that would be for all machines of the kernel
+    // together.
     for n in 0..3000u32 {
         let mut name = sockaddr(2, 7);
         name.sin_addr.s_addr = (0x0a00_0100 + n).to_be();

@@ -1,4 +1,5 @@
-//! A machine's interfaces and their addresses, as the kernel lists them (RTM_GETLINK, RTM_GETADDR of rtnetlink(7)).
+//! A machine's interfaces and their addresses, as the kernel lists them (RTM_GETLINK, RTM_GETADDR
+//! of rtnetlink(7)).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +8,7 @@ use vink_kernel::Kernel;
 use vink_spec::INTERFACE_NUMBERS;
 
 use crate::message::{attributes, dump_request, messages, Part};
-use crate::{Admin, Error};
+use crate::{Error, NetworkConfig};
 
 const IFLA_STATS64: u16 = 23;
 const IFLA_CARRIER: u16 = 33;
@@ -39,7 +40,7 @@ pub(crate) struct Qdisc {
     pub(crate) numbers: Vec<(&'static str, u64)>,
 }
 
-impl Admin {
+impl NetworkConfig {
     /// All interfaces but `lo`, without their addresses.
     pub(crate) fn links(&self, kernel: &mut Kernel) -> Result<Vec<Listed>, Error> {
         let mut all = Vec::new();

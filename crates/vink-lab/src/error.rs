@@ -22,9 +22,13 @@ pub enum Error {
     /// There is no way to the outside: what was tried and what was found.
     #[error("{0}")]
     Uplink(String),
-    /// The control process could not be talked to, or spoke otherwise than [`protocol`](crate::worker::protocol) says.
+    /// The control process could not be talked to, or spoke otherwise than
+    /// [`protocol`](crate::worker::protocol) says.
     #[error("{0}")]
     Protocol(String),
+    /// Programs' calls can't have the form that was asked for.
+    #[error("{0}")]
+    Calls(String),
     /// What happened could not be written down.
     #[error(transparent)]
     Record(#[from] vink_record::Error),

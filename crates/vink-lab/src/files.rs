@@ -3,18 +3,19 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-use vink_trap::Home;
+use vink_trap::NamespaceConfig;
 
 use crate::Machine;
 
-/// What a name stands for on a machine that has nothing but its loopback interface, as Debian does it.
+/// What a name stands for on a machine that has nothing but its loopback interface, as Debian does
+/// it.
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 1, 1));
 
 impl Machine {
-    /// The home of its programs: its host name, `/etc/hostname`, `/etc/hosts` with these addresses of
-    /// its own, and `/etc/resolv.conf` with this text (see resolv.conf(5)).
-    pub fn home(&self, addresses: &[IpAddr], resolver: &str) -> Home {
-        Home::new()
+    /// What its programs see: its host name, `/etc/hostname`, `/etc/hosts` with these addresses
+    /// of its own, and `/etc/resolv.conf` with this text (see resolv.conf(5)).
+    pub fn namespaces(&self, addresses: &[IpAddr], resolver: &str) -> NamespaceConfig {
+        NamespaceConfig::new()
             .name(&self.name)
             .file("/etc/hostname", format!("{}\n", self.name))
             .file("/etc/hosts", hosts(&self.name, addresses))

@@ -1,7 +1,9 @@
-//! Writes down what happens in a worker: packets, calls and programs, in the order in which they happen.
+//! Writes down what happens in a worker: packets, calls and programs, in the order in which they
+//! happen.
 //!
-//! The kernel tells of packets later than the worker of calls, but of each call it is known how many packets there had been:
-//! so calls wait until those packets have been taken, and the order is that of the run, whenever the worker looked.
+//! The kernel tells of packets later than the worker of calls, but of each call it is known how
+//! many packets there had been: so calls wait until those packets have been taken, and the order is
+//! that of the run, whenever the worker looked.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -11,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use vink_kernel::PacketEvent;
-use vink_record::{Event, Fate, Hash, Record, Totals, Writer};
-use vink_trap::{Moment, Told, Worker};
+use vink_record::{Event, Hash, PacketOutcome, Record, Totals, Writer};
+use vink_trap::{TraceEvent, TraceTime, Worker};
 
 use crate::Error;
 
@@ -33,42 +35,43 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// From now on writes down the calls of programs that are started; packets and what becomes of programs as they are told. The
-    /// name is for errors.
+    /// From now on writes down the calls of programs that are started; packets and what becomes of
+    /// programs as they are told. The name is for errors.
     pub fn start(worker: &mut Worker, to: File, name: impl Into<String>) -> Journal {
         let calls = Calls::default();
         let queue = calls.clone();
         let mut hashes = Hashes::default();
-        worker.witness(Box::new(move |moment: Moment, what| {
+        worker.subscribe_to_calls(Box::new(move |at: TraceTime, what| {
             let event = event(what, &mut hashes);
-            let time = moment.time;
+            let time = at.time;
             let record = Record { time, event };
-            queue.borrow_mut().push_back((moment.packets, record));
+            queue.borrow_mut().push_back((at.packets, record));
         }));
         let kernel = worker.kernel();
         Journal {
             writer: Writer::new(Box::new(BufWriter::new(to)), name, kernel.date(0)),
             calls,
-            taken: kernel.told_packets(),
+            taken: kernel.reported_packets(),
             not_kept: kernel.missed_packets(),
         }
     }
 
-    /// A packet that was taken from the kernel: each has to be told, in their order. `None`: at an interface that has gone.
+    /// A packet that was taken from the kernel: each has to be told, in their order. `None`: at an
+    /// interface that has gone.
     pub fn packet(&mut self, place: Option<&str>, packet: &PacketEvent) {
         self.calls_before(self.taken);
         self.taken += 1;
         let Some(place) = place else { return };
-        let fate = match packet.kind.names() {
-            ("departure", _) => Fate::Departure,
-            ("arrival", _) => Fate::Arrival,
-            (_, reason) => Fate::Loss(reason.unwrap_or_default()),
+        let outcome = match packet.kind.names() {
+            ("departure", _) => PacketOutcome::Departure,
+            ("arrival", _) => PacketOutcome::Arrival,
+            (_, reason) => PacketOutcome::Loss(reason.unwrap_or_default()),
         };
         self.writer.add(&Record {
             time: packet.time,
             event: Event::Packet {
                 place: place.to_owned(),
-                fate,
+                outcome,
                 length: packet.len,
                 hash: Hash::number(&packet.bytes),
                 head: packet.bytes[..packet.bytes.len().min(HEAD)].to_vec(),
@@ -133,9 +136,9 @@ impl Hashes {
     }
 }
 
-fn event(what: Told<'_>, hashes: &mut Hashes) -> Event {
+fn event(what: TraceEvent<'_>, hashes: &mut Hashes) -> Event {
     match what {
-        Told::Thread {
+        TraceEvent::Thread {
             thread,
             machine,
             process,
@@ -144,12 +147,12 @@ fn event(what: Told<'_>, hashes: &mut Hashes) -> Event {
             machine: machine.to_owned(),
             process,
         },
-        Told::Executed { thread, path, file } => Event::Executed {
+        TraceEvent::Executed { thread, path, file } => Event::Executed {
             thread,
             hash: file.and_then(|file| hashes.of(&path, file)),
             path: path.to_string_lossy().into_owned(),
         },
-        Told::Call {
+        TraceEvent::Call {
             thread,
             began,
             text,

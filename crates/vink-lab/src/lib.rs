@@ -1,27 +1,31 @@
 //! Machines, wires and programs of one worker.
 
 mod address;
-mod admin;
+mod calls;
 mod dump;
 mod error;
 mod files;
 mod journal;
+pub mod loader;
 mod machine;
 mod message;
+mod network_config;
 mod redirect;
 mod route;
-mod samples;
+mod socket_probe;
 mod speed;
 mod uplink;
 pub mod worker;
 
 pub use address::Network;
-pub use admin::Admin;
+pub use calls::CallsSetup;
 pub use error::Error;
 pub use journal::Journal;
 pub use machine::{wire, End, Machine};
-pub use samples::{Recorders, Recording, Sample, Samples};
+pub use network_config::NetworkConfig;
+pub use socket_probe::{Sample, SampleDecoder, SocketProbes};
 pub use speed::Speed;
 pub use uplink::{
-    shared, Backstage, Forward, Half, Line, Outside, OutsideEnd, Passt, Route, State, HELPER,
+    shared, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkAttachment, UplinkEnd,
+    UplinkState, HELPER,
 };

@@ -2,9 +2,9 @@
 
 use vink_kernel::{Attachment, Kernel, MachineId, WireId, WireKind};
 
-use crate::{Admin, Error, Network};
+use crate::{Error, Network, NetworkConfig};
 
-/// A machine of a kernel whose loopback interface is up, with its administrator.
+/// A machine of a kernel with its loopback interface up.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The kernel's number for it.
@@ -12,43 +12,43 @@ pub struct Machine {
     /// Its host name.
     pub name: String,
     /// Changes its interfaces, routes and sysctls.
-    pub admin: Admin,
+    pub network: NetworkConfig,
 }
 
 impl Machine {
-    /// Makes a machine and sets its loopback interface up. The name has 1 to 64 bytes. Interfaces that
-    /// it gets later take their IPv6 addresses into use at once (`accept_dad` is 0): nobody on a wire of
-    /// ours has the same ones.
+    /// Makes a machine and sets its loopback interface up. The name has 1 to 64 bytes. Interfaces
+    /// that it gets later take their IPv6 addresses into use at once (`accept_dad` is 0): no
+    /// other machine on a wire of ours has the same ones.
     pub fn new(kernel: &mut Kernel, name: &str) -> Result<Machine, Error> {
         let id = kernel.machine(name)?;
-        let admin = Admin::new(kernel, id)?;
-        admin.sysctl(kernel, "net/ipv6/conf/default/accept_dad", "0")?;
-        admin.loopback(kernel)?;
+        let network = NetworkConfig::new(kernel, id)?;
+        network.sysctl(kernel, "net/ipv6/conf/default/accept_dad", "0")?;
+        network.loopback(kernel)?;
         Ok(Machine {
             id,
             name: name.to_owned(),
-            admin,
+            network,
         })
     }
 
     /// Lets it forward packets between its interfaces, IPv4 and IPv6: a router.
     pub fn forward(&self, kernel: &mut Kernel) -> Result<(), Error> {
-        self.admin.sysctl(kernel, "net/ipv4/ip_forward", "1")?;
-        self.admin
+        self.network.sysctl(kernel, "net/ipv4/ip_forward", "1")?;
+        self.network
             .sysctl(kernel, "net/ipv6/conf/all/forwarding", "1")
     }
 
-    /// Whether something that its programs sent by TCP or SCTP before they closed their sockets waits to be taken by
-    /// whom it was sent to.
+    /// Whether something that its programs sent by TCP or SCTP before they closed their sockets
+    /// waits to be taken by its receiver.
     pub fn has_unfinished(&self, kernel: &mut Kernel) -> Result<bool, Error> {
-        match self.admin.read(kernel, "/proc/net/sctp/assocs") {
+        match self.network.read(kernel, "/proc/net/sctp/assocs") {
             Ok(table) if is_shutting_down(&table) => return Ok(true),
             Err(error @ Error::Kernel(_)) => return Err(error),
             // There is none before the first socket of SCTP's.
             _ => {}
         }
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            if has_unfinished(&self.admin.read(kernel, table)?) {
+            if has_unfinished(&self.network.read(kernel, table)?) {
                 return Ok(true);
             }
         }
@@ -64,8 +64,8 @@ fn has_unfinished(table: &str) -> bool {
     states.any(|state| ["04", "09", "0B"].contains(&state))
 }
 
-/// Whether a table of SCTP's associations has one that its shutdown is under way for: from `SCTP_STATE_SHUTDOWN_PENDING`, 4,
-/// on.
+/// Whether a table of SCTP's associations has one that its shutdown is under way for: from
+/// `SCTP_STATE_SHUTDOWN_PENDING`, 4, on.
 fn is_shutting_down(table: &str) -> bool {
     let states = table.lines().skip(1);
     let mut states = states.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
@@ -83,7 +83,8 @@ pub struct End<'a> {
     pub addresses: &'a [Network],
 }
 
-/// Joins two machines of one kernel by an ideal wire whose both ends are up and can be used at once.
+/// Joins two machines of one kernel by an ideal wire whose both ends are up and can be used at
+/// once.
 pub fn wire(kernel: &mut Kernel, a: End<'_>, b: End<'_>) -> Result<WireId, Error> {
     let wire = kernel.wire(WireKind::PointToPoint)?;
     let joined = join(kernel, wire, a, b);
@@ -102,15 +103,15 @@ fn join(kernel: &mut Kernel, wire: WireId, a: End<'_>, b: End<'_>) -> Result<(),
         };
         kernel.attach(wire, end.machine.id, attachment)?;
     }
-    // The carrier comes with the second interface that is up. With it they get their link-local addresses,
-    // without which no IPv6 would be forwarded.
+    // The carrier comes with the second interface that is up. With it they get their link-local
+    // addresses, without which no IPv6 would be forwarded.
     for end in [a, b] {
         for network in end.addresses {
             end.machine
-                .admin
+                .network
                 .address(kernel, end.interface, network.address, network.prefix)?;
         }
-        end.machine.admin.up(kernel, end.interface)?;
+        end.machine.network.up(kernel, end.interface)?;
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ const ALIGN: usize = 4;
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    /// A request of type `kind` (`RTM_*`) that wants an acknowledgement; `flags` are further `NLM_F_*`,
-    /// `body` is the family's fixed part, such as `struct ifinfomsg`.
+    /// A request of type `kind` (`RTM_*`) that wants an acknowledgement; `flags` are further
+    /// `NLM_F_*`, `body` is the family's fixed part, such as `struct ifinfomsg`.
     pub(crate) fn new(kind: u16, flags: i32, body: &[u8]) -> Message {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         let mut bytes = vec![0; HEADER];
@@ -116,8 +116,8 @@ pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> 
     })
 }
 
-/// `struct ifinfomsg` for `index` (0: the interface is named by an attribute); `flags` are the `IFF_*`
-/// to set, of those in `change`.
+/// `struct ifinfomsg` for `index` (0: the interface is named by an attribute); `flags` are the
+/// `IFF_*` to set, of those in `change`.
 pub(crate) fn ifinfomsg(index: u32, flags: i32, change: i32) -> [u8; 16] {
     let mut b = [0; 16];
     b[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -1,9 +1,10 @@
-//! What one interface receives, another one of the same machine sends: tc-mirred(8) by tc-matchall(8).
+//! What one interface receives, another one of the same machine sends: tc-mirred(8) by
+//! tc-matchall(8).
 
 use vink_kernel::Kernel;
 
 use crate::message::Message;
-use crate::{Admin, Error};
+use crate::{Error, NetworkConfig};
 
 /// Of linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h and linux/tc_act/tc_mirred.h.
 const TCA_KIND: u16 = 1;
@@ -18,7 +19,7 @@ const TCA_MIRRED_PARMS: u16 = 2;
 const TC_ACT_STOLEN: u32 = 4;
 const TCA_EGRESS_REDIR: u32 = 1;
 
-impl Admin {
+impl NetworkConfig {
     /// From now on all packets that come in by `from` go out by `to`, as they are.
     pub(crate) fn redirect(&self, kernel: &mut Kernel, from: &str, to: &str) -> Result<(), Error> {
         let what = || format!("joining {from} with {to}");

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use vink_kernel::Kernel;
 
-use crate::admin::family_and_bytes;
 use crate::message::Message;
-use crate::{Admin, Error};
+use crate::network_config::family_and_bytes;
+use crate::{Error, NetworkConfig};
 
 /// A route of the main table.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,9 @@ pub(crate) struct StaticRoute<'a> {
     pub(crate) metric: Option<u32>,
 }
 
-impl Admin {
-    /// As `ip route add` or `ip route del`. A gateway of the other family is one by `via inet6` (RFC 5549).
+impl NetworkConfig {
+    /// As `ip route add` or `ip route del`. A gateway of the other family is one by `via inet6`
+    /// (RFC 5549).
     pub(crate) fn change_route(
         &self,
         kernel: &mut Kernel,

@@ -27,8 +27,9 @@ impl Speed {
         self.factor
     }
 
-    /// To be called before each step: lets the worker's clock go as far as it may now, and never past `until` (ns). Returns
-    /// how long the step may wait, at most; `None`: for whatever comes from outside.
+    /// To be called before each step: lets the worker's clock go as far as it may now, and never
+    /// past `until` (ns). Returns how long the step may wait, at most; `None`: for whatever comes
+    /// from outside.
     pub fn let_go(&self, worker: &mut Worker, until: u64) -> Option<Duration> {
         let next = worker.next_timer().unwrap_or(u64::MAX).min(until);
         let elapsed = self.since.elapsed().as_nanos() as f64;

@@ -22,7 +22,7 @@ fn shell(worker: &mut Worker, machine: MachineId, command: &str) -> String {
     text
 }
 
-/// A file that nobody else has.
+/// A file that no other test has.
 fn scratch(name: &str) -> File {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     let name = format!("carrier-{}", letters.take(40).collect::<String>());
@@ -68,7 +68,7 @@ fn programs_see_a_wire_go_down_and_up() {
     );
     assert!(details.contains("tso_max_size 524280"), "{details}");
 
-    // Somebody watches: once there is one more socket.
+    // `ip monitor` watches: once there is one more socket.
     let sockets = "wc -l < /proc/net/netlink";
     let before = shell(&mut worker, a.id, sockets);
     let mut seen = scratch("monitor");

@@ -144,20 +144,20 @@ fn a_router_forwards() {
     wire(&mut kernel, router_end, server_end).expect("a wire");
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
     client
-        .admin
+        .network
         .route(&mut kernel, ip("10.0.1.0"), 24, ip("10.0.0.2"))
         .expect("a route");
     server
-        .admin
+        .network
         .route(&mut kernel, ip("0.0.0.0"), 0, ip("10.0.1.1"))
         .expect("a route");
     let [ip6, via6] = ["fd01::2", "fd00::2"].map(ip);
     client
-        .admin
+        .network
         .route(&mut kernel, ip6, 64, via6)
         .expect("a route");
     server
-        .admin
+        .network
         .route(&mut kernel, ip("::"), 0, ip("fd01::1"))
         .expect("a route");
     router.forward(&mut kernel).expect("forwarding");
@@ -179,28 +179,28 @@ fn refusals_name_what_was_tried() {
     let taken = wire(&mut kernel, end(&b, "eth1"), end(&a, "eth0"));
     assert!(taken.is_err_and(|error| error.to_string().contains("File exists")));
     let k = &mut kernel;
-    let half = b.admin.up(k, "eth1");
+    let half = b.network.up(k, "eth1");
     assert_eq!(errno(half), libc::ENODEV, "the other end went, too");
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
     assert_eq!(
-        errno(a.admin.address(k, "eth0", ip("10.0.0.1"), 24)),
+        errno(a.network.address(k, "eth0", ip("10.0.0.1"), 24)),
         libc::EEXIST
     );
     assert_eq!(
-        errno(a.admin.address(k, "eth7", ip("10.0.0.1"), 24)),
+        errno(a.network.address(k, "eth7", ip("10.0.0.1"), 24)),
         libc::ENODEV
     );
-    assert_eq!(errno(a.admin.up(k, "eth7")), libc::ENODEV);
-    assert_eq!(errno(a.admin.carrier(k, "eth7").map(drop)), libc::ENODEV);
+    assert_eq!(errno(a.network.up(k, "eth7")), libc::ENODEV);
+    assert_eq!(errno(a.network.carrier(k, "eth7").map(drop)), libc::ENODEV);
     assert_eq!(
-        errno(a.admin.sysctl(k, "net/ipv4/no_such_thing", "1")),
+        errno(a.network.sysctl(k, "net/ipv4/no_such_thing", "1")),
         libc::ENOENT
     );
     assert_eq!(
-        errno(a.admin.sysctl(k, "net/ipv4/ip_forward", "many")),
+        errno(a.network.sysctl(k, "net/ipv4/ip_forward", "many")),
         libc::EINVAL
     );
-    let unreachable = a.admin.route(k, ip("10.9.0.0"), 16, ip("10.8.0.1"));
+    let unreachable = a.network.route(k, ip("10.9.0.0"), 16, ip("10.8.0.1"));
     let error = unreachable.as_ref().expect_err("no way there").to_string();
     assert_eq!(errno(unreachable), libc::ENETUNREACH);
     assert!(
@@ -210,15 +210,15 @@ fn refusals_name_what_was_tried() {
 }
 
 #[test]
-fn an_administrator_leaves_nothing_but_its_work() {
+fn a_configuration_leaves_nothing_but_its_work() {
     let mut kernel = boot();
     let machine = Machine::new(&mut kernel, "m").expect("a machine");
     let before = kernel.counters().expect("counters");
-    let admin = vink_lab::Admin::new(&mut kernel, machine.id).expect("an administrator");
-    admin
+    let network = vink_lab::NetworkConfig::new(&mut kernel, machine.id).expect("a configuration");
+    network
         .sysctl(&mut kernel, "net/ipv4/ip_forward", "1")
         .expect("a sysctl");
-    admin.close(&mut kernel).expect("its end");
+    network.close(&mut kernel).expect("its end");
     kernel.run().expect("a run");
     let after = kernel.counters().expect("counters");
     assert_eq!(

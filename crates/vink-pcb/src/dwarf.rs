@@ -1,7 +1,9 @@
-//! Structures of C, from an image's debug information (DWARF 5, of which most lies beside the kernel's objects).
+//! Structures of C, from an image's debug information (DWARF 5, of which most lies beside the
+//! kernel's objects).
 //!
-//! The image has a *skeleton* of each source file's debug information, which names the file of the rest (`.dwo`) and its
-//! number. Of one source file all structures are described there that it has seen.
+//! The image has a *skeleton* of each source file's debug information, which names the file of the
+//! rest (`.dwo`) and its number. Of one source file all structures are described there that it has
+//! seen.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -419,7 +421,8 @@ impl Names {
         }
     }
 
-    /// Of a structure that the whole one begins with, and extends: its members have their own names.
+    /// Of a structure that the whole one begins with, and extends: its members have their own
+    /// names.
     fn base(&self) -> Names {
         Names {
             name: String::new(),

@@ -17,8 +17,8 @@ pub struct Structure {
 /// Something that has a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
-    /// The path without the structures that this one begins with, as it extends them: `snd_cwnd`, `skc_state`, `rack.mstamp`.
-    /// No other field has the same one.
+    /// The path without the structures that this one begins with, as it extends them: `snd_cwnd`,
+    /// `skc_state`, `rack.mstamp`. No other field has the same one.
     pub name: String,
     /// From the structure on, as C has it: `inet_conn.icsk_inet.sk.__sk_common.skc_state`.
     pub path: String,

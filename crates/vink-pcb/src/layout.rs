@@ -11,7 +11,8 @@ use crate::error::file;
 use crate::field::{Field, Structure};
 use crate::Error;
 
-/// Source files whose debug information has what is needed: the kernel's own, which change less often than Vink's.
+/// Source files whose debug information has what is needed: the kernel's own, which change less
+/// often than Vink's.
 const TCP: &str = "net/ipv4/tcp_ipv4";
 const NAMES: &str = "kernel/utsname";
 const TREES: &str = "lib/xarray";
@@ -81,7 +82,8 @@ pub struct Symbol {
 }
 
 impl Layout {
-    /// Of the image in this file, whose build id this is: from the cache, or else from the debug information.
+    /// Of the image in this file, whose build id this is: from the cache, or else from the debug
+    /// information.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Debug`], [`Error::NoMember`].

@@ -1,8 +1,9 @@
 //! A process with a kernel in it: where its image is, and what is in its memory.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+
+use vink_sys::memory;
 
 use object::elf::{FileHeader64, NT_GNU_BUILD_ID};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -13,7 +14,7 @@ use crate::Error;
 
 /// What an image's file is called.
 const PREFIX: &str = "libvink-linux-";
-/// Bytes in which an image says who it is.
+/// Bytes by which an image identifies itself.
 const HEAD: usize = 4096;
 
 /// A process that has an image loaded. It is read from outside, and goes on meanwhile.
@@ -91,23 +92,8 @@ impl Process {
 
 /// Fills `to` from another process's memory; see process_vm_readv(2).
 fn read(pid: u32, address: u64, to: &mut [u8]) -> Result<(), Error> {
-    let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: to.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: to.len(),
-    };
-    // SAFETY: `local` is `to`, which is writable; what the other one says is the host kernel's to check.
-    let count =
-        unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
-    let source = match count {
-        count if count == to.len() as isize => return Ok(()),
-        count if count >= 0 => io::Error::from_raw_os_error(libc::EFAULT),
-        _ => io::Error::last_os_error(),
-    };
-    Err(Error::Memory { pid, source })
+    let done = memory::try_read(pid as i32, address, to);
+    done.map_err(|source| Error::Memory { pid, source })
 }
 
 /// The start of an image, if this line of /proc/PID/maps (proc_pid_maps(5)) has it.

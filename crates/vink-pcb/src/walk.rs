@@ -1,8 +1,8 @@
 //! From the machines of a kernel to their connections.
 //!
-//! The kernel goes on while it is looked at: a list may change under the reader, which then finds something twice, not at
-//! all, or what is no memory. What it takes for a connection is checked by what it says of itself; a list that leads
-//! nowhere is given up until it is asked for again.
+//! The kernel goes on while it is looked at: a list may change under the reader, which then finds
+//! something twice, not at all, or what is no memory. What it takes for a connection is checked by
+//! what it says of itself; a list that leads nowhere is given up until it is asked for again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -65,7 +65,8 @@ impl Process {
         Ok(machines)
     }
 
-    /// The pointers in a tree of `struct xa_node`: the kernel's own marks are in the two lowest bits.
+    /// The pointers in a tree of `struct xa_node`: the kernel's own marks are in the two lowest
+    /// bits.
     fn entries(&self, entry: u64, left: &mut usize, to: &mut Vec<u64>) -> Result<(), Error> {
         let way = &self.layout().way;
         if entry == 0 || *left == 0 {
@@ -88,7 +89,8 @@ impl Process {
         Ok(())
     }
 
-    /// The connections of a machine, and those that are being made or ended; not sockets that listen.
+    /// The connections of a machine, and those that are being made or ended; not sockets that
+    /// listen.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -106,7 +108,8 @@ impl Process {
             while node & 1 == 0 && node != 0 && found.len() < MOST {
                 let at = node - way.node as u64;
                 node = self.word(node)?;
-                // Smaller things are in the table too: what is read of them beyond their end says nothing.
+                // Smaller things are in the table too: what is read of them beyond their end says
+                // nothing.
                 let bytes = self.read(at, self.layout().tcp.size)?;
                 let connection = self.layout().connection(at, bytes);
                 found.extend(connection.filter(|connection| connection.net == net));
@@ -122,7 +125,8 @@ impl Layout {
         let own = &self.own;
         let number = |field: &crate::Field| field.number(&bytes);
         let state = number(&own.state)?;
-        // A socket that waits for its last segments to die, and a request for a connection, are no tcp_sock.
+        // A socket that waits for its last segments to die, and a request for a connection, are no
+        // tcp_sock.
         if ["TIME_WAIT", "NEW_SYN_RECV", "LISTEN", "?"].contains(&self.state(state))
             || number(&own.protocol)? != TCP
             || bytes.len() < self.tcp.size

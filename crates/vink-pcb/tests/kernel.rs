@@ -91,8 +91,7 @@ fn fields_are_what_the_kernel_says() {
     let found = client_of(&process, "alice69", "127.0.0.1:80");
     let layout = process.layout();
     assert_eq!(layout.state(found.state), "ESTABLISHED");
-    // SAFETY: a structure of numbers.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut info = <libc::tcp_info as vink_sys::plain::Zeroed>::zeroed();
     let size = size_of_val(&info) as libc::socklen_t;
     let args = [
         client,

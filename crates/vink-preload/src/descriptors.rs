@@ -33,6 +33,7 @@ static EPOLLS: [Epoll; SETS] = [const {
     Epoll {
         users: AtomicU32::new(0),
         kernel: AtomicI32::new(-1),
+        bell: AtomicI32::new(-1),
         mixed: AtomicBool::new(false),
         asked: AtomicU64::new(0),
     }
@@ -57,6 +58,9 @@ pub(crate) struct Epoll {
     users: AtomicU32,
     /// The kernel's side; -1: there is none yet.
     kernel: AtomicI32,
+    /// An eventfd(2) that becomes readable, and stays so, when the instance gets its side in the kernel; -1: no thread has
+    /// waited for that.
+    bell: AtomicI32,
     /// Files of the host are in it too, or may be.
     pub mixed: AtomicBool,
     /// When the host's side was last asked for what is ready, on `CLOCK_MONOTONIC` in ns.
@@ -66,16 +70,66 @@ pub(crate) struct Epoll {
 impl Epoll {
     /// The kernel's number of its side there.
     pub fn kernel(&self) -> Option<i32> {
-        let number = self.kernel.load(Ordering::Acquire);
+        let number = self.kernel.load(Ordering::SeqCst);
         (number >= 0).then_some(number)
     }
 
     /// Makes this its side in the kernel, or says what another thread has made it.
     pub fn adopt(&self, number: i32) -> Result<(), i32> {
-        let (set, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let adopted = self.kernel.compare_exchange(-1, number, set, found);
-        adopted.map(drop)
+        let order = Ordering::SeqCst;
+        self.kernel.compare_exchange(-1, number, order, order)?;
+        // A thread that waits has made the bell before it looked for the kernel's side.
+        let bell = self.bell.load(order);
+        if bell >= 0 {
+            let args = [bell as u64, (&raw const ONE) as u64, 8, 0, 0, 0];
+            host::call(libc::SYS_write, args);
+        }
+        Ok(())
     }
+
+    /// Its bell, which is made if there is none, or `-errno`.
+    pub fn bell(&self) -> i64 {
+        let bell = self.bell.load(Ordering::SeqCst);
+        if bell >= 0 {
+            return bell.into();
+        }
+        let flags = (libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as u64;
+        let made = host::call(libc::SYS_eventfd2, [0, flags, 0, 0, 0, 0]);
+        if made < 0 {
+            return made;
+        }
+        let made = move_up(made as i32);
+        let order = Ordering::SeqCst;
+        match self.bell.compare_exchange(-1, made, order, order) {
+            Ok(_) => made.into(),
+            Err(other) => {
+                drop_own(made);
+                other.into()
+            }
+        }
+    }
+
+    /// The bell goes: it has rung for another instance, or is a parent's.
+    fn drop_bell(&self) {
+        let bell = self.bell.swap(-1, Ordering::SeqCst);
+        if bell >= 0 {
+            drop_own(bell);
+        }
+    }
+}
+
+/// What is written to a bell.
+static ONE: u64 = 1;
+
+/// Closes a descriptor of the library's.
+fn drop_own(fd: i32) {
+    clear(fd as u64);
+    give_back(fd as u64);
+}
+
+/// In a child that may get a stack of its own: its bells are not its parent's.
+pub(crate) fn forked() {
+    EPOLLS.iter().for_each(Epoll::drop_bell);
 }
 
 /// What the number stands for.
@@ -127,6 +181,7 @@ pub(crate) fn new_epoll(fd: u64) {
         .iter()
         .position(|epoll| epoll.users.compare_exchange(0, 1, order, order).is_ok());
     if let Some(index) = free {
+        EPOLLS[index].drop_bell();
         EPOLLS[index].kernel.store(-1, order);
         EPOLLS[index].mixed.store(false, order);
         put(fd, SET | index as u32);

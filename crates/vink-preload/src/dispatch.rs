@@ -6,6 +6,7 @@
 //! that is executed too.
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use vink_syscalls::{shim, Shim};
 
 use crate::enter::enter;
 use crate::{host, process, signals, state, thread};
@@ -63,22 +64,20 @@ extern "C" fn on_call(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
         reg(libc::REG_R8),
         reg(libc::REG_R9),
     ];
-    let result = match nr {
-        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
-            process::clone(nr, args, context)
-        }
+    let result = match shim(nr) {
+        Shim::Clone => process::clone(nr, args, context),
         // SAFETY: the program says that a signal's frame is there, as it does in a call of its own.
-        libc::SYS_rt_sigreturn => unsafe { host::sigreturn(reg(libc::REG_RSP)) },
+        Shim::Sigreturn => unsafe { host::sigreturn(reg(libc::REG_RSP)) },
         _ => enter(nr, args),
     };
     context.uc_mcontext.gregs[libc::REG_RAX as usize] = result;
-    match nr {
+    match shim(nr) {
         // What these have changed is put back when a handler returns.
-        libc::SYS_rt_sigprocmask => {
+        Shim::Sigprocmask => {
             // SAFETY: the host's mask has 64 signals.
             unsafe { *(&raw mut context.uc_sigmask).cast::<u64>() = signals::current_mask() };
         }
-        libc::SYS_sigaltstack => context.uc_stack = signals::alternate_stack(),
+        Shim::Sigaltstack => context.uc_stack = signals::alternate_stack(),
         _ => {}
     }
 }

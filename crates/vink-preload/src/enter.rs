@@ -3,7 +3,7 @@
 //! Symbols (`symbols`) come here with a constant number, so that of this there is little left for each of them;
 //! dispatched calls (`dispatch`) with any.
 
-use vink_trap::{concerns_interfaces, looks_up, NATIVE_FCNTLS};
+use vink_syscalls::{concerns_interfaces, shim, Shim, NATIVE_FCNTLS};
 
 use crate::descriptors::{self, Entry};
 use crate::state::{self, call};
@@ -30,50 +30,20 @@ pub(crate) fn enter(nr: i64, args: [u64; 6]) -> i64 {
 
 #[inline(always)]
 fn dispatch(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
-    match nr {
-        libc::SYS_read
-        | libc::SYS_write
-        | libc::SYS_readv
-        | libc::SYS_writev
-        | libc::SYS_pread64
-        | libc::SYS_pwrite64
-        | libc::SYS_preadv
-        | libc::SYS_pwritev
-        | libc::SYS_preadv2
-        | libc::SYS_pwritev2
-        | libc::SYS_lseek
-        | libc::SYS_getdents64
-        | libc::SYS_fsync
-        | libc::SYS_fdatasync
-        | libc::SYS_ftruncate
-        | libc::SYS_connect
-        | libc::SYS_bind
-        | libc::SYS_listen
-        | libc::SYS_shutdown
-        | libc::SYS_getsockname
-        | libc::SYS_getpeername
-        | libc::SYS_getsockopt
-        | libc::SYS_setsockopt
-        | libc::SYS_sendto
-        | libc::SYS_recvfrom
-        | libc::SYS_sendmsg
-        | libc::SYS_recvmsg
-        | libc::SYS_sendmmsg
-        | libc::SYS_recvmmsg => io(thread, nr, args),
-        libc::SYS_socket => socket(thread, args),
-        libc::SYS_accept | libc::SYS_accept4 => accept(thread, nr, args),
-        libc::SYS_close => close(thread, args),
-        libc::SYS_fcntl => fcntl(thread, args),
-        libc::SYS_ioctl => ioctl(thread, args),
-        libc::SYS_poll => readiness::poll(thread, args),
-        libc::SYS_ppoll => readiness::ppoll(thread, args),
-        libc::SYS_select => readiness::select(thread, args),
-        libc::SYS_pselect6 => readiness::pselect(thread, args),
-        libc::SYS_epoll_create | libc::SYS_epoll_create1 => readiness::epoll_create(nr, args),
-        libc::SYS_epoll_ctl => readiness::epoll_ctl(thread, args),
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
-            readiness::epoll_wait(thread, nr, args)
-        }
+    match shim(nr) {
+        Shim::Io => io(thread, nr, args),
+        Shim::Socket => socket(thread, args),
+        Shim::Accept => accept(thread, nr, args),
+        Shim::Close => close(thread, args),
+        Shim::Fcntl => fcntl(thread, args),
+        Shim::Ioctl => ioctl(thread, args),
+        Shim::Poll => readiness::poll(thread, args),
+        Shim::Ppoll => readiness::ppoll(thread, args),
+        Shim::Select => readiness::select(thread, args),
+        Shim::Pselect => readiness::pselect(thread, args),
+        Shim::EpollCreate => readiness::epoll_create(nr, args),
+        Shim::EpollCtl => readiness::epoll_ctl(thread, args),
+        Shim::EpollWait => readiness::epoll_wait(thread, nr, args),
         _ => seldom(thread, nr, args),
     }
 }
@@ -81,34 +51,51 @@ fn dispatch(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
 /// What no program makes thousands of times.
 #[inline(never)]
 fn seldom(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
-    match nr {
-        libc::SYS_fstat => fstat(thread, args),
-        libc::SYS_dup => dup(thread, args[0], 0, false),
-        libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => match descriptors::get(args[0]) {
+    match shim(nr) {
+        Shim::Fstat => fstat(thread, args),
+        Shim::Dup => dup(thread, args[0], 0, false),
+        Shim::Dup2 if args[0] as u32 == args[1] as u32 => match descriptors::get(args[0]) {
             Entry::Ours => EBADF,
             _ => host::call(nr, args),
         },
-        libc::SYS_dup2 | libc::SYS_dup3 => dup_to(thread, nr, args),
-        libc::SYS_close_range => close_range(thread, args),
-        libc::SYS_sendfile => transfer::sendfile(thread, args),
-        libc::SYS_splice => transfer::splice(thread, args),
-        _ if looks_up(nr) => files::look_up(thread, nr, args),
-        libc::SYS_rt_sigaction => signals::action(args),
-        libc::SYS_rt_sigprocmask => signals::mask(args),
-        libc::SYS_rt_sigsuspend => signals::suspend(args),
-        libc::SYS_execve | libc::SYS_execveat => process::exec(nr, args),
-        libc::SYS_exit => {
+        Shim::Dup2 => dup_to(thread, nr, args, 0),
+        Shim::Dup3 => dup_to(thread, nr, args, args[2]),
+        Shim::CloseRange => close_range(thread, args),
+        Shim::Sendfile => transfer::sendfile(thread, args),
+        Shim::Splice => transfer::splice(thread, args),
+        Shim::LookUp => files::look_up(thread, nr, args),
+        Shim::Sigaction => signals::action(args),
+        Shim::Sigprocmask => signals::mask(args),
+        Shim::Sigsuspend => signals::suspend(args),
+        Shim::Exec => process::exec(nr, args),
+        Shim::Exit => {
             state::thread_ends();
             host::call(nr, args)
         }
-        libc::SYS_exit_group => {
+        Shim::ExitGroup => {
             state::finish();
             host::call(nr, args)
         }
+        Shim::Submit if submits_file(args) => EINVAL,
         // A ring's requests are not system calls.
-        libc::SYS_io_uring_setup => ENOSYS,
+        Shim::Uring => ENOSYS,
         _ => host::call(nr, args),
     }
+}
+
+/// Whether a request of an io_submit(2) is for a Vink file: asynchronous I/O is for the host's. What can't be read the host
+/// refuses.
+fn submits_file([_, count, list, ..]: [u64; 6]) -> bool {
+    /// Where the descriptor is in `struct iocb` of `<linux/aio_abi.h>`.
+    const FILDES: u64 = 20;
+    (0..count)
+        .map_while(|index| {
+            let (mut request, mut descriptor) = ([0u64], [0u32]);
+            let read = host::read(&mut request, list.wrapping_add(8 * index))
+                && host::read(&mut descriptor, request[0].wrapping_add(FILDES));
+            read.then_some(descriptor[0])
+        })
+        .any(|descriptor| matches!(descriptors::get(descriptor.into()), Entry::File(_)))
 }
 
 /// A call on the descriptor in its first argument.
@@ -227,9 +214,8 @@ fn dup(thread: &Thread, fd: u64, least: u64, cloexec: bool) -> i64 {
 }
 
 /// dup2(2) and dup3(2), of different numbers.
-fn dup_to(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
-    let [from, to, flags, ..] = args;
-    let flags = if nr == libc::SYS_dup3 { flags } else { 0 };
+fn dup_to(thread: &Thread, nr: i64, args: [u64; 6], flags: u64) -> i64 {
+    let [from, to, ..] = args;
     if matches!(descriptors::get(to), Entry::Ours) {
         return EBADF;
     }
@@ -336,7 +322,7 @@ fn fstat(thread: &Thread, args: [u64; 6]) -> i64 {
     result
 }
 
-/// A socket belongs to who has made it: the kernel's tasks are all root's.
+/// A socket belongs to the user that made it: the kernel's tasks are all root's.
 pub(crate) fn own(stat_at: u64) {
     let mut stat = [Stat::default()];
     if host::read(&mut stat, stat_at) && stat[0].is_socket() {

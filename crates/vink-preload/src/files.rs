@@ -1,10 +1,11 @@
-//! The machine's own view of the system: paths to `/proc/net`, `/proc/sys/net`, `/sys/class/net` and `/dev/net/tun` are
-//! looked up in the kernel, and what is opened there is a Vink file like a socket.
+//! The machine's own view of the system: paths to `/proc/net`, `/proc/sys/net`, `/sys/class/net`, `/dev/net/tun` and to the
+//! image's modules in `/sys/module` are looked up in the kernel, and what is opened there is a Vink file like a socket.
 
 use std::cell::Cell;
 use std::ffi::CString;
 
-use vink_trap::machine_path;
+use vink_kernel::paths::{machine_path, module_directory};
+use vink_syscalls::{open_flags, path_args, OpenFlags, PathArgs};
 
 use crate::descriptors::{self, Entry};
 use crate::enter::{make, own};
@@ -19,20 +20,6 @@ thread_local! {
     static HAS_SYSFS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A call that looks up a path: which of its arguments are the directory and the path.
-const fn arguments(nr: i64) -> (Option<usize>, usize) {
-    match nr {
-        libc::SYS_openat
-        | libc::SYS_openat2
-        | libc::SYS_newfstatat
-        | libc::SYS_statx
-        | libc::SYS_faccessat
-        | libc::SYS_faccessat2
-        | libc::SYS_readlinkat => (Some(0), 1),
-        _ => (None, 0),
-    }
-}
-
 /// Whether what a path begins with can lead to the machine's files.
 fn may_lead_here(start: &[u8]) -> bool {
     [&b"/proc/"[..], b"/sys/", b"/dev/net"]
@@ -40,15 +27,21 @@ fn may_lead_here(start: &[u8]) -> bool {
         .any(|beginning| start.starts_with(beginning))
 }
 
-/// Whether a path has what all names of the machine's files have. The C library opens files of `/sys` in the middle of
-/// malloc(3): nothing may be allocated for those.
-fn has_net(path: &[u8]) -> bool {
-    path.windows(4).any(|part| part == b"/net")
+/// Whether a path has what all names of the machine's files have: `/net`, or `/module/`. The C library opens files of `/sys` in
+/// the middle of malloc(3): nothing may be allocated for those.
+fn may_be_machines(path: &[u8]) -> bool {
+    [&b"/net"[..], b"/module/"]
+        .iter()
+        .any(|name| path.windows(name.len()).any(|part| part == *name))
 }
 
 /// open(2), stat(2) and others that have a path.
 pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
-    let (from, path) = arguments(nr);
+    let (from, path) = match path_args(nr) {
+        PathArgs::At(path) => (None, path),
+        PathArgs::Below(from, path) => (Some(from), path),
+        PathArgs::None => return host::call(nr, args),
+    };
     let directory = from.map_or(Entry::Host, |from| descriptors::get(args[from]));
     let mut start = [0u8; 8];
     let Some(length) = string(args[path], &mut start) else {
@@ -71,7 +64,7 @@ pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     let Some(length) = string(args[path], &mut whole) else {
         return EFAULT;
     };
-    if !has_net(&whole[..length]) {
+    if !may_be_machines(&whole[..length]) {
         return host::call(nr, args);
     }
     let own = host::call(libc::SYS_getpid, [0; 6]);
@@ -85,6 +78,12 @@ pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     if name.as_bytes().starts_with(b"/sys/") {
         mount_sysfs(thread);
     }
+    if let Some(module) = module_directory(name.as_bytes()) {
+        let looks = [module.as_ptr() as u64, libc::F_OK as u64, 0, 0, 0, 0];
+        if call(thread, libc::SYS_access, looks) != 0 {
+            return host::call(nr, args);
+        }
+    }
     if let Some(from) = from {
         args[from] = libc::AT_FDCWD as u64;
     }
@@ -94,17 +93,16 @@ pub(crate) fn look_up(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
 
 /// The kernel's answer.
 fn ask(thread: &Thread, nr: i64, args: [u64; 6]) -> i64 {
-    let flags = match nr {
-        libc::SYS_open => args[1],
-        libc::SYS_openat => args[2],
-        libc::SYS_openat2 => {
+    let flags = match open_flags(nr) {
+        OpenFlags::Flags(at) => args[at],
+        OpenFlags::How(at) => {
             let mut how = [0u64];
-            if !host::read(&mut how, args[2]) {
+            if !host::read(&mut how, args[at]) {
                 return EFAULT;
             }
             how[0]
         }
-        _ => return call(thread, nr, args),
+        OpenFlags::None => return call(thread, nr, args),
     };
     let cloexec = flags & libc::O_CLOEXEC as u64 != 0;
     make(thread, cloexec, || call(thread, nr, args))

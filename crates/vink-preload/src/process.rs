@@ -6,6 +6,8 @@
 
 use libc::ucontext_t;
 
+use vink_syscalls::{kind, path_args, Kind, PathArgs};
+
 use crate::descriptors::{self, Entry};
 use crate::host::{self, Registers};
 use crate::thread;
@@ -17,15 +19,15 @@ const EFAULT: i64 = -(libc::EFAULT as i64);
 pub(crate) fn clone(nr: i64, args: [u64; 6], context: &ucontext_t) -> i64 {
     // `struct clone_args`, up to what is needed: flags, four addresses, stack, its size.
     let mut clone3 = [0u64; 7];
-    let (flags, stack) = match nr {
-        libc::SYS_clone => (args[0], args[1]),
-        libc::SYS_clone3 if args[1] >= 56 => {
+    let (flags, stack) = match kind(nr) {
+        Kind::Clone => (args[0], args[1]),
+        Kind::Clone3 if args[1] >= 56 => {
             if !host::read(&mut clone3, args[0]) {
                 return EFAULT;
             }
             (clone3[0], clone3[5] + clone3[6])
         }
-        libc::SYS_clone3 => return host::call(nr, args),
+        Kind::Clone3 => return host::call(nr, args),
         // The parent's memory is not lent: it would be in the middle of a signal handler.
         _ => (libc::SIGCHLD as u64, 0),
     };
@@ -56,7 +58,9 @@ pub(crate) fn clone(nr: i64, args: [u64; 6], context: &ucontext_t) -> i64 {
         r15: reg(libc::REG_R15),
     };
     let this = thread::this();
-    if !is_thread {
+    if is_thread {
+        state::set_threaded();
+    } else {
         // The child shares this thread's storage, and its calls are the host's.
         this.enter();
     }
@@ -71,17 +75,17 @@ pub(crate) fn clone(nr: i64, args: [u64; 6], context: &ucontext_t) -> i64 {
 /// A child on the same stack.
 fn fork(nr: i64, mut args: [u64; 6], flags: u64, mut clone3: [u64; 7]) -> i64 {
     let lent = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    let child = match nr {
-        libc::SYS_clone => {
+    let child = match kind(nr) {
+        Kind::Clone => {
             args[0] &= !lent;
             host::call(nr, args)
         }
-        libc::SYS_clone3 if flags & lent != 0 => {
+        Kind::Clone3 if flags & lent != 0 => {
             clone3[0] &= !lent;
             let args = [clone3.as_ptr() as u64, 56, 0, 0, 0, 0];
             host::call(nr, args)
         }
-        libc::SYS_clone3 => host::call(nr, args),
+        Kind::Clone3 => host::call(nr, args),
         _ => host::call(libc::SYS_fork, [0; 6]),
     };
     if child == 0 {
@@ -100,9 +104,9 @@ extern "C" fn vink_thread_begins() {
 /// execve(2) and execveat(2).
 pub(crate) fn exec(nr: i64, args: [u64; 6]) -> i64 {
     // execvp(3) tries one folder after the other.
-    let (from, path) = match nr {
-        libc::SYS_execve => (libc::AT_FDCWD as u64, args[0]),
-        _ => (args[0], args[1]),
+    let (from, path) = match path_args(nr) {
+        PathArgs::Below(from, path) => (args[from], args[path]),
+        _ => (libc::AT_FDCWD as u64, args[0]),
     };
     let there = [from, path, libc::X_OK as u64, 0, 0, 0];
     if !state::is_orphan() && host::call(libc::SYS_faccessat, there) == 0 {

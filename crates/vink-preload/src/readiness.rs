@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use libc::pollfd;
 use vink_inproc::{monotonic, Stack, Waited};
 
+use vink_syscalls::{polling, Polling};
+
 use crate::descriptors::{self, Entry, Epoll};
 use crate::state::{self, call};
 use crate::thread::Thread;
@@ -26,7 +28,7 @@ const PAUSE_NS: u64 = 20_000;
 
 const NS: i64 = 1_000_000_000;
 
-const NOBODY: pollfd = pollfd {
+const IGNORED: pollfd = pollfd {
     fd: -1,
     events: 0,
     revents: 0,
@@ -53,8 +55,8 @@ impl Sides {
             return None;
         }
         let mut sides = Sides {
-            kernel: vec![NOBODY; wanted.len()],
-            host: vec![NOBODY; wanted.len()],
+            kernel: vec![IGNORED; wanted.len()],
+            host: vec![IGNORED; wanted.len()],
         };
         for (at, fd) in wanted.iter().enumerate().filter(|(_, fd)| fd.fd >= 0) {
             let (kernel, host) = match descriptors::get(fd.fd as u64) {
@@ -202,13 +204,13 @@ fn poll_set(
     mask: Option<u64>,
 ) -> Option<i64> {
     let count = u64::from(count as u32);
-    let mut few = [NOBODY; 8];
+    let mut few = [IGNORED; 8];
     let mut many = Vec::new();
     let wanted = match few.get_mut(..count as usize) {
         Some(few) => few,
         None if count > MOST => return None,
         None => {
-            many.resize(count as usize, NOBODY);
+            many.resize(count as usize, IGNORED);
             &mut many
         }
     };
@@ -400,39 +402,46 @@ fn kernel_side(thread: &Thread, epoll: &Epoll) -> Result<i32, i64> {
 
 /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
 pub(crate) fn epoll_wait(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
-    let mask = match nr {
-        libc::SYS_epoll_wait => Ok(None),
+    let form = polling(nr);
+    let mask = match form {
+        Polling::EpollWait => Ok(None),
         _ => signals::open_mask(args[4], args[5]),
     };
     let mask = match mask {
         Ok(mask) => mask,
         Err(error) => return error,
     };
-    let kernel = match descriptors::get(args[0]) {
-        Entry::Set(epoll) if !state::is_orphan() => epoll.kernel().map(|kernel| (epoll, kernel)),
-        _ => None,
-    };
-    let Some((epoll, kernel)) = kernel else {
-        let mask = mask.map(|mask| [mask]);
-        if let Some(mask) = &mask {
-            args[4] = mask.as_ptr() as u64;
+    let epoll = match descriptors::get(args[0]) {
+        Entry::Set(epoll) if !state::is_orphan() && epoll.may_be_kernels() => epoll,
+        _ => {
+            let mask = mask.map(|mask| [mask]);
+            if let Some(mask) = &mask {
+                args[4] = mask.as_ptr() as u64;
+            }
+            return host::call(nr, args);
         }
-        return host::call(nr, args);
     };
-    let limit = match nr {
-        libc::SYS_epoll_pwait2 => match limit(args[3], NS) {
+    let limit = match form {
+        Polling::EpollPwait2 => match limit(args[3], NS) {
             Ok(limit) => limit,
             Err(error) => return error,
         },
         _ => milliseconds(args[3]),
     };
+    let deadline = deadline(limit);
     let [set, events, most, ..] = args;
     if most as i32 <= 0 {
         return EINVAL;
     }
-    let kernel = [kernel as u64, events, most, 0, 0, 0];
     let host = [set, events, most, 0, 0, 0];
-    if !epoll.mixed.load(Ordering::Relaxed) && mask.is_none() && nr == libc::SYS_epoll_wait {
+    if let Some(found) = epoll.wait_for_kernel(host, deadline, mask) {
+        return found;
+    }
+    let Some(kernel) = epoll.kernel() else {
+        return EBADF;
+    };
+    let kernel = [kernel as u64, events, most, 0, 0, 0];
+    if !epoll.may_be_mixed() && mask.is_none() && form == Polling::EpollWait {
         let args = [kernel[0], events, most, args[3], 0, 0];
         return call(thread, libc::SYS_epoll_wait, args);
     }
@@ -440,7 +449,6 @@ pub(crate) fn epoll_wait(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
     if found != 0 {
         return epoll.add_hosts(found, host);
     }
-    let deadline = deadline(limit);
     let mut theirs = [pollfd {
         fd: set as i32,
         events: libc::POLLIN,
@@ -467,6 +475,63 @@ pub(crate) fn epoll_wait(thread: &Thread, nr: i64, mut args: [u64; 6]) -> i64 {
 }
 
 impl Epoll {
+    /// Whether the kernel may have something to say of it before a wait ends that begins now.
+    fn may_be_kernels(&self) -> bool {
+        self.kernel().is_some() || state::is_threaded()
+    }
+
+    /// The same of the host, of an instance that has a side in the kernel.
+    fn may_be_mixed(&self) -> bool {
+        self.mixed.load(Ordering::Relaxed) || state::is_threaded()
+    }
+
+    /// As long as the instance has no side in the kernel: what the host has for this epoll_wait(2), or `-errno`. `None`: it has
+    /// one, perhaps from another thread that has added a socket since.
+    fn wait_for_kernel(
+        &self,
+        host: [u64; 6],
+        deadline: Option<u64>,
+        mask: Option<u64>,
+    ) -> Option<i64> {
+        if self.kernel().is_some() {
+            return None;
+        }
+        if mask.is_none() && deadline.is_some_and(|deadline| monotonic() >= deadline) {
+            return Some(host::call(libc::SYS_epoll_wait, host));
+        }
+        let bell = match self.bell() {
+            error @ ..0 => return Some(error),
+            bell => bell as i32,
+        };
+        let mask = mask.map(|mask| [mask]);
+        while self.kernel().is_none() {
+            let mut set = [host[0] as i32, bell].map(|fd| pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            });
+            let left = deadline.map(|deadline| deadline.saturating_sub(monotonic()) as i64);
+            let left = left.map(|ns| [ns / NS, ns % NS]);
+            let args = [
+                set.as_mut_ptr() as u64,
+                set.len() as u64,
+                left.as_ref().map_or(0, |left| left.as_ptr() as u64),
+                mask.as_ref().map_or(0, |mask| mask.as_ptr() as u64),
+                size_of::<u64>() as u64,
+                0,
+            ];
+            let ready = host::call(libc::SYS_ppoll, args);
+            if ready < 0 {
+                return Some(ready);
+            }
+            let found = host::call(libc::SYS_epoll_wait, host);
+            if found != 0 || ready == 0 {
+                return Some(found);
+            }
+        }
+        None
+    }
+
     /// Adds what is ready of the host's files to what was found of Vink's, with this epoll_wait(2), unless that has
     /// just been asked for: a busy server would ask the host for each of its messages.
     fn add_hosts(&self, found: i64, [set, events, most, ..]: [u64; 6]) -> i64 {

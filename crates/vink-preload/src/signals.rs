@@ -15,6 +15,8 @@ use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 
+use vink_inproc::watchdog;
+
 use crate::host;
 use crate::state;
 use crate::thread::{self, Thread};
@@ -31,7 +33,7 @@ const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// What nobody blocks.
+/// Signals that can't be blocked.
 const OPEN: u64 = bit(libc::SIGSYS) | bit(libc::SIGSEGV) | bit(libc::SIGBUS);
 
 /// The kernel's `struct sigaction`.
@@ -200,7 +202,7 @@ pub(crate) fn suspend(mut args: [u64; 6]) -> i64 {
     host::call(libc::SYS_rt_sigsuspend, args)
 }
 
-/// A mask that a call is to have while it waits, without what nobody blocks; what isn't there stays so.
+/// A mask that a call is to have while it waits, without what can't be blocked; what isn't there stays so.
 pub(crate) fn open_mask(at: u64, size: u64) -> Result<Option<u64>, i64> {
     let mut mask = [0u64];
     match at {
@@ -242,6 +244,7 @@ pub(crate) fn deliver(thread: &Thread) -> bool {
     // SAFETY: the handler of this very thread has filled in both, and all signals are blocked since.
     let (info, mask) = unsafe { (*thread.info.get(), *thread.mask.get()) };
     thread.pending.store(0, Ordering::Relaxed);
+    watchdog::delivers(signal);
     compiler_fence(Ordering::SeqCst);
     let [pid, tid] = ids();
     let at = (&raw const info) as u64;
@@ -275,6 +278,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
             *mask = !OPEN;
         }
         thread.pending.store(signal, Ordering::Relaxed);
+        watchdog::keeps(signal);
         state::interrupt();
         return;
     }
@@ -317,7 +321,7 @@ fn run(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
     }
 }
 
-/// A `SIGSYS` that is not a dispatched call: seccomp's, or somebody's who has sent it.
+/// A `SIGSYS` that is not a dispatched call: seccomp's, or one that a process has sent.
 pub(crate) fn foreign_sigsys(info: *mut siginfo_t, context: &mut ucontext_t) {
     run(libc::SIGSYS, info, context);
 }

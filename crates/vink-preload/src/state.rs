@@ -16,7 +16,9 @@ const EIO: i64 = -(libc::EIO as i64);
 
 /// This process is a fork of one that had a stack.
 static ORPHAN: AtomicBool = AtomicBool::new(false);
-/// That has been said.
+/// The program has had a second thread.
+static THREADED: AtomicBool = AtomicBool::new(false);
+/// That sockets fail in a fork has been said.
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// The stack for a call that needs one: boots it. `Err`: this process can't have one.
@@ -104,11 +106,22 @@ pub(crate) fn forked() {
         stack.forked_child();
         ORPHAN.store(true, Ordering::Relaxed);
     }
+    descriptors::forked();
 }
 
 /// Whether the descriptors that the table has are without a kernel.
 pub(crate) fn is_orphan() -> bool {
     ORPHAN.load(Ordering::Relaxed)
+}
+
+/// The program begins a thread.
+pub(crate) fn set_threaded() {
+    THREADED.store(true, Ordering::Relaxed);
+}
+
+/// Whether other threads may change what this one waits for.
+pub(crate) fn is_threaded() -> bool {
+    THREADED.load(Ordering::Relaxed)
 }
 
 /// A descriptor of the parent's was used, or a socket asked for, in a forked child.

@@ -1,12 +1,13 @@
-//! Reads and writes of the host's pipes in virtual time, that are not trapped: those that can be done without waiting.
+//! Reads and writes of the host's pipes in virtual time, that are not trapped: those that can be
+//! done without waiting.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use libc::{iovec, ssize_t, SYS_fcntl, SYS_preadv2, SYS_pwritev2};
-use vink_mailbox::{BROKEN, NATIVE, TOUCHED};
+use vink_ring::{PIPE_BROKEN, PIPE_USED, UNTRAPPED};
 
-use crate::post::free_pipe;
+use crate::post::budgeted_pipe;
 use crate::symbols::{finish, system_call};
 
 const EAGAIN: i64 = -(libc::EAGAIN as i64);
@@ -18,7 +19,8 @@ pub(crate) fn read(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
     transfer(SYS_preadv2, fd, parts)
 }
 
-/// Writes what the parts have, if that is done at once or not at all; `None`: by a system call that is trapped.
+/// Writes what the parts have, if that is done at once or not at all; `None`: by a system call that
+/// is trapped.
 #[inline]
 pub(crate) fn write(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
     let mut room = libc::PIPE_BUF;
@@ -29,24 +31,26 @@ pub(crate) fn write(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
 }
 
 fn transfer(nr: i64, fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
-    let turn = free_pipe(fd)?;
-    let before = turn.touched.load(Ordering::Relaxed);
-    turn.touched.store(before | TOUCHED, Ordering::Relaxed);
+    let sched = budgeted_pipe(fd)?;
+    let before = sched.touched.load(Ordering::Relaxed);
+    sched.touched.store(before | PIPE_USED, Ordering::Relaxed);
     let (at, count) = (parts.as_ptr() as u64, parts.len() as u64);
-    // Where the file is, which has no place; the half of this that the host does not look at is the mark.
+    // The file position, which a pipe has not; the half of this argument that the host ignores is
+    // the mark.
     let here = u64::MAX;
     let flags = libc::RWF_NOWAIT as u64;
-    match system_call(nr, [fd as u64, at, count, here, NATIVE, flags]) {
+    match system_call(nr, [fd as u64, at, count, here, UNTRAPPED, flags]) {
         result @ 0.. => Some(finish(result)),
         EPIPE => {
-            turn.touched.fetch_or(BROKEN, Ordering::Relaxed);
+            sched.touched.fetch_or(PIPE_BROKEN, Ordering::Relaxed);
             Some(finish(EPIPE))
         }
         EAGAIN => {
-            turn.touched.store(before, Ordering::Relaxed);
-            // Whoever does this again and again waits for somebody, which only the worker sees.
-            turn.vain.store(1, Ordering::Relaxed);
-            let args = [fd as u64, libc::F_GETFL as u64, 0, 0, 0, NATIVE];
+            sched.touched.store(before, Ordering::Relaxed);
+            // A thread that does this again and again waits for another one, which only the worker
+            // sees.
+            sched.pipe_would_block.store(1, Ordering::Relaxed);
+            let args = [fd as u64, libc::F_GETFL as u64, 0, 0, 0, UNTRAPPED];
             let flags = system_call(SYS_fcntl, args);
             let waits = flags < 0 || flags & i64::from(libc::O_NONBLOCK) == 0;
             (!waits).then(|| finish(EAGAIN))

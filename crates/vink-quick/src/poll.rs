@@ -1,11 +1,12 @@
-//! poll(2) in virtual time: untrapped, if it is like the last trapped call and something of the host's is ready. Otherwise the
-//! worker finds beside the mailbox what it would have to look for in the program's memory, and leaves there what it would write.
+//! poll(2) in virtual time: untrapped, if it is like the last trapped call and something of the
+//! host's is ready. Otherwise the worker finds in the ring what it would have to read from the
+//! program's memory, and leaves there what it would write.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use libc::{pollfd, sigset_t, timespec, SYS_poll};
-use vink_mailbox::{Turn, HAS_MASK, HAS_TIME, LOOKED, NATIVE, WAITED};
+use vink_ring::{SchedPage, HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, UNTRAPPED};
 
 use crate::symbols::system_call;
 
@@ -15,8 +16,8 @@ const NOTHING: pollfd = pollfd {
     revents: 0,
 };
 
-/// A structure as it stands in the mailbox.
-fn told(bytes: u64) -> pollfd {
+/// A structure as it stands in the ring.
+fn pollfd_of(bytes: u64) -> pollfd {
     pollfd {
         fd: bytes as c_int,
         events: (bytes >> 32) as i16,
@@ -29,17 +30,17 @@ fn bytes(fd: &pollfd) -> u64 {
     u64::from(fd.fd as u32) | u64::from(fd.events as u16) << 32 | u64::from(fd.revents as u16) << 48
 }
 
-/// How many of these are ready, which the structures say then. Otherwise, by a system call that is trapped: whether what of them is
-/// the host's has been looked at.
+/// How many of these are ready, which is written to the structures then. Otherwise, by a system
+/// call that is trapped: whether what of them is the host's has been polled.
 #[inline]
-pub(crate) fn polled(turn: &Turn, fds: &mut [pollfd]) -> Result<c_int, bool> {
-    if fds.is_empty() || turn.count.load(Ordering::Relaxed) as usize != fds.len() {
+pub(crate) fn polled(sched: &SchedPage, fds: &mut [pollfd]) -> Result<c_int, bool> {
+    if fds.is_empty() || sched.polled_count.load(Ordering::Relaxed) as usize != fds.len() {
         return Err(false);
     }
-    let own = turn.own.load(Ordering::Relaxed);
-    let mut asked = [NOTHING; WAITED];
+    let own = sched.vink_fds.load(Ordering::Relaxed);
+    let mut asked = [NOTHING; MAX_POLLED];
     for (n, (fd, asked)) in fds.iter().zip(&mut asked).enumerate() {
-        let waited = told(turn.waited[n].load(Ordering::Relaxed));
+        let waited = pollfd_of(sched.polled[n].load(Ordering::Relaxed));
         if (waited.fd, waited.events) != (fd.fd, fd.events) {
             return Err(false);
         }
@@ -48,7 +49,14 @@ pub(crate) fn polled(turn: &Turn, fds: &mut [pollfd]) -> Result<c_int, bool> {
         }
     }
     // Those that are none, as Vink's are here, are left out.
-    let args = [asked.as_mut_ptr() as u64, fds.len() as u64, 0, 0, 0, NATIVE];
+    let args = [
+        asked.as_mut_ptr() as u64,
+        fds.len() as u64,
+        0,
+        0,
+        0,
+        UNTRAPPED,
+    ];
     match system_call(SYS_poll, args) {
         0 => return Err(true),
         1.. => {}
@@ -58,7 +66,7 @@ pub(crate) fn polled(turn: &Turn, fds: &mut [pollfd]) -> Result<c_int, bool> {
     for (n, (fd, asked)) in fds.iter_mut().zip(asked).enumerate() {
         fd.revents = match own & 1 << n {
             0 => asked.revents,
-            _ => told(turn.waited[n].load(Ordering::Relaxed)).revents,
+            _ => pollfd_of(sched.polled[n].load(Ordering::Relaxed)).revents,
         };
         ready += c_int::from(fd.revents != 0);
     }
@@ -66,47 +74,50 @@ pub(crate) fn polled(turn: &Turn, fds: &mut [pollfd]) -> Result<c_int, bool> {
 }
 
 /// Says what the next call will be.
-pub(crate) fn ask(
-    turn: &Turn,
+pub(crate) fn post_poll(
+    sched: &SchedPage,
     fds: &[pollfd],
     time: Option<&timespec>,
     mask: Option<&sigset_t>,
     looked: bool,
 ) {
-    let mut how = if looked { LOOKED } else { 0 };
-    turn.count.store(0, Ordering::Relaxed);
-    for (fd, place) in fds.iter().zip(&turn.waited) {
+    let mut how = if looked { HOST_POLLED } else { 0 };
+    sched.polled_count.store(0, Ordering::Relaxed);
+    for (fd, place) in fds.iter().zip(&sched.polled) {
         place.store(bytes(fd), Ordering::Relaxed);
     }
     if let Some(time) = time {
         how |= HAS_TIME;
-        turn.time[0].store(time.tv_sec as u64, Ordering::Relaxed);
-        turn.time[1].store(time.tv_nsec as u64, Ordering::Relaxed);
+        sched.time[0].store(time.tv_sec as u64, Ordering::Relaxed);
+        sched.time[1].store(time.tv_nsec as u64, Ordering::Relaxed);
     }
     if let Some(mask) = mask {
         how |= HAS_MASK;
         // The kernel's is the first word of the C library's.
         // SAFETY: it is as long as that at least.
         let mask = unsafe { (&raw const *mask).cast::<u64>().read() };
-        turn.mask.store(mask, Ordering::Relaxed);
+        sched.mask.store(mask, Ordering::Relaxed);
     }
-    turn.how.store(how, Ordering::Relaxed);
-    turn.asked.store(fds.as_ptr() as u64, Ordering::Relaxed);
+    sched.flags.store(how, Ordering::Relaxed);
+    sched
+        .posted_poll
+        .store(fds.as_ptr() as u64, Ordering::Relaxed);
 }
 
 /// The call is back: what it was to write is written.
-pub(crate) fn answered(turn: &Turn, fds: &mut [pollfd]) {
-    if turn.found.swap(0, Ordering::Relaxed) != 0 {
-        for (fd, waited) in fds.iter_mut().zip(&turn.waited) {
-            fd.revents = told(waited.load(Ordering::Relaxed)).revents;
+pub(crate) fn take_results(sched: &SchedPage, fds: &mut [pollfd]) {
+    if sched.results_ready.swap(0, Ordering::Relaxed) != 0 {
+        for (fd, waited) in fds.iter_mut().zip(&sched.polled) {
+            fd.revents = pollfd_of(waited.load(Ordering::Relaxed)).revents;
         }
     }
-    let place = turn.clock_at.swap(0, Ordering::Relaxed) as *mut u32;
+    let place = sched.clock_at.swap(0, Ordering::Relaxed) as *mut u32;
     if place.is_null() {
         return;
     }
-    for (n, word) in turn.clock.iter().enumerate() {
-        // SAFETY: the worker has written there before, in this process's memory, what this process only reads as machine code does.
+    for (n, word) in sched.clock.iter().enumerate() {
+        // SAFETY: the worker has written there before, in this process's memory, what this process
+        // only reads as machine code does.
         unsafe { place.add(n).write_volatile(word.load(Ordering::Relaxed)) };
     }
 }

@@ -1,30 +1,31 @@
-//! Posting a call: the process's mailbox, the thread's slot, and how long to look for an answer.
+//! Posting a call: the process's ring, the thread's slot, and how long to poll for an answer.
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::sets;
-use vink_mailbox::{
-    Letter, Mailbox, Request, Slot, Turn, GET_MAILBOX, GET_SLOT, HOST, LETTER, PIPE, REFUSED, SHOW,
-    STREAM, UNKNOWN,
+use vink_ring::{
+    DeferredSend, Request, SchedPage, SharedRing, Slot, FLUSH, GET_RING, GET_SLOT, HOST,
+    MAX_DEFERRED_LEN, PIPE, REFUSED, STREAM, UNKNOWN,
 };
 
-/// Calls that a process makes before it asks for a mailbox: many end sooner.
+/// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;
-/// Looks for an answer before a request is taken back: some 50 us of its own time.
-const LOOKS: u32 = 500;
+/// Polls for an answer before a request is taken back: some 50 us of the thread's time.
+const ANSWER_SPINS: u32 = 500;
 /// ... and before a thread whose request the worker is at sleeps: 128 kB take it some 20 us.
-const MOST_LOOKS: u32 = 4000;
+const SERVED_SPINS: u32 = 4000;
 /// ... and before others may run on this processor.
-const PATIENCE: u32 = 4;
-/// Ticks of the processor's counter, some 0.8 ms, that others may run for: two ends of a connection that copy much have each other's
-/// leave. If they take longer, so many chances to give way are left out.
+const SPINS_PER_YIELD: u32 = 4;
+/// Ticks of the processor's counter, some 0.8 ms, that other threads may run for: two ends of a
+/// connection that copy much yield to each other. If they take longer, so many chances to yield are
+/// left out.
 const LEND: u64 = 2_000_000;
 const PAUSE: u32 = 1000;
-/// Some 2 ms: who takes that does nothing but compute, and many more are left out.
+/// Some 2 ms: a thread that takes that does nothing but compute, and many more are left out.
 const SLICE: u64 = 6_000_000;
 const LONG_PAUSE: u32 = 32_000;
 
@@ -32,17 +33,17 @@ const LONG_PAUSE: u32 = 32_000;
 #[repr(C)]
 struct State {
     /// Null: it has none.
-    mailbox: AtomicPtr<Mailbox>,
+    ring: AtomicPtr<SharedRing>,
     /// Made so far without one; stays where it is once it has been asked for.
     calls: AtomicU32,
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 
-/// A thread's slot in one mailbox.
+/// A thread's slot in one ring.
 #[derive(Clone, Copy)]
 struct Place {
-    mailbox: u64,
+    ring: u64,
     /// `None`: there was none left.
     slot: Option<usize>,
 }
@@ -50,18 +51,18 @@ struct Place {
 thread_local! {
     static PLACE: Cell<Place> = const {
         Cell::new(Place {
-            mailbox: 0,
+            ring: 0,
             slot: None,
         })
     };
-    /// Chances to give way that this thread is to leave out.
+    /// Chances to yield that this thread is to leave out.
     static PAUSED: Cell<u32> = const { Cell::new(0) };
     /// A request of this thread is under way: what a signal handler calls now must not disturb it.
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The library has been loaded.
-pub(crate) extern "C" fn begin() {
+pub(crate) fn begin() {
     if let Some(state) = wiped(size_of::<State>()) {
         STATE.store(state.cast(), Ordering::Release);
         sets::begin();
@@ -87,15 +88,16 @@ pub(crate) fn wiped(len: usize) -> Option<*mut c_void> {
     }
 }
 
-/// The process's mailbox, if it has one.
+/// The process's ring, if it has one.
 #[inline]
-pub(crate) fn mailbox() -> Option<&'static Mailbox> {
+pub(crate) fn ring() -> Option<&'static SharedRing> {
     let state = NonNull::new(STATE.load(Ordering::Acquire))?;
     // SAFETY: stays mapped for ever; all zero, as a child finds it, is valid.
     let state = unsafe { state.as_ref() };
-    match NonNull::new(state.mailbox.load(Ordering::Acquire)) {
-        // SAFETY: stays mapped for ever in this process, of which the wiped state says that it has it.
-        Some(mailbox) => Some(unsafe { mailbox.as_ref() }),
+    match NonNull::new(state.ring.load(Ordering::Acquire)) {
+        // SAFETY: stays mapped for ever in this process, of which the wiped state says that it has
+        // it.
+        Some(ring) => Some(unsafe { ring.as_ref() }),
         None => {
             state.count();
             None
@@ -103,7 +105,16 @@ pub(crate) fn mailbox() -> Option<&'static Mailbox> {
     }
 }
 
-/// Asks for a mailbox, if that has not been done.
+/// The program is about to filter its own system calls (seccomp(2)). What asks for a ring would be
+/// a call that its filter does not expect, and may end it.
+static FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// This process, and its children, ask for no ring from now on.
+pub(crate) fn asks_no_more() {
+    FILTERED.store(true, Ordering::Relaxed);
+}
+
+/// Asks for a ring, if that has not been done.
 pub(crate) fn ask() {
     // SAFETY: as above.
     if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
@@ -116,33 +127,50 @@ pub(crate) fn ask() {
 /// Whether it is known that a descriptor is the host's.
 #[inline]
 pub(crate) fn is_host(fd: i32) -> bool {
-    let file = mailbox().and_then(|mailbox| mailbox.files.get(fd as u32 as usize));
+    let file = ring().and_then(|ring| ring.files.get(fd as u32 as usize));
     file.is_some_and(|file| file.load(Ordering::Relaxed) == HOST)
 }
 
-/// Whether anything can be learnt and told of descriptors. (In virtual time only the worker tells.)
-pub(crate) fn knows() -> bool {
-    mailbox().is_some_and(|mailbox| mailbox.turn.is_virtual.load(Ordering::Relaxed) == 0)
+/// Whether a call on a descriptor may be made without a trap, so that what its arguments point to is
+/// looked at here.
+#[inline]
+pub(crate) fn may_be_posted(fd: i32) -> bool {
+    ring().is_some_and(|ring| {
+        let file = ring.files.get(fd as u32 as usize);
+        match file.map(|file| file.load(Ordering::Relaxed)) {
+            Some(STREAM) => ring.worker_polling.load(Ordering::Relaxed) != 0,
+            kind => kind == Some(PIPE),
+        }
+    })
 }
 
-/// If a descriptor is a pipe of the host's on which a call may be made untrapped in virtual time: where to leave word of it.
+/// Whether anything can be learnt and published of descriptors. (In virtual time only the worker
+/// does.)
+pub(crate) fn knows() -> bool {
+    ring().is_some_and(|ring| ring.sched.is_virtual.load(Ordering::Relaxed) == 0)
+}
+
+/// If a descriptor is a pipe of the host's on which a call may be made untrapped in virtual time:
+/// where to leave word of it.
 #[inline]
-pub(crate) fn free_pipe(fd: i32) -> Option<&'static Turn> {
-    let kind = mailbox()?.files.get(fd as u32 as usize)?;
+pub(crate) fn budgeted_pipe(fd: i32) -> Option<&'static SchedPage> {
+    let kind = ring()?.files.get(fd as u32 as usize)?;
     match kind.load(Ordering::Relaxed) {
-        PIPE => free_turn().filter(|turn| turn.vain.load(Ordering::Relaxed) == 0),
+        PIPE => {
+            spend_call_budget().filter(|sched| sched.pipe_would_block.load(Ordering::Relaxed) == 0)
+        }
         _ => None,
     }
 }
 
 /// The same of a call on whatever it may be made on.
 #[inline]
-pub(crate) fn free_turn() -> Option<&'static Turn> {
-    let turn = &mailbox()?.turn;
-    let left = turn.free.load(Ordering::Relaxed).checked_sub(1)?;
-    // Nobody else runs.
-    turn.free.store(left, Ordering::Relaxed);
-    Some(turn)
+pub(crate) fn spend_call_budget() -> Option<&'static SchedPage> {
+    let sched = &ring()?.sched;
+    let left = sched.call_budget.load(Ordering::Relaxed).checked_sub(1)?;
+    // No other thread runs.
+    sched.call_budget.store(left, Ordering::Relaxed);
+    Some(sched)
 }
 
 /// A file of the host's has been opened.
@@ -156,7 +184,7 @@ pub(crate) fn closes(fd: i32) {
 }
 
 fn mark(fd: i32, kind: u8) {
-    if let Some(file) = mailbox().and_then(|mailbox| mailbox.files.get(fd as u32 as usize)) {
+    if let Some(file) = ring().and_then(|ring| ring.files.get(fd as u32 as usize)) {
         file.store(kind, Ordering::Release);
     }
 }
@@ -179,10 +207,10 @@ impl Drop for Busy {
 
 /// Posts a request that is about no stream.
 pub(crate) fn alone(request: Request) -> Option<i64> {
-    Draft::at(mailbox()?)?.post(request)
+    Draft::at(ring()?)?.post(request)
 }
 
-/// Does the same by a system call; whether the process still has its mailbox.
+/// Does the same by a system call; whether the process still has its ring.
 #[cold]
 pub(crate) fn show_natively(request: u64) -> bool {
     // SAFETY: makes a system call; the errno is the thread's own.
@@ -196,7 +224,7 @@ pub(crate) fn show_natively(request: u64) -> bool {
 
 /// A call on a stream that has been prepared: the slot is this thread's until it is dropped.
 pub(crate) struct Draft {
-    mailbox: &'static Mailbox,
+    ring: &'static SharedRing,
     index: usize,
     _busy: Busy,
 }
@@ -205,26 +233,29 @@ impl Draft {
     /// For a call on this descriptor; `None`: a system call is to be made.
     #[inline]
     pub(crate) fn new(fd: i32) -> Option<Draft> {
-        let mailbox = mailbox()?;
-        let kind = mailbox.files.get(fd as u32 as usize)?;
-        if kind.load(Ordering::Relaxed) != STREAM {
+        let ring = ring()?;
+        let kind = ring.files.get(fd as u32 as usize)?;
+        // What the worker does not poll is not written: a trapped call reports bad pointers (`EFAULT`).
+        if kind.load(Ordering::Relaxed) != STREAM
+            || ring.worker_polling.load(Ordering::Relaxed) == 0
+        {
             return None;
         }
-        Draft::at(mailbox)
+        Draft::at(ring)
     }
 
-    fn at(mailbox: &'static Mailbox) -> Option<Draft> {
+    fn at(ring: &'static SharedRing) -> Option<Draft> {
         let busy = Busy::new()?;
-        let index = own_slot(mailbox)?;
+        let index = own_slot(ring)?;
         Some(Draft {
-            mailbox,
+            ring,
             index,
             _busy: busy,
         })
     }
 
     fn slot(&self) -> &'static Slot {
-        &self.mailbox.slots[self.index]
+        &self.ring.slots[self.index]
     }
 
     /// The bytes that go with it.
@@ -232,34 +263,34 @@ impl Draft {
         self.slot().data()
     }
 
-    /// Where a send of so many bytes may be written that is certain to succeed; what is written there is to be [left](Draft::leave).
+    /// Where a send of so many bytes may be written that is certain to succeed; what is written
+    /// there is to be [left](Draft::leave).
     #[inline]
-    pub(crate) fn letter(&self, fd: i32, len: usize) -> Option<&'static Letter> {
-        let mailbox = self.mailbox;
-        if !(1..=LETTER).contains(&len) || mailbox.attended.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn send(&self, fd: i32, len: usize) -> Option<&'static DeferredSend> {
+        let ring = self.ring;
+        if !(1..=MAX_DEFERRED_LEN).contains(&len)
+            || ring.worker_polling.load(Ordering::Relaxed) == 0
+        {
             return None;
         }
-        let letter = self.slot().outbox.free()?;
-        let traps = mailbox.traps.load(Ordering::Acquire);
-        mailbox
-            .boards
+        let send = self.slot().deferred_sends.free()?;
+        let traps = ring.syscall_seq.load(Ordering::Acquire);
+        ring.readiness
             .get(fd as u32 as usize)?
-            .takes(traps, len)
-            .then_some(letter)
+            .take_credit(traps, len)
+            .then_some(send)
     }
 
     /// Leaves it to the worker. False: it takes none any more.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        let (mailbox, outbox) = (self.mailbox, &self.slot().outbox);
-        outbox.push();
-        mailbox
-            .letters
-            .0
-            .fetch_or(1 << self.index, Ordering::SeqCst);
-        // Either this thread sees that the worker has gone to sleep, or the worker sees the bit before it does.
-        let sleeps = mailbox.attended.load(Ordering::SeqCst) == 0;
-        !(sleeps && !show_natively(SHOW) && outbox.take_back())
+        let (ring, deferred) = (self.ring, &self.slot().deferred_sends);
+        deferred.push();
+        ring.deferred.0.fetch_or(1 << self.index, Ordering::SeqCst);
+        // Either this thread sees that the worker has gone to sleep, or the worker sees the bit
+        // before it does.
+        let sleeps = ring.worker_polling.load(Ordering::SeqCst) == 0;
+        !(sleeps && !show_natively(FLUSH) && deferred.take_back())
     }
 
     /// What the kernel has answered; `None`: a system call is to be made.
@@ -267,7 +298,7 @@ impl Draft {
     pub(crate) fn post(&self, request: Request) -> Option<i64> {
         let slot = self.slot();
         slot.write(request);
-        if !self.mailbox.post(self.index) {
+        if !self.ring.post(self.index) {
             return None;
         }
         let mut looks = 0;
@@ -276,13 +307,13 @@ impl Draft {
                 break result;
             }
             looks += 1;
-            if looks == LOOKS && self.mailbox.take(self.index) {
+            if looks == ANSWER_SPINS && self.ring.take(self.index) {
                 return None;
             }
-            if looks > MOST_LOOKS {
+            if looks > SERVED_SPINS {
                 break slot.wait();
             }
-            if looks % PATIENCE == 0 {
+            if looks % SPINS_PER_YIELD == 0 {
                 give_way();
             }
             std::hint::spin_loop();
@@ -291,8 +322,9 @@ impl Draft {
     }
 }
 
-/// Lets others run on this processor who may have something to do meanwhile, as the other end of the connection often has. Who
-/// computes for long is not let in again soon: an answer takes some microseconds, and a turn of the scheduler's milliseconds.
+/// Yields this processor to threads that may have something to do meanwhile, as the other end of
+/// the connection often has. A thread that computes for long is not let in again soon: an answer
+/// takes some microseconds, and a time slice of the host's scheduler milliseconds.
 pub(crate) fn give_way() {
     match PAUSED.get() {
         0 => {
@@ -325,19 +357,21 @@ impl State {
 
     #[cold]
     fn ask(&self) {
+        if FILTERED.load(Ordering::Relaxed) {
+            return;
+        }
         // SAFETY: reads and writes the thread's own errno.
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: makes system calls; the mapping is as large as what the worker has made.
         unsafe {
-            let fd = libc::ioctl(-1, GET_MAILBOX as _);
+            let fd = libc::ioctl(-1, GET_RING as _);
             if fd >= 0 {
-                let (read_write, len) = (libc::PROT_READ | libc::PROT_WRITE, size_of::<Mailbox>());
-                let mailbox = libc::mmap(null_mut(), len, read_write, libc::MAP_SHARED, fd, 0);
+                let (read_write, len) =
+                    (libc::PROT_READ | libc::PROT_WRITE, size_of::<SharedRing>());
+                let ring = libc::mmap(null_mut(), len, read_write, libc::MAP_SHARED, fd, 0);
                 libc::close(fd);
-                if mailbox != libc::MAP_FAILED
-                    && libc::madvise(mailbox, len, libc::MADV_DONTFORK) == 0
-                {
-                    self.mailbox.store(mailbox.cast(), Ordering::Release);
+                if ring != libc::MAP_FAILED && libc::madvise(ring, len, libc::MADV_DONTFORK) == 0 {
+                    self.ring.store(ring.cast(), Ordering::Release);
                 }
             }
             *libc::__errno_location() = errno;
@@ -345,13 +379,13 @@ impl State {
     }
 }
 
-/// Which of the mailbox's slots is this thread's.
-pub(crate) fn own_slot(mailbox: &Mailbox) -> Option<usize> {
-    let id = mailbox.id.load(Ordering::Relaxed);
+/// Which of the ring's slots is this thread's.
+pub(crate) fn own_slot(ring: &SharedRing) -> Option<usize> {
+    let id = ring.id.load(Ordering::Relaxed);
     let mut place = PLACE.get();
-    if place.mailbox != id {
+    if place.ring != id {
         place = Place {
-            mailbox: id,
+            ring: id,
             slot: slot(),
         };
         PLACE.set(place);
@@ -367,8 +401,6 @@ fn slot() -> Option<usize> {
         let errno = *libc::__errno_location();
         let slot = libc::ioctl(-1, GET_SLOT as _);
         *libc::__errno_location() = errno;
-        usize::try_from(slot)
-            .ok()
-            .filter(|n| *n < vink_mailbox::SLOTS)
+        usize::try_from(slot).ok().filter(|n| *n < vink_ring::SLOTS)
     }
 }

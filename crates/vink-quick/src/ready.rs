@@ -1,18 +1,20 @@
-//! poll(2) and select(2), answered from the boards of the mailbox if these tell of all that is asked about.
+//! poll(2) and select(2), answered from the ring's readiness page if that has all descriptors that
+//! are asked about.
 //!
-//! As long as nothing is ready, the thread stays awake for a little while and looks again, with signals blocked. Then it makes
-//! the system call, with the mask that the program wants and for the time that is left: so a signal finds the thread in
-//! a call that it ends. Whoever makes such a call is counted in `natives` and marked in `looking`: the worker shows the host
-//! what is true of the files concerned, and all changes as long as the thread is counted.
+//! As long as nothing is ready, the thread spins for a little while and polls again, with signals
+//! blocked. Then it makes the system call, with the mask that the program wants and for the time
+//! that is left: so a signal finds the thread in a call that it ends. A thread in such a call is
+//! counted in `host_waiters` and marked in `polling_slots`: the worker flushes the placeholders of
+//! the files concerned, and keeps them up to date as long as the thread is counted.
 
 use std::ptr::null;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, pollfd, sigset_t, timespec};
-use vink_mailbox::Mailbox;
+use vink_ring::SharedRing;
 
-use crate::post::{knows, mailbox, own_slot};
-use crate::sets::{await_news, now, take_over, Blocked, LOOKS};
+use crate::post::{knows, own_slot, ring};
+use crate::sets::{await_news, now, take_over, Blocked, PAGE_SPINS};
 
 const IN: u32 = libc::EPOLLIN as u32;
 const PRI: u32 = libc::EPOLLPRI as u32;
@@ -23,15 +25,15 @@ const HUP: u32 = libc::EPOLLHUP as u32;
 /// What makes a descriptor readable, writable and exceptional for select(2), of what boards tell.
 const KINDS: [u32; 3] = [IN | HUP | ERR, OUT | ERR, PRI];
 
-/// Most descriptors that are looked at here: as many as a `fd_set` has.
+/// The most descriptors that are handled here: as many as a `fd_set` has.
 const MOST: usize = 1024;
 const WORDS: usize = MOST / 64;
 
 /// What is asked about.
 pub(crate) trait Asked {
-    /// How many are ready, which is written down where the program looks for it, if it is more than none or the `last` word;
-    /// `None`: boards don't tell.
-    fn look(&mut self, mailbox: &Mailbox, last: bool) -> Option<c_int>;
+    /// How many are ready, which is written where the program reads it, if it is more than none or
+    /// the `last` word; `None`: the page does not have all of them.
+    fn look(&mut self, ring: &SharedRing, last: bool) -> Option<c_int>;
 
     /// Asks the host, with nanoseconds that are left.
     ///
@@ -55,46 +57,48 @@ impl Wait {
     /// The mask is one, or null.
     #[inline]
     pub(crate) unsafe fn answer(&self, asked: &mut impl Asked) -> Option<c_int> {
-        let mailbox = mailbox().filter(|_| knows())?;
-        // One that does not wait looks once, unless a signal that is pending may come in by the mask: that ends even such a call.
+        let ring = ring().filter(|_| knows())?;
+        // One that does not wait polls once, unless a signal that is pending may come in by the
+        // mask: that ends even such a call.
         let last = self.limit == Some(0) && self.mask.is_null();
-        if !mailbox.is_told() {
+        if !ring.wait_published() {
             return None;
         }
-        match asked.look(mailbox, last)? {
+        match asked.look(ring, last)? {
             0 if last => Some(0),
             0 if self.limit == Some(0) => None,
             // SAFETY: by the caller.
-            0 => unsafe { self.wait(mailbox, asked) },
+            0 => unsafe { self.wait(ring, asked) },
             ready => Some(ready),
         }
     }
 
     #[cold]
-    unsafe fn wait(&self, mailbox: &'static Mailbox, asked: &mut impl Asked) -> Option<c_int> {
-        own_slot(mailbox)?;
-        take_over(mailbox);
+    unsafe fn wait(&self, ring: &'static SharedRing, asked: &mut impl Asked) -> Option<c_int> {
+        own_slot(ring)?;
+        take_over(ring);
         let mut blocked = Blocked::new();
         let before = blocked.block();
         let deadline = self.limit.map(|limit| now().saturating_add(limit));
         let mut looks = 0;
-        while mailbox.attended.load(Ordering::Relaxed) != 0 && looks < LOOKS {
-            let seen = mailbox.changes.0.load(Ordering::Acquire);
-            match asked.look(mailbox, false) {
+        while ring.worker_polling.load(Ordering::Relaxed) != 0 && looks < PAGE_SPINS {
+            let seen = ring.publish_count.0.load(Ordering::Acquire);
+            match asked.look(ring, false) {
                 Some(0) => {}
                 Some(ready) => return Some(ready),
                 None => break,
             }
-            await_news(mailbox, seen, &mut looks);
+            await_news(ring, seen, &mut looks);
         }
-        let _counted = Counted::new(mailbox)?;
+        let _counted = Counted::new(ring)?;
         let left = deadline.map(|deadline| time(deadline.saturating_sub(now())));
         let left = left.as_ref().map_or(null(), |left| &raw const *left);
         let mask = match self.mask.is_null() {
             true => (&raw const before).cast(),
             false => self.mask,
         };
-        // SAFETY: the mask is the program's, or the kernel's of it; both have all that the kernel reads.
+        // SAFETY: the mask is the program's, or the kernel's of it; both have all that the kernel
+        // reads.
         Some(unsafe { asked.sleep(left, mask) })
     }
 }
@@ -107,48 +111,48 @@ fn time(nanoseconds: u64) -> timespec {
     }
 }
 
-/// This thread looks at what the host knows, as long as this lives.
+/// This thread uses the host's readiness, as long as this lives.
 pub(crate) struct Counted {
-    mailbox: &'static Mailbox,
+    ring: &'static SharedRing,
     slot: usize,
 }
 
 impl Counted {
-    fn new(mailbox: &'static Mailbox) -> Option<Counted> {
-        let slot = own_slot(mailbox)?;
-        mailbox.natives.fetch_add(1, Ordering::SeqCst);
-        mailbox.looking.fetch_or(1 << slot, Ordering::SeqCst);
-        Some(Counted { mailbox, slot })
+    fn new(ring: &'static SharedRing) -> Option<Counted> {
+        let slot = own_slot(ring)?;
+        ring.host_waiters.fetch_add(1, Ordering::SeqCst);
+        ring.polling_slots.fetch_or(1 << slot, Ordering::SeqCst);
+        Some(Counted { ring, slot })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let bit = 1 << self.slot;
-        self.mailbox.looking.fetch_and(!bit, Ordering::SeqCst);
-        self.mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+        self.ring.polling_slots.fetch_and(!bit, Ordering::SeqCst);
+        self.ring.host_waiters.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// This thread is about to poll by a system call; `None`: it can't be counted.
 pub(crate) fn counted() -> Option<Counted> {
-    Counted::new(mailbox().filter(|_| knows())?)
+    Counted::new(ring().filter(|_| knows())?)
 }
 
-/// What is true of a descriptor, by its board.
+/// The readiness of a descriptor, by its entry.
 #[inline]
-fn told(mailbox: &Mailbox, fd: usize) -> Option<u32> {
-    mailbox.boards.get(fd)?.read().events
+fn told(ring: &SharedRing, fd: usize) -> Option<u32> {
+    ring.readiness.get(fd)?.read().events
 }
 
-/// Nothing is mapped below: whoever points there is to get his `EFAULT`.
+/// Nothing is mapped below: a program with such a pointer is to get its `EFAULT`.
 const LOWEST: usize = 4096;
 
 /// What poll(2) asks about.
 pub(crate) struct Array<'a, F>(pub(crate) &'a mut [pollfd], pub(crate) F);
 
 impl<'a, F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Array<'a, F> {
-    /// `None`: it had better be the host that looks there.
+    /// `None`: the host had better read that memory.
     ///
     /// # Safety
     /// There are so many, by the program's word.
@@ -165,17 +169,17 @@ impl<'a, F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Arr
 
 impl<F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Asked for Array<'_, F> {
     #[inline]
-    fn look(&mut self, mailbox: &Mailbox, _last: bool) -> Option<c_int> {
+    fn look(&mut self, ring: &SharedRing, _last: bool) -> Option<c_int> {
         let mut ready = 0;
         for polled in self.0.iter_mut() {
             polled.revents = 0;
             if let Ok(fd) = usize::try_from(polled.fd) {
                 polled.revents =
-                    all_names(told(mailbox, fd)?) & (polled.events | libc::POLLERR | libc::POLLHUP);
+                    all_names(told(ring, fd)?) & (polled.events | libc::POLLERR | libc::POLLHUP);
                 ready += c_int::from(polled.revents != 0);
             }
         }
-        // Who asks about nothing waits for something else.
+        // A call with no descriptor waits for something else.
         (ready > 0 || self.0.iter().any(|polled| polled.fd >= 0)).then_some(ready)
     }
 
@@ -204,7 +208,7 @@ pub(crate) struct Sets<F> {
 }
 
 impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Sets<F> {
-    /// `None`: it had better be the host that looks there.
+    /// `None`: the host had better read that memory.
     ///
     /// # Safety
     /// The sets are as large as they have to be, by the program's word.
@@ -230,7 +234,7 @@ impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Sets<F> {
 
 impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
     #[inline]
-    fn look(&mut self, mailbox: &Mailbox, last: bool) -> Option<c_int> {
+    fn look(&mut self, ring: &SharedRing, last: bool) -> Option<c_int> {
         let words = self.count.div_ceil(64);
         let mut found = [[0u64; WORDS]; 3];
         let (mut asked, mut ready) = (0, 0);
@@ -245,7 +249,7 @@ impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
                 while word != 0 {
                     let bit = word & word.wrapping_neg();
                     let fd = n * 64 + bit.trailing_zeros() as usize;
-                    if told(mailbox, fd)? & kinds != 0 {
+                    if told(ring, fd)? & kinds != 0 {
                         *found |= bit;
                         ready += 1;
                     }
@@ -253,7 +257,7 @@ impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
                 }
             }
         }
-        // Who asks about nothing waits for something else.
+        // A call with no descriptor waits for something else.
         if asked == 0 {
             return None;
         }

@@ -1,14 +1,17 @@
-//! Epoll instances: their members, so that epoll_wait(2) can be answered from the boards of the mailbox.
+//! Epoll instances: their members, so that epoll_wait(2) can be answered from the ring's readiness
+//! page.
 //!
-//! A change is made in the host's instance first, or if it is certain to succeed only noted, and made before anybody looks
-//! there. Only what is had by this process and one number, and is closed on exec, has notes; whoever else may come to look
-//! ends that for good ([`end_notes`]). While the library answers, the worker need not show the host what
-//! streams are ready, so the host is asked about all other members only; before a thread sleeps there, it has the worker
-//! show everything, looks at the boards once more, and takes from the host nothing but the news that there may be some.
+//! A change is made in the host's instance first, or if it is certain to succeed only noted, and
+//! made before the host's instance is used. Notes are kept only of an instance that belongs to this
+//! process and one number, and is closed on exec; any other way to reach it ends that for good
+//! ([`end_notes`]). While the library answers, the worker need not tell the host which streams are
+//! ready, so the host is polled for all other members only. Before a thread sleeps on the host, it
+//! asks the worker to flush stale placeholders and reads the page once more. From the host it takes
+//! only that there may be events.
 //!
-//! Whatever is not quite simple makes the process do without for good ([`exact`]): an instance that nobody has
-//! seen being made, members of other kinds, one instance in another or in two waiting threads, numbers that mean
-//! something else than they did.
+//! Whatever is not quite simple makes the process do without for good ([`exact`]): an instance
+//! whose creation the library did not see, members of other kinds, one instance in another or in
+//! two waiting threads, numbers that mean something else than they did.
 
 use std::cell::UnsafeCell;
 use std::mem::take;
@@ -16,19 +19,19 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_int, epoll_event, sigset_t, timespec};
-use vink_mailbox::{Board, Edges, Mailbox, Request, SHOW, TOLD};
+use vink_ring::{Edges, Readiness, Request, SharedRing, FLUSH, PUBLISHED};
 
-use crate::post::{alone, ask, give_way, knows, mailbox, show_natively, wiped, Busy};
+use crate::post::{alone, ask, give_way, knows, ring, show_natively, wiped, Busy};
 use crate::symbols::{native, sleep};
 
 /// Instances of a process, and members of each: with more the host is as quick.
 const SETS: usize = 8;
 const MOST: usize = 512;
-/// Looks at the boards before the thread sleeps, and before others may run.
-pub(crate) const LOOKS: u32 = 512;
-const PATIENCE: u32 = 64;
-/// Members of the host's that are looked at in one go.
-const NATIVES: usize = 64;
+/// Polls of the page before the thread sleeps, and before others may run.
+pub(crate) const PAGE_SPINS: u32 = 512;
+const SPINS_PER_YIELD: u32 = 64;
+/// Members of the host's that are polled in one go.
+const HOST_EVENTS: usize = 64;
 
 const EDGE: u32 = libc::EPOLLET as u32;
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -41,9 +44,9 @@ struct Member {
     data: u64,
     /// Tells the file from others of this number.
     serial: u32,
-    /// Those that were told of.
+    /// The edges that were returned.
     seen: Edges,
-    /// The host may have an edge that came before any board told of it.
+    /// The host may have an edge that came before the entry was published.
     begun: bool,
     /// The program has it in the set.
     wanted: bool,
@@ -71,9 +74,9 @@ struct Set {
 
 struct Members {
     count: usize,
-    /// Whose turn it is to be looked at first.
+    /// The member that is examined first.
     next: usize,
-    /// Some are for the host to tell of, and whether they are to be before all others.
+    /// Some are for the host to report, and whether they are to be before all others.
     others: bool,
     others_first: bool,
     /// The host's instance may differ from what the program wants.
@@ -95,7 +98,7 @@ struct Sets {
     sets: [Set; SETS],
 }
 
-// SAFETY: the members are reached by who holds the lock only.
+// SAFETY: the members are reached only by the thread that has the lock.
 unsafe impl Sync for Set {}
 
 static SETS_OF_PROCESS: AtomicPtr<Sets> = AtomicPtr::new(null_mut());
@@ -110,14 +113,14 @@ pub(crate) fn begin() {
     }
 }
 
-/// The process's, as long as it answers for any, and its mailbox.
+/// The process's sets, as long as it answers for any, and its ring.
 #[inline]
-fn all() -> Option<(&'static Sets, &'static Mailbox)> {
+fn all() -> Option<(&'static Sets, &'static SharedRing)> {
     // SAFETY: stays mapped for ever; all zero is valid.
     let sets = unsafe { SETS_OF_PROCESS.load(Ordering::Acquire).as_ref() }?;
     match sets.exact.load(Ordering::Acquire) {
         true => None,
-        false => Some((sets, mailbox().filter(|_| knows())?)),
+        false => Some((sets, ring().filter(|_| knows())?)),
     }
 }
 
@@ -127,32 +130,32 @@ impl Sets {
         self.sets.iter().filter(|_| number >= 0).find(is_it)
     }
 
-    fn take_over(&self, mailbox: &Mailbox) {
+    fn take_over(&self, ring: &SharedRing) {
         if !self.answers.load(Ordering::Relaxed) && !self.answers.swap(true, Ordering::SeqCst) {
-            mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+            ring.host_waiters.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
     /// From now on the host is asked, and knows everything.
     #[cold]
-    fn go_exact(&self, mailbox: &Mailbox) {
+    fn go_exact(&self, ring: &SharedRing) {
         if self.exact.swap(true, Ordering::SeqCst) {
             return;
         }
-        mailbox.natives.fetch_add(1, Ordering::SeqCst);
+        ring.host_waiters.fetch_add(1, Ordering::SeqCst);
         for set in &self.sets {
-            // Whoever has the lock settles the host's instance.
+            // The thread that has the lock settles the host's instance.
             set.with(|_| ());
         }
-        show_all(mailbox);
+        show_all(ring);
     }
 }
 
-/// Has the worker show the host all that it is to know; the caller is counted in `natives`.
-fn show_all(mailbox: &Mailbox) {
-    // If nobody attends, everything has been shown, and will be.
-    if mailbox.attended.load(Ordering::SeqCst) != 0 && alone(Request::SHOW).is_none() {
-        show_natively(SHOW);
+/// Has the worker flush all stale placeholders; the caller is counted in `host_waiters`.
+fn show_all(ring: &SharedRing) {
+    // If the worker does not poll, nothing is stale, and nothing will be.
+    if ring.worker_polling.load(Ordering::SeqCst) != 0 && alone(Request::FLUSH).is_none() {
+        show_natively(FLUSH);
     }
 }
 
@@ -174,18 +177,18 @@ impl Set {
     }
 
     /// Whether the number is still the instance's.
-    fn is_same(&self, mailbox: &Mailbox) -> bool {
+    fn is_same(&self, ring: &SharedRing) -> bool {
         let number = self.number.load(Ordering::Relaxed).wrapping_sub(1);
-        let board = usize::try_from(number)
+        let entry = usize::try_from(number)
             .ok()
-            .and_then(|number| mailbox.boards.get(number));
-        board.is_some_and(|board| board.read().serial == self.serial.load(Ordering::Relaxed))
+            .and_then(|number| ring.readiness.get(number));
+        entry.is_some_and(|entry| entry.read().serial == self.serial.load(Ordering::Relaxed))
     }
 
-    /// The host's instance becomes what the program wants; by who has the lock.
+    /// The host's instance becomes what the program wants; for the thread that has the lock.
     fn settle(&self, members: &mut Members) {
-        if let Some(mailbox) = mailbox().filter(|mailbox| self.is_same(mailbox)) {
-            members.settle(self.number.load(Ordering::Relaxed) - 1, mailbox);
+        if let Some(ring) = ring().filter(|ring| self.is_same(ring)) {
+            members.settle(self.number.load(Ordering::Relaxed) - 1, ring);
         }
     }
 }
@@ -195,8 +198,16 @@ fn notes_are_taken() -> bool {
     all().is_some_and(|(sets, _)| !sets.prompt.load(Ordering::SeqCst))
 }
 
-/// Somebody may be about to look at an instance of the host's, now or later, by a way that is not seen; `concerns` tells by
-/// the number whether at that one.
+/// Whether the process has an epoll instance that is known here.
+pub(crate) fn any() -> bool {
+    all().is_some_and(|(sets, _)| {
+        let mut numbers = sets.sets.iter();
+        numbers.any(|set| set.number.load(Ordering::Acquire) > 0)
+    })
+}
+
+/// An instance of the host's may be about to be used, now or later, by a way that is not seen;
+/// `concerns` says by the number whether it is that one.
 pub(crate) fn end_notes(concerns: impl Fn(c_int) -> bool) {
     let Some((sets, _)) = all() else { return };
     let mut numbers = sets
@@ -232,7 +243,7 @@ pub(crate) fn created(number: i32) {
         return;
     };
     ask();
-    let Some(mailbox) = mailbox().filter(|_| knows()) else {
+    let Some(ring) = ring().filter(|_| knows()) else {
         return;
     };
     let free = |set: &&Set| {
@@ -243,11 +254,11 @@ pub(crate) fn created(number: i32) {
             .is_ok()
             && new > 0
     };
-    let board = mailbox.boards.get(number as usize);
-    let (Some(board), Some(set)) = (board, sets.sets.iter().find(free)) else {
-        return sets.go_exact(mailbox);
+    let entry = ring.readiness.get(number as usize);
+    let (Some(entry), Some(set)) = (entry, sets.sets.iter().find(free)) else {
+        return sets.go_exact(ring);
     };
-    set.serial.store(board.read().serial, Ordering::Relaxed);
+    set.serial.store(entry.read().serial, Ordering::Relaxed);
     let cleared = set.with(|members| {
         (members.count, members.next) = (0, 0);
         (members.late, members.checked) = (false, false);
@@ -255,22 +266,23 @@ pub(crate) fn created(number: i32) {
     set.awaited.store(false, Ordering::Relaxed);
     set.number.store(number + 1, Ordering::Release);
     if cleared.is_none() {
-        sets.go_exact(mailbox);
+        sets.go_exact(ring);
     } else {
-        sets.take_over(mailbox);
+        sets.take_over(ring);
     }
 }
 
-/// The library looks for the program from now on.
-pub(crate) fn take_over(mailbox: &Mailbox) {
+/// The library answers for the program from now on.
+pub(crate) fn take_over(ring: &SharedRing) {
     if let Some((sets, _)) = all() {
-        sets.take_over(mailbox);
+        sets.take_over(ring);
     }
 }
 
-/// Whether epoll_ctl(2) is certain to succeed and has been noted, to be done before the host's instance is looked at.
+/// Whether epoll_ctl(2) is certain to succeed and has been noted, to be done before the host's
+/// instance is used.
 pub(crate) fn noted(number: i32, operation: c_int, fd: i32, event: *const epoll_event) -> bool {
-    let Some((sets, mailbox)) = all() else {
+    let Some((sets, ring)) = all() else {
         return false;
     };
     let Some(set) = sets.find(number) else {
@@ -280,12 +292,12 @@ pub(crate) fn noted(number: i32, operation: c_int, fd: i32, event: *const epoll_
     let event = (operation != libc::EPOLL_CTL_DEL && !event.is_null())
         .then(|| unsafe { event.read_unaligned() });
     let done = set.with(|members| {
-        // Who waits may sleep.
+        // A waiting thread may sleep.
         let is_free = notes_are_taken() && !set.awaited.load(Ordering::SeqCst);
         let noted = is_free
-            && set.is_same(mailbox)
+            && set.is_same(ring)
             && members.closes_on_exec(number)
-            && members.note(mailbox, operation, fd, event);
+            && members.note(ring, operation, fd, event);
         if !noted {
             set.settle(members);
         }
@@ -296,17 +308,17 @@ pub(crate) fn noted(number: i32, operation: c_int, fd: i32, event: *const epoll_
 
 /// epoll_ctl(2) has been done.
 pub(crate) fn changed(number: i32, operation: c_int, fd: i32, event: Option<epoll_event>) {
-    let Some((sets, mailbox)) = all() else { return };
+    let Some((sets, ring)) = all() else { return };
     let set = sets.find(number).filter(|_| sets.find(fd).is_none());
-    let done = set.and_then(|set| set.with(|m| m.change(mailbox, operation, fd, event)));
+    let done = set.and_then(|set| set.with(|m| m.change(ring, operation, fd, event)));
     if done != Some(true) {
-        sets.go_exact(mailbox);
+        sets.go_exact(ring);
     }
 }
 
 /// A descriptor is about to be closed.
 pub(crate) fn closes(fd: i32) {
-    let Some((sets, mailbox)) = all() else { return };
+    let Some((sets, ring)) = all() else { return };
     if fd < 0 || !sets.answers.load(Ordering::Relaxed) {
         return;
     }
@@ -316,16 +328,15 @@ pub(crate) fn closes(fd: i32) {
     }
     for set in &sets.sets {
         if set.number.load(Ordering::Acquire) > 0
-            && set
-                .with(|members| members.close(set.number.load(Ordering::Relaxed) - 1, mailbox, fd))
+            && set.with(|members| members.close(set.number.load(Ordering::Relaxed) - 1, ring, fd))
                 != Some(true)
         {
-            sets.go_exact(mailbox);
+            sets.go_exact(ring);
         }
     }
 }
 
-/// What came of a look at a set.
+/// The result of polling a set.
 enum Found {
     Events(usize),
     /// The library can't tell.
@@ -337,11 +348,11 @@ impl Members {
         self.all[..self.count].iter().position(|m| m.fd == fd)
     }
 
-    /// Notes a change of a stream that only this process and number have, with plain flags; false: the host is to make it,
-    /// which may refuse it.
+    /// Notes a change of a stream that only this process and number have, with plain flags; false:
+    /// the host is to make it, which may refuse it.
     fn note(
         &mut self,
-        mailbox: &Mailbox,
+        ring: &SharedRing,
         operation: c_int,
         fd: i32,
         event: Option<epoll_event>,
@@ -349,12 +360,12 @@ impl Members {
         let Some(at) = self.position(fd) else {
             return false;
         };
-        let notice = mailbox.boards[fd as usize].read();
+        let readiness = ring.readiness[fd as usize].read();
         let member = self.all[at];
-        let is_simple = notice.serial == member.serial
-            && notice.events.is_some()
-            && !notice.shared
-            && (member.events | member.hosted.0) & !TOLD == 0;
+        let is_simple = readiness.serial == member.serial
+            && readiness.events.is_some()
+            && !readiness.shared
+            && (member.events | member.hosted.0) & !PUBLISHED == 0;
         let is_right = match operation {
             libc::EPOLL_CTL_ADD => !member.wanted,
             libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL => member.wanted,
@@ -371,7 +382,7 @@ impl Members {
         let Some(event) = event else { return false };
         let (events, data) = (event.events, event.u64);
         let is_same = |m: &Member| m.fd != fd && m.data == data;
-        if events & !TOLD != 0 || self.all[..self.count].iter().any(is_same) {
+        if events & !PUBLISHED != 0 || self.all[..self.count].iter().any(is_same) {
             return false;
         }
         let member = &mut self.all[at];
@@ -390,7 +401,7 @@ impl Members {
     }
 
     /// Makes the host's instance what the program wants.
-    fn settle(&mut self, number: c_int, mailbox: &Mailbox) {
+    fn settle(&mut self, number: c_int, ring: &SharedRing) {
         if !take(&mut self.late) {
             return;
         }
@@ -414,7 +425,7 @@ impl Members {
                 (&raw const event) as u64,
             ];
             // A number that means something else: the host has no such member any more.
-            if mailbox.boards[member.fd as usize].read().serial == member.serial {
+            if ring.readiness[member.fd as usize].read().serial == member.serial {
                 native(libc::SYS_epoll_ctl, args);
             }
             self.all[at].hosted = (member.events, member.data);
@@ -427,7 +438,7 @@ impl Members {
     /// False: it can't be followed.
     fn change(
         &mut self,
-        mailbox: &Mailbox,
+        ring: &SharedRing,
         operation: c_int,
         fd: i32,
         event: Option<epoll_event>,
@@ -448,14 +459,14 @@ impl Members {
         if self.all[..self.count].iter().any(is_same) {
             return false;
         }
-        let notice = mailbox.boards.get(fd as usize).map(|board| board.read());
+        let readiness = ring.readiness.get(fd as usize).map(|entry| entry.read());
         self.all[at] = Member {
             fd,
             events: event.events,
             data,
-            serial: notice.map_or(0, |notice| notice.serial),
+            serial: readiness.map_or(0, |readiness| readiness.serial),
             seen: Edges::NONE,
-            begun: notice.is_none_or(|notice| notice.events.is_none()),
+            begun: readiness.is_none_or(|readiness| readiness.events.is_none()),
             wanted: true,
             hosted: (event.events, data),
         };
@@ -469,14 +480,15 @@ impl Members {
     }
 
     /// False: it may remain a member without its number.
-    fn close(&mut self, number: c_int, mailbox: &Mailbox, fd: i32) -> bool {
+    fn close(&mut self, number: c_int, ring: &SharedRing, fd: i32) -> bool {
         if self.position(fd).is_none() {
             return true;
         }
-        let notice = mailbox.boards.get(fd as usize).map(|board| board.read());
-        let ends = notice.is_some_and(|notice| notice.events.is_some() && !notice.shared);
+        let readiness = ring.readiness.get(fd as usize).map(|entry| entry.read());
+        let ends =
+            readiness.is_some_and(|readiness| readiness.events.is_some() && !readiness.shared);
         if !ends {
-            self.settle(number, mailbox);
+            self.settle(number, ring);
         }
         if let Some(at) = self.position(fd) {
             self.remove(at);
@@ -484,17 +496,18 @@ impl Members {
         ends
     }
 
-    /// Those that are ready: what the host has told before, by their boards, and by what the host says of the others.
+    /// Those that are ready: what the host has reported before, by their entries, and by what the
+    /// host reports of the others.
     fn look(
         &mut self,
         number: c_int,
-        mailbox: &Mailbox,
+        ring: &SharedRing,
         room: &mut [epoll_event],
         told: &[epoll_event],
         natively: impl FnOnce(&mut [epoll_event]) -> usize,
     ) -> Found {
         let mut others = false;
-        let mut found = self.take_over(mailbox, room, told);
+        let mut found = self.take_over(ring, room, told);
         // There is room for one of the others, if not each time.
         let kept = usize::from(self.others && (room.len() > 1 || self.others_first));
         let (first, most) = (self.next, room.len() - kept);
@@ -505,22 +518,22 @@ impl Members {
             if !member.wanted {
                 continue;
             }
-            let notice = mailbox.boards.get(member.fd as usize).map(Board::read);
-            if notice.is_some_and(|notice| notice.serial != member.serial) {
+            let readiness = readiness_of(ring, member);
+            if readiness.is_some_and(|readiness| readiness.serial != member.serial) {
                 return match found {
                     0 => Found::Unclear,
                     found => Found::Events(found),
                 };
             }
             let is_begun = member.begun && member.events & EDGE != 0;
-            let Some((notice, events)) = notice
+            let Some((readiness, events)) = readiness
                 .filter(|_| !is_begun)
-                .and_then(|notice| Some((notice, notice.events?)))
+                .and_then(|readiness| Some((readiness, readiness.events?)))
             else {
                 others = true;
                 continue;
             };
-            if member.events & !(TOLD | EDGE) != 0 {
+            if member.events & !(PUBLISHED | EDGE) != 0 {
                 return match found {
                     0 => Found::Unclear,
                     found => Found::Events(found),
@@ -531,10 +544,10 @@ impl Members {
                 continue;
             }
             if member.events & EDGE != 0 {
-                if !notice.edges.has_any_since(member.seen, member.events) {
+                if !readiness.edges.has_any_since(member.seen, member.events) {
                     continue;
                 }
-                member.seen = notice.edges;
+                member.seen = readiness.edges;
             }
             room[found] = epoll_event {
                 events,
@@ -545,15 +558,15 @@ impl Members {
         }
         self.others = others;
         if others && found < room.len() && told.is_empty() {
-            self.settle(number, mailbox);
-            let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
+            self.settle(number, ring);
+            let mut host = [epoll_event { events: 0, u64: 0 }; HOST_EVENTS];
             let room = &mut room[found..];
-            let most = room.len().min(NATIVES);
+            let most = room.len().min(HOST_EVENTS);
             let count = natively(&mut host[..most]).min(most);
-            found += self.take_over(mailbox, room, &host[..count]);
-            // Of those of whom boards tell now, the host has said all.
+            found += self.take_over(ring, room, &host[..count]);
+            // For members whose entries are published now, the host has reported everything.
             for member in self.all[..self.count].iter_mut().filter(|m| m.begun) {
-                if count < most && edges_of(mailbox, member).is_some() {
+                if count < most && readiness_of(ring, member).is_some_and(|n| n.events.is_some()) {
                     (member.begun, member.seen) = (false, Edges::FIRST);
                 }
             }
@@ -561,10 +574,11 @@ impl Members {
         Found::Events(found)
     }
 
-    /// Of what the host has, that which boards don't tell; how many.
+    /// Of what the host has, that which boards don't tell; how many. What is true of a member of
+    /// which a entry tells by now is taken from there: what the host shows of it may be over.
     fn take_over(
         &mut self,
-        mailbox: &Mailbox,
+        ring: &SharedRing,
         room: &mut [epoll_event],
         host: &[epoll_event],
     ) -> usize {
@@ -572,24 +586,30 @@ impl Members {
         for event in host {
             let data = event.u64;
             let member = self.all[..self.count].iter_mut().find(|m| m.data == data);
-            let of_board = member.and_then(|m| Some((edges_of(mailbox, m)?, m)));
-            if let Some((edges, member)) = of_board {
+            let told = member.and_then(|m| {
+                let readiness = readiness_of(ring, m)?;
+                Some((m, readiness.events?, readiness.edges))
+            });
+            room[found] = *event;
+            if let Some((member, events, edges)) = told {
                 if member.events & EDGE == 0 || !take(&mut member.begun) {
                     continue;
                 }
                 member.seen = edges;
+                room[found].events = events & (member.events | ALWAYS);
+                if room[found].events == 0 {
+                    continue;
+                }
             }
-            room[found] = *event;
             found += 1;
         }
         found
     }
 }
 
-/// How often a member became ready, if a board tells of it.
-fn edges_of(mailbox: &Mailbox, member: &Member) -> Option<Edges> {
-    let notice = mailbox.boards.get(member.fd as usize)?.read();
-    notice.events.map(|_| notice.edges)
+/// What a member's entry says.
+fn readiness_of(ring: &SharedRing, member: &Member) -> Option<Readiness> {
+    Some(ring.readiness.get(member.fd as usize)?.read())
 }
 
 /// A wait for events.
@@ -610,23 +630,23 @@ impl Wait {
     /// # Safety
     /// The pointers are as the program gave them, and right.
     pub(crate) unsafe fn answer(&self) -> Option<Result<c_int, c_int>> {
-        let (sets, mailbox) = all()?;
+        let (sets, ring) = all()?;
         let set = sets.find(self.number);
-        let set = set.filter(|set| set.is_same(mailbox));
+        let set = set.filter(|set| set.is_same(ring));
         let Some(set) = set.filter(|_| !self.events.is_null()) else {
-            sets.go_exact(mailbox);
+            sets.go_exact(ring);
             return None;
         };
         let most = usize::try_from(self.most).ok();
         let most = most.filter(|most| (1..=MOST_EVENTS).contains(most))?;
         if set.awaited.swap(true, Ordering::SeqCst) {
-            sets.go_exact(mailbox);
+            sets.go_exact(ring);
             return None;
         }
         // SAFETY: by the caller.
         let room = unsafe { std::slice::from_raw_parts_mut(self.events, most) };
         let mut blocked = Blocked::new();
-        let answer = self.look(sets, set, mailbox, room, &mut blocked);
+        let answer = self.look(sets, set, ring, room, &mut blocked);
         drop(blocked);
         set.awaited.store(false, Ordering::SeqCst);
         answer
@@ -636,44 +656,48 @@ impl Wait {
         &self,
         sets: &Sets,
         set: &Set,
-        mailbox: &Mailbox,
+        ring: &SharedRing,
         room: &mut [epoll_event],
         blocked: &mut Blocked,
     ) -> Option<Result<c_int, c_int>> {
         // What is to be said if nothing is found.
         let mut last = (self.limit == Some(0)).then_some(Ok(0));
-        // A look may have kept its room for members of the host's in vain.
+        // A poll may have kept its room for members of the host's for nothing.
         let mut again = last.is_some();
         let mut deadline = None;
         let (mut looks, mut wakes) = (0, 0);
-        // What the host has told, and how much of it.
-        let mut host = [epoll_event { events: 0, u64: 0 }; NATIVES];
+        // What the host has reported, and how much of it.
+        let mut host = [epoll_event { events: 0, u64: 0 }; HOST_EVENTS];
         let mut told = 0;
-        // What has come of the program's last calls is to be seen, also if the worker has lost its processor for a while.
-        if !mailbox.is_told() {
-            show_all(mailbox);
+        // What has come of the program's last calls is to be seen, also if the worker has lost its
+        // processor for a while.
+        if !ring.wait_published() {
+            show_all(ring);
         }
         loop {
-            let seen = mailbox.changes.0.load(Ordering::Acquire);
-            let natively = |host: &mut [epoll_event]| host_has(self.number, host);
+            let seen = ring.publish_count.0.load(Ordering::Acquire);
+            // One poll of the page more than of the host: it may have given up an edge that the
+            // poll before did not return.
+            let is_exact = sets.exact.load(Ordering::SeqCst);
+            let natively = |host: &mut [epoll_event]| match is_exact {
+                true => 0,
+                false => host_has(self.number, host),
+            };
             let found = set.with(|members| {
-                members.look(
-                    self.number,
-                    mailbox,
-                    room,
-                    &host[..take(&mut told)],
-                    natively,
-                )
+                members.look(self.number, ring, room, &host[..take(&mut told)], natively)
             });
             match found {
                 // The host shows something that is not so.
-                Some(Found::Events(0)) if wakes > MOST_WAKES => sets.go_exact(mailbox),
+                Some(Found::Events(0)) if wakes > MOST_WAKES => sets.go_exact(ring),
                 Some(Found::Events(0)) => {}
                 Some(Found::Events(count)) => return Some(Ok(count as c_int)),
-                Some(Found::Unclear) | None => sets.go_exact(mailbox),
+                Some(Found::Unclear) | None => sets.go_exact(ring),
+            }
+            if is_exact {
+                return last.filter(|last| last.is_err());
             }
             if sets.exact.load(Ordering::SeqCst) {
-                return last.filter(|last| last.is_err());
+                continue;
             }
             if last.is_some() {
                 if !take(&mut again) {
@@ -682,20 +706,21 @@ impl Wait {
                 continue;
             }
             if blocked.0.is_none() {
-                // A signal that comes while this thread is awake must find it in a call that it ends.
+                // A signal that comes while this thread is awake must find it in a call that it
+                // ends.
                 blocked.block();
                 deadline = self.limit.map(|limit| now().saturating_add(limit));
             }
-            if mailbox.attended.load(Ordering::Relaxed) != 0 && looks < LOOKS {
-                await_news(mailbox, seen, &mut looks);
+            if ring.worker_polling.load(Ordering::Relaxed) != 0 && looks < PAGE_SPINS {
+                await_news(ring, seen, &mut looks);
                 continue;
             }
             looks = 0;
             set.with(|members| set.settle(members));
-            mailbox.natives.fetch_add(1, Ordering::SeqCst);
-            show_all(mailbox);
+            ring.host_waiters.fetch_add(1, Ordering::SeqCst);
+            show_all(ring);
             // What came before the host knew of it, or before signals were blocked.
-            let is_news = mailbox.changes.0.load(Ordering::SeqCst) != seen;
+            let is_news = ring.publish_count.0.load(Ordering::SeqCst) != seen;
             if !is_news && !sets.exact.load(Ordering::SeqCst) {
                 let limit = deadline.map(|deadline| deadline.saturating_sub(now()));
                 let mask = match self.mask.is_null() {
@@ -705,7 +730,7 @@ impl Wait {
                         .map_or(null(), |mask| (&raw const *mask).cast()),
                     false => self.mask,
                 };
-                let most = room.len().min(NATIVES);
+                let most = room.len().min(HOST_EVENTS);
                 // SAFETY: the mask is the program's, or stands here.
                 match unsafe { sleep(self.number, &mut host[..most], limit, mask) } {
                     Ok(0) => last = Some(Ok(0)),
@@ -716,16 +741,16 @@ impl Wait {
             } else {
                 wakes = 0;
             }
-            mailbox.natives.fetch_sub(1, Ordering::SeqCst);
+            ring.host_waiters.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
-/// Looks, which are counted, until boards tell more than had been `seen` or others have been let run.
-pub(crate) fn await_news(mailbox: &Mailbox, seen: u32, looks: &mut u32) {
-    while mailbox.changes.0.load(Ordering::Acquire) == seen {
+/// Spins, counted, until more is published than had been `seen` or other threads have run.
+pub(crate) fn await_news(ring: &SharedRing, seen: u32, looks: &mut u32) {
+    while ring.publish_count.0.load(Ordering::Acquire) == seen {
         *looks += 1;
-        if looks.is_multiple_of(PATIENCE) {
+        if looks.is_multiple_of(SPINS_PER_YIELD) {
             give_way();
             break;
         }
@@ -733,7 +758,7 @@ pub(crate) fn await_news(mailbox: &Mailbox, seen: u32, looks: &mut u32) {
     }
 }
 
-/// Wake-ups in a row for nothing that a board or the host knows of.
+/// Wake-ups in a row for nothing that a entry or the host knows of.
 const MOST_WAKES: u32 = 64;
 /// As the kernel has it.
 const MOST_EVENTS: usize = i32::MAX as usize / size_of::<epoll_event>();

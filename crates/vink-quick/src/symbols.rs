@@ -10,18 +10,24 @@ use libc::{
     SYS_ioctl, SYS_newfstatat, SYS_openat, SYS_read, SYS_readv, SYS_recvfrom, SYS_sendto,
     SYS_write, SYS_writev,
 };
-use vink_mailbox::{Request, Turn, NATIVE, RECEIVES, ROOM, SENDS, WAITED};
+use vink_ring::{Request, SchedPage, MAX_DATA, MAX_POLLED, RECEIVES, SENDS, UNTRAPPED};
 
-use crate::post::{closes, free_turn, is_host, knows, opened, Draft};
+use crate::post::{
+    asks_no_more, closes, is_host, knows, may_be_posted, opened, spend_call_budget, Draft,
+};
 use crate::ready::{counted, Array, Sets, Wait};
 use crate::sets::{self, now};
 use crate::{pipe, poll};
 
 /// A function of the next library that has one of this name; looked up once.
-struct Next(AtomicUsize, &'static CStr);
+pub(crate) struct Next(AtomicUsize, &'static CStr);
 
 impl Next {
-    fn address(&self) -> usize {
+    pub(crate) const fn new(name: &'static CStr) -> Next {
+        Next(AtomicUsize::new(0), name)
+    }
+
+    pub(crate) fn address(&self) -> usize {
         match self.0.load(Ordering::Relaxed) {
             0 => {
                 // SAFETY: the name is a string.
@@ -52,7 +58,7 @@ macro_rules! next {
         let next = unsafe {
             std::mem::transmute::<usize, unsafe extern $abi fn($($type),*) -> $result>(address)
         };
-        // SAFETY: by the caller, who has called this function.
+        // SAFETY: by the caller, which has called this function.
         unsafe { next($($arg),*) }
     }};
 }
@@ -71,24 +77,29 @@ pub(crate) fn finish(result: i64) -> ssize_t {
 #[inline]
 pub(crate) fn native(nr: i64, args: [u64; 4]) -> i64 {
     let [a, b, c, d] = args;
-    system_call(nr, [a, b, c, d, 0, NATIVE])
+    system_call(nr, [a, b, c, d, 0, UNTRAPPED])
 }
 
-/// Makes a system call.
+/// Makes a system call. Its sixth argument does not stay in the register: the C library's next
+/// call, of read(2) for example, sets as many registers as that has arguments, and with the mark in
+/// the sixth it would not be trapped.
 #[inline]
 pub(crate) fn system_call(nr: i64, args: [u64; 6]) -> i64 {
     let result: i64;
-    // SAFETY: the caller's own call; the instruction changes no other registers.
+    // SAFETY: the caller's own call; the instructions change no other registers.
     unsafe {
         std::arch::asm!(
+            "mov r9, {sixth}",
             "syscall",
+            "xor r9d, r9d",
+            sixth = in(reg) args[5],
+            out("r9") _,
             inlateout("rax") nr => result,
             in("rdi") args[0],
             in("rsi") args[1],
             in("rdx") args[2],
             in("r10") args[3],
             in("r8") args[4],
-            in("r9") args[5],
             lateout("rcx") _,
             lateout("r11") _,
         );
@@ -102,17 +113,25 @@ fn on_host(nr: i64, fd: c_int, second: u64, third: u64) -> Option<ssize_t> {
     is_host(fd).then(|| finish(native(nr, [fd as u64, second, third, 0])))
 }
 
+/// Whether a part is where a program may have memory: not near null, and not the kernel's. The kernel reports those.
+fn may_be_mapped(part: &iovec) -> bool {
+    const LOWEST: usize = 4096;
+    const END: usize = 1 << 47;
+    let at = part.iov_base as usize;
+    at >= LOWEST && at.checked_add(part.iov_len).is_some_and(|end| end < END)
+}
+
 /// Sends what the parts have; `None`: by a system call.
 #[inline]
 unsafe fn sent(fd: c_int, parts: &[iovec], flags: c_int) -> Option<ssize_t> {
-    if flags & !SENDS != 0 {
+    if flags & !SENDS != 0 || !parts.iter().all(may_be_mapped) {
         return None;
     }
     let draft = Draft::new(fd)?;
     let all = parts.iter().map(|part| part.iov_len);
     let all = all.fold(0usize, |all, len| all.saturating_add(len));
-    if let Some(letter) = draft.letter(fd, all) {
-        let mut to = letter.data();
+    if let Some(send) = draft.send(fd, all) {
+        let mut to = send.data();
         for part in parts {
             // SAFETY: the program's own bytes, by its word; there is room for all of them.
             unsafe {
@@ -120,12 +139,12 @@ unsafe fn sent(fd: c_int, parts: &[iovec], flags: c_int) -> Option<ssize_t> {
                 to = to.add(part.iov_len);
             }
         }
-        letter.address(fd, flags, all);
+        send.set_header(fd, flags, all);
         return draft.leave().then_some(all as ssize_t);
     }
     let mut len = 0;
     for part in parts {
-        if part.iov_len > ROOM - len {
+        if part.iov_len > MAX_DATA - len {
             return None;
         }
         // SAFETY: the program's own bytes, by its word; there is room for them.
@@ -167,13 +186,13 @@ fn waits(draft: &Draft, fd: c_int) -> bool {
 /// Receives into the parts; `None`: by a system call.
 #[inline]
 unsafe fn received(fd: c_int, parts: &[iovec], flags: c_int) -> Option<ssize_t> {
-    if flags & !RECEIVES != 0 {
+    if flags & !RECEIVES != 0 || !parts.iter().all(may_be_mapped) {
         return None;
     }
     let draft = Draft::new(fd)?;
     let mut len = 0;
     for part in parts {
-        if part.iov_len > ROOM - len {
+        if part.iov_len > MAX_DATA - len {
             return None;
         }
         len += part.iov_len;
@@ -207,7 +226,10 @@ fn part(at: *const c_void, len: size_t) -> [iovec; 1] {
 }
 
 /// The program's parts; none if there are more than are worth it.
-unsafe fn parts<'a>(at: *const iovec, count: c_int) -> Option<&'a [iovec]> {
+unsafe fn parts<'a>(fd: c_int, at: *const iovec, count: c_int) -> Option<&'a [iovec]> {
+    if !may_be_posted(fd) {
+        return None;
+    }
     let count = usize::try_from(count).ok().filter(|n| *n <= 64)?;
     // SAFETY: by the program's word.
     (count > 0).then(|| unsafe { std::slice::from_raw_parts(at, count) })
@@ -242,7 +264,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, at: *mut c_void, len: size_t, room: s
 #[no_mangle]
 unsafe extern "C" fn readv(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: by the caller.
-    let parts = unsafe { parts(at, count) };
+    let parts = unsafe { parts(fd, at, count) };
     // SAFETY: as above.
     let done = parts.and_then(|parts| unsafe { received(fd, parts, 0) });
     let done = done.or_else(|| on_host(SYS_readv, fd, at as u64, count as u64));
@@ -317,7 +339,7 @@ unsafe extern "C" fn __write(fd: c_int, at: *const c_void, len: size_t) -> ssize
 #[no_mangle]
 unsafe extern "C" fn writev(fd: c_int, at: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: by the caller.
-    let parts = unsafe { parts(at, count) };
+    let parts = unsafe { parts(fd, at, count) };
     // SAFETY: as above.
     let done = parts.and_then(|parts| unsafe { sent(fd, parts, 0) });
     let done = done.or_else(|| on_host(SYS_writev, fd, at as u64, count as u64));
@@ -374,6 +396,15 @@ unsafe extern "C" fn ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_
     next!(ioctl(fd: c_int, request: u64, argument: *mut c_void) -> c_int)
 }
 
+/// A program announces by it that it will filter its own system calls, as sshd's sandbox does.
+#[no_mangle]
+unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) -> c_int {
+    if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) {
+        asks_no_more();
+    }
+    next!(prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) -> c_int)
+}
+
 /// How many bytes there are to be received.
 fn left(fd: c_int) -> Option<c_int> {
     let draft = Draft::new(fd)?;
@@ -407,7 +438,7 @@ unsafe extern "C" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, count: s
 }
 
 unsafe fn sent_file(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> Option<ssize_t> {
-    if count == 0 || count > ROOM || at.is_null() || !is_host(from) {
+    if count == 0 || count > MAX_DATA || at.is_null() || !is_host(from) {
         return None;
     }
     let draft = Draft::new(to)?;
@@ -434,8 +465,8 @@ unsafe fn sent_file(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> Op
     }
 }
 
-/// Whether a path can lead to nothing but what is the host's, as far as its first part tells: those that may lead
-/// elsewhere begin with one that `vink-trap`'s `place` has, which is short.
+/// Whether a path can lead to nothing but what is the host's, as far as its first part tells: those
+/// that may lead elsewhere begin with one that `vink-trap`'s `virtual_paths` has, which is short.
 unsafe fn is_hosts(path: *const c_char) -> bool {
     const ELSEWHERE: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
     if path.is_null() {
@@ -508,7 +539,7 @@ macro_rules! opens_at {
 }
 opens_at!(openat, openat64);
 
-/// So many are looked at.
+/// The most descriptors that are searched.
 const MOST_POLLED: nfds_t = 1024;
 
 /// Functions that wait for descriptors.
@@ -532,25 +563,25 @@ macro_rules! polls {
                     let has = |set| all().iter().any(|polled| polled.fd == set);
                     sets::end_notes(|set| count > MOST_POLLED || has(set));
                 }
-                let few = count as usize <= WAITED && !fds.is_null();
-                let turn = few.then(free_turn).flatten();
-                if let Some(turn) = turn {
+                let few = count as usize <= MAX_POLLED && !fds.is_null();
+                let sched = few.then(spend_call_budget).flatten();
+                if let Some(sched) = sched {
                     // SAFETY: by the caller.
                     let parts = unsafe {
                         let fds = std::slice::from_raw_parts_mut(fds, count as usize);
                         let mask: *const sigset_t = $mask;
                         (fds, $time.as_ref(), mask.as_ref())
                     };
-                    if let Some(ready) = polled_or_asked(turn, parts) {
+                    if let Some(ready) = polled_or_asked(sched, parts) {
                         return ready;
                     }
                 }
                 let ready = next!("C-unwind" $name(fds: *mut pollfd, count: nfds_t,
                     $($arg: $type),*) -> c_int);
-                if let Some(turn) = turn {
+                if let Some(sched) = sched {
                     // SAFETY: as above.
                     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
-                    poll::answered(turn, fds);
+                    poll::take_results(sched, fds);
                 }
                 ready
             }
@@ -591,7 +622,7 @@ unsafe fn limit_of(time: *const timespec) -> Option<Option<u64>> {
     is_right.then(|| Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
 }
 
-/// Who waits for longer does so in the kernel.
+/// A call that waits for longer does so in the kernel.
 const MOST_SECONDS: i64 = 1 << 32;
 
 /// A program that was compiled with checks polls so.
@@ -704,23 +735,23 @@ unsafe fn selected(
 /// How many are ready; `None`: a system call will tell, which has been announced.
 #[inline]
 fn polled_or_asked(
-    turn: &Turn,
+    sched: &SchedPage,
     (fds, time, mask): (&mut [pollfd], Option<&timespec>, Option<&sigset_t>),
 ) -> Option<c_int> {
     let is_time = |time: &timespec| time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec);
     if time.is_some_and(|time| !is_time(time)) {
         return None;
     }
-    match poll::polled(turn, fds) {
+    match poll::polled(sched, fds) {
         Ok(ready) => Some(ready),
         Err(looked) => {
-            poll::ask(turn, fds, time, mask, looked);
+            poll::post_poll(sched, fds, time, mask, looked);
             None
         }
     }
 }
 
-/// Functions that look at an open file.
+/// Functions that return attributes of an open file.
 macro_rules! looks {
     ($($name:ident),*) => {
         $(
@@ -754,7 +785,7 @@ unsafe extern "C" fn __close(fd: c_int) -> c_int {
     unsafe { close(fd) }
 }
 
-/// With the mark by which the worker knows that this library sees who waits there.
+/// With the mark by which the worker knows that this library sees all waiters there.
 #[no_mangle]
 unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
     let number = finish(native(SYS_epoll_create1, [flags as u64, 0, 0, 0])) as c_int;
@@ -869,7 +900,8 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     }
 }
 
-/// epoll_pwait2(2) by the C library, whose calls end with their thread if it is cancelled. Nanoseconds; how many events, or the error.
+/// epoll_pwait2(2) by the C library, whose calls end with their thread if it is cancelled.
+/// Nanoseconds; how many events, or the error.
 pub(crate) unsafe fn sleep(
     number: c_int,
     events: &mut [epoll_event],
@@ -893,7 +925,8 @@ pub(crate) unsafe fn sleep(
         *const sigset_t,
     ) -> c_int;
     let (at, most) = (events.as_mut_ptr(), events.len() as c_int);
-    // SAFETY: functions of these types in every C library that has them; room for so many; the mask is the caller's.
+    // SAFETY: functions of these types in every C library that has them; room for so many; the mask
+    // is the caller's.
     let count = unsafe {
         match EXACT.address() {
             0 => {
@@ -920,12 +953,13 @@ pub(crate) unsafe fn sleep(
 /// A child of vfork(2) would post calls in its parent's name.
 #[no_mangle]
 unsafe extern "C" fn vfork() -> pid_t {
-    // SAFETY: by the caller, who may do less in this child.
+    // SAFETY: by the caller, which may do less in this child.
     unsafe { libc::fork() }
 }
 
-/// Functions by which others may come to look at an epoll instance, or have a member of one: if they do, and at which. All are
-/// passed six registers, and a word of the stack, which is as much as any of them may look at.
+/// Functions by which others may come to wait on an epoll instance, or have a member of one: if
+/// they do, and at which. All are passed six registers, and a word of the stack, which is as much
+/// as any of them may read.
 macro_rules! shows {
     ($($name:ident($first:ident, $second:ident, $third:ident) if $shows:expr => $concerns:expr;)*) => {
         $(
@@ -948,7 +982,7 @@ shows! {
     dup3(fd, b, c) if true => |set| fd as c_int == set;
     fcntl(fd, command, argument) if opens(command, argument) => |set| fd as c_int == set;
     fcntl64(fd, command, argument) if opens(command, argument) => |set| fd as c_int == set;
-    sendmsg(a, message, c) if has_more(message) => |_| true;
+    sendmsg(a, message, c) if sets::any() && has_more(message) => |_| true;
     sendmmsg(a, b, c) if true => |_| true;
     clone(a, b, c) if true => |_| true;
 }
@@ -967,4 +1001,19 @@ fn has_more(message: u64) -> bool {
     // SAFETY: by the caller of sendmsg(2).
     let message = unsafe { (message as *const libc::msghdr).as_ref() };
     message.is_some_and(|message| message.msg_controllen != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_stays_in_no_register() {
+        let args = [0, 0, 0, 0, 0, UNTRAPPED];
+        assert!(system_call(libc::SYS_getpid, args) > 0);
+        let sixth: u64;
+        // SAFETY: copies a register.
+        unsafe { std::arch::asm!("mov {}, r9", out(reg) sixth) };
+        assert_ne!(sixth, UNTRAPPED);
+    }
 }

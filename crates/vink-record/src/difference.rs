@@ -30,7 +30,8 @@ pub struct Side {
     pub cut: bool,
 }
 
-/// Compares two journals; `context` events are kept before the first difference and after it. `None`: the runs are the same.
+/// Compares two journals; `context` events are kept before the first difference and after it.
+/// `None`: the runs are the same.
 ///
 /// # Errors
 /// As [`Reader::next_record`].
@@ -167,7 +168,8 @@ impl<R: Read> Run<R> {
 }
 
 impl fmt::Display for Difference {
-    /// As diff(1) does it: a blank before what is in both, - before the first run's, + before the second's.
+    /// As diff(1) does it: a blank before what is in both, - before the first run's, + before the
+    /// second's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = match self.same {
             1 => "event",

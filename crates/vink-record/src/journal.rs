@@ -1,8 +1,10 @@
 //! The journal of a run: records in blocks, each compressed and checked by itself.
 //!
-//! A file is the eight bytes `VINKJNL1`, the date at which the run's clock was at 0 (ns since 1970, 8 bytes, little endian), then blocks: the length of the records (4 bytes), that of the bytes that follow
-//! (4), a check (8), and these bytes: the records, compressed (LZ4). The check is the beginning of the BLAKE3 of the check before it and
-//! the bytes, so that blocks can be neither damaged nor exchanged unnoticed. The last block has no records; its bytes are the run's
+//! A file is the eight bytes `VINKJNL1`, the date at which the run's clock was at 0 (ns since 1970,
+//! 8 bytes, little endian), then blocks: the length of the records (4 bytes), that of the bytes
+//! that follow (4), a check (8), and these bytes: the records, compressed (LZ4). The check is the
+//! beginning of the BLAKE3 of the check before it and the bytes, so that blocks can be neither
+//! damaged nor exchanged unnoticed. The last block has no records; its bytes are the run's
 //! [`Totals`] as JSON. Without it the run was cut short: what comes before it still holds.
 
 use std::collections::BTreeSet;
@@ -34,7 +36,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins one, of a run whose clock is at 0 at this date (ns since 1970); the name is for errors.
+    /// Begins one, of a run whose clock is at 0 at this date (ns since 1970); the name is for
+    /// errors.
     pub fn new(to: Box<dyn Write>, name: impl Into<String>, epoch: u64) -> Writer {
         let mut writer = Writer {
             to,
@@ -137,7 +140,8 @@ fn check(before: [u8; 8], stored: &[u8]) -> [u8; 8] {
 pub enum Tail {
     /// With the run.
     Whole(Totals),
-    /// Before that: the worker was killed, or the file has lost its end. These are the totals of what is there.
+    /// Before that: the worker was killed, or the file has lost its end. These are the totals of
+    /// what is there.
     Cut(Totals),
 }
 

@@ -1,19 +1,24 @@
-//! What happened in a run of a lab, written down: to be repeated, compared, and shown by other programs.
+//! What happened in a run of a lab, written down: to be repeated, compared, and shown by other
+//! programs.
 //!
 //! # Theory of operation
 //!
-//! A run is a sequence of [`Record`]s: packets at interfaces, system calls of programs, and what became of the programs.
-//! The worker gives them to a [`Writer`], which puts them into a *journal* (`journal`) and into a *digest* (`digest`): two runs
-//! are the same if their digests are. A [`Manifest`] beside the journal says what was run, by hashes, and what came of it.
+//! A run is a sequence of [`Record`]s: packets at interfaces, system calls of programs, and what
+//! became of the programs. The worker gives them to a [`Writer`], which puts them into a *journal*
+//! (`journal`) and into a *digest* (`digest`): two runs are the same if their digests are. A
+//! [`Manifest`] beside the journal says what was run, by hashes, and what came of it.
 //!
-//! Packets and calls have one order, that in which they happened, and their times count. What a program has written and how it has
-//! ended is told by the worker when it looks, which it does at moments of its own: each program has a *strand* of its own, without times,
-//! so that nothing of when it looked gets into the digest. So has what breakpoints do.
+//! Packets and calls have one order, that in which they happened, and their times count. What a
+//! program has written and how it has ended is told by the worker when it looks, which it does at
+//! moments of its own: each program has a *strand* of its own, without times, so that nothing of
+//! when it looked gets into the digest. So has what breakpoints do.
 //!
-//! [`first_difference`] finds where two journals part; [`perfetto`] and [`pcapng`] show one to other programs.
+//! [`first_difference`] finds where two journals part; [`perfetto`] and [`pcapng`] show one to
+//! other programs.
 //!
 //! Nothing here knows of kernels or labs; docs/replay.md has the formats.
 
+mod behaviour;
 mod bytes;
 mod difference;
 mod digest;
@@ -21,16 +26,18 @@ mod journal;
 mod manifest;
 mod pcapng;
 mod perfetto;
+mod protobuf;
 mod record;
 mod summary;
 
+pub use behaviour::{first_difference_in_behaviour, Parting};
 pub use difference::{first_difference, first_difference_before, Difference, Side};
 pub use digest::{Digest, Hash};
 pub use journal::{Reader, Tail, Writer};
 pub use manifest::{hash_file, Executed, Manifest, Totals, What, FORMAT};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
-pub use record::{Event, Fate, Record, Request, BREAKPOINTS};
+pub use record::{Event, PacketOutcome, Record, Request, BREAKPOINTS};
 pub use summary::summary;
 
 /// Why something could not be read or written.

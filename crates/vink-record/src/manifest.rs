@@ -34,6 +34,10 @@ pub struct Manifest {
     pub folder: PathBuf,
     /// The environment of programs.
     pub env: Vec<(String, String)>,
+    /// Whether standard input, output and error were terminals; none: programs had none of these,
+    /// or it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminals: Option<[bool; 3]>,
     /// The journal's file, from the manifest's folder.
     pub journal: PathBuf,
     /// What came of it; none while it runs, or if it was cut short.
@@ -61,7 +65,8 @@ pub struct Totals {
     /// Packets that were not seen, since too many came at once: the digest says nothing then.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
-    /// It was ended by force while something was still to be done at that time: what happened last is a matter of chance.
+    /// It was ended by force while something was still to be done at that time: what happened last
+    /// is a matter of chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unfinished: bool,
     /// System calls.
@@ -104,11 +109,19 @@ impl Manifest {
     pub fn read(path: &Path) -> Result<Manifest, Error> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(Error::host(&name))?;
+        Manifest::parse(&text, &name)
+    }
+
+    /// Reads the text of one; the name is for errors.
+    ///
+    /// # Errors
+    /// [`Error::Format`]: this is no manifest, or one of another version.
+    pub fn parse(text: &str, name: &str) -> Result<Manifest, Error> {
         let wrong = |why: String| Error::Format {
-            what: name.clone(),
+            what: name.to_owned(),
             why,
         };
-        let value: Value = serde_json::from_str(&text)
+        let value: Value = serde_json::from_str(text)
             .map_err(|error| wrong(format!("this is no manifest: {error}")))?;
         match value.get("format").and_then(Value::as_u64) {
             Some(format) if format == u64::from(FORMAT) => {}
@@ -133,7 +146,7 @@ impl Manifest {
         let name = path.display().to_string();
         let mut text = serde_json::to_string_pretty(self).expect("texts and numbers");
         text.push('\n');
-        // A device or a pipe must not be replaced: "/dev/stdout" would be gone for everybody.
+        // A device or a pipe must not be replaced: "/dev/stdout" would be gone for all processes.
         let special = std::fs::metadata(path).is_ok_and(|about| !about.is_file());
         let new = match special {
             true => path.to_owned(),
@@ -153,7 +166,24 @@ impl Manifest {
             .map_err(Error::host(name))
     }
 
-    /// What on this host is not as it was: the image, the lab file, each of the programs. A line each; none: all is.
+    /// Which of standard input, output and error are terminals for one run and not for the other,
+    /// which programs see. A line about each, with these names for the runs.
+    pub fn terminals_differ(&self, other: Option<[bool; 3]>, runs: [&str; 2]) -> Vec<String> {
+        let (Some(one), Some(two)) = (self.terminals, other) else {
+            return Vec::new();
+        };
+        let names = ["input", "output", "error"];
+        let all = names.into_iter().zip(one.into_iter().zip(two));
+        all.filter(|(_, (one, two))| one != two)
+            .map(|(name, (one, _))| {
+                let [is, is_not] = if one { runs } else { [runs[1], runs[0]] };
+                format!("standard {name} was a terminal {is} and none {is_not}: programs see that, and may do otherwise")
+            })
+            .collect()
+    }
+
+    /// What on this host is not as it was: the image, the lab file, each of the programs. A line
+    /// each; none: all is.
     pub fn changes(&self) -> Vec<String> {
         let mut changes = Vec::new();
         let mut compare = |what: &str, path: &Path, was: &Hash| {
@@ -218,6 +248,7 @@ mod tests {
             lab_file: Some(lab.clone()),
             folder: folder.clone(),
             env: Vec::new(),
+            terminals: Some([true, false, true]),
             journal: "j".into(),
             totals: Some(Totals {
                 programs: vec![Executed {
@@ -231,6 +262,17 @@ mod tests {
         manifest.write(&path).unwrap();
         assert_eq!(Manifest::read(&path).unwrap(), manifest);
         assert_eq!(manifest.changes(), Vec::<String>::new());
+        let told = |other| manifest.terminals_differ(other, ["then", "now"]);
+        assert!(told(Some([true, false, true])).is_empty() && told(None).is_empty());
+        let both = told(Some([true, true, false])).join("\n");
+        assert!(
+            both.starts_with("standard output was a terminal now and none then: "),
+            "{both}"
+        );
+        assert!(
+            both.contains("\nstandard error was a terminal then and none now: "),
+            "{both}"
+        );
         std::fs::write(&image, "other").unwrap();
         std::fs::write(&lab.0, "other").unwrap();
         std::fs::remove_file(&program).unwrap();

@@ -14,7 +14,7 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use crate::journal::Reader;
-use crate::record::{Event, Fate};
+use crate::record::{Event, PacketOutcome};
 use crate::Error;
 
 /// Nanoseconds, as an `if_tsresol` option has it.
@@ -23,8 +23,8 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// Writes all packets, with as many bytes of each as the journal has; gives their number. Two runs that are the same give the same
-/// bytes.
+/// Writes all packets, with as many bytes of each as the journal has; gives their number. Two runs
+/// that are the same give the same bytes.
 ///
 /// # Errors
 /// As [`Reader::next_record`]; [`Error::Host`]: writing, to what is called `name`.
@@ -47,7 +47,7 @@ pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Resul
     while let Some(record) = from.next_record()? {
         let Event::Packet {
             place,
-            fate,
+            outcome,
             length,
             head,
             ..
@@ -72,11 +72,11 @@ pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Resul
                 next
             }
         };
-        let mut options = vec![EnhancedPacketOption::Flags(match fate {
-            Fate::Arrival => INBOUND,
-            Fate::Departure | Fate::Loss(_) => OUTBOUND,
+        let mut options = vec![EnhancedPacketOption::Flags(match outcome {
+            PacketOutcome::Arrival => INBOUND,
+            PacketOutcome::Departure | PacketOutcome::Loss(_) => OUTBOUND,
         })];
-        if let Fate::Loss(reason) = fate {
+        if let PacketOutcome::Loss(reason) = outcome {
             options.push(EnhancedPacketOption::Comment(
                 format!("dropped: {reason}").into(),
             ));

@@ -1,19 +1,21 @@
 //! A journal as a trace for Perfetto (ui.perfetto.dev), in its own format.
 //!
-//! Each machine has a track, and below it one for each interface and each thread. A packet is a slice from when it departs until it arrives,
-//! below the interface that sent it; as many tracks of one name as there are packets under way at once, which Perfetto shows as one. From the slice a
-//! flow leads to the arrival, an instant at the other interface. An arrival belongs to the oldest packet under way with the same bytes,
-//! or, of a packet that came twice or to several, to the last one that had them.
+//! Each machine has a track, and below it one for each interface and each thread. A packet is a
+//! slice from when it departs until it arrives, below the interface that sent it; as many tracks of
+//! one name as there are packets under way at once, which Perfetto shows as one. From the slice a
+//! flow leads to the arrival, an instant at the other interface. An arrival belongs to the oldest
+//! packet under way with the same bytes, or, of a packet that came twice or to several, to the last
+//! one that had them.
 //!
-//! The messages are the few fields of perfetto/trace/trace_packet.proto and track_event/*.proto that this takes.
+//! The messages are the few fields of perfetto/trace/trace_packet.proto and track_event/*.proto
+//! that this takes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{Read, Write};
 
-use prost::Message;
-
 use crate::journal::Reader;
-use crate::record::{Event, Fate};
+use crate::protobuf::Message;
+use crate::record::{Event, PacketOutcome};
 use crate::summary;
 use crate::Error;
 
@@ -25,50 +27,82 @@ const BEGIN: i32 = 1;
 const END: i32 = 2;
 const INSTANT: i32 = 3;
 
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<TracePacket>,
-}
-
-#[derive(Clone, PartialEq, Message)]
+#[derive(Default)]
 struct TracePacket {
-    #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
     track_event: Option<TrackEvent>,
-    #[prost(uint32, optional, tag = "13")]
     sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Default)]
 struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    name: Option<String>,
-    #[prost(uint64, optional, tag = "5")]
+    uuid: u64,
+    name: String,
     parent_uuid: Option<u64>,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Default)]
 struct TrackEvent {
-    #[prost(int32, optional, tag = "9")]
-    kind: Option<i32>,
-    #[prost(uint64, optional, tag = "11")]
-    track_uuid: Option<u64>,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
+    kind: i32,
+    track_uuid: u64,
+    category: Option<&'static str>,
     name: Option<String>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
     flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
     terminating_flow_ids: Vec<u64>,
+}
+
+impl TracePacket {
+    fn encode(&self) -> Message {
+        let mut message = Message::default();
+        if let Some(timestamp) = self.timestamp {
+            message.varint(8, timestamp);
+        }
+        message.varint(10, SEQUENCE.into());
+        if let Some(event) = &self.track_event {
+            message.message(11, &event.encode());
+        }
+        if let Some(flags) = self.sequence_flags {
+            message.varint(13, flags.into());
+        }
+        if let Some(descriptor) = &self.track_descriptor {
+            message.message(60, &descriptor.encode());
+        }
+        message
+    }
+}
+
+impl TrackDescriptor {
+    fn encode(&self) -> Message {
+        let mut message = Message::default();
+        message.varint(1, self.uuid);
+        message.text(2, &self.name);
+        if let Some(parent) = self.parent_uuid {
+            message.varint(5, parent);
+        }
+        message
+    }
+}
+
+impl TrackEvent {
+    fn encode(&self) -> Message {
+        let mut message = Message::default();
+        message.varint(9, self.kind as u64);
+        message.varint(11, self.track_uuid);
+        if let Some(category) = self.category {
+            message.text(22, category);
+        }
+        if let Some(name) = &self.name {
+            message.text(23, name);
+        }
+        for flow in &self.flow_ids {
+            message.fixed64(47, *flow);
+        }
+        for flow in &self.terminating_flow_ids {
+            message.fixed64(48, *flow);
+        }
+        message
+    }
 }
 
 /// Writes a trace of all packets and calls.
@@ -80,8 +114,7 @@ pub fn perfetto<R: Read>(mut from: Reader<R>, mut to: impl Write, name: &str) ->
     while let Some(record) = from.next_record()? {
         picture.add(record.time, record.event);
     }
-    let bytes = picture.finish().encode_to_vec();
-    to.write_all(&bytes)
+    to.write_all(picture.finish().bytes())
         .and_then(|()| to.flush())
         .map_err(Error::host(format!("writing {name}")))
 }
@@ -127,11 +160,11 @@ impl Picture {
         match event {
             Event::Packet {
                 place,
-                fate,
+                outcome,
                 length,
                 hash,
                 head,
-            } => self.packet(time, place, &fate, hash, summary(&head, length)),
+            } => self.packet(time, place, &outcome, hash, summary(&head, length)),
             Event::Call {
                 thread,
                 began,
@@ -179,10 +212,17 @@ impl Picture {
         }
     }
 
-    fn packet(&mut self, time: u64, place: String, fate: &Fate, hash: u64, line: String) {
+    fn packet(
+        &mut self,
+        time: u64,
+        place: String,
+        outcome: &PacketOutcome,
+        hash: u64,
+        line: String,
+    ) {
         let here = self.interface(&place);
-        match fate {
-            Fate::Departure => {
+        match outcome {
+            PacketOutcome::Departure => {
                 self.flows += 1;
                 let flow = self.flows;
                 let lanes = self.lanes.entry(place.clone()).or_default();
@@ -205,7 +245,7 @@ impl Picture {
                     flow,
                 });
             }
-            Fate::Arrival => {
+            PacketOutcome::Arrival => {
                 let flow = self.land(time, hash, |packet| packet.from != place);
                 let flow = flow.or_else(|| self.arrived.get(&hash).copied());
                 let event = self.event(time, here, INSTANT, "packet", Some(line));
@@ -214,7 +254,7 @@ impl Picture {
                     self.arrived.insert(hash, flow);
                 }
             }
-            Fate::Loss(reason) => {
+            PacketOutcome::Loss(reason) => {
                 let flow = self.land(time, hash, |packet| packet.from == place);
                 let name = format!("lost ({reason}): {line}");
                 let event = self.event(time, here, INSTANT, "packet", Some(name));
@@ -265,22 +305,18 @@ impl Picture {
         time: u64,
         track: u64,
         kind: i32,
-        category: &str,
+        category: &'static str,
         name: Option<String>,
     ) -> &mut TrackEvent {
         let event = TrackEvent {
-            kind: Some(kind),
-            track_uuid: Some(track),
-            categories: match kind {
-                END => Vec::new(),
-                _ => vec![category.to_owned()],
-            },
+            kind,
+            track_uuid: track,
+            category: (kind != END).then_some(category),
             name,
             ..TrackEvent::default()
         };
         self.events.push(TracePacket {
             timestamp: Some(time),
-            trusted_packet_sequence_id: Some(SEQUENCE),
             track_event: Some(event),
             ..TracePacket::default()
         });
@@ -288,16 +324,16 @@ impl Picture {
         last.expect("just added")
     }
 
-    fn finish(mut self) -> Trace {
+    /// The whole trace: packets are its first field.
+    fn finish(mut self) -> Message {
         let mut tracks: Vec<Track> = self.tracks.into_values().collect();
         tracks.sort_by_key(|track| track.uuid);
         let mut packet: Vec<TracePacket> = tracks
             .into_iter()
             .map(|track| TracePacket {
-                trusted_packet_sequence_id: Some(SEQUENCE),
                 track_descriptor: Some(TrackDescriptor {
-                    uuid: Some(track.uuid),
-                    name: Some(track.name),
+                    uuid: track.uuid,
+                    name: track.name,
                     parent_uuid: track.parent,
                 }),
                 ..TracePacket::default()
@@ -309,20 +345,78 @@ impl Picture {
         // A call is known at its end, and has begun before.
         self.events.sort_by_key(|event| event.timestamp);
         packet.extend(self.events);
-        Trace { packet }
+        let mut trace = Message::default();
+        for packet in &packet {
+            trace.message(1, &packet.encode());
+        }
+        trace
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::journal::tests::journal;
-    use crate::record::Record;
+    use prost::Message;
 
-    fn packet(time: u64, place: &str, fate: Fate, hash: u64) -> Record {
+    use super::{perfetto, BEGIN, CLEARED, END, INSTANT, SEQUENCE};
+    use std::collections::HashMap;
+
+    use crate::journal::tests::journal;
+    use crate::journal::Reader;
+    use crate::record::Record;
+    use crate::record::{Event, PacketOutcome};
+
+    // Read by another implementation, by the fields' numbers and types of Perfetto's own
+    // definition.
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packet: Vec<TracePacket>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct TracePacket {
+        #[prost(uint64, optional, tag = "8")]
+        timestamp: Option<u64>,
+        #[prost(uint32, optional, tag = "10")]
+        trusted_packet_sequence_id: Option<u32>,
+        #[prost(message, optional, tag = "11")]
+        track_event: Option<TrackEvent>,
+        #[prost(uint32, optional, tag = "13")]
+        sequence_flags: Option<u32>,
+        #[prost(message, optional, tag = "60")]
+        track_descriptor: Option<TrackDescriptor>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct TrackDescriptor {
+        #[prost(uint64, optional, tag = "1")]
+        uuid: Option<u64>,
+        #[prost(string, optional, tag = "2")]
+        name: Option<String>,
+        #[prost(uint64, optional, tag = "5")]
+        parent_uuid: Option<u64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct TrackEvent {
+        #[prost(int32, optional, tag = "9")]
+        kind: Option<i32>,
+        #[prost(uint64, optional, tag = "11")]
+        track_uuid: Option<u64>,
+        #[prost(string, repeated, tag = "22")]
+        categories: Vec<String>,
+        #[prost(string, optional, tag = "23")]
+        name: Option<String>,
+        #[prost(fixed64, repeated, packed = "false", tag = "47")]
+        flow_ids: Vec<u64>,
+        #[prost(fixed64, repeated, packed = "false", tag = "48")]
+        terminating_flow_ids: Vec<u64>,
+    }
+
+    fn packet(time: u64, place: &str, outcome: PacketOutcome, hash: u64) -> Record {
         let event = Event::Packet {
             place: place.to_owned(),
-            fate,
+            outcome,
             length: 60,
             hash,
             head: Vec::new(),
@@ -335,7 +429,16 @@ mod tests {
         let mut file = Vec::new();
         let reader = Reader::new(&bytes[..], "memory").unwrap();
         perfetto(reader, &mut file, "memory").unwrap();
-        Trace::decode(&file[..]).unwrap()
+        let trace = Trace::decode(&file[..]).unwrap();
+        // Nothing is in it that the definition does not have, and all is written the shortest way.
+        assert!(trace.encode_to_vec() == file);
+        let packets = trace.packet.iter();
+        let sequences = packets.map(|packet| packet.trusted_packet_sequence_id);
+        assert!(sequences.eq(vec![Some(SEQUENCE); trace.packet.len()]));
+        let flags: Vec<_> = trace.packet.iter().map(|p| p.sequence_flags).collect();
+        assert_eq!(flags[0], Some(CLEARED));
+        assert!(flags[1..].iter().all(Option::is_none));
+        trace
     }
 
     /// Track's name, kind, time, flows that begin and end there.
@@ -361,14 +464,14 @@ mod tests {
     #[test]
     fn packets_flow_from_departure_to_arrival() {
         let trace = trace(&[
-            packet(10, "a:eth0", Fate::Departure, 1),
-            packet(11, "a:eth0", Fate::Departure, 1),
-            packet(12, "b:eth0", Fate::Departure, 2),
-            packet(20, "b:eth0", Fate::Arrival, 1),
-            packet(21, "b:eth0", Fate::Arrival, 1),
-            packet(22, "b:eth0", Fate::Arrival, 1),
-            packet(23, "b:eth0", Fate::Loss("random".to_owned()), 2),
-            packet(30, "a:eth0", Fate::Arrival, 9),
+            packet(10, "a:eth0", PacketOutcome::Departure, 1),
+            packet(11, "a:eth0", PacketOutcome::Departure, 1),
+            packet(12, "b:eth0", PacketOutcome::Departure, 2),
+            packet(20, "b:eth0", PacketOutcome::Arrival, 1),
+            packet(21, "b:eth0", PacketOutcome::Arrival, 1),
+            packet(22, "b:eth0", PacketOutcome::Arrival, 1),
+            packet(23, "b:eth0", PacketOutcome::Loss("random".to_owned()), 2),
+            packet(30, "a:eth0", PacketOutcome::Arrival, 9),
         ]);
         let way = |name: &str| format!("{name}: under way");
         let (eth0, way) = ("eth0".to_owned(), way("eth0"));
@@ -432,6 +535,14 @@ mod tests {
         let name = "curl (thread 1)".to_owned();
         let found = events(&trace);
         assert!(found.iter().all(|event| event.0 == name), "{found:?}");
+        let of = |packet: &TracePacket| packet.track_event.clone();
+        let told: Vec<_> = trace.packet.iter().filter_map(of).collect();
+        let told: Vec<_> = told.iter().map(|e| (&e.categories[..], &e.name)).collect();
+        assert_eq!(
+            told[3],
+            (&["call".to_owned()][..], &Some("connect(3) = 0".to_owned()))
+        );
+        assert_eq!(told[4], (&[][..], &None));
         let found: Vec<_> = found.into_iter().map(|e| (e.1, e.2)).collect();
         let expected = [(INSTANT, 0), (BEGIN, 1), (END, 1), (BEGIN, 1), (END, 9)];
         assert_eq!(found, expected);

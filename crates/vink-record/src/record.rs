@@ -9,7 +9,8 @@ use crate::summary;
 /// Something that happened, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// On the lab's clock, ns. That of a program's output or end is when the worker saw it, and is not compared.
+    /// On the lab's clock, ns. That of a program's output or end is when the worker saw it, and is
+    /// not compared.
     pub time: u64,
     /// What.
     pub event: Event,
@@ -23,7 +24,7 @@ pub enum Event {
         /// `machine:interface`.
         place: String,
         /// What.
-        fate: Fate,
+        outcome: PacketOutcome,
         /// Its length in bytes, with its Ethernet header.
         length: u32,
         /// Of all its bytes that were seen (65,535 at most).
@@ -92,9 +93,9 @@ pub enum Event {
         /// Why not; empty if it was.
         error: String,
     },
-    /// Somebody outside has asked for a change of the lab: a request of the control API.
+    /// A client has requested a change of the lab by the control API.
     Asked(Request),
-    /// Somebody outside has asked something of the lab's clock. That is no part of what happens, and not compared.
+    /// A client's request about the lab's clock. It is not compared.
     Clock(Request),
     /// A breakpoint has done something to a packet.
     Met {
@@ -125,7 +126,7 @@ pub const BREAKPOINTS: u64 = 0;
 
 /// What has happened to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketOutcome {
     /// It was sent.
     Departure,
     /// It was received.
@@ -154,15 +155,15 @@ impl Record {
         match &self.event {
             Event::Packet {
                 place,
-                fate,
+                outcome,
                 length,
                 hash,
                 head,
             } => {
-                match fate {
-                    Fate::Departure => to.push(DEPARTURE),
-                    Fate::Arrival => to.push(ARRIVAL),
-                    Fate::Loss(reason) => {
+                match outcome {
+                    PacketOutcome::Departure => to.push(DEPARTURE),
+                    PacketOutcome::Arrival => to.push(ARRIVAL),
+                    PacketOutcome::Loss(reason) => {
                         to.push(LOSS);
                         put_bytes(to, reason.as_bytes());
                     }
@@ -269,10 +270,10 @@ impl Record {
     pub(crate) fn read(from: &mut Bytes<'_>) -> Option<Record> {
         let event = match from.byte()? {
             kind @ (DEPARTURE | ARRIVAL | LOSS) => Event::Packet {
-                fate: match kind {
-                    DEPARTURE => Fate::Departure,
-                    ARRIVAL => Fate::Arrival,
-                    _ => Fate::Loss(from.text()?),
+                outcome: match kind {
+                    DEPARTURE => PacketOutcome::Departure,
+                    ARRIVAL => PacketOutcome::Arrival,
+                    _ => PacketOutcome::Loss(from.text()?),
                 },
                 place: from.text()?,
                 length: u32::try_from(from.number()?).ok()?,
@@ -352,7 +353,7 @@ impl Request {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "somebody asks for {} {}", self.method, self.path)?;
+        write!(f, "a client asks for {} {}", self.method, self.path)?;
         match self.body.is_empty() {
             true => Ok(()),
             false => write!(f, " {}", self.body),
@@ -366,7 +367,8 @@ impl Event {
         !matches!(self, Event::Clock(_))
     }
 
-    /// The program whose strand it is in, or [`BREAKPOINTS`]; `None`: it is in the order of packets and calls.
+    /// The program whose strand it is in, or [`BREAKPOINTS`]; `None`: it is in the order of packets
+    /// and calls.
     pub fn strand(&self) -> Option<u64> {
         match self {
             Event::Met { .. } => Some(BREAKPOINTS),
@@ -379,21 +381,21 @@ impl Event {
 }
 
 impl fmt::Display for Event {
-    /// In one line. Threads have their numbers only: who they are was told when they came.
+    /// In one line. Threads have their numbers only: their identity was recorded when they came.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Packet {
                 place,
-                fate,
+                outcome,
                 length,
                 hash,
                 head,
             } => {
                 let line = summary(head, *length);
-                match fate {
-                    Fate::Departure => write!(f, "{place} sends {line}")?,
-                    Fate::Arrival => write!(f, "{place} receives {line}")?,
-                    Fate::Loss(reason) => write!(f, "{place} loses ({reason}) {line}")?,
+                match outcome {
+                    PacketOutcome::Departure => write!(f, "{place} sends {line}")?,
+                    PacketOutcome::Arrival => write!(f, "{place} receives {line}")?,
+                    PacketOutcome::Loss(reason) => write!(f, "{place} loses ({reason}) {line}")?,
                 }
                 write!(f, " [{length} bytes, {hash:016x}]")
             }
@@ -472,9 +474,9 @@ pub(crate) mod tests {
 
     /// One of each kind.
     pub(crate) fn samples() -> Vec<Record> {
-        let packet = |fate| Event::Packet {
+        let packet = |outcome| Event::Packet {
             place: "client:eth0".to_owned(),
-            fate,
+            outcome,
             length: 98,
             hash: 0x1234_5678_9abc_def0,
             head: vec![1, 2, 3],
@@ -495,9 +497,9 @@ pub(crate) mod tests {
                 path: "/gone".to_owned(),
                 hash: None,
             },
-            packet(Fate::Departure),
-            packet(Fate::Arrival),
-            packet(Fate::Loss("random".to_owned())),
+            packet(PacketOutcome::Departure),
+            packet(PacketOutcome::Arrival),
+            packet(PacketOutcome::Loss("random".to_owned())),
             Event::Call {
                 thread: 300,
                 began: 5,
@@ -563,6 +565,6 @@ pub(crate) mod tests {
         assert!(lines[5].starts_with("5.000000035 client:eth0 loses (random) "));
         assert_eq!(lines[6], "6.000000042 thread 300: close(4<vink>) = 0");
         assert_eq!(lines[7], "7.000000049 program 7: started on m: ping -c 1");
-        assert!(lines[11].ends_with(" somebody asks for PATCH /v1/labs/x/wires/w {}"));
+        assert!(lines[11].ends_with(" a client asks for PATCH /v1/labs/x/wires/w {}"));
     }
 }

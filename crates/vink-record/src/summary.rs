@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A line about an Ethernet frame of `length` bytes, of which these are known. One that ends early is told as far as
-/// it is there.
+/// A line about an Ethernet frame of `length` bytes, of which these are known. One that ends early
+/// is told as far as it is there.
 pub fn summary(frame: &[u8], length: u32) -> String {
     let mut line = String::new();
     if ethernet(&mut line, frame, length).is_none() {

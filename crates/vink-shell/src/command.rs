@@ -3,7 +3,7 @@
 use vink_api::{ChangeClock, RunClock};
 use vink_spec::{Settings, Span};
 
-use crate::nettools::NetTool;
+use crate::ifconfig::Ifconfig;
 use crate::Definition;
 
 /// A line, understood. Names are as they were written: whether they exist is for the lab to say.
@@ -115,14 +115,14 @@ pub enum Command {
         /// It does.
         stop: bool,
     },
-    /// `ifconfig` or `route` on a machine.
-    NetTool {
+    /// Gives an interface an address by `ifconfig`, or takes it away.
+    Ifconfig {
         /// The machine.
         machine: String,
-        /// What to run on a host that has it.
+        /// The line, for the host's ifconfig(8) where the lab has no such interface.
         line: String,
-        /// What it means, or why that can't be told here.
-        meaning: Result<NetTool, crate::Mistake>,
+        /// What it does.
+        change: Ifconfig,
     },
     /// Starts a virtualized process.
     App {
@@ -133,7 +133,8 @@ pub enum Command {
         /// Without waiting for it.
         background: bool,
     },
-    /// Runs a program of the host on a machine, or a virtualized process if only that has this name.
+    /// Runs a program of the host on a machine, or a virtualized process if only that has this
+    /// name.
     Run {
         /// On which machine.
         machine: String,

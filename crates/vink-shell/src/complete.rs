@@ -44,8 +44,8 @@ impl Names {
     }
 }
 
-/// What the last word of a line could become, outside of machines or inside of one: where the word begins, and the
-/// words that begin like it.
+/// What the last word of a line could become, outside of machines or inside of one: where the word
+/// begins, and the words that begin like it.
 pub fn complete(line: &str, machine: Option<&str>, names: &Names) -> (usize, Vec<String>) {
     let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let (before, word) = line.split_at(start);

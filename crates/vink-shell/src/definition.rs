@@ -1,8 +1,8 @@
-//! The commands: how each is written, what it does, and what reads it. `help`, the table of docs/switchbox.md,
-//! completion and the parser all come from here.
+//! The commands: how each is written, what it does, and what reads it. `help`, the table of
+//! docs/switchbox.md, completion and the parser all come from here.
 
 use crate::parse::{self, Words};
-use crate::{Command, Mistake};
+use crate::{Command, ParseError};
 
 /// Where a command is one. Elsewhere its name is no more than another program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Definition {
     pub summary: &'static str,
     /// What else there is to know; may be empty.
     pub details: &'static str,
-    pub(crate) parse: fn(&mut Words) -> Result<Command, Mistake>,
+    pub(crate) parse: fn(&mut Words) -> Result<Command, ParseError>,
 }
 
 /// Two definitions are the same if their names are.
@@ -39,7 +39,7 @@ impl PartialEq for Definition {
 }
 
 /// All commands, in the order in which `help` lists them.
-pub static COMMANDS: [Definition; 28] = [
+pub static COMMANDS: [Definition; 27] = [
     Definition {
         name: "new",
         place: Place::Anywhere,
@@ -78,8 +78,8 @@ pub static COMMANDS: [Definition; 28] = [
         place: Place::Anywhere,
         usage: &["exit"],
         summary: "leave the machine; outside: end the session",
-        details: "The end of a session ends its program in the foreground and its stopped jobs. What runs in the \
-                  background goes on.",
+        details: "The end of a session ends its program in the foreground and its stopped jobs. Background jobs \
+                  continue.",
         parse: parse::exit,
     },
     Definition {
@@ -129,8 +129,8 @@ pub static COMMANDS: [Definition; 28] = [
             "show [machine|wire] NAME",
             "show program PROGRAM",
         ],
-        summary: "tell what there is and how it is",
-        details: "Of a program that was started in the background, or by the lab file, its output too.",
+        summary: "list objects, or show one",
+        details: "For a program started in the background, or by the lab file, its output too.",
         parse: parse::show,
     },
     Definition {
@@ -144,9 +144,9 @@ pub static COMMANDS: [Definition; 28] = [
             "clock until TIME",
             "clock speed FACTOR|max",
         ],
-        summary: "tell how the lab's clock is, stop it, or let it go so far",
-        details: "For labs with a clock of their own (time: virtual or scaled). 'until' names the time that the lab is to have been up \
-                  for; with 'free' the clock goes on even if nobody waits for anything.",
+        summary: "show the lab's clock, stop it, or run it for a time",
+        details: "For labs with a clock of their own (time: virtual or scaled). 'until' takes the time since the lab is up. \
+                  'free' lets the clock run even if no client waits.",
         parse: parse::clock,
     },
     Definition {
@@ -171,34 +171,20 @@ pub static COMMANDS: [Definition; 28] = [
         place: Place::Inside,
         usage: &["app NAME [ARGUMENT]... [&]"],
         summary: "start a virtualized process, even if the host has a program of this name",
-        details: "echoserver and others that are no program of the host need no 'app' before them.",
+        details: "'app' may be omitted for echoserver and others that are no program of a host.",
         parse: parse::app,
     },
     Definition {
         name: "ifconfig",
         place: Place::Inside,
         usage: &[
-            "ifconfig [INTERFACE]",
             "ifconfig INTERFACE [inet] ADDRESS [netmask MASK] [up]",
             "ifconfig INTERFACE inet6 add|del ADDRESS/PREFIX",
         ],
-        summary: "show or give addresses",
-        details: "An address is given by the lab, which so knows of it. For all else the host's ifconfig(8) is run if \
-                  it has one, with all that it can do; otherwise what is listed here is done without.",
-        parse: parse::nettool,
-    },
-    Definition {
-        name: "route",
-        place: Place::Inside,
-        usage: &[
-            "route [-n]",
-            "route [-A inet6] add|del default|ADDRESS|-net NETWORK|-host ADDRESS [netmask MASK] [gw ADDRESS] \
-             [metric N] [dev INTERFACE]",
-        ],
-        summary: "show, add or remove routes",
-        details: "The host's route(8) is run if it has one, with all that it can do; otherwise what is listed here is \
-                  done by ip(8).",
-        parse: parse::nettool,
+        summary: "give or take an address",
+        details: "The lab does it, and so knows of the address. All else that begins with 'ifconfig' is for the \
+                  host's ifconfig(8).",
+        parse: parse::ifconfig,
     },
     Definition {
         name: "kill",
@@ -206,7 +192,7 @@ pub static COMMANDS: [Definition; 28] = [
         usage: &["kill PROGRAM [SIGNAL]"],
         summary: "send a signal to a program (default: TERM)",
         details: "PROGRAM is its number in 'ps', or %N for a job of this session, which is understood inside a \
-                  machine too. SIGNAL is a name or a number. A virtualized process is stopped by whichever.",
+                  machine too. SIGNAL is a name or a number. Any signal stops a virtualized process.",
         parse: parse::kill,
     },
     Definition {
@@ -214,14 +200,14 @@ pub static COMMANDS: [Definition; 28] = [
         place: Place::Anywhere,
         usage: &["wait PROGRAM"],
         summary: "wait for the end of a program",
-        details: "PROGRAM is its number in 'ps', or %N for a job of this session. Fails if it did.",
+        details: "PROGRAM is its number in 'ps', or %N for a job of this session. Fails if the program failed.",
         parse: parse::wait,
     },
     Definition {
         name: "jobs",
         place: Place::Anywhere,
         usage: &["jobs"],
-        summary: "list what this session runs in the background and what is stopped",
+        summary: "list this session's background and stopped jobs",
         details: "",
         parse: parse::jobs,
     },
@@ -229,15 +215,15 @@ pub static COMMANDS: [Definition; 28] = [
         name: "fg",
         place: Place::Anywhere,
         usage: &["fg [N]"],
-        summary: "go on with a job in the foreground",
-        details: "Without N: the last one. ^Z stops what is in the foreground.",
+        summary: "continue a job in the foreground",
+        details: "Without N: the last one. ^Z stops the program in the foreground.",
         parse: parse::fg,
     },
     Definition {
         name: "bg",
         place: Place::Anywhere,
         usage: &["bg [N]"],
-        summary: "let a stopped job go on in the background",
+        summary: "continue a stopped job in the background",
         details: "Without N: the last one.",
         parse: parse::bg,
     },
@@ -279,7 +265,7 @@ pub static COMMANDS: [Definition; 28] = [
         name: "load",
         place: Place::Anywhere,
         usage: &["load FILE"],
-        summary: "make the lab what a lab file says, and tell what that changed",
+        summary: "make the lab what a lab file says, and print the changes",
         details: "",
         parse: parse::load,
     },
@@ -295,7 +281,7 @@ pub static COMMANDS: [Definition; 28] = [
         name: "sleep",
         place: Place::Outside,
         usage: &["sleep TIME"],
-        summary: "do nothing for some time: 1s, 200ms",
+        summary: "wait for a time: 1s, 200ms",
         details: "By the lab's clock, if it has one of its own.",
         parse: parse::sleep,
     },
@@ -304,7 +290,7 @@ pub static COMMANDS: [Definition; 28] = [
         place: Place::Anywhere,
         usage: &["errors stop|continue"],
         summary: "whether the session ends at the first line that fails",
-        details: "A script's does, unless it says otherwise or is run with --keep-going; a telnet session does not.",
+        details: "A script ends, unless it says otherwise or runs with --keep-going. A telnet session does not.",
         parse: parse::errors,
     },
     Definition {
@@ -380,7 +366,7 @@ pub fn overview() -> String {
         };
         text += &format!("  {:10}{}{place}\n", command.name, command.summary);
     }
-    text + "Inside a machine ('connect MACHINE') any other line is a program, run by sh. 'help COMMAND' tells more.\n"
+    text + "Inside a machine ('connect MACHINE') any other line is a program, run by sh. 'help COMMAND' explains one.\n"
 }
 
 /// The table of docs/switchbox.md, in Markdown.

@@ -1,7 +1,9 @@
-//! Editing a line on a terminal at the other end of a network, and reading lines where there is none.
+//! Editing a line on a terminal, here or at the other end of a network, and reading lines where
+//! there is none.
 //!
-//! The line is shown in one row of the terminal; a longer one scrolls sideways. A terminal that is not known to
-//! understand more gets nothing but characters and backspaces, and a line can be edited at its end only.
+//! The line is shown in one row of the terminal; a longer one scrolls sideways. A terminal that is
+//! not known to understand more gets nothing but characters and backspaces, and a line can be
+//! edited at its end only.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -11,7 +13,7 @@ use unicode_width::UnicodeWidthChar;
 /// Bytes that a line may have.
 pub(crate) const LONGEST_LINE: usize = 65_536;
 /// Lines that are remembered.
-const HISTORY: usize = 1000;
+pub(crate) const HISTORY: usize = 1000;
 
 /// What a byte has led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub(crate) enum Step {
 /// How the other end shows things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// It shows by itself what is typed, or nobody looks.
+    /// It shows by itself what is typed, or is no screen.
     None,
     /// Characters and backspaces.
     Plain,
@@ -88,6 +90,12 @@ impl Editor {
         }
     }
 
+    /// Lines of earlier sessions, oldest first.
+    pub(crate) fn remember(&mut self, past: VecDeque<String>) {
+        self.at = past.len();
+        self.history = past;
+    }
+
     /// What is to be shown since the last time.
     pub(crate) fn output(&mut self) -> Vec<u8> {
         take(&mut self.output)
@@ -99,16 +107,25 @@ impl Editor {
         self.output.extend(prompt.as_bytes());
     }
 
-    /// Makes room for output above the line; [`Editor::show`] brings it back.
-    pub(crate) fn hide(&mut self) {
+    /// What shows this above the line, and the line below it again.
+    pub(crate) fn above(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if bytes.is_empty() {
+            return Vec::new();
+        }
         match self.screen {
             Screen::Full(_) => self.output.extend(b"\r\x1b[K"),
             Screen::Plain | Screen::None => self.output.extend(b"\n"),
         }
+        self.output.extend(bytes);
+        if !bytes.ends_with(b"\n") {
+            self.output.push(b'\n');
+        }
+        self.show();
+        self.output()
     }
 
     /// Shows prompt and line again.
-    pub(crate) fn show(&mut self) {
+    fn show(&mut self) {
         match self.screen {
             Screen::Full(_) => self.redraw(),
             Screen::Plain => {
@@ -386,8 +403,8 @@ impl Editor {
         self.line[..self.cursor].iter().collect()
     }
 
-    /// Puts one of these in the place of what begins at byte `start` and ends at the cursor; if there are several, as
-    /// much as they have in common, and if that is nothing new, shows them.
+    /// Puts one of these in the place of what begins at byte `start` and ends at the cursor; if
+    /// there are several, as much as they have in common, and if that is nothing new, shows them.
     pub(crate) fn complete(&mut self, start: usize, candidates: &[String]) {
         let before = self.before_cursor();
         let typed = &before[start..];
@@ -434,7 +451,7 @@ impl Editor {
     }
 
     /// Shows the part of the line around the cursor, in one row.
-    fn redraw(&mut self) {
+    pub(crate) fn redraw(&mut self) {
         let Screen::Full(columns) = self.screen else {
             return;
         };
@@ -617,6 +634,30 @@ mod tests {
             typed(&mut editor, b"\x10\x03\x0e\r"),
             [Step::Interrupt, line("")]
         );
+    }
+
+    #[test]
+    fn above_the_line() {
+        let mut editor = with(Screen::Full(80));
+        let mut row = Row::default();
+        typed(&mut editor, b"show");
+        row.write(&editor.output());
+        let output = editor.above(b"[1] done");
+        let (before, after) = output.split_at(output.len() / 2);
+        assert!(before.starts_with(b"\r\x1b[K[1]"), "{before:?}");
+        row.write(before);
+        row.write(after);
+        assert_eq!((row.text().as_str(), row.cursor), ("> show", 6));
+        assert!(editor.above(b"").is_empty());
+        editor.screen = Screen::Plain;
+        assert_eq!(editor.above(b"x\n"), b"\nx\n> show");
+    }
+
+    #[test]
+    fn earlier_sessions() {
+        let mut editor = with(Screen::Full(80));
+        editor.remember(["one".to_owned(), "two".to_owned()].into());
+        assert_eq!(typed(&mut editor, b"\x10\x10\r"), [line("one")]);
     }
 
     #[test]

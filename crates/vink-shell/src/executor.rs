@@ -1,4 +1,5 @@
-//! Commands that the control process carries out: from a [`Command`] to requests, and from answers to a reply.
+//! Commands that the control process carries out: from a [`Command`] to requests, and from answers
+//! to a reply.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +7,31 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
-    ChangeInterface, ChangeWire, Client, Clock, EventFilter, Happening, NewBreakpoint, NewCapture,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab,
-    Size,
+    ChangeInterface, ChangeWire, Clock, Happening, LabApi, NewBreakpoint, NewCapture, NewInterface,
+    NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
 };
 use vink_spec::{MachineSpec, Settings, WireSpec};
 
 use crate::complete::Names;
-use crate::nettools::NetTool;
-use crate::{host, reply, Break, Command, End, Failure, Reply, Show};
+use crate::ifconfig::Ifconfig;
+use crate::{host, reply, Break, Command, End, Reply, ShellError, Show};
 
 /// Of a program's output, `show program` has this many bytes from its end.
 const SHOWN: u64 = 64 << 10;
 
 /// Carries out commands in a lab.
 #[derive(Clone, Debug)]
-pub(crate) struct Executor {
-    pub(crate) client: Client,
+pub(crate) struct Executor<A> {
+    pub(crate) api: A,
     pub(crate) lab: String,
     /// What the names of files are relative to.
     pub(crate) folder: PathBuf,
 }
 
-impl Executor {
-    /// Carries out a command that needs nobody to wait for it and no session.
-    pub(crate) async fn ask(&self, command: &Command) -> Result<Reply, Failure> {
-        let Executor { client, lab, .. } = self;
+impl<A: LabApi> Executor<A> {
+    /// Carries out a command that needs no session.
+    pub(crate) async fn ask(&self, command: &Command) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
         match command {
             Command::NewMachine {
                 machine,
@@ -46,7 +46,7 @@ impl Executor {
                         ..MachineSpec::default()
                     },
                 };
-                silent(&client.add_machine(lab, &machine).await?)
+                silent(&api.add_machine(lab, &machine).await?)
             }
             Command::NewWire {
                 wire,
@@ -61,18 +61,18 @@ impl Executor {
                         ..WireSpec::default()
                     },
                 };
-                silent(&client.add_wire(lab, &wire).await?)
+                silent(&api.add_wire(lab, &wire).await?)
             }
             Command::DeleteMachine(machine) => {
-                client.remove_machine(lab, machine).await?;
+                api.remove_machine(lab, machine).await?;
                 Ok(Reply::nothing())
             }
             Command::DeleteWire(wire) => {
-                client.remove_wire(lab, wire).await?;
+                api.remove_wire(lab, wire).await?;
                 Ok(Reply::nothing())
             }
             Command::DeleteInterface(End { machine, interface }) => {
-                client.remove_interface(lab, machine, interface).await?;
+                api.remove_interface(lab, machine, interface).await?;
                 Ok(Reply::nothing())
             }
             Command::AddInterface(End { machine, interface }) => {
@@ -80,7 +80,7 @@ impl Executor {
                     name: interface.clone(),
                     ..NewInterface::default()
                 };
-                silent(&client.add_interface(lab, machine, &interface).await?)
+                silent(&api.add_interface(lab, machine, &interface).await?)
             }
             Command::WireUp { end, wire } => {
                 let change = ChangeInterface {
@@ -108,9 +108,9 @@ impl Executor {
                 self.change_wire(wire, &Settings::default(), None, Some(*up))
                     .await
             }
-            Command::Clock => clock(&client.clock(lab).await?),
-            Command::ChangeClock(change) => clock(&client.change_clock(lab, change).await?),
-            Command::RunClock(run) => clock(&client.run_clock(lab, run).await?),
+            Command::Clock => clock(&api.clock(lab).await?),
+            Command::ChangeClock(change) => clock(&api.change_clock(lab, change).await?),
+            Command::RunClock(run) => clock(&api.run_clock(lab, run).await?),
             Command::Show(what) => self.show(what).await,
             Command::Kill { program, signal } => self.kill(program, *signal).await,
             Command::Capture { end, file, filter } => {
@@ -120,7 +120,7 @@ impl Executor {
                     snap: 0,
                     path: self.path(file).display().to_string(),
                 };
-                let capture = client.start_capture(lab, &capture).await?;
+                let capture = api.start_capture(lab, &capture).await?;
                 let text = format!(
                     "capture {} goes to {file} until `capture stop {}`\n",
                     capture.id, capture.id
@@ -128,22 +128,16 @@ impl Executor {
                 Ok(Reply::new(text, &capture))
             }
             Command::CaptureStop(number) => {
-                Ok(reply::captured(&client.stop_capture(lab, *number).await?))
+                Ok(reply::captured(&api.stop_capture(lab, *number).await?))
             }
             Command::Break(what) => self.breakpoint(what).await,
             Command::Save(file) => {
-                let spec = client.spec(lab).await?;
+                let spec = api.spec(lab).await?;
                 let path = self.path(file);
-                std::fs::write(&path, spec.to_yaml()).map_err(Failure::file(&path))?;
+                std::fs::write(&path, spec.to_yaml()).map_err(ShellError::file(&path))?;
                 Ok(Reply::new(String::new(), &spec))
             }
             Command::Load(file) => self.load(&self.path(file)).await,
-            Command::NetTool {
-                machine, meaning, ..
-            } => {
-                self.nettool(machine, meaning.as_ref().map_err(Clone::clone)?)
-                    .await
-            }
             other => unreachable!("a session's own: {other:?}"),
         }
     }
@@ -153,10 +147,10 @@ impl Executor {
         self.folder.join(file)
     }
 
-    async fn change(&self, end: &End, change: &ChangeInterface) -> Result<Reply, Failure> {
+    async fn change(&self, end: &End, change: &ChangeInterface) -> Result<Reply, ShellError> {
         let End { machine, interface } = end;
         let changed = self
-            .client
+            .api
             .change_interface(&self.lab, machine, interface, change);
         silent(&changed.await?)
     }
@@ -167,43 +161,47 @@ impl Executor {
         settings: &Settings,
         from: Option<&str>,
         up: Option<bool>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ShellError> {
         let change = ChangeWire {
             settings: settings.clone(),
             from: from.map(str::to_owned),
             replace: false,
             up,
         };
-        silent(&self.client.change_wire(&self.lab, wire, &change).await?)
+        let wire = self.api.change_wire(&self.lab, wire, &change).await?;
+        match change.settings == Settings::default() {
+            true => silent(&wire),
+            false => Ok(Reply::new(reply::wire_line(&wire), &wire)),
+        }
     }
 
-    async fn show(&self, what: &Show) -> Result<Reply, Failure> {
-        let Executor { client, lab, .. } = self;
+    async fn show(&self, what: &Show) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
         Ok(match what {
-            Show::Machines => reply::machines(&client.machines(lab).await?),
-            Show::Wires => reply::wires(&client.wires(lab).await?),
+            Show::Machines => reply::machines(&api.machines(lab).await?),
+            Show::Wires => reply::wires(&api.wires(lab).await?),
             Show::Programs(machine) => {
-                let mut programs = client.programs(lab).await?;
+                let mut programs = api.programs(lab).await?;
                 if let Some(machine) = machine {
                     programs.retain(|program| program.machine == *machine);
                     if programs.is_empty() {
                         // That there is none is one thing, that there is no such machine another.
-                        client.machine(lab, machine).await?;
+                        api.machine(lab, machine).await?;
                     }
                 }
                 reply::programs(&programs)
             }
-            Show::Machine(machine) => reply::machine(&client.machine(lab, machine).await?),
-            Show::Wire(wire) => reply::wire(&client.wire(lab, wire).await?),
+            Show::Machine(machine) => reply::machine(&api.machine(lab, machine).await?),
+            Show::Wire(wire) => reply::wire(&api.wire(lab, wire).await?),
             Show::Program(program) => {
-                let found = client.program(lab, program).await?;
+                let found = api.program(lab, program).await?;
                 let query = OutputQuery {
                     follow: false,
                     tail: Some(SHOWN),
                 };
                 let mut output = Vec::new();
-                // One in the foreground of somebody has none that is kept.
-                if let Ok(mut log) = client.output(lab, program, &query).await {
+                // A program in the foreground of a session has no log.
+                if let Ok(mut log) = api.output(lab, program, &query).await {
                     while let Some(bytes) = log.next().await? {
                         output.extend(bytes);
                     }
@@ -211,8 +209,8 @@ impl Executor {
                 reply::program(&found, &output)
             }
             Show::Named(name) => {
-                let machine = client.machine(lab, name).await;
-                let wire = client.wire(lab, name).await;
+                let machine = api.machine(lab, name).await;
+                let wire = api.wire(lab, name).await;
                 match (machine, wire) {
                     (Ok(machine), Err(_)) => reply::machine(&machine),
                     (Err(_), Ok(wire)) => reply::wire(&wire),
@@ -221,7 +219,7 @@ impl Executor {
                         Reply::new(a.text + &b.text, &json!([a.value, b.value]))
                     }
                     (Err(error), Err(_)) if error.status() == Some(404) => {
-                        return Err(Failure::Other(format!(
+                        return Err(ShellError::Other(format!(
                             "lab {lab} has no machine and no wire '{name}': `show machines` and `show wires` list them"
                         )))
                     }
@@ -231,57 +229,53 @@ impl Executor {
         })
     }
 
-    async fn breakpoint(&self, what: &Break) -> Result<Reply, Failure> {
-        let Executor { client, lab, .. } = self;
+    async fn breakpoint(&self, what: &Break) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
         match what {
             Break::Add { name, spec } => {
                 let new = NewBreakpoint {
                     name: name.clone(),
                     spec: (**spec).clone(),
                 };
-                let made = client.add_breakpoint(lab, &new).await?;
+                let made = api.add_breakpoint(lab, &new).await?;
                 Ok(Reply::new(format!("breakpoint {}\n", made.name), &made))
             }
-            Break::List => Ok(reply::breakpoints(&client.breakpoints(lab).await?)),
+            Break::List => Ok(reply::breakpoints(&api.breakpoints(lab).await?)),
             Break::Remove(name) => {
-                client.remove_breakpoint(lab, name).await?;
+                api.remove_breakpoint(lab, name).await?;
                 Ok(Reply::nothing())
             }
             Break::Enable {
                 breakpoint,
                 enabled,
-            } => silent(&client.enable_breakpoint(lab, breakpoint, *enabled).await?),
+            } => silent(&api.enable_breakpoint(lab, breakpoint, *enabled).await?),
             Break::Continue(machine) => {
                 match machine {
-                    Some(machine) => client.machine_goes_on(lab, machine).await?,
-                    None => client.goes_on(lab).await?,
+                    Some(machine) => api.resume_machine(lab, machine).await?,
+                    None => api.resume(lab).await?,
                 }
                 Ok(Reply::nothing())
             }
         }
     }
 
-    async fn kill(&self, program: &str, signal: i32) -> Result<Reply, Failure> {
-        let Executor { client, lab, .. } = self;
-        let found = client.program(lab, program).await?;
+    async fn kill(&self, program: &str, signal: i32) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
+        let found = api.program(lab, program).await?;
         let told = match (found.app, signal) {
-            (true, _) | (_, libc::SIGKILL) => client.end_program(lab, program).await?,
-            (false, signal) => client.signal_program(lab, program, signal).await?,
+            (true, _) | (_, libc::SIGKILL) => api.end_program(lab, program).await?,
+            (false, signal) => api.signal_program(lab, program, signal).await?,
         };
         silent(&told)
     }
 
     /// Waits for the end of a program.
-    pub(crate) async fn wait(&self, program: &str) -> Result<Program, Failure> {
-        let Executor { client, lab, .. } = self;
-        let filter = EventFilter {
-            lab: Some(lab.clone()),
-            watch: None,
-        };
+    pub(crate) async fn wait(&self, program: &str) -> Result<Program, ShellError> {
+        let Executor { api, lab, .. } = self;
         // First, so that its end can't be missed.
-        let mut events = client.events(&filter).await?;
+        let mut events = api.lab_events(lab).await?;
         loop {
-            let found = client.program(lab, program).await?;
+            let found = api.program(lab, program).await?;
             if found.state == ProgramState::Ended {
                 return Ok(found);
             }
@@ -292,69 +286,57 @@ impl Executor {
                         Happening::Ended { .. } | Happening::Missed { .. } | Happening::Dead { .. },
                     ) => break,
                     Some(_) => {}
-                    None => return Err(Failure::Other("the control process has ended".to_owned())),
+                    None => {
+                        return Err(ShellError::Other(
+                            "the control process has ended".to_owned(),
+                        ))
+                    }
                 }
             }
         }
     }
 
-    async fn load(&self, path: &Path) -> Result<Reply, Failure> {
-        let file = vink_spec::read(path).map_err(|error| Failure::Other(error.to_string()))?;
+    async fn load(&self, path: &Path) -> Result<Reply, ShellError> {
+        let file = vink_spec::read(path).map_err(|error| ShellError::Other(error.to_string()))?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        let folder = folder.canonicalize().map_err(Failure::file(folder))?;
+        let folder = folder.canonicalize().map_err(ShellError::file(folder))?;
         let wanted = PutLab {
             spec: file.lab,
             folder: folder.display().to_string(),
             running: true,
             ..PutLab::default()
         };
-        let applied = self.client.put_lab(&self.lab, &wanted).await?;
+        let applied = self.api.put_lab(&self.lab, &wanted).await?;
         Ok(Reply::new(reply::changes(&applied.changes), &applied))
     }
 
-    async fn nettool(&self, machine: &str, meaning: &NetTool) -> Result<Reply, Failure> {
-        match meaning {
-            NetTool::ShowInterfaces(name) => {
-                let found = self.client.machine(&self.lab, machine).await?;
-                let mut interfaces = found.interfaces;
-                if let Some(name) = name {
-                    interfaces.retain(|interface| interface.name == *name);
-                    if interfaces.is_empty() {
-                        return Err(Failure::Other(format!(
-                            "machine {machine} has no interface '{name}': `addif {name}` makes one"
-                        )));
-                    }
-                }
-                Ok(reply::interfaces(&interfaces))
+    /// Gives an interface an address, or takes it away.
+    pub(crate) async fn ifconfig(
+        &self,
+        machine: &str,
+        what: &Ifconfig,
+    ) -> Result<Reply, ShellError> {
+        let end = End {
+            machine: machine.to_owned(),
+            interface: what.interface.clone(),
+        };
+        let mut change = ChangeInterface::default();
+        match (what.remove, what.address) {
+            (true, address) => change.remove.push(address),
+            (false, address @ IpNet::V6(_)) => change.add.push(address),
+            // An interface has one, in the view of ifconfig(8).
+            (false, address @ IpNet::V4(_)) => {
+                let found = self.api.machine(&self.lab, machine).await?;
+                let here = found.interfaces.iter().find(|i| i.name == end.interface);
+                let before = here.map(|i| i.addresses.clone()).unwrap_or_default();
+                change.add.push(address);
+                change.remove.extend(before);
+                change
+                    .remove
+                    .retain(|a| a.addr().is_ipv4() && *a != address);
             }
-            NetTool::Address {
-                interface,
-                address,
-                remove,
-            } => {
-                let end = End {
-                    machine: machine.to_owned(),
-                    interface: interface.clone(),
-                };
-                let mut change = ChangeInterface::default();
-                match (remove, address) {
-                    (true, address) => change.remove.push(*address),
-                    (false, IpNet::V6(_)) => change.add.push(*address),
-                    // An interface has one, in the view of ifconfig(8).
-                    (false, IpNet::V4(_)) => {
-                        let found = self.client.machine(&self.lab, machine).await?;
-                        let here = found.interfaces.iter().find(|i| i.name == *interface);
-                        let before = here.map(|i| i.addresses.clone()).unwrap_or_default();
-                        change.add.push(*address);
-                        change.remove.extend(before);
-                        change.remove.retain(|a| a.addr().is_ipv4() && a != address);
-                    }
-                }
-                self.change(&end, &change).await
-            }
-            NetTool::Nothing => Ok(Reply::nothing()),
-            NetTool::Ip(_) => unreachable!("a program"),
         }
+        self.change(&end, &change).await
     }
 
     /// A program that is to be started on a machine.
@@ -374,11 +356,11 @@ impl Executor {
 
     /// What there is to be completed.
     pub(crate) async fn names(&self) -> Names {
-        let Executor { client, lab, .. } = self;
+        let Executor { api, lab, .. } = self;
         // Whatever of it can't be had is not offered.
-        let machines = client.machines(lab).await.unwrap_or_default();
-        let wires = client.wires(lab).await.unwrap_or_default();
-        let programs = client.programs(lab).await.unwrap_or_default();
+        let machines = api.machines(lab).await.unwrap_or_default();
+        let wires = api.wires(lab).await.unwrap_or_default();
+        let programs = api.programs(lab).await.unwrap_or_default();
         Names {
             machines: machines
                 .into_iter()
@@ -396,12 +378,12 @@ impl Executor {
 }
 
 /// How the lab's clock is.
-fn clock(clock: &Clock) -> Result<Reply, Failure> {
+fn clock(clock: &Clock) -> Result<Reply, ShellError> {
     Ok(Reply::new(format!("{clock}\n"), clock))
 }
 
 /// Done: that is all there is to say to people.
-fn silent(answer: &impl serde::Serialize) -> Result<Reply, Failure> {
+fn silent(answer: &impl serde::Serialize) -> Result<Reply, ShellError> {
     Ok(Reply::new(String::new(), answer))
 }
 

@@ -1,4 +1,4 @@
-//! Who a session works for: where its lines come from and its output goes.
+//! The client of a session: the source of its lines and the sink of its output.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) enum Connection {
     Terminal(Size, Option<String>),
 }
 
-/// What somebody does while a program is in the foreground, or a line waits.
+/// What a user does while a program is in the foreground, or a line waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Types.
@@ -33,7 +33,7 @@ pub(crate) enum Act {
     Gone,
 }
 
-/// Somebody who commands a session.
+/// A user or script that commands a session.
 pub(crate) trait Front: Send {
     /// How programs are connected to it.
     fn connection(&self) -> Connection;
@@ -52,7 +52,7 @@ pub(crate) trait Front: Send {
     /// It has its terminal back.
     fn end(&mut self) {}
 
-    /// What was typed, and nobody wanted: it is for the next line.
+    /// Typed bytes that were not used: they belong to the next line.
     fn keep(&mut self, bytes: Vec<u8>) {
         drop(bytes);
     }

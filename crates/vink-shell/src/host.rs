@@ -46,8 +46,8 @@ pub(crate) fn has(program: &str) -> bool {
         .any(|folder| executable(&Path::new(folder).join(program)))
 }
 
-/// The words of a line that starts a virtualized process without saying `app`: only if that is the one thing of this
-/// name here.
+/// The words of a line that starts a virtualized process without saying `app`: only if that is the
+/// one thing of this name here.
 pub(crate) fn app(line: &str) -> Option<Vec<String>> {
     let words = crate::words::split(line).ok()?;
     let name = words.first()?;
@@ -77,7 +77,7 @@ mod tests {
             app("echoserver -p 7"),
             Some(["echoserver", "-p", "7"].map(str::to_owned).to_vec())
         );
-        // The host has these, or nobody.
+        // These are the host's own.
         for line in ["echo x", "sh", "no-such-program", "", "'"] {
             assert_eq!(app(line), None, "{line}");
         }

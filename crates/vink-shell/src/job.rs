@@ -6,10 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
-use vink_api::{Bytes, Output, OutputQuery, Size, Terminal, TerminalInput, TerminalOutput};
+use vink_api::{
+    Bytes, Input, LabApi, Output, OutputQuery, Terminal, TerminalInput, TerminalOutput,
+};
 
 use crate::executor::Executor;
-use crate::Failure;
+use crate::ShellError;
 
 /// Bytes of input that a program may leave unread; what is more is thrown away, as a terminal does.
 const UNREAD: usize = 1 << 20;
@@ -60,7 +62,7 @@ pub(crate) struct Job {
     pub(crate) app: bool,
     pub(crate) stopped: bool,
     /// What goes to the program; none: it was started in the background.
-    pub(crate) input: Option<Input>,
+    pub(crate) input: Option<InputQueue>,
     listener: JoinHandle<()>,
 }
 
@@ -86,7 +88,7 @@ impl Job {
             line: line.to_owned(),
             app: false,
             stopped: false,
-            input: Some(Input::new(input)),
+            input: Some(InputQueue::new(input)),
             listener: tokio::spawn(listen(number, output, news)),
         }
     }
@@ -97,7 +99,7 @@ impl Job {
         program: u64,
         line: &str,
         app: bool,
-        executor: Executor,
+        executor: Executor<impl LabApi>,
         news: mpsc::Sender<Told>,
     ) -> Job {
         let follow = async move {
@@ -143,17 +145,17 @@ async fn listen(number: usize, mut output: TerminalOutput, news: mpsc::Sender<To
 
 async fn follow(
     number: usize,
-    executor: &Executor,
+    executor: &Executor<impl LabApi>,
     program: u64,
     news: Option<&mpsc::Sender<Told>>,
-) -> Result<News, Failure> {
+) -> Result<News, ShellError> {
     let name = program.to_string();
     if let Some(news) = news {
         let query = OutputQuery {
             follow: true,
             tail: None,
         };
-        let mut log = executor.client.output(&executor.lab, &name, &query).await?;
+        let mut log = executor.api.output(&executor.lab, &name, &query).await?;
         while let Some(bytes) = log.next().await? {
             if news.send((number, News::Output(bytes))).await.is_err() {
                 break;
@@ -168,27 +170,20 @@ async fn follow(
     })
 }
 
-/// What goes to a program, in order, by a task of its own: a program that reads nothing keeps nobody waiting.
+/// What goes to a program, in order, by a task of its own: a program that reads nothing blocks only
+/// this task.
 #[derive(Debug)]
-pub(crate) struct Input {
-    sender: UnboundedSender<Sent>,
+pub(crate) struct InputQueue {
+    sender: UnboundedSender<Input>,
     unread: Arc<AtomicUsize>,
 }
 
-#[derive(Debug)]
-enum Sent {
-    Bytes(Vec<u8>),
-    End,
-    Resize(Size),
-    Signal(i32),
-}
-
-impl Input {
-    fn new(input: TerminalInput) -> Input {
+impl InputQueue {
+    fn new(input: TerminalInput) -> InputQueue {
         let (sender, receiver) = mpsc::unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
         tokio::spawn(feed(input, receiver, unread.clone()));
-        Input { sender, unread }
+        InputQueue { sender, unread }
     }
 
     /// Gives it bytes. False: it has too many unread already, and these are thrown away.
@@ -197,23 +192,12 @@ impl Input {
             return false;
         }
         self.unread.fetch_add(bytes.len(), Ordering::Relaxed);
-        self.send(Sent::Bytes(bytes));
+        self.send(Input::Bytes(bytes.into()));
         true
     }
 
-    pub(crate) fn end(&self) {
-        self.send(Sent::End);
-    }
-
-    pub(crate) fn resize(&self, size: Size) {
-        self.send(Sent::Resize(size));
-    }
-
-    pub(crate) fn signal(&self, signal: i32) {
-        self.send(Sent::Signal(signal));
-    }
-
-    fn send(&self, what: Sent) {
+    /// Anything but bytes.
+    pub(crate) fn send(&self, what: Input) {
         // If the task has ended, so has the program, which the output tells.
         let _ = self.sender.send(what);
     }
@@ -222,20 +206,16 @@ impl Input {
 /// Ends when the job is dropped, and the connection with it.
 async fn feed(
     mut input: TerminalInput,
-    mut receiver: UnboundedReceiver<Sent>,
+    mut receiver: UnboundedReceiver<Input>,
     unread: Arc<AtomicUsize>,
 ) {
     while let Some(sent) = receiver.recv().await {
-        let done = match sent {
-            Sent::Bytes(bytes) => {
-                let done = input.write(&bytes).await;
-                unread.fetch_sub(bytes.len(), Ordering::Relaxed);
-                done
-            }
-            Sent::End => input.end().await,
-            Sent::Resize(size) => input.resize(size).await,
-            Sent::Signal(signal) => input.signal(signal).await,
+        let bytes = match &sent {
+            Input::Bytes(bytes) => bytes.len(),
+            _ => 0,
         };
+        let done = input.send(sent).await;
+        unread.fetch_sub(bytes, Ordering::Relaxed);
         if done.is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a TCP connection over loopback.
+//! The user at the other end of a TCP connection over loopback.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,12 @@ use std::net::{IpAddr, SocketAddr};
 /// A socket at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// The user who made it.
+    /// The user that made it.
     pub(crate) user: u32,
 }
 
-/// Finds the socket whose own address is `theirs` and which is connected to `ours`, in the tables of proc(5). None: it
-/// is closed, and nobody can tell any more whose it was.
+/// Finds the socket whose own address is `theirs` and which is connected to `ours`, in the tables
+/// of proc(5). None: it is closed, and its user can't be known any more.
 pub(crate) fn find(theirs: SocketAddr, ours: SocketAddr) -> io::Result<Option<Peer>> {
     // A socket of IPv6 may speak IPv4.
     let tables: &[&str] = match theirs.ip().to_canonical() {
@@ -34,8 +34,8 @@ pub(crate) fn find(theirs: SocketAddr, ours: SocketAddr) -> io::Result<Option<Pe
     Ok(None)
 }
 
-/// A line of /proc/net/tcp, if it is about this connection and the socket is somebody's: a closed one has no inode,
-/// and root as its user whoever made it.
+/// A line of /proc/net/tcp, if it is about this connection and the socket is open: a closed
+/// one has no inode, and root as its user, whichever it was.
 fn matching(line: &str, local: SocketAddr, remote: SocketAddr) -> Option<Peer> {
     let mut fields = line.split_whitespace().skip(1);
     let same = |text: &str, address: SocketAddr| {
@@ -75,8 +75,7 @@ mod tests {
 
     #[test]
     fn ourselves() {
-        // SAFETY: geteuid(2) can't fail.
-        let user = unsafe { libc::geteuid() };
+        let user = vink_sys::process::geteuid();
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).expect("loopback");
             let client =
@@ -84,7 +83,7 @@ mod tests {
             let (server, theirs) = listener.accept().expect("accept");
             let ours = server.local_addr().expect("our address");
             assert_eq!(find(theirs, ours).expect("proc"), Some(Peer { user }));
-            // Half closed, it is still somebody's.
+            // Half closed, it still has its user.
             client
                 .shutdown(std::net::Shutdown::Write)
                 .expect("shutdown");

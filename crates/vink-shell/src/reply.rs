@@ -6,7 +6,7 @@ use vink_api::{
     Breakpoints, Capture, Change, ChangeKind, Interface, Machine, MachineSummary, Program, Wire,
 };
 
-use crate::failure::ended;
+use crate::error::ended;
 use crate::settings;
 
 /// What a line came to.
@@ -136,12 +136,6 @@ fn interface_line(interface: &Interface) -> String {
     line + "\n"
 }
 
-/// Interfaces in the manner of ifconfig(8).
-pub(crate) fn interfaces(interfaces: &[Interface]) -> Reply {
-    let text = interfaces.iter().map(interface_line).collect();
-    Reply::new(text, &interfaces)
-}
-
 pub(crate) fn wires(wires: &[Wire]) -> Reply {
     let rows = wires.iter().map(|wire| {
         vec![
@@ -178,13 +172,14 @@ fn what_it_does(wire: &Wire) -> String {
     text.trim_start().to_owned()
 }
 
+/// A wire in a line.
+pub(crate) fn wire_line(wire: &Wire) -> String {
+    let does = what_it_does(wire);
+    format!("wire {}: {}, {does}\n", wire.name, kind(wire))
+}
+
 pub(crate) fn wire(wire: &Wire) -> Reply {
-    let mut text = format!(
-        "wire {}: {}, {}\n",
-        wire.name,
-        kind(wire),
-        what_it_does(wire)
-    );
+    let mut text = wire_line(wire);
     for end in &wire.ends {
         let counters: Vec<String> = end
             .counters

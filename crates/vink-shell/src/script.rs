@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde_json::{json, Map, Value};
 use tokio::task::spawn_blocking;
-use vink_api::Client;
+use vink_api::{Client, LabApi};
 
 use crate::edit::LONGEST_LINE;
 use crate::front::{Act, Connection, Front};
 use crate::session::{Flow, Session};
-use crate::Failure;
+use crate::ShellError;
 
 /// How a script is run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,9 +22,9 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Carries out the lines of a script; what they tell goes to standard output, and why one failed to standard error, after
-/// `name` and its number. Names of files are relative to `folder`. Gives the status to exit with: 0, or that of the
-/// first line that failed.
+/// Carries out the lines of a script; what they tell goes to standard output, and why one failed to
+/// standard error, after `name` and its number. Names of files are relative to `folder`. Gives the
+/// status to exit with: 0, or that of the first line that failed.
 ///
 /// # Errors
 /// Lines can't be read, or output not be written.
@@ -55,7 +55,7 @@ pub async fn run_script(
         };
         let done = match line {
             Ok(ref line) => session.line(line, &mut front).await,
-            Err(ref long) => Err(Failure::Other(long.clone())),
+            Err(ref long) => Err(ShellError::Other(long.clone())),
         };
         let line = line.unwrap_or_default();
         let past = session.past();
@@ -121,9 +121,9 @@ fn read_line(lines: &mut dyn BufRead) -> io::Result<Option<Result<String, String
 ///
 /// # Errors
 /// What the line fails with.
-pub async fn run_line(client: Client, lab: &str, line: &str) -> Result<String, Failure> {
-    let folder = client.lab(lab).await?.summary.folder;
-    let mut session = Session::new(client, lab, folder.into(), false);
+pub async fn run_line(api: impl LabApi, lab: &str, line: &str) -> Result<String, ShellError> {
+    let folder = api.lab(lab).await?.summary.folder;
+    let mut session = Session::new(api, lab, folder.into(), false);
     let mut front = Output {
         collected: Some(Collected::default()),
     };
@@ -152,7 +152,7 @@ impl Collected {
         &mut self,
         number: usize,
         line: &str,
-        done: Result<Value, &Failure>,
+        done: Result<Value, &ShellError>,
     ) -> io::Result<()> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {

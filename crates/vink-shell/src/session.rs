@@ -1,19 +1,21 @@
 //! A session: which machine its lines are for, its jobs, and what is in the foreground.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
 
 use serde_json::json;
 use tokio::time::sleep;
-use vink_api::{Client, RunClock};
+use vink_api::{Input, LabApi, RunClock};
 use vink_spec::Time;
 
-use crate::complete::{complete, Names};
+use crate::complete::complete;
+use crate::edit::{Editor, Step};
+use crate::error::ended;
 use crate::executor::Executor;
-use crate::failure::ended;
 use crate::front::{Act, Connection, Front};
 use crate::job::{Channel, Job, News, Told};
-use crate::{host, overview, parse, reply, Command, Definition, Failure, NetTool, Reply};
+use crate::{host, overview, parse, reply, Command, Definition, Reply, ShellError};
 
 /// Files of lines may name files of lines, this deep.
 const DEEPEST: usize = 16;
@@ -27,27 +29,27 @@ pub(crate) enum Flow {
     End,
 }
 
-/// Somebody's place at the switch box.
+/// A session at the switch box.
 #[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) executor: Executor,
+pub(crate) struct Session<A> {
+    pub(crate) executor: Executor<A>,
     /// The machine that lines are for.
     pub(crate) machine: Option<String>,
     /// Stop at the first line that fails.
     pub(crate) stops: bool,
-    /// Somebody is there to be shown what happens in the background.
+    /// A user is there, and is shown what happens in the background.
     interactive: bool,
     jobs: Vec<Job>,
     news: Channel,
     depth: usize,
 }
 
-impl Session {
+impl<A: LabApi> Session<A> {
     /// Outside of all machines. Names of files are relative to `folder`.
-    pub(crate) fn new(client: Client, lab: &str, folder: PathBuf, interactive: bool) -> Session {
+    pub(crate) fn new(api: A, lab: &str, folder: PathBuf, interactive: bool) -> Session<A> {
         Session {
             executor: Executor {
-                client,
+                api,
                 lab: lab.to_owned(),
                 folder,
             },
@@ -68,15 +70,21 @@ impl Session {
         }
     }
 
-    /// What the last word of a line could become.
-    pub(crate) async fn complete(&self, line: &str) -> (usize, Vec<String>) {
-        let names = self.names().await;
-        complete(line, self.machine.as_deref(), &names)
-    }
-
-    /// What there is to be completed.
-    pub(crate) async fn names(&self) -> Names {
-        self.executor.names().await
+    /// Edits a line by what was typed, until it is finished or there is no more.
+    pub(crate) async fn edit(&self, editor: &mut Editor, typed: &mut VecDeque<u8>) -> Option<Step> {
+        while let Some(byte) = typed.pop_front() {
+            match editor.byte(byte) {
+                Step::More => {}
+                Step::Complete => {
+                    let names = self.executor.names().await;
+                    let before = editor.before_cursor();
+                    let (start, found) = complete(&before, self.machine.as_deref(), &names);
+                    editor.complete(start, &found);
+                }
+                step => return Some(step),
+            }
+        }
+        None
     }
 
     /// The next thing that a job tells. Nothing is lost when the future is dropped.
@@ -133,7 +141,7 @@ impl Session {
         &mut self,
         line: &str,
         front: &mut impl Front,
-    ) -> Result<Flow, Failure> {
+    ) -> Result<Flow, ShellError> {
         let Some(command) = parse(line, self.machine.as_deref())? else {
             return Ok(Flow::Next(Reply::nothing()));
         };
@@ -142,7 +150,7 @@ impl Session {
             Command::Exit => self.machine = None,
             Command::Connect(machine) => {
                 self.executor
-                    .client
+                    .api
                     .machine(&self.executor.lab, &machine)
                     .await?;
                 self.machine = Some(machine);
@@ -156,7 +164,7 @@ impl Session {
         &mut self,
         command: Command,
         front: &mut impl Front,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ShellError> {
         match command {
             Command::Help(definition) => Ok(help(definition)),
             Command::Errors { stop } => {
@@ -183,9 +191,9 @@ impl Session {
             }
             Command::Wait(program) => self.wait(&program, front).await,
             Command::Sleep(span) => {
-                let (client, lab) = (self.executor.client.clone(), self.executor.lab.clone());
+                let Executor { api, lab, .. } = self.executor.clone();
                 let slept = async move {
-                    if client.clock(&lab).await?.time == Time::Real {
+                    if api.clock(&lab).await?.time == Time::Real {
                         sleep(span.duration()).await;
                         return Ok(());
                     }
@@ -193,7 +201,7 @@ impl Session {
                         by: Some(span),
                         ..RunClock::default()
                     };
-                    client.run_clock(&lab, &run).await?;
+                    api.run_clock(&lab, &run).await?;
                     Ok(())
                 };
                 self.unless_interrupted(front, slept).await?;
@@ -224,33 +232,18 @@ impl Session {
                 self.run(&machine, &line, words, true, background, front)
                     .await
             }
-            Command::NetTool {
+            Command::Ifconfig {
                 machine,
                 line,
-                meaning,
-            } => {
-                let name = line.split_whitespace().next().unwrap_or_default();
-                let on_host = host::has(name);
-                let command = Command::NetTool {
-                    machine: machine.clone(),
-                    line: line.clone(),
-                    meaning: meaning.clone(),
-                };
-                let words = match (on_host, meaning) {
-                    // The lab is to know of it: for `save`, for names, and for another wire.
-                    (_, Ok(NetTool::Address { .. })) => match self.executor.ask(&command).await {
-                        // A program has made that interface.
-                        Err(Failure::Api(error)) if on_host && error.status() == Some(404) => {
-                            ["sh", "-c", &line].map(str::to_owned).to_vec()
-                        }
-                        done => return done,
-                    },
-                    (true, _) => ["sh", "-c", &line].map(str::to_owned).to_vec(),
-                    (false, Ok(NetTool::Ip(words))) => words,
-                    (false, _) => return self.executor.ask(&command).await,
-                };
-                self.run(&machine, &line, words, false, false, front).await
-            }
+                change,
+            } => match self.executor.ifconfig(&machine, &change).await {
+                // A program has made that interface.
+                Err(ShellError::Api(error)) if error.status() == Some(404) => {
+                    let words = ["sh", "-c", &line].map(str::to_owned).to_vec();
+                    self.run(&machine, &line, words, false, false, front).await
+                }
+                done => done,
+            },
             command => {
                 let executor = self.executor.clone();
                 self.unless_interrupted(front, executor.ask(&command)).await
@@ -272,13 +265,13 @@ impl Session {
     }
 
     /// The number of a job that there is: this one, or the last.
-    fn job(&self, number: Option<usize>) -> Result<usize, Failure> {
+    fn job(&self, number: Option<usize>) -> Result<usize, ShellError> {
         let found = match number {
             Some(number) => self.jobs.iter().find(|job| job.number == number),
             None => self.jobs.last(),
         };
         found.map(|job| job.number).ok_or_else(|| {
-            Failure::Other(match number {
+            ShellError::Other(match number {
                 Some(number) => format!("this session has no job {number}: `jobs` lists them"),
                 None => "this session has no job".to_owned(),
             })
@@ -291,12 +284,12 @@ impl Session {
     }
 
     /// A program of the lab, by what it was called in a line.
-    fn program(&self, name: &str) -> Result<String, Failure> {
+    fn program(&self, name: &str) -> Result<String, ShellError> {
         let Some(number) = name.strip_prefix('%') else {
             return Ok(name.to_owned());
         };
         let number = number.parse().map_err(|_| {
-            Failure::Other(format!(
+            ShellError::Other(format!(
                 "'{name}' is no job: write it like %1; `jobs` lists them"
             ))
         })?;
@@ -306,14 +299,14 @@ impl Session {
     }
 
     /// Lets a stopped job go on.
-    async fn go_on(&mut self, number: usize) -> Result<(), Failure> {
-        let Executor { client, lab, .. } = self.executor.clone();
+    async fn go_on(&mut self, number: usize) -> Result<(), ShellError> {
+        let Executor { api, lab, .. } = self.executor.clone();
         let Some(job) = self.job_mut(number).filter(|job| job.stopped) else {
             return Ok(());
         };
         job.stopped = false;
         let program = job.program.to_string();
-        client.signal_program(&lab, &program, libc::SIGCONT).await?;
+        api.signal_program(&lab, &program, libc::SIGCONT).await?;
         Ok(())
     }
 
@@ -326,8 +319,8 @@ impl Session {
         app: bool,
         background: bool,
         front: &mut impl Front,
-    ) -> Result<Reply, Failure> {
-        let Executor { client, lab, .. } = self.executor.clone();
+    ) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self.executor.clone();
         let mut program = self.executor.program(machine, words, app);
         // A virtualized process has no input, so nothing has to be attached.
         program.attach = !background && !app;
@@ -344,11 +337,11 @@ impl Session {
                 }
             }
         }
-        let started = client.start_program(&lab, &program).await?;
+        let started = api.start_program(&lab, &program).await?;
         let number = self.jobs.last().map_or(1, |job| job.number + 1);
         let news = self.news.sender.clone();
         if program.attach {
-            let terminal = client.attach(&lab, started.id).await?;
+            let terminal = api.attach(&lab, started.id).await?;
             self.jobs
                 .push(Job::attached(number, started.id, line, terminal, news));
         } else {
@@ -368,13 +361,13 @@ impl Session {
         &mut self,
         number: usize,
         front: &mut impl Front,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ShellError> {
         let input = self.job_mut(number).and_then(|job| job.input.as_ref());
         let (Some(input), Connection::Terminal(size, _)) = (input, front.connection()) else {
             return self.stay(number, front).await;
         };
         // It may have been another one before the job was stopped.
-        input.resize(size);
+        input.send(Input::Resize(size));
         front.begin();
         let done = self.stay(number, front).await;
         front.end();
@@ -382,13 +375,13 @@ impl Session {
     }
 
     /// Carries input and output of a job until it ends or is stopped.
-    async fn stay(&mut self, number: usize, front: &mut impl Front) -> Result<Reply, Failure> {
+    async fn stay(&mut self, number: usize, front: &mut impl Front) -> Result<Reply, ShellError> {
         loop {
             tokio::select! {
                 act = front.act() => match act {
                     Act::Gone => {
                         self.abandon(number).await;
-                        return Err(Failure::Gone);
+                        return Err(ShellError::Gone);
                     }
                     Act::Suspend => {
                         if let Some(reply) = self.suspend(number).await? {
@@ -403,14 +396,14 @@ impl Session {
                     (of, News::Ended { code, error, report }) if of == number => {
                         self.jobs.retain(|job| job.number != number);
                         if code != 0 {
-                            return Err(Failure::Program { code, error });
+                            return Err(ShellError::Program { code, error });
                         }
                         let text = report.as_ref().map(reply::report).unwrap_or_default();
                         return Ok(Reply::new(text, &json!({ "status": code, "report": report })));
                     }
                     (of, News::Lost(why)) if of == number => {
                         self.jobs.retain(|job| job.number != number);
-                        return Err(Failure::Other(why));
+                        return Err(ShellError::Other(why));
                     }
                     told => {
                         let bytes = self.shown(told);
@@ -421,13 +414,13 @@ impl Session {
         }
     }
 
-    /// Passes on what somebody does to a job in the foreground.
+    /// Passes on a user's keys to a job in the foreground.
     async fn act(
         &mut self,
         number: usize,
         act: Act,
         front: &mut impl Front,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ShellError> {
         let terminal = matches!(front.connection(), Connection::Terminal(..));
         let Some(job) = self.job_mut(number) else {
             return Ok(());
@@ -439,16 +432,16 @@ impl Session {
                     front.write(b"\x07").await?;
                 }
             }
-            (Some(input), Act::Resize(size)) => input.resize(size),
+            (Some(input), Act::Resize(size)) => input.send(Input::Resize(size)),
             // The terminal knows what that means to its program.
             (Some(input), Act::Interrupt) if terminal => {
                 input.write(vec![0x03]);
             }
-            (Some(input), Act::Interrupt) => input.signal(libc::SIGINT),
+            (Some(input), Act::Interrupt) => input.send(Input::Signal(libc::SIGINT)),
             (Some(input), Act::End) if terminal => {
                 input.write(vec![0x04]);
             }
-            (Some(input), Act::End) => input.end(),
+            (Some(input), Act::End) => input.send(Input::End),
             (None, Act::Interrupt) => self.signal(number, libc::SIGINT).await?,
             (None, Act::Input(bytes)) if bytes.contains(&0x03) => {
                 self.signal(number, libc::SIGINT).await?;
@@ -458,7 +451,7 @@ impl Session {
         Ok(())
     }
 
-    async fn signal(&mut self, number: usize, signal: i32) -> Result<(), Failure> {
+    async fn signal(&mut self, number: usize, signal: i32) -> Result<(), ShellError> {
         let program = format!("%{number}");
         let program = self.program(&program)?;
         self.executor
@@ -468,7 +461,7 @@ impl Session {
     }
 
     /// ^Z: stops a job and lets go of it. A virtualized process can't be stopped, but let go of.
-    async fn suspend(&mut self, number: usize) -> Result<Option<Reply>, Failure> {
+    async fn suspend(&mut self, number: usize) -> Result<Option<Reply>, ShellError> {
         let Some(job) = self.job_mut(number) else {
             return Ok(None);
         };
@@ -487,7 +480,7 @@ impl Session {
         )))
     }
 
-    /// Ends what was in the foreground of somebody who is gone.
+    /// Ends the foreground job of a client that has gone.
     async fn abandon(&mut self, number: usize) {
         let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
             return;
@@ -496,13 +489,13 @@ impl Session {
         // One that is attached ends with its connection, which the job had.
         if job.input.is_none() {
             let program = job.program.to_string();
-            let Executor { client, lab, .. } = &self.executor;
+            let Executor { api, lab, .. } = &self.executor;
             // It may have ended by itself.
-            let _ = client.end_program(lab, &program).await;
+            let _ = api.end_program(lab, &program).await;
         }
     }
 
-    async fn wait(&mut self, program: &str, front: &mut impl Front) -> Result<Reply, Failure> {
+    async fn wait(&mut self, program: &str, front: &mut impl Front) -> Result<Reply, ShellError> {
         if let Some(number) = program.strip_prefix('%').and_then(|n| n.parse().ok()) {
             let number = self.job(Some(number))?;
             return self.foreground(number, front).await;
@@ -512,7 +505,7 @@ impl Session {
         let ended = self.unless_interrupted(front, executor.wait(&name)).await?;
         match ended.code {
             None | Some(0) => Ok(Reply::new(String::new(), &ended)),
-            Some(code) => Err(Failure::Program {
+            Some(code) => Err(ShellError::Program {
                 code,
                 error: ended.error,
             }),
@@ -523,16 +516,16 @@ impl Session {
     async fn unless_interrupted<T>(
         &mut self,
         front: &mut impl Front,
-        what: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        what: impl Future<Output = Result<T, ShellError>>,
+    ) -> Result<T, ShellError> {
         tokio::pin!(what);
         loop {
             tokio::select! {
                 done = &mut what => return done,
                 act = front.act() => match act {
-                    Act::Gone => return Err(Failure::Gone),
-                    Act::Interrupt => return Err(Failure::Interrupted),
-                    Act::Input(bytes) if bytes.contains(&0x03) => return Err(Failure::Interrupted),
+                    Act::Gone => return Err(ShellError::Gone),
+                    Act::Interrupt => return Err(ShellError::Interrupted),
+                    Act::Input(bytes) if bytes.contains(&0x03) => return Err(ShellError::Interrupted),
                     Act::Input(bytes) => front.keep(bytes),
                     Act::Suspend | Act::Resize(_) | Act::End => {}
                 },
@@ -544,16 +537,17 @@ impl Session {
         }
     }
 
-    /// Carries out the lines of a file. They are as if they were written here, but that the machine is the one of before
-    /// afterwards.
-    async fn source(&mut self, file: &str, front: &mut impl Front) -> Result<Reply, Failure> {
+    /// Carries out the lines of a file. They are as if they were written here, but that the machine
+    /// is the one of before afterwards.
+    async fn source(&mut self, file: &str, front: &mut impl Front) -> Result<Reply, ShellError> {
         if self.depth == DEEPEST {
-            return Err(Failure::Other(format!(
+            return Err(ShellError::Other(format!(
                 "{file}: files of lines name each other more than {DEEPEST} deep"
             )));
         }
         let path = self.executor.path(file);
-        let text = std::fs::read_to_string(&path).map_err(Failure::file(&path))?;
+        let text = vink_spec::read_text_file(&path, vink_spec::LARGEST_FILE)
+            .map_err(ShellError::file(&path))?;
         let machine = self.machine.clone();
         self.depth += 1;
         let mut done = Ok(());
@@ -562,12 +556,15 @@ impl Session {
             match Box::pin(self.line(line, front)).await {
                 Ok(Flow::Next(reply)) => front.write(reply.text.as_bytes()).await?,
                 Ok(Flow::End) => break,
-                Err(failure @ (Failure::Gone | Failure::Interrupted)) => {
+                Err(failure @ (ShellError::Gone | ShellError::Interrupted)) => {
                     done = Err(failure);
                     break;
                 }
                 Err(failure) => {
-                    done = Err(Failure::Other(format!("{file}:{}: {failure}", index + 1)));
+                    done = Err(ShellError::Other(format!(
+                        "{file}:{}: {failure}",
+                        index + 1
+                    )));
                     break;
                 }
             }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use vink_spec::{Burst, Settings, Share};
 
 use crate::parse::Words;
-use crate::Mistake;
+use crate::ParseError;
 
 /// The settings' names and what each is followed by.
 pub(crate) const SETTINGS: [(&str, &str); 11] = [
@@ -25,8 +25,8 @@ pub(crate) const SETTINGS: [(&str, &str); 11] = [
     ("mtu", "a number of bytes"),
 ];
 
-/// Whether this is a setting's name.
-pub(crate) fn is_setting(word: &str) -> bool {
+/// Whether this is the name of a wire's setting, such as `delay`.
+pub fn is_setting(word: &str) -> bool {
     SETTINGS.iter().any(|(name, _)| *name == word)
 }
 
@@ -36,7 +36,11 @@ pub(crate) fn names() -> String {
 }
 
 /// Takes the setting of this name with its value.
-pub(crate) fn take(settings: &mut Settings, name: &str, words: &mut Words) -> Result<(), Mistake> {
+pub(crate) fn take(
+    settings: &mut Settings,
+    name: &str,
+    words: &mut Words,
+) -> Result<(), ParseError> {
     let Some((_, expected)) = SETTINGS.iter().find(|(known, _)| *known == name) else {
         return Err(words.wrong(&format!("one of {}", names()), Some(name)));
     };

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use vink_api::{Client, Size};
+use vink_api::{Client, LabApi, Size};
 
 use crate::edit::{Editor, Screen, Step, LONGEST_LINE};
 use crate::executor::USUAL;
@@ -20,15 +20,15 @@ use crate::front::{Act, Connection, Front};
 use crate::peer;
 use crate::session::{Flow, Session};
 use crate::telnet::{Decoder, Encoder, Event, GREETING};
-use crate::Failure;
+use crate::ShellError;
 
-/// How often is looked whether somebody who has said all is still there to see what comes of it.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a client that has closed its sending side is checked to be still there.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pieces of input that may wait.
 const PIECES: usize = 64;
 
-/// Answers telnet sessions that command this lab, at this listener and at the same port of the IPv6 loopback address.
-/// All sessions end when the future is dropped.
+/// Answers telnet sessions that command this lab, at this listener and at the same port of the IPv6
+/// loopback address. All sessions end when the future is dropped.
 ///
 /// Others than the user of this process are refused.
 ///
@@ -55,18 +55,19 @@ pub async fn serve(client: Client, lab: String, listener: TcpListener) -> io::Re
             Ok((stream, peer)) => {
                 sessions.spawn(answer(stream, peer, client.clone(), lab.clone()));
             }
-            // Of the connection, or for want of descriptors: neither is the listener's end (accept(2)).
+            // Of the connection, or for want of descriptors: neither is the listener's end
+            // (accept(2)).
             Err(error) => {
-                eprintln!("vink: the switch box of {lab}: a connection was not accepted: {error}");
-                sleep(LOOK).await;
+                tracing::warn!(target: "shell", "the switch box of {lab}: a connection was not accepted: {error}");
+                sleep(POLL_INTERVAL).await;
             }
         }
     }
 }
 
-/// One connection, from whoever it is.
+/// One connection, before its user is known.
 async fn answer(mut stream: TcpStream, theirs: SocketAddr, client: Client, lab: String) {
-    // All that can go wrong here is that nobody is there any more.
+    // The only error here is that the client has gone.
     let _ = async {
         if let Some(refusal) = refuse(theirs, stream.local_addr()?) {
             stream.write_all(refusal.as_bytes()).await?;
@@ -74,7 +75,7 @@ async fn answer(mut stream: TcpStream, theirs: SocketAddr, client: Client, lab: 
             // What is unread when a socket is closed would take the refusal back.
             let mut nowhere = tokio::io::sink();
             let rest = tokio::io::copy(&mut stream, &mut nowhere);
-            let _ = timeout(LOOK, rest).await;
+            let _ = timeout(POLL_INTERVAL, rest).await;
             return Ok(());
         }
         // Keys and what they show are small.
@@ -96,23 +97,26 @@ async fn answer(mut stream: TcpStream, theirs: SocketAddr, client: Client, lab: 
     .await;
 }
 
-/// Why somebody may not command this lab.
+/// Why a user may not command this lab.
 fn refuse(theirs: SocketAddr, ours: SocketAddr) -> Option<String> {
-    // SAFETY: geteuid(2) can't fail.
-    let owner = unsafe { libc::geteuid() };
+    let owner = vink_sys::process::geteuid();
     match peer::find(theirs, ours) {
         Ok(Some(peer)) if peer.user == owner => None,
         Ok(Some(peer)) => Some(format!(
             "vink: this lab belongs to user {owner}, and you are user {}: start one of your own with vink lab up\r\n",
             peer.user
         )),
-        Ok(None) => Some("vink: you closed the connection before it was known who you are\r\n".to_owned()),
-        Err(error) => Some(format!("vink: can't tell who you are: /proc/net/tcp: {error}\r\n")),
+        Ok(None) => Some("vink: you closed the connection before its user was known\r\n".to_owned()),
+        Err(error) => Some(format!("vink: can't tell which user you are: /proc/net/tcp: {error}\r\n")),
     }
 }
 
 /// Reads lines and carries them out, until one side has enough.
-async fn converse(caller: &mut Caller, session: &mut Session, lab: &str) -> Result<(), Failure> {
+async fn converse(
+    caller: &mut Caller,
+    session: &mut Session<Client>,
+    lab: &str,
+) -> Result<(), ShellError> {
     caller.send(&GREETING).await?;
     let welcome = format!("Vink, lab {lab}. `help` lists the commands.\n");
     caller.write(welcome.as_bytes()).await?;
@@ -147,7 +151,7 @@ async fn converse(caller: &mut Caller, session: &mut Session, lab: &str) -> Resu
         match session.line(&line, caller).await {
             Ok(Flow::Next(reply)) => caller.write(reply.text.as_bytes()).await?,
             Ok(Flow::End) => return Ok(()),
-            Err(Failure::Gone) => return Err(Failure::Gone),
+            Err(ShellError::Gone) => return Err(ShellError::Gone),
             Err(failure) if session.stops => {
                 let text = format!("line {number}: {failure}\n");
                 return Ok(caller.write(text.as_bytes()).await?);
@@ -159,8 +163,8 @@ async fn converse(caller: &mut Caller, session: &mut Session, lab: &str) -> Resu
     }
 }
 
-/// Whether this is the first line of a request that a browser sends. Any web page can make one send a form to a port of
-/// loopback, and its text would be carried out: the browser is the owner's.
+/// Whether this is the first line of a request that a browser sends. Any web page can make one send
+/// a form to a port of loopback, and its text would be carried out: the browser is the owner's.
 fn is_http(line: &str) -> bool {
     let mut words = line.split(' ');
     words
@@ -176,7 +180,7 @@ enum Arrival {
     End,
 }
 
-/// Somebody who has connected.
+/// A connected client.
 struct Caller {
     arrivals: mpsc::Receiver<Arrival>,
     write: OwnedWriteHalf,
@@ -220,7 +224,8 @@ impl Caller {
         })
     }
 
-    /// Sends the bytes themselves. Nothing is lost, and nothing sent twice, when the future is dropped.
+    /// Sends the bytes themselves. Nothing is lost, and nothing sent twice, when the future is
+    /// dropped.
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.unsent.extend(bytes);
         while !self.unsent.is_empty() {
@@ -243,22 +248,13 @@ impl Caller {
     }
 
     /// Reads a line, while what happens in the background is shown.
-    async fn line(&mut self, session: &mut Session) -> Result<Step, Failure> {
+    async fn line(&mut self, session: &mut Session<Client>) -> Result<Step, ShellError> {
         loop {
-            while let Some(byte) = self.typed.pop_front() {
-                match self.editor.byte(byte) {
-                    Step::More => {}
-                    Step::Complete => {
-                        let (start, found) = session.complete(&self.editor.before_cursor()).await;
-                        self.editor.complete(start, &found);
-                    }
-                    step => {
-                        self.show().await?;
-                        return Ok(step);
-                    }
-                }
-            }
+            let step = session.edit(&mut self.editor, &mut self.typed).await;
             self.show().await?;
+            if let Some(step) = step {
+                return Ok(step);
+            }
             if self.ended {
                 return Ok(self.editor.rest());
             }
@@ -269,16 +265,9 @@ impl Caller {
                     Some(Arrival::End) | None => self.ended = true,
                 },
                 told = session.news() => {
-                    let bytes = session.shown(told);
-                    if !bytes.is_empty() {
-                        self.editor.hide();
-                        self.show().await?;
-                        self.write(&bytes).await?;
-                        if !bytes.ends_with(b"\n") {
-                            self.write(b"\n").await?;
-                        }
-                        self.editor.show();
-                    }
+                    let shown = session.shown(told);
+                    let bytes = self.editor.above(&shown);
+                    self.write(&bytes).await?;
                 }
             }
         }
@@ -316,7 +305,7 @@ impl Caller {
         // What is unread when a socket is closed would take the last words back.
         let rest =
             async { while !matches!(self.arrivals.recv().await, Some(Arrival::End) | None) {} };
-        let _ = timeout(LOOK, rest).await;
+        let _ = timeout(POLL_INTERVAL, rest).await;
         Ok(())
     }
 }
@@ -338,7 +327,7 @@ async fn receive(mut read: OwnedReadHalf, arrivals: mpsc::Sender<Arrival>) {
             }
         }
     }
-    // If nobody listens any more, the session has ended.
+    // Fails if the session has ended.
     let _ = arrivals.send(Arrival::End).await;
 }
 
@@ -361,11 +350,11 @@ impl Front for Caller {
     }
 
     async fn act(&mut self) -> Act {
-        // Who speaks no telnet sends lines, all of which are for the switch box, and may have sent the last one. That it is gone
-        // altogether shows only by its socket.
+        // A client that speaks no telnet sends lines, all of which are for the switch box, and may have sent
+        // the last one. That it is gone altogether shows only by its socket.
         if self.echoes.is_none() {
             loop {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
                 if matches!(peer::find(self.theirs, self.ours), Ok(None)) {
                     return Act::Gone;
                 }

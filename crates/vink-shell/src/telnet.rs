@@ -1,7 +1,9 @@
-//! The telnet protocol (RFC 854, 855, 857, 858, 860, 1073, 1091), as two machines without I/O of their own.
+//! The telnet protocol (RFC 854, 855, 857, 858, 860, 1073, 1091), as two machines without I/O of
+//! their own.
 //!
-//! A client that answers to what is asked at the start speaks telnet. If it lets us echo, it sends each character
-//! as it is typed. One that answers nothing (nc(1), a script) sends lines, and never learns of any of this.
+//! A client that answers to what is asked at the start speaks telnet. If it lets us echo, it sends
+//! each character as it is typed. One that answers nothing (nc(1), a script) sends lines, and never
+//! learns of any of this.
 
 use std::mem::take;
 
@@ -27,7 +29,8 @@ const TIMING_MARK: u8 = 6;
 const TTYPE: u8 = 24;
 const NAWS: u8 = 31;
 
-/// What a client may be told about in one go; a window's size has 4 bytes, a terminal's name at most 40.
+/// What a client may be told about in one go; a window's size has 4 bytes, a terminal's name at
+/// most 40.
 const LONGEST_OPTION: usize = 128;
 
 /// What is sent first: we would like to echo, and to know the terminal's size and type.
@@ -40,7 +43,8 @@ pub(crate) const GREETING: [u8; 15] = [
 pub(crate) enum Event {
     /// Characters; the end of a line is `\r` from a terminal and `\n` from a file.
     Data(Vec<u8>),
-    /// A key of the keyboard that has no character in this protocol, as the control character that it usually is.
+    /// A key of the keyboard that has no character in this protocol, as the control character that
+    /// it usually is.
     Key(u8),
     /// Asks whether we are there.
     AreYouThere,
@@ -52,7 +56,7 @@ pub(crate) enum Event {
     Echo(bool),
 }
 
-/// Who has said what about an option.
+/// The state of an option's negotiation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Negotiated {
     Off,
@@ -82,7 +86,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// For a client to whom [`GREETING`] was sent.
+    /// For a client that was sent [`GREETING`].
     pub(crate) fn new() -> Decoder {
         Decoder {
             state: State::Data,

@@ -1,13 +1,14 @@
-//! A line as words: blanks part them, quotes and backslashes hold them together, `#` begins a comment.
+//! A line as words: blanks part them, quotes and backslashes hold them together, `#` begins a
+//! comment.
 
-use crate::Mistake;
+use crate::ParseError;
 
-/// The words of a line. `'…'` takes everything as it is, `"…"` all but `\"` and `\\`, and a backslash the
-/// character after it.
+/// The words of a line. `'…'` takes everything as it is, `"…"` all but `\"` and `\\`, and a
+/// backslash the character after it.
 ///
 /// # Errors
 /// A quote that is not closed, or a backslash with nothing after it.
-pub fn split(line: &str) -> Result<Vec<String>, Mistake> {
+pub fn split(line: &str) -> Result<Vec<String>, ParseError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = line.chars();
@@ -20,7 +21,7 @@ pub fn split(line: &str) -> Result<Vec<String>, Mistake> {
                 loop {
                     match chars.next() {
                         None => {
-                            return Err(Mistake::new(format!(
+                            return Err(ParseError::new(format!(
                                 "the quote {c} has no end: close it with another one"
                             )))
                         }
@@ -39,7 +40,7 @@ pub fn split(line: &str) -> Result<Vec<String>, Mistake> {
             '\\' => match chars.next() {
                 Some(escaped) => word.get_or_insert_default().push(escaped),
                 None => {
-                    return Err(Mistake::new(
+                    return Err(ParseError::new(
                         "nothing follows the backslash at the end of the line",
                     ))
                 }
@@ -51,7 +52,8 @@ pub fn split(line: &str) -> Result<Vec<String>, Mistake> {
     Ok(words)
 }
 
-/// The line without the `&` at its end that lets a program run in the background, and whether there was one.
+/// The line without the `&` at its end that lets a program run in the background, and whether there
+/// was one.
 pub fn detached(line: &str) -> (&str, bool) {
     let line = line.trim();
     match line.strip_suffix('&') {

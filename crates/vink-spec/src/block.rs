@@ -1,11 +1,14 @@
-//! Addresses and static routes of many machines: each machine has a block of addresses by its number, so that
-//! neighbouring numbers that are reached the same way share routes.
+//! Addresses and static routes of many machines: each machine has a block of addresses by its
+//! number, so that neighbouring numbers that are reached the same way share routes.
 //!
-//! A wire between two machines is a network of two addresses (/31, /127) in the block of the one with the higher
-//! number. What is sent to either address goes towards that machine, and meets the other end on its way or is handed
-//! to it over the wire. So the machine with the lowest number, 0, needs no block, unless machines have addresses of
-//! their own besides, at `lo`: to those each way is a shortest one in any graph.
+//! A wire between two machines is a network of two addresses (/31, /127) in the block of the one
+//! with the higher number. What is sent to either address goes towards that machine, and meets the
+//! other end on its way or is handed to it over the wire. So the machine with the lowest number, 0,
+//! needs no block, unless machines have addresses of their own besides, at `lo`: to those each way
+//! is a shortest one in any graph.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -103,7 +106,8 @@ impl Blocks {
 pub(crate) struct Plan {
     /// Names of machines.
     names: Vec<String>,
-    /// For each machine its neighbours, by number and the address by which they are reached, one for each network.
+    /// For each machine its neighbours, by number and the address by which they are reached, one
+    /// for each network.
     neighbours: Vec<Vec<(usize, Vec<IpAddr>)>>,
     blocks: Vec<Blocks>,
     /// How many wires each has in its block.
@@ -113,7 +117,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Of one machine at least. `wires`: how many a block must have room for; `own`: and for an address at `lo`.
+    /// Of one machine at least. `wires`: how many a block must have room for; `own`: and for an
+    /// address at `lo`.
     pub fn new(
         names: Vec<String>,
         networks: &[IpNet],
@@ -166,7 +171,8 @@ impl Plan {
         usize::from(!self.own)
     }
 
-    /// Gives machines their own addresses, if they have such: before they are joined, so that names stand for them.
+    /// Gives machines their own addresses, if they have such: before they are joined, so that names
+    /// stand for them.
     pub fn address(&self, lab: &mut Lab) {
         for (number, name) in self.names.iter().enumerate().filter(|_| self.own) {
             let alone = |blocks: &Blocks| IpNet::from(blocks.ends(number, 0).0.addr());
@@ -188,8 +194,8 @@ impl Plan {
         self.neighbours[machine].iter().map(|(number, _)| *number)
     }
 
-    /// Static routes of a machine: to ranges of machines by a neighbour's place in [`Plan::neighbours`], and to all
-    /// others by `default`.
+    /// Static routes of a machine: to ranges of machines by a neighbour's place in
+    /// [`Plan::neighbours`], and to all others by `default`.
     pub fn route(
         &self,
         lab: &mut Lab,
@@ -229,6 +235,52 @@ impl Plan {
             }
         }
     }
+}
+
+/// By which of its neighbours (its place among them) a machine reaches each other one: Dijkstra's
+/// algorithm.
+pub(crate) fn ways(costs: &[Vec<(usize, u64)>], from: usize) -> Vec<Option<usize>> {
+    let mut way = vec![None; costs.len()];
+    let mut least = vec![u64::MAX; costs.len()];
+    let mut heap = BinaryHeap::from([Reverse((0, from, None))]);
+    while let Some(Reverse((cost, machine, first))) = heap.pop() {
+        if cost >= least[machine] {
+            continue;
+        }
+        least[machine] = cost;
+        way[machine] = first;
+        for (place, (next, more)) in costs[machine].iter().enumerate() {
+            if cost + more < least[*next] {
+                heap.push(Reverse((cost + more, *next, first.or(Some(place)))));
+            }
+        }
+    }
+    way
+}
+
+/// Ranges of machines with the same way, and the way that most ranges have as default. Where no way
+/// leads, none need be right.
+pub(crate) fn table(ways: &[Option<usize>]) -> (Vec<(Range<usize>, usize)>, Option<usize>) {
+    let mut ranges: Vec<(Range<usize>, usize)> = Vec::new();
+    for (machine, way) in ways.iter().enumerate() {
+        let Some(way) = *way else {
+            continue;
+        };
+        match ranges.last_mut() {
+            Some((range, same)) if *same == way => range.end = machine + 1,
+            _ => ranges.push((machine..machine + 1, way)),
+        }
+    }
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    for (_, way) in &ranges {
+        *counts.entry(*way).or_default() += 1;
+    }
+    let default = counts
+        .into_iter()
+        .max_by_key(|(way, count)| (*count, Reverse(*way)))
+        .map(|(way, _)| way);
+    ranges.retain(|(_, way)| Some(*way) != default);
+    (ranges, default)
 }
 
 #[cfg(test)]

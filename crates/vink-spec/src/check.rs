@@ -1,15 +1,16 @@
-//! What a lab must mean: names that can be used, ends that fit together, routes that the kernel takes.
+//! What a lab must mean: names that can be used, ends that fit together, routes that the kernel
+//! takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::Path;
 
 use indexmap::IndexMap;
 use ipnet::IpNet;
 
+use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::diff::interface_of;
 use crate::folder::{inside, looks_inside};
-use crate::mistake::{nearest, Mistake, Place};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route,
@@ -20,22 +21,36 @@ use crate::{
 const LEAST_MEMORY: u64 = 16 << 20;
 
 /// Something wrong at a path of a lab.
-pub(crate) struct Finding {
-    pub path: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabDiagnostic {
+    pub(crate) path: Vec<String>,
     /// The path's last key is what is wrong, not its value.
-    pub key: bool,
+    pub(crate) key: bool,
     /// May only follow from another mistake.
-    pub may_follow: bool,
+    pub(crate) may_follow: bool,
     message: String,
     fix: String,
     warning: bool,
 }
 
-impl Finding {
-    pub fn mistake(self, place: Place) -> Mistake {
-        Mistake {
+impl LabDiagnostic {
+    /// The value at this path of keys and list indices is wrong; if something else of the lab could
+    /// not be read, it may be right. The fix is a line for people.
+    pub fn new(path: &[&str], message: impl Into<String>, fix: impl Into<String>) -> LabDiagnostic {
+        LabDiagnostic {
+            path: path.iter().map(|&step| step.to_owned()).collect(),
+            key: false,
+            may_follow: true,
+            message: message.into(),
+            fix: fix.into(),
+            warning: false,
+        }
+    }
+
+    pub(crate) fn mistake(self, span: SourceSpan) -> Diagnostic {
+        Diagnostic {
             file: None,
-            place,
+            span,
             excerpt: String::new(),
             path: self.path.join("."),
             message: self.message,
@@ -49,17 +64,26 @@ struct Check<'a> {
     lab: &'a Lab,
     folder: Option<&'a Path>,
     path: Vec<String>,
-    found: Vec<Finding>,
+    found: Vec<LabDiagnostic>,
+    /// The addresses at each wire.
+    at_wires: HashMap<&'a str, HashSet<IpAddr>>,
 }
 
 /// All that is wrong or suspicious. Without a folder, what paths lead to is not looked at.
-pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<Finding> {
+pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<LabDiagnostic> {
     let mut check = Check {
         lab,
         folder,
         path: Vec::new(),
         found: Vec::new(),
+        at_wires: HashMap::new(),
     };
+    for interface in lab.machines.values().flat_map(|m| m.interfaces.values()) {
+        if let Some(wire) = &interface.wire {
+            let there = check.at_wires.entry(wire).or_default();
+            there.extend(interface.addresses.iter().map(IpNet::addr));
+        }
+    }
     check.lab();
     check.found
 }
@@ -83,8 +107,8 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 }
 
 impl<'a> Check<'a> {
-    fn add(&mut self, message: impl Into<String>, fix: impl Into<String>) -> &mut Finding {
-        self.found.push(Finding {
+    fn add(&mut self, message: impl Into<String>, fix: impl Into<String>) -> &mut LabDiagnostic {
+        self.found.push(LabDiagnostic {
             path: self.path.clone(),
             key: false,
             may_follow: false,
@@ -135,12 +159,6 @@ impl<'a> Check<'a> {
                 .is_some_and(|machine| machine.interfaces.contains_key(interface)),
             None => {
                 let wire = self.lab.wires.contains_key(at) || ends.contains_key(at.as_str());
-                if wire && machines.contains_key(at) {
-                    self.at("at", |c| {
-                        let message = format!("{at} is a machine and a wire");
-                        c.add(message, "write it as machine:interface").path.len()
-                    });
-                }
                 wire || machines.contains_key(at)
             }
         };
@@ -261,6 +279,14 @@ impl<'a> Check<'a> {
         for (wire, at) in &ends {
             self.undeclared(wire, at, ends.keys().copied());
             self.sharing(at);
+        }
+        for wire in ends.keys().filter(|wire| lab.machines.contains_key(**wire)) {
+            self.path = ["machines", wire].map(str::to_owned).to_vec();
+            let message = format!("`{wire}` is a machine and a wire");
+            let fix =
+                "give one of them another name: commands such as `show` and `break` take either";
+            self.add(message, fix).key = true;
+            self.path.clear();
         }
         self.each("breakpoints", &lab.breakpoints, |c, name, breakpoint| {
             c.breakpoint(name, breakpoint, &ends);
@@ -642,15 +668,11 @@ impl<'a> Check<'a> {
             }
             return;
         }
-        let mut interfaces = spec
-            .interfaces
-            .iter()
-            .filter(|(name, _)| dev.is_none_or(|dev| dev == *name));
-        let mut all = spec
-            .interfaces
-            .values()
-            .flat_map(|interface| &interface.addresses);
-        if all.any(|address| address.addr() == via) {
+        let interfaces = spec.interfaces.iter();
+        if interfaces
+            .flat_map(|(_, interface)| &interface.addresses)
+            .any(|address| address.addr() == via)
+        {
             let fix = "write the neighbour's address";
             self.at("via", |c| {
                 c.add(format!("{via} is the machine's own address"), fix)
@@ -658,28 +680,69 @@ impl<'a> Check<'a> {
             });
             return;
         }
-        let outside = |interface: &Interface| {
-            let wire = interface
-                .wire
-                .as_ref()
-                .and_then(|wire| self.lab.wires.get(wire));
-            // What is outside may give addresses.
-            wire.is_some_and(|wire| wire.uplink.is_some())
+        let has = |interface: &Interface| interface.addresses.iter().any(|a| a.contains(&via));
+        // The kernel takes no gateway behind `lo`.
+        let mut outward = spec.interfaces.iter().filter(|(name, _)| *name != "lo");
+        let through = |name: &String| dev.is_none_or(|dev| dev == name);
+        let Some((_, interface)) = outward.clone().find(|(name, interface)| {
+            through(name) && (has(interface) || self.leads_out(interface))
+        }) else {
+            let elsewhere = outward.find(|(_, interface)| has(interface));
+            let (message, fix) = match (dev, elsewhere) {
+                (Some(dev), Some((name, _))) => (
+                    format!("{via} is in no network of `{dev}`, but in one of `{name}`"),
+                    format!("write `dev: {name}`, or leave `dev` out"),
+                ),
+                _ => (
+                    format!("{via} is at none of the machine's wires"),
+                    "give an interface an address in its network, or write a neighbour's address"
+                        .to_owned(),
+                ),
+            };
+            self.at("via", |c| c.add(message, fix).may_follow = true);
+            return;
         };
-        let reached = interfaces.any(|(_, interface)| {
-            interface
-                .addresses
-                .iter()
-                .any(|address| address.contains(&via))
-                || outside(interface)
-        });
-        if !reached {
-            let fix = "give an interface an address in its network, or write a neighbour's address";
+        let broadcast = |address: &IpNet| match address {
+            IpNet::V4(net) => net.prefix_len() < 31 && net.broadcast() == via,
+            IpNet::V6(_) => false,
+        };
+        if interface.addresses.iter().any(broadcast) {
+            let message = format!("{via} is its network's broadcast address, not a router's");
             self.at("via", |c| {
-                c.add(format!("{via} is at none of the machine's wires"), fix)
-                    .may_follow = true
+                c.add(message, "write a neighbour's address").key = false
+            });
+            return;
+        }
+        let Some(wire) = interface
+            .wire
+            .as_deref()
+            .filter(|_| !self.leads_out(interface))
+        else {
+            return;
+        };
+        let there = &self.at_wires[wire];
+        if !there.contains(&via) {
+            let own = |other: &&IpAddr| interface.addresses.iter().any(|a| a.addr() == **other);
+            let others = there.iter().filter(|other| !own(other));
+            let mut known: Vec<String> = others.map(IpAddr::to_string).collect();
+            known.sort();
+            let fix = match nearest(&via.to_string(), known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "write a neighbour's address; a command may also give one this address"
+                    .to_owned(),
+            };
+            self.at("via", |c| {
+                let finding = c.add(format!("no interface at `{wire}` has {via}"), fix);
+                (finding.warning, finding.may_follow) = (true, true);
             });
         }
+    }
+
+    /// Whether what is at its wire is not all in the lab.
+    fn leads_out(&self, interface: &Interface) -> bool {
+        let wire = interface.wire.as_ref();
+        let wire = wire.and_then(|wire| self.lab.wires.get(wire));
+        wire.is_some_and(|wire| wire.uplink.is_some())
     }
 
     fn sysctl(&mut self, name: &'a str, value: &'a Scalar) {
@@ -821,7 +884,19 @@ impl<'a> Check<'a> {
             }
             self.path.truncate(self.path.len() - 2);
         }
-        if matches!(&spec.ready, Some(Ready::Output(text)) if text.is_empty()) {
+        let by = spec.ready.as_ref().map(|ready| &ready.by);
+        if matches!(by, Some(Ready::Time(_)))
+            && spec.ready.as_ref().is_some_and(|r| r.timeout.is_some())
+        {
+            self.at("ready", |c| {
+                c.add(
+                    "`timeout` says nothing here: `time` passes by itself",
+                    "remove `timeout`",
+                )
+                .key = false
+            });
+        }
+        if matches!(by, Some(Ready::Output(text)) if text.is_empty()) {
             self.at("ready", |c| {
                 c.add(
                     "each output has an empty text in it",

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    order, Breakpoint, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route, Scalar,
-    Series, Settings, Time, Uplink, WireSpec,
+    order, Breakpoint, Calls, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route,
+    Scalar, Series, Settings, Time, Uplink, WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -234,6 +234,9 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The kernel's memory for each image.
     pub memory: Option<String>,
+    /// How programs make their calls.
+    #[serde(default, skip_serializing_if = "Calls::is_auto")]
+    pub calls: Calls,
     /// Images by name.
     pub images: IndexMap<String, String>,
 }
@@ -246,6 +249,7 @@ impl Options {
             time: lab.time,
             seed: lab.seed,
             memory: lab.memory.clone(),
+            calls: lab.calls,
             images: lab.images.clone(),
         }
     }
@@ -257,7 +261,7 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
     let mut steps = Steps::default();
     let options = (Options::of(&old), Options::of(&new));
     let all = differing(&options.0, &options.1, |key| {
-        matches!(key, "time" | "seed" | "memory")
+        matches!(key, "time" | "seed" | "memory" | "calls")
     });
     let anew = !(all.is_empty() || old.machines.is_empty() && old.wires.is_empty());
     steps.compare(&old, &new, anew.then_some(&all));
@@ -422,7 +426,7 @@ impl Steps {
     /// A wire that stays.
     fn wire(&mut self, name: &str, was: &WireSpec, is: &WireSpec, gone: &mut Vec<Change>) {
         let wire = name.to_owned();
-        if (&was.settings, &was.from) != (&is.settings, &is.from) {
+        if was.effect() != is.effect() {
             self.wires.push(Change::SetWire {
                 wire: wire.clone(),
                 old: Box::new(was.clone()),
@@ -706,6 +710,7 @@ impl Change {
                 lab.time = options.time;
                 lab.seed = options.seed;
                 lab.memory = options.memory;
+                lab.calls = options.calls;
                 lab.images = options.images;
             }
             Change::AddWire { wire, spec } => {
@@ -840,17 +845,13 @@ impl fmt::Display for Change {
             Change::Options(_) => write!(f, "~ the lab's options"),
             Change::AddWire { wire, spec } => {
                 write!(f, "+ wire {wire}")?;
-                let mut told = settings(&Settings::default(), &spec.settings);
-                if spec.up == Some(false) {
-                    told.push("down".to_owned());
-                }
-                colon(f, told)?;
-                ends(f, &IndexMap::new(), &spec.from)
+                let ideal = (Settings::default(), IndexMap::new());
+                let down = (spec.up == Some(false)).then(|| "down".to_owned());
+                effects(f, &ideal, &spec.effect(), down)
             }
             Change::SetWire { wire, old, new } => {
                 write!(f, "~ wire {wire}")?;
-                colon(f, settings(&old.settings, &new.settings))?;
-                ends(f, &old.from, &new.from)
+                effects(f, &old.effect(), &new.effect(), None)
             }
             Change::Plug { wire, up } => {
                 write!(f, "~ wire {wire}: {}", if *up { "up" } else { "down" })
@@ -947,18 +948,24 @@ fn colon(f: &mut fmt::Formatter<'_>, told: Vec<String>) -> fmt::Result {
     }
 }
 
-/// What differs for the packets of single ends.
-fn ends(
+/// What a wire does otherwise: to the packets of every end, then what differs for single ends.
+fn effects(
     f: &mut fmt::Formatter<'_>,
-    old: &IndexMap<String, Settings>,
-    new: &IndexMap<String, Settings>,
+    (old, old_ends): &(Settings, IndexMap<String, Settings>),
+    (new, new_ends): &(Settings, IndexMap<String, Settings>),
+    more: Option<String>,
 ) -> fmt::Result {
-    let same = Settings::default();
-    for (end, old, new) in both(old, new) {
-        write!(f, "; from {end}")?;
-        match new {
-            Some(new) => colon(f, settings(old.unwrap_or(&same), new))?,
-            None => write!(f, ": as the rest")?,
+    let everywhere = settings(old, new);
+    colon(f, everywhere.iter().cloned().chain(more).collect())?;
+    for (end, was, is) in both(old_ends, new_ends) {
+        let Some(is) = is else {
+            write!(f, "; from {end}: as the rest")?;
+            continue;
+        };
+        let mut told = settings(was.unwrap_or(old), is);
+        told.retain(|told| !everywhere.contains(told));
+        if !told.is_empty() {
+            write!(f, "; from {end}: {}", told.join(", "))?;
         }
     }
     Ok(())

@@ -38,7 +38,8 @@ fn wires(lab: &Lab) -> Vec<Drawn<'_>> {
 }
 
 impl Lab {
-    /// The lab for `dot` (Graphviz): machines are boxes, buses ellipses, what is outside has dashes.
+    /// The lab for `dot` (Graphviz): machines are boxes, buses ellipses, what is outside has
+    /// dashes.
     pub fn to_dot(&self) -> String {
         let mut text = format!("graph {} {{\n  node [shape=box]\n", dot(&self.name));
         for (name, machine) in &self.machines {

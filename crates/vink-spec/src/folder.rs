@@ -1,10 +1,10 @@
-//! Files that a lab names are inside its folder: a lab from someone else shows its machines no others.
+//! Files that a lab names are inside its folder: a foreign lab cannot show others to its machines.
 
 use std::path::{Component, Path, PathBuf};
 
 /// Why a path of a lab can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadPath {
+pub enum PathError {
     /// It begins with `/`, or has `..` in it, so that it leads out by its looks.
     #[error("`{0}` may lead out of the lab's folder: write a path relative to the lab file, without `..`")]
     Outside(String),
@@ -17,20 +17,21 @@ pub enum BadPath {
 }
 
 /// Whether a path looks like one inside a folder.
-pub(crate) fn looks_inside(path: &str) -> Result<(), BadPath> {
+pub(crate) fn looks_inside(path: &str) -> Result<(), PathError> {
     let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     match Path::new(path).components().all(inside) {
         true => Ok(()),
-        false => Err(BadPath::Outside(path.to_owned())),
+        false => Err(PathError::Outside(path.to_owned())),
     }
 }
 
-/// What a path of a lab in `folder` stands for, with all symbolic links followed: inside the folder, and there.
-pub fn inside(folder: &Path, path: &str) -> Result<PathBuf, BadPath> {
+/// What a path of a lab in `folder` stands for, with all symbolic links followed: inside the
+/// folder, and there.
+pub fn inside(folder: &Path, path: &str) -> Result<PathBuf, PathError> {
     looks_inside(path)?;
     let real = |of: &Path| {
         std::fs::canonicalize(of)
-            .map_err(|error| BadPath::Missing(path.to_owned(), error.to_string()))
+            .map_err(|error| PathError::Missing(path.to_owned(), error.to_string()))
     };
     // Files named without a folder are in "".
     let folder = real(if folder.as_os_str().is_empty() {
@@ -41,6 +42,9 @@ pub fn inside(folder: &Path, path: &str) -> Result<PathBuf, BadPath> {
     let found = real(&folder.join(path))?;
     match found.starts_with(&folder) {
         true => Ok(found),
-        false => Err(BadPath::Link(path.to_owned(), found.display().to_string())),
+        false => Err(PathError::Link(
+            path.to_owned(),
+            found.display().to_string(),
+        )),
     }
 }

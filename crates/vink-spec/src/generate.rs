@@ -1,15 +1,19 @@
-//! Many machines in a line, ring, star, tree or grid: the lab file's `generate`.
+//! Many machines in a line, ring, star, tree, grid, mesh, leaf-spine fabric, or at random: the lab file's `generate`.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
 
-use crate::block::Plan;
+use crate::block::{table, ways, Plan};
+use crate::template::Template;
 use crate::{Lab, MachineSpec, WireSpec};
 
 /// Machines that one `generate` makes at most.
 pub(crate) const MOST: usize = 100_000;
+/// Wires that one makes at most, of the kinds that have many for each machine.
+const MOST_WIRES: usize = 200_000;
 
 /// Makes machines NAME1, NAME2 ... with wires between them (`r1-r2`), addresses and routes. `machines` and `wires` may
 /// name some of them to say more: theirs comes on top.
@@ -18,7 +22,7 @@ pub(crate) const MOST: usize = 100_000;
 pub(crate) struct Generate {
     /// How they are wired. Interfaces: in a line and a ring `eth0` to the one before and `eth1` to the one after; in a
     /// tree and a star `eth0` to the one above, `eth1` and so on to those below; in a grid `eth0` west, `eth1` east,
-    /// `eth2` north, `eth3` south.
+    /// `eth2` north, `eth3` south; otherwise `eth0` and so on to neighbours in the order of their numbers.
     pub kind: Kind,
     /// How many.
     #[schemars(range(min = 2, max = 100_000))]
@@ -29,10 +33,19 @@ pub(crate) struct Generate {
     /// A grid's machines in each row (default: as many as rows).
     #[schemars(range(min = 1, max = 100_000))]
     pub columns: Option<usize>,
-    /// What their names begin with (default `r`).
-    #[schemars(default = "default_name")]
-    pub name: String,
-    /// What each machine has besides.
+    /// How many of a leaf-spine fabric's machines are spines (default 2).
+    #[schemars(range(min = 1, max = 100_000))]
+    pub spines: Option<usize>,
+    /// How many neighbours a machine of a random net has on average (default 3).
+    #[schemars(range(min = 1, max = 1000))]
+    pub degree: Option<usize>,
+    /// What a random net follows from (default 1).
+    pub seed: Option<u64>,
+    /// What their names begin with (default `r`; in a leaf-spine fabric they are `spine1`, `leaf1` and so on behind it).
+    pub name: Option<String>,
+    /// What each machine has besides. In its texts `{{number}}` stands for its number, `{{number+65000}}` for a sum, `{{name}}` for its
+    /// name, `{{router-id}}` for an address of its own, `{{role}}` for spine or leaf; a line with `{{interface}}` or `{{peer}}` is there for
+    /// each neighbour, with those below it that are indented further.
     #[schemars(default)]
     pub machine: MachineSpec,
     /// What each wire is like.
@@ -60,6 +73,12 @@ pub(crate) enum Kind {
     Tree,
     /// In rows and columns.
     Grid,
+    /// Each with each.
+    Mesh,
+    /// Some, the spines, each with all others, the leaves.
+    LeafSpine,
+    /// In one piece, but by chance.
+    Random,
 }
 
 /// Networks whose addresses are given out.
@@ -99,9 +118,8 @@ impl From<bool> for Routes {
     }
 }
 
-pub(crate) fn default_name() -> String {
-    "r".to_owned()
-}
+/// What names begin with, if nothing is said.
+const NAME: &str = "r";
 
 /// Where machine `i` is in a tree whose machines have numbers in preorder: so each subtree is a range.
 #[derive(Clone, Debug)]
@@ -125,13 +143,25 @@ impl Generate {
         if self.kind == Kind::Ring && count < 3 {
             return Err("a ring has at least 3 machines".to_owned());
         }
+        let spines = self.spines.unwrap_or(2);
+        if self.kind == Kind::LeafSpine && spines >= count {
+            return Err(format!("{spines} spines leave no machine for a leaf"));
+        }
+        let edges = self.edges(spines)?;
         let fanout = match self.kind {
             Kind::Star => count - 1,
             _ => self.fanout.unwrap_or(2),
         };
         let tree = self.tree(fanout);
         // Names count level by level, addresses by subtrees.
-        let name = |level: usize| format!("{}{}", self.name, level + 1);
+        let begins = self.name.as_deref();
+        let name = |level: usize| match (self.kind, level.checked_sub(spines)) {
+            (Kind::LeafSpine, None) => format!("{}spine{}", begins.unwrap_or_default(), level + 1),
+            (Kind::LeafSpine, Some(leaf)) => {
+                format!("{}leaf{}", begins.unwrap_or_default(), leaf + 1)
+            }
+            _ => format!("{}{}", begins.unwrap_or(NAME), level + 1),
+        };
         let mut names = vec![String::new(); count];
         match self.kind {
             Kind::Star | Kind::Tree => {
@@ -143,11 +173,12 @@ impl Generate {
         }
         let mut lab = Lab::default();
         for level in 0..count {
-            lab.machines.insert(name(level), self.machine.clone());
+            lab.machines.insert(name(level), MachineSpec::default());
         }
         // How many neighbours with lower numbers a machine has: the last of a ring has the first besides.
         let wires = match self.kind {
             Kind::Grid | Kind::Ring => 2,
+            Kind::Mesh | Kind::LeafSpine | Kind::Random => most_below(&edges, count),
             _ => 1,
         };
         let mut plan = Plan::new(names.clone(), self.networks(), wires, false)?;
@@ -191,6 +222,16 @@ impl Generate {
                     }
                 }
             }
+            Kind::Mesh | Kind::LeafSpine | Kind::Random => {
+                let mut next = vec![0; count];
+                for (a, b) in edges {
+                    let ends = [a, b].map(|end| {
+                        next[end] += 1;
+                        format!("eth{}", next[end] - 1)
+                    });
+                    join(&mut lab, (a, &ends[0]), (b, &ends[1]));
+                }
+            }
         }
         // Joined as the wires come; there are at most four.
         if matches!(self.kind, Kind::Ring | Kind::Grid) {
@@ -201,7 +242,89 @@ impl Generate {
         if self.routes == Routes::Static {
             self.routes(&mut lab, &plan, &tree, columns);
         }
+        self.fill(&mut lab, &plan, spines);
         Ok(lab)
+    }
+
+    /// Gives machines what they have besides, with their own names and numbers in it.
+    fn fill(&self, lab: &mut Lab, plan: &Plan, spines: usize) {
+        for i in 0..self.machines {
+            let name = plan.name(i);
+            let Some(place) = lab.machines.get_index_of(name) else {
+                continue;
+            };
+            let role = match self.kind {
+                Kind::LeafSpine if i < spines => "spine",
+                Kind::LeafSpine => "leaf",
+                _ => "",
+            };
+            let made = std::mem::take(&mut lab.machines[place]);
+            let interfaces: Vec<&String> = made.interfaces.keys().collect();
+            let peers = plan.neighbours(i).map(|peer| plan.name(peer));
+            // Joined in the order of the interfaces' names, but for rings and grids.
+            let template = Template {
+                name,
+                number: place + 1,
+                role,
+                neighbours: interfaces
+                    .iter()
+                    .map(|its| its.as_str())
+                    .zip(peers)
+                    .collect(),
+            };
+            let mut machine = template.machine(&self.machine);
+            machine.forward |= made.forward;
+            machine.interfaces.extend(made.interfaces);
+            machine.routes.extend(made.routes);
+            lab.machines[place] = machine;
+        }
+    }
+
+    /// The wires of the kinds that are no more than their wires: pairs of machines, the lower number first.
+    fn edges(&self, spines: usize) -> Result<Vec<(usize, usize)>, String> {
+        let count = self.machines;
+        let wires = match self.kind {
+            Kind::Mesh => count.saturating_mul(count - 1) / 2,
+            Kind::LeafSpine => spines.saturating_mul(count - spines),
+            Kind::Random => count.saturating_mul(self.degree.unwrap_or(3)) / 2,
+            _ => return Ok(Vec::new()),
+        };
+        if wires > MOST_WIRES {
+            return Err(format!("{wires} wires are more than {MOST_WIRES}"));
+        }
+        Ok(match self.kind {
+            Kind::Mesh => (0..count)
+                .flat_map(|a| (a + 1..count).map(move |b| (a, b)))
+                .collect(),
+            Kind::LeafSpine => (spines..count)
+                .flat_map(|leaf| (0..spines).map(move |spine| (spine, leaf)))
+                .collect(),
+            _ => self.random(wires.min(count * (count - 1) / 2)),
+        })
+    }
+
+    /// A tree by chance, so that there is a way from each to each, and then further wires between any two.
+    fn random(&self, wires: usize) -> Vec<(usize, usize)> {
+        let count = self.machines;
+        let mut state = self.seed.unwrap_or(1);
+        // splitmix64
+        let mut below = |limit: usize| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) % limit as u64) as usize
+        };
+        let mut edges: HashSet<(usize, usize)> = (1..count).map(|i| (below(i), i)).collect();
+        while edges.len() < wires {
+            let (a, b) = (below(count), below(count));
+            if a != b {
+                edges.insert((a.min(b), a.max(b)));
+            }
+        }
+        let mut edges: Vec<(usize, usize)> = edges.into_iter().collect();
+        edges.sort_unstable();
+        edges
     }
 
     /// Level by level: where each machine is.
@@ -233,6 +356,18 @@ impl Generate {
 
     fn routes(&self, lab: &mut Lab, plan: &Plan, tree: &[Above], columns: usize) {
         let count = self.machines;
+        if matches!(self.kind, Kind::Mesh | Kind::LeafSpine | Kind::Random) {
+            let cost = |i| plan.neighbours(i).map(|neighbour| (neighbour, 1)).collect();
+            let costs: Vec<Vec<(usize, u64)>> = (0..count).map(cost).collect();
+            for i in 0..count {
+                let (ranges, default) = table(&ways(&costs, i));
+                plan.route(lab, i, &ranges, default);
+                if let Some(machine) = lab.machines.get_mut(plan.name(i)) {
+                    machine.forward = costs[i].len() > 1;
+                }
+            }
+            return;
+        }
         // By number, not by level.
         let mut subtrees = vec![0..0; count];
         for place in tree {
@@ -288,6 +423,7 @@ impl Generate {
                     }
                     default = below;
                 }
+                Kind::Mesh | Kind::LeafSpine | Kind::Random => unreachable!("see above"),
             }
             let leaf = plan.neighbours(i).count() == 1;
             if let Some((_, neighbour)) = ranges.first().filter(|_| leaf && default.is_none()) {
@@ -304,6 +440,15 @@ impl Generate {
             }
         }
     }
+}
+
+/// How many neighbours with lower numbers a machine has at most.
+fn most_below(edges: &[(usize, usize)], count: usize) -> usize {
+    let mut below = vec![0; count];
+    for (_, high) in edges {
+        below[*high] += 1;
+    }
+    below.into_iter().max().unwrap_or(0)
 }
 
 impl Lab {

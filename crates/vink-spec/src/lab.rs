@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Breakpoint, Event, MachineSpec, Series, Settings, Time, Uplink};
+use crate::{Breakpoint, Calls, Event, MachineSpec, Series, Settings, Time, Uplink};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +22,9 @@ pub struct Lab {
     /// The kernel's memory for each image, such as 64M or 4G (default 256M).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
+    /// How dynamically linked programs make their calls on sockets.
+    #[serde(default, skip_serializing_if = "Calls::is_auto")]
+    pub calls: Calls,
     /// Further images by name: paths relative to the lab file, or absolute, or names that `vink image list` knows.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub images: IndexMap<String, String>,

@@ -1,27 +1,31 @@
-//! What a lab is: machines, wires, programs and events as plain data, in the words of the lab file, and how such a file
-//! is read, checked, written, drawn and made of others.
+//! What a lab is: machines, wires, programs and events as plain data, in the words of the lab file,
+//! and how such a file is read, checked, written, drawn and made of others.
 //!
-//! Nothing here runs anything. The names of keys are those of the file and of the control API alike.
+//! Nothing here runs anything. The names of keys are those of the file and of the control API
+//! alike.
 
 mod block;
 mod breakpoint;
+mod calls;
 mod check;
+mod diagnostic;
 mod diff;
 mod draw;
 mod event;
+mod file;
 mod folder;
 mod generate;
 mod import;
 mod lab;
 mod look;
 mod machine;
-mod mistake;
 mod node;
 mod program;
 mod read;
 mod schema;
 mod series;
 mod source;
+mod template;
 mod time;
 mod unit;
 mod uplink;
@@ -30,23 +34,25 @@ mod write;
 mod yaml;
 
 pub use breakpoint::{Breakpoint, Point, Stop, WORDS as BREAKPOINT_WORDS};
-pub use check::{mac_bytes, memory_bytes};
+pub use calls::Calls;
+pub use check::{mac_bytes, memory_bytes, LabDiagnostic};
+pub use diagnostic::{nearest, Diagnostic, Diagnostics, SourceSpan};
 pub use diff::{diff, Change, Options};
 pub use event::Event;
-pub use folder::{inside, BadPath};
+pub use file::{open_file, read_file, read_most, read_text_file, LARGEST_FILE};
+pub use folder::{inside, PathError};
 pub use import::{import, Format, ImportOptions, Imported};
 pub use lab::{Lab, WireSpec};
 pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
-pub use mistake::{Mistake, Mistakes, Place};
-pub use program::{Command, ProgramSpec, Ready, Restart};
+pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};
 pub use schema::schema;
 pub use series::{
-    handle, Growth, Moment, Quantity, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,
+    handle, Growth, Quantity, SampleEvent, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,
     WIRE_NUMBERS,
 };
-pub use source::{check_lab, read, read_json, read_text, Reading};
+pub use source::{check_lab, read, read_and, read_json, read_text, Reading};
 pub use time::{Factor, Time, Virtual};
-pub use unit::{size, BadUnit, Rate, Share, Span};
-pub use uplink::{BadUplink, Uplink};
+pub use unit::{size, Rate, Share, Span, UnitError};
+pub use uplink::{Uplink, UplinkError};
 pub use wire::{Burst, Settings};

@@ -1,17 +1,18 @@
-//! What follows from a lab's text: which wires there are, what is attached to them, in which order programs start.
+//! What follows from a lab's text: which wires there are, what is attached to them, in which order
+//! programs start.
 
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 
-use crate::{Lab, WireSpec};
+use crate::{Lab, Settings, WireSpec};
 
 /// A program by its machine and its name there.
 pub type Program<'a> = (&'a str, &'a str);
 
 impl Lab {
-    /// The ends of each wire that there is, by machine and interface, without uplinks. Wires come as in `wires`, and
-    /// then those that only interfaces name.
+    /// The ends of each wire that there is, by machine and interface, without uplinks. Wires come
+    /// as in `wires`, and then those that only interfaces name.
     pub fn ends(&self) -> IndexMap<&str, Vec<(&str, &str)>> {
         let mut ends: IndexMap<&str, Vec<(&str, &str)>> = self
             .wires
@@ -28,8 +29,9 @@ impl Lab {
         ends
     }
 
-    /// The same lab with all said that this file format lets one leave out about wires: each is in `wires` and knows
-    /// whether it is a bus; one that is plugged in does not say so, and `lo` is named where it has addresses.
+    /// The same lab with all said that this file format lets one leave out about wires: each is in
+    /// `wires` and knows whether it is a bus; one that is plugged in does not say so, and `lo` is
+    /// named where it has addresses.
     pub fn normal(&self) -> Lab {
         let mut wires: IndexMap<String, WireSpec> = IndexMap::new();
         for (name, ends) in self.ends() {
@@ -57,6 +59,18 @@ impl WireSpec {
         let ends = ends + usize::from(self.uplink.is_some());
         self.bus.unwrap_or(ends > 2)
     }
+
+    /// What it does to packets, however it is said: of every end, and of those at which that is
+    /// something else.
+    pub fn effect(&self) -> (Settings, IndexMap<String, Settings>) {
+        let all = self.settings.plain();
+        let from = self.from.iter().filter_map(|(end, own)| {
+            let own = self.settings.with(own).plain();
+            (own != all).then(|| (end.clone(), own))
+        });
+        let from = from.collect();
+        (all, from)
+    }
 }
 
 /// What a program's `after` means: a program of the same machine, or `machine.program`.
@@ -76,17 +90,19 @@ pub fn named_by<'a>(lab: &'a Lab, machine: &'a str, after: &'a str) -> Option<Pr
         .find(|(machine, program)| has(machine, program))
 }
 
-/// All programs, each after those that it waits for, otherwise as in the file. Those of a [`cycle`] come in any order.
+/// All programs, each after those that it waits for, otherwise as in the file. Those of a [`cycle`]
+/// come in any order.
 pub fn order(lab: &Lab) -> Vec<Program<'_>> {
     Walk::all(lab).done
 }
 
-/// Programs of which each waits for the next and the last for the first, if there are such: two at least.
+/// Programs of which each waits for the next and the last for the first, if there are such: two at
+/// least.
 pub fn cycle(lab: &Lab) -> Option<Vec<Program<'_>>> {
     Walk::all(lab).cycle
 }
 
-/// A depth-first walk without recursion, since files may come from anybody.
+/// A depth-first walk without recursion, since files may be hostile.
 struct Walk<'a> {
     lab: &'a Lab,
     seen: HashSet<Program<'a>>,
@@ -123,7 +139,8 @@ impl<'a> Walk<'a> {
         if !self.seen.insert(start) {
             return;
         }
-        // The way from `start`, each with what it still has to wait for; and where on the way each is.
+        // The way from `start`, each with what it still has to wait for; and where on the way each
+        // is.
         let mut way = vec![(start, self.after(start))];
         let mut places = HashMap::from([(start, 0)]);
         while let Some((program, left)) = way.last_mut() {

@@ -1,13 +1,14 @@
-//! A tree of maps, lists and scalars that knows where each of them was written: what YAML and JSON are read into.
+//! A tree of maps, lists and scalars that knows where each of them was written: what YAML and JSON
+//! are read into.
 
 use serde_json::Value;
 
-use crate::mistake::Place;
+use crate::diagnostic::SourceSpan;
 
 /// A value, and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub place: Place,
+    pub span: SourceSpan,
     pub kind: Kind,
 }
 
@@ -27,14 +28,14 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub key: String,
-    pub place: Place,
+    pub span: SourceSpan,
     pub value: Node,
 }
 
 impl Node {
-    pub fn null(place: Place) -> Node {
+    pub fn null(span: SourceSpan) -> Node {
         Node {
-            place,
+            span,
             kind: Kind::Scalar {
                 text: String::new(),
                 plain: true,
@@ -68,44 +69,45 @@ impl Node {
         }
     }
 
-    /// Where a path leads, or as far as it does: to the key of the last step (`key`) or to its value.
-    pub fn find(&self, path: &[String], key: bool) -> Place {
+    /// Where a path leads, or as far as it does: to the key of the last step (`key`) or to its
+    /// value.
+    pub fn find(&self, path: &[String], key: bool) -> SourceSpan {
         let mut node = self;
-        let mut place = self.place;
+        let mut span = self.span;
         for step in path {
             match &node.kind {
                 Kind::Map(entries) => match entries.iter().find(|entry| entry.key == *step) {
                     Some(entry) => {
                         let one_line = matches!(entry.value.kind, Kind::Scalar { .. });
-                        place = match key || !one_line || entry.value.is_null() {
-                            true => entry.place,
-                            false => entry.value.place,
+                        span = match key || !one_line || entry.value.is_null() {
+                            true => entry.span,
+                            false => entry.value.span,
                         };
                         node = &entry.value;
                     }
                     None => break,
                 },
                 Kind::List(items) => match step.parse().ok().and_then(|at: usize| items.get(at)) {
-                    Some(item) => (node, place) = (item, item.place),
+                    Some(item) => (node, span) = (item, item.span),
                     None => break,
                 },
                 Kind::Scalar { .. } => break,
             }
         }
-        place
+        span
     }
 }
 
 impl From<&Value> for Node {
     fn from(value: &Value) -> Node {
-        let place = Place::default();
+        let span = SourceSpan::default();
         let kind = match value {
             Value::Array(items) => Kind::List(items.iter().map(Node::from).collect()),
             Value::Object(map) => Kind::Map(
                 map.iter()
                     .map(|(key, value)| Entry {
                         key: key.clone(),
-                        place,
+                        span,
                         value: Node::from(value),
                     })
                     .collect(),
@@ -119,6 +121,6 @@ impl From<&Value> for Node {
                 plain: true,
             },
         };
-        Node { place, kind }
+        Node { span, kind }
     }
 }

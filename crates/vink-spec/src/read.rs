@@ -1,5 +1,5 @@
-//! From a tree of values to a lab: every key and value that is not as the model has it becomes a mistake, and reading
-//! goes on.
+//! From a tree of values to a lab: every key and value that is not as the model has it becomes a
+//! mistake, and reading goes on.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -10,19 +10,20 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 
 use crate::breakpoint::{POINTS, STOPS};
+use crate::calls::Calls;
+use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::generate::{Addresses, Generate, Kind as Shape};
-use crate::mistake::{nearest, Mistake, Place};
 use crate::node::{Entry, Kind, Node};
-use crate::series::MOMENTS;
+use crate::series::SAMPLE_EVENTS;
 use crate::{
-    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready,
-    Restart, Route, Scalar, Series, Settings, Time, Uplink, Virtual, WireSpec,
+    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
+    Readiness, Ready, Restart, Route, Scalar, Series, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
 #[derive(Default)]
 pub(crate) struct Reader {
-    pub mistakes: Vec<Mistake>,
+    pub mistakes: Vec<Diagnostic>,
     path: Vec<String>,
     /// Something is missing of what was written, so that what is there may not fit together.
     pub lost: bool,
@@ -34,19 +35,21 @@ pub(crate) struct Reader {
 pub(crate) struct Fields<'n> {
     entries: &'n [Entry],
     known: Vec<&'static str>,
+    /// Of those, the ones that go with any other.
+    beside: Vec<&'static str>,
 }
 
 impl Reader {
     /// A mistake that leaves something out of the lab.
-    fn lose(&mut self, place: Place, message: impl Into<String>, fix: impl Into<String>) {
+    fn lose(&mut self, span: SourceSpan, message: impl Into<String>, fix: impl Into<String>) {
         self.lost = true;
-        self.wrong(place, message, fix);
+        self.wrong(span, message, fix);
     }
 
-    fn wrong(&mut self, place: Place, message: impl Into<String>, fix: impl Into<String>) {
-        self.mistakes.push(Mistake {
+    fn wrong(&mut self, span: SourceSpan, message: impl Into<String>, fix: impl Into<String>) {
+        self.mistakes.push(Diagnostic {
             file: None,
-            place,
+            span,
             excerpt: String::new(),
             path: self.path.join("."),
             message: message.into(),
@@ -93,7 +96,7 @@ impl Reader {
             _ => {
                 let message = format!("{what} is a map, and this is {}", node.what());
                 self.lose(
-                    node.place,
+                    node.span,
                     message,
                     "write it as `key: value` lines, indented",
                 );
@@ -103,13 +106,14 @@ impl Reader {
         let mut fields = Fields {
             entries,
             known: Vec::new(),
+            beside: Vec::new(),
         };
         let value = read(self, &mut fields);
         for entry in entries {
             if !fields.known.contains(&entry.key.as_str()) && !entry.key.starts_with("x-") {
                 let fix = unknown(&entry.key, &fields.known);
                 let message = format!("{what} has no key `{}`", entry.key);
-                self.within(&entry.key, |r| r.lose(entry.place, message, fix));
+                self.within(&entry.key, |r| r.lose(entry.span, message, fix));
             }
         }
         Some(value)
@@ -131,6 +135,16 @@ impl Reader {
         self.within(key, |r| read(r, &entry.value))
     }
 
+    /// A key's value, or what stands for none.
+    fn field_or_default<'n, T: Default>(
+        &mut self,
+        fields: &mut Fields<'n>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader, &'n Node) -> Option<T>,
+    ) -> T {
+        self.field(fields, key, read).unwrap_or_default()
+    }
+
     /// A key that must be there.
     fn needed<'n, T>(
         &mut self,
@@ -145,7 +159,7 @@ impl Reader {
         let value = self.field(fields, key, read);
         if !there {
             self.wrong(
-                node.place,
+                node.span,
                 format!("`{key}` is missing"),
                 format!("add `{key}: {example}`"),
             );
@@ -177,7 +191,7 @@ impl Reader {
                     _ => "write it as a list: `- ` before each item".to_owned(),
                 };
                 self.lose(
-                    node.place,
+                    node.span,
                     format!("a list is needed here, and this is {}", node.what()),
                     fix,
                 );
@@ -208,7 +222,7 @@ impl Reader {
                     node.what()
                 );
                 self.lose(
-                    node.place,
+                    node.span,
                     message,
                     "write it as `name: ...` lines, indented",
                 );
@@ -228,7 +242,7 @@ impl Reader {
                         "write it in one line, in quotes if it has brackets, braces or `: ` in it"
                     }
                 };
-                self.lose(node.place, message, fix);
+                self.lose(node.span, message, fix);
                 None
             }
         }
@@ -250,7 +264,7 @@ impl Reader {
                     Some((message, fix)) => (message, fix),
                     None => (error.as_str(), ""),
                 };
-                self.wrong(node.place, message, fix);
+                self.wrong(node.span, message, fix);
                 None
             }
         }
@@ -265,7 +279,7 @@ impl Reader {
         let number = text.parse().ok().filter(|n| (&least..=&most).contains(&n));
         if number.is_none() {
             let fix = format!("write a whole number from {least} to {most}");
-            self.wrong(node.place, format!("{text:?} can't be used here"), fix);
+            self.wrong(node.span, format!("{text:?} can't be used here"), fix);
         }
         number
     }
@@ -288,7 +302,7 @@ impl Reader {
                     _ => "this".to_owned(),
                 };
                 self.wrong(
-                    node.place,
+                    node.span,
                     format!("{shown} is neither true nor false"),
                     "write true or false",
                 );
@@ -308,7 +322,7 @@ impl Reader {
                 (None, [one]) => format!("write {one}"),
                 (None, _) => format!("write one of {}", all.join(", ")),
             };
-            self.wrong(node.place, format!("{text:?} can't be used here"), fix);
+            self.wrong(node.span, format!("{text:?} can't be used here"), fix);
         }
         found.map(|(_, value)| *value)
     }
@@ -317,7 +331,7 @@ impl Reader {
     pub fn lab(&mut self, node: &Node) -> Option<(Lab, Vec<Generate>)> {
         if node.is_null() {
             self.wrong(
-                node.place,
+                node.span,
                 "there is nothing in it",
                 "write a lab, such as\n    machines:\n      m1: {}",
             );
@@ -325,28 +339,18 @@ impl Reader {
         }
         self.fields(node, "a lab", |r, f| {
             let lab = Lab {
-                name: r.field(f, "name", Reader::text).unwrap_or_default(),
-                time: r.field(f, "time", Reader::time).unwrap_or_default(),
+                name: r.field_or_default(f, "name", Reader::text),
+                time: r.field_or_default(f, "time", Reader::time),
                 seed: r.field(f, "seed", |r, n| r.number(n, 0, u64::MAX)),
                 memory: r.field(f, "memory", Reader::text),
-                images: r
-                    .field(f, "images", |r, n| r.named(n, Reader::text))
-                    .unwrap_or_default(),
-                machines: r
-                    .field(f, "machines", |r, n| r.named(n, Reader::machine))
-                    .unwrap_or_default(),
-                wires: r
-                    .field(f, "wires", |r, n| r.named(n, Reader::wire))
-                    .unwrap_or_default(),
+                calls: r.field_or_default(f, "calls", |r, n| r.word(n, &Calls::NAMES)),
+                images: r.field_or_default(f, "images", |r, n| r.named(n, Reader::text)),
+                machines: r.field_or_default(f, "machines", |r, n| r.named(n, Reader::machine)),
+                wires: r.field_or_default(f, "wires", |r, n| r.named(n, Reader::wire)),
                 breakpoints: r
-                    .field(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint))
-                    .unwrap_or_default(),
-                series: r
-                    .field(f, "series", |r, n| r.named(n, Reader::series))
-                    .unwrap_or_default(),
-                events: r
-                    .field(f, "events", |r, n| r.list(n, Reader::event))
-                    .unwrap_or_default(),
+                    .field_or_default(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint)),
+                series: r.field_or_default(f, "series", |r, n| r.named(n, Reader::series)),
+                events: r.field_or_default(f, "events", |r, n| r.list(n, Reader::event)),
             };
             let generate = r.field(f, "generate", |r, n| match &n.kind {
                 Kind::List(_) => r.list(n, Reader::generate),
@@ -364,9 +368,9 @@ impl Reader {
         self.one(node, "a clock", |r, f| {
             let own = r.field(f, "virtual", |r, n| {
                 r.fields(n, "`virtual`", |r, f| {
-                    let uplinks = r.field(f, "uplinks", Reader::flag).unwrap_or_default();
+                    let uplinks = r.field_or_default(f, "uplinks", Reader::flag);
                     let call = r.field(f, "call", Reader::parsed);
-                    let rdtsc = r.field(f, "rdtsc", Reader::flag).unwrap_or_default();
+                    let rdtsc = r.field_or_default(f, "rdtsc", Reader::flag);
                     Time::Virtual(Virtual {
                         uplinks,
                         call,
@@ -382,35 +386,21 @@ impl Reader {
     fn machine(&mut self, node: &Node) -> Option<MachineSpec> {
         self.fields(node, "a machine", |r, f| MachineSpec {
             image: r.field(f, "image", Reader::text),
-            interfaces: r
-                .field(f, "interfaces", |r, n| r.named(n, Reader::interface))
-                .unwrap_or_default(),
-            routes: r
-                .field(f, "routes", |r, n| r.list(n, Reader::route))
-                .unwrap_or_default(),
-            forward: r.field(f, "forward", Reader::flag).unwrap_or_default(),
-            sysctls: r
-                .field(f, "sysctls", |r, n| r.named(n, Reader::scalar))
-                .unwrap_or_default(),
-            files: r
-                .field(f, "files", |r, n| r.named(n, Reader::file))
-                .unwrap_or_default(),
+            interfaces: r.field_or_default(f, "interfaces", |r, n| r.named(n, Reader::interface)),
+            routes: r.field_or_default(f, "routes", |r, n| r.list(n, Reader::route)),
+            forward: r.field_or_default(f, "forward", Reader::flag),
+            sysctls: r.field_or_default(f, "sysctls", |r, n| r.named(n, Reader::scalar)),
+            files: r.field_or_default(f, "files", |r, n| r.named(n, Reader::file)),
             root: r.field(f, "root", Reader::text),
-            setup: r
-                .field(f, "setup", |r, n| r.list(n, Reader::text))
-                .unwrap_or_default(),
-            programs: r
-                .field(f, "programs", |r, n| r.named(n, Reader::program))
-                .unwrap_or_default(),
+            setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
+            programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
         })
     }
 
     fn interface(&mut self, node: &Node) -> Option<Interface> {
         self.fields(node, "an interface", |r, f| Interface {
             wire: r.field(f, "wire", Reader::text),
-            addresses: r
-                .field(f, "addresses", |r, n| r.list(n, Reader::address))
-                .unwrap_or_default(),
+            addresses: r.field_or_default(f, "addresses", |r, n| r.list(n, Reader::address)),
             mac: r.field(f, "mac", Reader::text),
         })
     }
@@ -427,7 +417,7 @@ impl Reader {
                 _ => "write it like 10.0.0.1/24 or fd00::1/64".to_owned(),
             };
             self.lose(
-                node.place,
+                node.span,
                 format!("{text:?} is not an address with the size of its network"),
                 fix,
             );
@@ -443,7 +433,7 @@ impl Reader {
                 let via = text.parse();
                 if via.is_err() {
                     let message = format!("{text:?} is not an address");
-                    r.lose(n.place, message, "write it like 10.0.0.1 or fd00::1");
+                    r.lose(n.span, message, "write it like 10.0.0.1 or fd00::1");
                 }
                 via.ok()
             });
@@ -490,33 +480,38 @@ impl Reader {
                 _ => r.text(n).map(Command::Shell),
             }),
             app: r.field(f, "app", Reader::text),
-            env: r
-                .field(f, "env", |r, n| {
-                    r.named(n, |r, n| match n.is_null() {
-                        true => Some(String::new()),
-                        false => r.text(n),
-                    })
+            env: r.field_or_default(f, "env", |r, n| {
+                r.named(n, |r, n| match n.is_null() {
+                    true => Some(String::new()),
+                    false => r.text(n),
                 })
-                .unwrap_or_default(),
+            }),
             dir: r.field(f, "dir", Reader::text),
-            after: r
-                .field(f, "after", |r, n| r.list(n, Reader::text))
-                .unwrap_or_default(),
+            after: r.field_or_default(f, "after", |r, n| r.list(n, Reader::text)),
             ready: r.field(f, "ready", Reader::ready),
-            restart: r
-                .field(f, "restart", |r, n| {
-                    let words = [
-                        ("never", Restart::Never),
-                        ("on-failure", Restart::OnFailure),
-                        ("always", Restart::Always),
-                    ];
-                    r.word(n, &words)
-                })
-                .unwrap_or_default(),
+            restart: r.field_or_default(f, "restart", |r, n| {
+                let words = [
+                    ("never", Restart::Never),
+                    ("on-failure", Restart::OnFailure),
+                    ("always", Restart::Always),
+                ];
+                r.word(n, &words)
+            }),
         })
     }
 
-    /// A map with exactly one key, of those that `read` asks for.
+    /// A key beside the one that [`Reader::one`] is about.
+    fn option<'n, T>(
+        &mut self,
+        fields: &mut Fields<'n>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader, &'n Node) -> Option<T>,
+    ) -> Option<T> {
+        fields.beside.push(key);
+        self.field(fields, key, read)
+    }
+
+    /// A map with exactly one key, of those that `read` asks for, and others by [`Reader::option`].
     fn one<'n, T>(
         &mut self,
         node: &'n Node,
@@ -524,33 +519,41 @@ impl Reader {
         read: impl FnOnce(&mut Reader, &mut Fields<'n>) -> Option<T>,
     ) -> Option<T> {
         let before = self.mistakes.len();
-        let mut known = Vec::new();
+        let (mut known, mut beside) = (Vec::new(), Vec::new());
         let value = self.fields(node, what, |r, f| {
             let value = read(r, f);
             known = f.known.clone();
+            known.retain(|key| !f.beside.contains(key));
+            beside = f.beside.clone();
             value
         });
-        let many = matches!(&node.kind, Kind::Map(entries) if entries.len() > 1);
+        let counts = |entry: &&Entry| !beside.contains(&entry.key.as_str());
+        let many =
+            matches!(&node.kind, Kind::Map(entries) if entries.iter().filter(counts).count() > 1);
         if self.mistakes.len() == before && (many || value.as_ref().is_none_or(Option::is_none)) {
             let message = format!("{what} is one of {}", known.join(", "));
-            self.wrong(node.place, message, "write one of them");
+            self.wrong(node.span, message, "write one of them");
         }
         value.flatten()
     }
 
-    fn ready(&mut self, node: &Node) -> Option<Ready> {
+    fn ready(&mut self, node: &Node) -> Option<Readiness> {
         if matches!(&node.kind, Kind::Scalar { .. }) {
-            return self.word(node, &[("success", ())]).map(|()| Ready::Success);
+            let word = self.word(node, &[("success", ())]);
+            return word.map(|()| Ready::Success.into());
         }
-        self.one(node, "`ready`", |r, f| {
+        let mut timeout = None;
+        let by = self.one(node, "`ready`", |r, f| {
             let port = r
                 .field(f, "port", |r, n| r.number(n, 1, u16::MAX))
                 .map(Ready::Port);
             let command = r.field(f, "command", Reader::text).map(Ready::Command);
             let output = r.field(f, "output", Reader::text).map(Ready::Output);
             let time = r.field(f, "time", Reader::parsed).map(Ready::Time);
+            timeout = r.option(f, "timeout", Reader::parsed);
             port.or(command).or(output).or(time)
-        })
+        });
+        by.map(|by| Readiness { by, timeout })
     }
 
     fn wire(&mut self, node: &Node) -> Option<WireSpec> {
@@ -558,13 +561,11 @@ impl Reader {
             settings: r.settings(f),
             bus: r.field(f, "bus", Reader::flag),
             up: r.field(f, "up", Reader::flag),
-            from: r
-                .field(f, "from", |r, n| {
-                    r.named(n, |r, n| {
-                        r.fields(n, "one direction of a wire", Reader::settings)
-                    })
+            from: r.field_or_default(f, "from", |r, n| {
+                r.named(n, |r, n| {
+                    r.fields(n, "one direction of a wire", Reader::settings)
                 })
-                .unwrap_or_default(),
+            }),
             uplink: r.field(f, "uplink", Reader::uplink),
         })
     }
@@ -607,9 +608,7 @@ impl Reader {
         self.one(node, "an uplink", |r, f| {
             let passt = r.field(f, "passt", |r, n| {
                 r.fields(n, "`passt`", |r, f| Uplink::Passt {
-                    publish: r
-                        .field(f, "publish", |r, n| r.list(n, Reader::text))
-                        .unwrap_or_default(),
+                    publish: r.field_or_default(f, "publish", |r, n| r.list(n, Reader::text)),
                 })
             });
             let tap = r.field(f, "tap", Reader::text).map(Uplink::Tap);
@@ -650,7 +649,7 @@ impl Reader {
         if socket.is_err() {
             let message = format!("{text:?} is not an address and a port");
             self.wrong(
-                node.place,
+                node.span,
                 message,
                 "write it like 192.0.2.1:7000 or [2001:db8::1]:7000, without a name",
             );
@@ -661,28 +660,23 @@ impl Reader {
     fn series(&mut self, node: &Node) -> Option<Series> {
         self.fields(node, "a time series", |r, f| Series {
             every: r.field(f, "every", Reader::parsed),
-            on: r.field(f, "on", |r, n| r.word(n, &MOMENTS)),
+            on: r.field(f, "on", |r, n| r.word(n, &SAMPLE_EVENTS)),
             at: r.field(f, "at", Reader::text),
-            values: r
-                .field(f, "values", |r, n| r.named(n, Reader::parsed))
-                .unwrap_or_default(),
+            values: r.field_or_default(f, "values", |r, n| r.named(n, Reader::parsed)),
             file: r.field(f, "file", Reader::text),
         })
     }
 
     fn breakpoint(&mut self, node: &Node) -> Option<Breakpoint> {
-        let flag = |r: &mut Reader, f: &mut Fields<'_>, key| {
-            r.field(f, key, Reader::flag).unwrap_or_default()
-        };
+        let flag =
+            |r: &mut Reader, f: &mut Fields<'_>, key| r.field_or_default(f, key, Reader::flag);
         let few = |r: &mut Reader, n: &Node| r.number(n, 1, u32::MAX);
         self.fields(node, "a breakpoint", |r, f| Breakpoint {
             at: r.field(f, "at", Reader::text),
-            on: r
-                .field(f, "on", |r, n| match &n.kind {
-                    Kind::List(_) => r.list(n, |r, n| r.word(n, &POINTS)),
-                    _ => r.word(n, &POINTS).map(|point| vec![point]),
-                })
-                .unwrap_or_default(),
+            on: r.field_or_default(f, "on", |r, n| match &n.kind {
+                Kind::List(_) => r.list(n, |r, n| r.word(n, &POINTS)),
+                _ => r.word(n, &POINTS).map(|point| vec![point]),
+            }),
             filter: r.field(f, "filter", Reader::text),
             tcp: r.field(f, "tcp", Reader::text),
             stop: r.field(f, "stop", |r, n| r.word(n, &STOPS)),
@@ -693,9 +687,7 @@ impl Reader {
             reorder: r.field(f, "reorder", few),
             duplicate: r.field(f, "duplicate", few),
             run: r.field(f, "run", Reader::text),
-            after: r
-                .field(f, "after", |r, n| r.number(n, 0, u64::MAX))
-                .unwrap_or_default(),
+            after: r.field_or_default(f, "after", |r, n| r.number(n, 0, u64::MAX)),
             times: r.field(f, "times", |r, n| r.number(n, 0, u64::MAX)),
             disabled: flag(r, f, "disabled"),
         })
@@ -723,15 +715,21 @@ impl Reader {
                 ("star", Shape::Star),
                 ("tree", Shape::Tree),
                 ("grid", Shape::Grid),
+                ("mesh", Shape::Mesh),
+                ("leaf-spine", Shape::LeafSpine),
+                ("random", Shape::Random),
             ];
             let kind = r.needed(f, (node, "kind", "line"), |r, n| r.word(n, &kinds));
             let most = crate::generate::MOST;
             let machines = r.needed(f, (node, "machines", "10"), |r, n| r.number(n, 2, most));
             let fanout = r.field(f, "fanout", |r, n| r.number(n, 1, most));
             let columns = r.field(f, "columns", |r, n| r.number(n, 1, most));
+            let spines = r.field(f, "spines", |r, n| r.number(n, 1, most));
+            let degree = r.field(f, "degree", |r, n| r.number(n, 1, 1000));
+            let seed = r.field(f, "seed", |r, n| r.number(n, 0, u64::MAX));
             let name = r.field(f, "name", Reader::text);
-            let machine = r.field(f, "machine", Reader::machine).unwrap_or_default();
-            let wire = r.field(f, "wire", Reader::wire).unwrap_or_default();
+            let machine = r.field_or_default(f, "machine", Reader::machine);
+            let wire = r.field_or_default(f, "wire", Reader::wire);
             let addresses = r.field(f, "addresses", |r, n| match &n.kind {
                 Kind::List(_) => r.list(n, Reader::address).map(Addresses::List),
                 _ => r.address(n).map(Addresses::One),
@@ -744,7 +742,10 @@ impl Reader {
                 machines: machines?,
                 fanout,
                 columns,
-                name: name.unwrap_or_else(crate::generate::default_name),
+                spines,
+                degree,
+                seed,
+                name,
                 machine,
                 wire,
                 addresses: addresses.unwrap_or_default(),

@@ -53,9 +53,9 @@ pub fn schema() -> Value {
 fn walk(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            // Numbers and truth values are texts where a text is meant.
+            // Numbers and truth values are texts where any text is meant.
             let is_text = map.get("type").is_some_and(|kind| kind == "string");
-            if is_text && !map.contains_key("const") {
+            if is_text && !map.contains_key("const") && !map.contains_key("pattern") {
                 map.insert("type".to_owned(), json!(["string", "number", "boolean"]));
             }
             if map.get("properties").is_some() {

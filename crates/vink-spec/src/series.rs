@@ -18,7 +18,7 @@ pub struct Series {
     pub every: Option<Span>,
     /// Or at which event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Moment>,
+    pub on: Option<SampleEvent>,
     /// Where the event is: a machine, or for packets `machine:interface`; none: anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
@@ -34,7 +34,7 @@ pub struct Series {
 /// An event at which numbers are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Moment {
+pub enum SampleEvent {
     /// An interface has sent a packet.
     Departure,
     /// An interface has received a packet.
@@ -55,48 +55,48 @@ pub enum Moment {
     End,
 }
 
-pub(crate) const MOMENTS: [(&str, Moment); 9] = [
-    ("departure", Moment::Departure),
-    ("arrival", Moment::Arrival),
-    ("loss", Moment::Loss),
-    ("ack", Moment::Ack),
-    ("retransmit", Moment::Retransmit),
-    ("congestion", Moment::Congestion),
-    ("state", Moment::State),
-    ("read", Moment::Read),
-    ("end", Moment::End),
+pub(crate) const SAMPLE_EVENTS: [(&str, SampleEvent); 9] = [
+    ("departure", SampleEvent::Departure),
+    ("arrival", SampleEvent::Arrival),
+    ("loss", SampleEvent::Loss),
+    ("ack", SampleEvent::Ack),
+    ("retransmit", SampleEvent::Retransmit),
+    ("congestion", SampleEvent::Congestion),
+    ("state", SampleEvent::State),
+    ("read", SampleEvent::Read),
+    ("end", SampleEvent::End),
 ];
 
-impl Moment {
+impl SampleEvent {
     /// The kernel's tracepoint, which passes a connection; none: it is about a packet.
     pub fn tracepoint(self) -> Option<&'static str> {
         Some(match self {
-            Moment::Departure | Moment::Arrival | Moment::Loss => return None,
-            Moment::Ack => "tcp_probe",
-            Moment::Retransmit => "tcp_retransmit_skb",
-            Moment::Congestion => "tcp_cong_state_set",
-            Moment::State => "inet_sock_set_state",
-            Moment::Read => "tcp_rcv_space_adjust",
-            Moment::End => "tcp_destroy_sock",
+            SampleEvent::Departure | SampleEvent::Arrival | SampleEvent::Loss => return None,
+            SampleEvent::Ack => "tcp_probe",
+            SampleEvent::Retransmit => "tcp_retransmit_skb",
+            SampleEvent::Congestion => "tcp_cong_state_set",
+            SampleEvent::State => "inet_sock_set_state",
+            SampleEvent::Read => "tcp_rcv_space_adjust",
+            SampleEvent::End => "tcp_destroy_sock",
         })
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for SampleEvent {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Moment, String> {
-        let found = MOMENTS.iter().find(|(word, _)| *word == text);
-        found.map(|(_, moment)| *moment).ok_or_else(|| {
-            let words = MOMENTS.map(|(word, _)| word).join(", ");
+    fn from_str(text: &str) -> Result<SampleEvent, String> {
+        let found = SAMPLE_EVENTS.iter().find(|(word, _)| *word == text);
+        found.map(|(_, event)| *event).ok_or_else(|| {
+            let words = SAMPLE_EVENTS.map(|(word, _)| word).join(", ");
             format!("{text:?} is no event: {words}")
         })
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for SampleEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = MOMENTS.iter().find(|(_, moment)| moment == self);
+        let found = SAMPLE_EVENTS.iter().find(|(_, event)| event == self);
         f.write_str(found.map_or("", |(word, _)| word))
     }
 }
@@ -487,12 +487,12 @@ mod tests {
 
     #[test]
     fn moments() {
-        for (word, moment) in MOMENTS {
-            assert_eq!(word.parse(), Ok(moment));
-            assert_eq!(serde_json::to_value(moment).unwrap(), word);
-            assert_eq!(moment.to_string(), word);
+        for (word, event) in SAMPLE_EVENTS {
+            assert_eq!(word.parse(), Ok(event));
+            assert_eq!(serde_json::to_value(event).unwrap(), word);
+            assert_eq!(event.to_string(), word);
         }
-        assert!("ACK".parse::<Moment>().is_err());
+        assert!("ACK".parse::<SampleEvent>().is_err());
     }
 
     #[test]
@@ -511,12 +511,12 @@ mod tests {
         };
         assert_eq!(mistake(|s| s.every = None), Some("every"));
         assert_eq!(mistake(|s| s.every = Some(Span(0))), Some("every"));
-        assert_eq!(mistake(|s| s.on = Some(Moment::Ack)), Some("on"));
+        assert_eq!(mistake(|s| s.on = Some(SampleEvent::Ack)), Some("on"));
         assert_eq!(mistake(|s| s.at = Some("a".to_owned())), Some("at"));
         assert_eq!(mistake(|s| s.values.clear()), Some("values"));
         assert_eq!(mistake(|s| s.file = Some("x.xls".to_owned())), Some("file"));
         let at_interface = |s: &mut Series| {
-            (s.every, s.on) = (None, Some(Moment::State));
+            (s.every, s.on) = (None, Some(SampleEvent::State));
             s.at = Some("a:eth0".to_owned());
         };
         assert_eq!(mistake(at_interface), Some("at"));

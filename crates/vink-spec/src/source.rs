@@ -1,17 +1,19 @@
 //! Where labs come from: files, texts, and JSON of the control API.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::mistake::{Mistake, Mistakes, Place};
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceSpan};
+use crate::file::{read_file, LARGEST_FILE};
 use crate::node::Node;
 use crate::read::Reader;
-use crate::{check, yaml, Lab};
+use crate::{check, yaml, Lab, LabDiagnostic};
 
-/// Bytes that a lab file may have.
-const LARGEST: u64 = 256 << 20;
+/// Finds what is wrong with a lab that this crate cannot know: what is there to run in it.
+type Look<'a> = &'a dyn Fn(&Lab) -> Vec<LabDiagnostic>;
 
 /// A lab that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,17 +21,23 @@ pub struct Reading {
     /// The lab, with everything in it that it has generated.
     pub lab: Lab,
     /// What looks like a mistake.
-    pub warnings: Vec<Mistake>,
+    pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a lab file. Its name without `.yaml`, `.yml` or `.vink.yaml` is the lab's, if the file gives none; the paths in it are
-/// inside its folder.
-pub fn read(path: &Path) -> Result<Reading, Mistakes> {
+/// Reads a lab file. Its name without `.yaml`, `.yml` or `.vink.yaml` is the lab's, if the file
+/// gives none; the paths in it are inside its folder.
+pub fn read(path: &Path) -> Result<Reading, Diagnostics> {
+    read_and(path, &|_| Vec::new())
+}
+
+/// The same; `look` finds what else is wrong with the lab, which is told with its place like all
+/// other mistakes.
+pub fn read_and(path: &Path, look: Look<'_>) -> Result<Reading, Diagnostics> {
     let file = path.display().to_string();
     let failed = |message: String, fix: &str| {
-        Mistakes(vec![Mistake {
+        Diagnostics(vec![Diagnostic {
             file: Some(file.clone()),
-            place: Place::default(),
+            span: SourceSpan::default(),
             excerpt: String::new(),
             path: String::new(),
             message,
@@ -49,17 +57,18 @@ pub fn read(path: &Path) -> Result<Reading, Mistakes> {
                 "give the path of the lab file in it",
             ));
         }
-        Ok(about) if about.len() > LARGEST => {
-            let message = format!(
-                "has {} bytes; a lab file has at most {LARGEST}",
-                about.len()
-            );
-            return Err(failed(message, "use `generate` for many machines"));
-        }
         Ok(_) => {}
     }
-    let bytes = std::fs::read(path)
-        .map_err(|error| failed(format!("can't be read: {error}"), "look at its permissions"))?;
+    let bytes = read_file(path, LARGEST_FILE).map_err(|error| {
+        let fix = match error.kind() {
+            io::ErrorKind::FileTooLarge => "use `generate` for many machines",
+            io::ErrorKind::InvalidInput | io::ErrorKind::WouldBlock => {
+                "give the path of a lab file; `vink lab schema` tells what is in one"
+            }
+            _ => "look at its permissions",
+        };
+        failed(format!("can't be read: {error}"), fix)
+    })?;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -70,7 +79,7 @@ pub fn read(path: &Path) -> Result<Reading, Mistakes> {
         }
     };
     let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
-    let mut reading = read_text(&text, &file, Some(&folder))?;
+    let mut reading = read_all(&text, &file, Some(&folder), look)?;
     if reading.lab.name.is_empty() {
         reading.lab.name = name_of(path);
     }
@@ -106,14 +115,24 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// Reads a lab file's text. `file` is for messages; without a `folder`, what paths lead to is not looked at.
-pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Reading, Mistakes> {
+/// Reads a lab file's text. `file` is for messages; without a `folder`, what paths lead to is not
+/// looked at.
+pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Reading, Diagnostics> {
+    read_all(text, file, folder, &|_| Vec::new())
+}
+
+fn read_all(
+    text: &str,
+    file: &str,
+    folder: Option<&Path>,
+    look: Look<'_>,
+) -> Result<Reading, Diagnostics> {
     let (node, wrong) = yaml::parse(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let mut mistakes: Vec<Mistake> = wrong
+    let mut mistakes: Vec<Diagnostic> = wrong
         .into_iter()
-        .map(|wrong| Mistake {
+        .map(|wrong| Diagnostic {
             file: None,
-            place: wrong.place,
+            span: wrong.span,
             excerpt: String::new(),
             path: String::new(),
             message: wrong.message,
@@ -123,9 +142,14 @@ pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Readin
         .collect();
     let mut lab = None;
     match node {
-        Some(node) => lab = make(&node, folder, &mut mistakes),
+        Some(node) => lab = make(&node, folder, look, &mut mistakes),
         None if mistakes.is_empty() => {
-            lab = make(&Node::null(Place::default()), folder, &mut mistakes)
+            lab = make(
+                &Node::null(SourceSpan::default()),
+                folder,
+                look,
+                &mut mistakes,
+            )
         }
         None => {}
     }
@@ -133,36 +157,41 @@ pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Readin
     for mistake in &mut mistakes {
         mistake.file = Some(file.to_owned());
         // A mark at the text's end may be behind its last line.
-        let line = mistake.place.line.min(lines.len());
-        if line < mistake.place.line {
-            mistake.place.column = lines.last().map_or(1, |line| line.chars().count() + 1);
-            mistake.place.line = line;
+        let line = mistake.span.line.min(lines.len());
+        if line < mistake.span.line {
+            mistake.span.column = lines.last().map_or(1, |line| line.chars().count() + 1);
+            mistake.span.line = line;
         }
         if line > 0 {
             mistake.excerpt = lines[line - 1].trim_end_matches('\r').to_owned();
-            mistake.place.column = mistake.place.column.max(1);
+            mistake.span.column = mistake.span.column.max(1);
         }
     }
     finish(lab, mistakes).map(|(lab, warnings)| Reading { lab, warnings })
 }
 
 /// Reads a lab that came as JSON: the same rules, with paths in the place of lines.
-pub fn read_json(lab: &Value, folder: Option<&Path>) -> Result<Reading, Mistakes> {
+pub fn read_json(lab: &Value, folder: Option<&Path>) -> Result<Reading, Diagnostics> {
     let mut mistakes = Vec::new();
-    let lab = make(&Node::from(lab), folder, &mut mistakes);
+    let lab = make(&Node::from(lab), folder, &|_| Vec::new(), &mut mistakes);
     finish(lab, mistakes).map(|(lab, warnings)| Reading { lab, warnings })
 }
 
 /// Checks a lab that was put together otherwise: a running one with a change, say.
-pub fn check_lab(lab: &Lab, folder: Option<&Path>) -> Result<Vec<Mistake>, Mistakes> {
+pub fn check_lab(lab: &Lab, folder: Option<&Path>) -> Result<Vec<Diagnostic>, Diagnostics> {
     let mut mistakes = Vec::new();
     for finding in check::check(lab, folder) {
-        mistakes.push(finding.mistake(Place::default()));
+        mistakes.push(finding.mistake(SourceSpan::default()));
     }
     finish(Some(()), mistakes).map(|((), warnings)| warnings)
 }
 
-fn make(node: &Node, folder: Option<&Path>, mistakes: &mut Vec<Mistake>) -> Option<Lab> {
+fn make(
+    node: &Node,
+    folder: Option<&Path>,
+    look: Look<'_>,
+    mistakes: &mut Vec<Diagnostic>,
+) -> Option<Lab> {
     let mut reader = Reader::default();
     let read = reader.lab(node);
     // What follows from something that could not be read is no mistake of its own.
@@ -175,9 +204,9 @@ fn make(node: &Node, folder: Option<&Path>, mistakes: &mut Vec<Mistake>) -> Opti
             Err(message) => {
                 incomplete = true;
                 let path = ["generate".to_owned(), at.to_string()];
-                mistakes.push(Mistake {
+                mistakes.push(Diagnostic {
                     file: None,
-                    place: node.find(&path, true),
+                    span: node.find(&path, true),
                     excerpt: String::new(),
                     path: path[..1].concat(),
                     message,
@@ -187,24 +216,27 @@ fn make(node: &Node, folder: Option<&Path>, mistakes: &mut Vec<Mistake>) -> Opti
             }
         }
     }
-    for mut finding in check::check(&lab, folder) {
+    for mut finding in check::check(&lab, folder).into_iter().chain(look(&lab)) {
         if !(incomplete && finding.may_follow) {
             finding.path = reader.written(&finding.path);
-            let place = node.find(&finding.path, finding.key);
-            mistakes.push(finding.mistake(place));
+            let span = node.find(&finding.path, finding.key);
+            mistakes.push(finding.mistake(span));
         }
     }
     Some(lab)
 }
 
 /// What was made, with warnings; or what is wrong.
-fn finish<T>(made: Option<T>, mut mistakes: Vec<Mistake>) -> Result<(T, Vec<Mistake>), Mistakes> {
-    mistakes.sort_by_key(|m| (m.place.line, m.place.column));
+fn finish<T>(
+    made: Option<T>,
+    mut mistakes: Vec<Diagnostic>,
+) -> Result<(T, Vec<Diagnostic>), Diagnostics> {
+    mistakes.sort_by_key(|m| (m.span.line, m.span.column));
     // An alias repeats what is wrong in what it stands for.
     let mut seen = HashSet::new();
-    mistakes.retain(|m| m.place.line == 0 || seen.insert((m.place, m.message.clone())));
+    mistakes.retain(|m| m.span.line == 0 || seen.insert((m.span, m.message.clone())));
     match made {
         Some(made) if mistakes.iter().all(|m| m.warning) => Ok((made, mistakes)),
-        _ => Err(Mistakes(mistakes)),
+        _ => Err(Diagnostics(mistakes)),
     }
 }

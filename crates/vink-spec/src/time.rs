@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::{BadUnit, Span};
+use crate::{Span, UnitError};
 
 /// The clock of a lab: `real`, `virtual`, or `{scaled: 2}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,9 +118,9 @@ impl fmt::Display for Time {
 
 /// As an option of a command has it: `real`, `virtual`, `virtual:uplinks`, `scaled:2`.
 impl FromStr for Time {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Time, BadUnit> {
+    fn from_str(text: &str) -> Result<Time, UnitError> {
         match text.split_once(':') {
             None if text == "real" => Ok(Time::Real),
             None if text == "virtual" => Ok(Time::Virtual(Virtual::default())),
@@ -129,7 +129,7 @@ impl FromStr for Time {
                 ..Virtual::default()
             })),
             Some(("scaled", factor)) => factor.parse().map(Time::Scaled),
-            _ => Err(BadUnit::new(text, "clock", "real, virtual or scaled:2")),
+            _ => Err(UnitError::new(text, "clock", "real, virtual or scaled:2")),
         }
     }
 }
@@ -142,12 +142,12 @@ impl Factor {
 }
 
 impl TryFrom<f64> for Factor {
-    type Error = BadUnit;
+    type Error = UnitError;
 
-    fn try_from(number: f64) -> Result<Factor, BadUnit> {
+    fn try_from(number: f64) -> Result<Factor, UnitError> {
         match number > 0.0 && number <= 1e6 {
             true => Ok(Factor(number)),
-            false => Err(BadUnit::new(
+            false => Err(UnitError::new(
                 &number.to_string(),
                 "factor",
                 "2 or 0.1, more than 0",
@@ -157,11 +157,12 @@ impl TryFrom<f64> for Factor {
 }
 
 impl FromStr for Factor {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Factor, BadUnit> {
+    fn from_str(text: &str) -> Result<Factor, UnitError> {
         let number = text.trim().parse().unwrap_or(f64::NAN);
-        Factor::try_from(number).map_err(|_| BadUnit::new(text, "factor", "2 or 0.1, more than 0"))
+        Factor::try_from(number)
+            .map_err(|_| UnitError::new(text, "factor", "2 or 0.1, more than 0"))
     }
 }
 

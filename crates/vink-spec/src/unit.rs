@@ -9,32 +9,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Text that is no quantity of the kind that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {kind}: write it like {example}")]
-pub struct BadUnit {
+#[error("{text:?} {wrong}: write {fix}")]
+pub struct UnitError {
     text: String,
-    kind: &'static str,
-    example: &'static str,
+    wrong: String,
+    fix: String,
 }
 
-/// Bits per second; 0 is unlimited. `10mbit`, `1.5gbit`, `64kbit`, `9600`, and with `bps` for `bit`
-/// bytes per second, as tc(8); upper and lower case alike.
+/// Bits per second; 0 is unlimited. `10mbit`, `1.5gbit`, `64kbit`, and with `bps` for `bit` bytes per second, as
+/// tc(8); upper and lower case alike. Only 0 needs no unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(pub u64);
 
-/// A length of time in nanoseconds: `10ms`, `1.5s`, `20us`, `100ns`, `2min`, `1h`, `1d`; a bare number is seconds.
+/// A length of time in nanoseconds: `10ms`, `1.5s`, `20us`, `100ns`, `2min`, `1h`, `1d`. Only 0 needs no unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub u64);
 
-/// A probability between 0 and 1: `1%`, `0.5%`, or a bare fraction, `0.01`.
+/// A probability between 0 and 1: `1%`, `0.5%`, or a bare fraction, `0.01`. A bare 1 could be either, and is neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
-impl BadUnit {
-    pub(crate) fn new(text: &str, kind: &'static str, example: &'static str) -> BadUnit {
-        BadUnit {
+impl UnitError {
+    pub(crate) fn new(text: &str, kind: &'static str, example: &'static str) -> UnitError {
+        UnitError {
             text: text.to_owned(),
-            kind,
-            example,
+            wrong: format!("is not a {kind}"),
+            fix: format!("it like {example}"),
+        }
+    }
+
+    /// A number that may mean several things: 20 milliseconds, or seconds?
+    fn ambiguous(text: &str, kind: &str, units: &str) -> UnitError {
+        let text = text.trim().to_owned();
+        let fixes: Vec<String> = units
+            .split_whitespace()
+            .map(|unit| format!("{text}{unit}"))
+            .collect();
+        UnitError {
+            wrong: format!("is a {kind} without a unit"),
+            fix: format!("the one that is meant, such as {}", fixes.join(" or ")),
+            text,
         }
     }
 }
@@ -89,6 +103,11 @@ fn split(text: &str) -> Option<(f64, String)> {
     Some((number, unit.trim().to_ascii_lowercase()))
 }
 
+/// Whether it has no unit and needs one, which 0 doesn't.
+fn is_bare(text: &str) -> bool {
+    split(text).is_some_and(|(number, unit)| unit.is_empty() && number != 0.0)
+}
+
 /// A whole number of the smallest unit, if it fits.
 fn whole(value: f64) -> Option<u64> {
     (value < u64::MAX as f64).then_some(value.round() as u64)
@@ -105,9 +124,12 @@ fn write_largest(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) 
 }
 
 impl FromStr for Rate {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Rate, BadUnit> {
+    fn from_str(text: &str) -> Result<Rate, UnitError> {
+        if is_bare(text) {
+            return Err(UnitError::ambiguous(text, "rate", "bit kbit mbit gbit"));
+        }
         let read = || {
             let (number, unit) = split(text)?;
             let unit = unit.strip_suffix("/s").unwrap_or(&unit);
@@ -128,11 +150,7 @@ impl FromStr for Rate {
             };
             whole(number * scale * bits).map(Rate)
         };
-        read().ok_or_else(|| BadUnit {
-            text: text.to_owned(),
-            kind: "rate",
-            example: "10mbit, 1.5gbit or 64kbit",
-        })
+        read().ok_or_else(|| UnitError::new(text, "rate", "10mbit, 1.5gbit or 64kbit"))
     }
 }
 
@@ -149,9 +167,12 @@ impl fmt::Display for Rate {
 }
 
 impl FromStr for Span {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Span, BadUnit> {
+    fn from_str(text: &str) -> Result<Span, UnitError> {
+        if is_bare(text) {
+            return Err(UnitError::ambiguous(text, "time", "us ms s min"));
+        }
         let read = || {
             let (number, unit) = split(text)?;
             let scale = match unit.as_str() {
@@ -166,11 +187,7 @@ impl FromStr for Span {
             };
             whole(number * scale).map(Span)
         };
-        read().ok_or_else(|| BadUnit {
-            text: text.to_owned(),
-            kind: "time",
-            example: "10ms, 1.5s, 20us or 2min",
-        })
+        read().ok_or_else(|| UnitError::new(text, "time", "10ms, 1.5s, 20us or 2min"))
     }
 }
 
@@ -187,9 +204,16 @@ impl fmt::Display for Span {
 }
 
 impl FromStr for Share {
-    type Err = BadUnit;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Share, BadUnit> {
+    fn from_str(text: &str) -> Result<Share, UnitError> {
+        if split(text) == Some((1.0, String::new())) {
+            return Err(UnitError {
+                text: text.to_owned(),
+                wrong: "can be 1% or all".to_owned(),
+                fix: "1% or 100%".to_owned(),
+            });
+        }
         let read = || {
             let (number, unit) = split(text)?;
             // Twelve digits, so that what is printed is read as the same number.
@@ -201,11 +225,7 @@ impl FromStr for Share {
             let share = digits.round() / 1e12;
             (share <= 1.0).then_some(Share(share))
         };
-        read().ok_or_else(|| BadUnit {
-            text: text.to_owned(),
-            kind: "share",
-            example: "1%, 0.5% or 0.01, at most 100%",
-        })
+        read().ok_or_else(|| UnitError::new(text, "share", "1%, 0.5% or 0.01, at most 100%"))
     }
 }
 
@@ -217,9 +237,9 @@ impl fmt::Display for Share {
     }
 }
 
-/// Text in files and messages; where a bare number is meant, files may also have a number.
+/// Text in files and messages; where a number without a unit can be meant, files may also have a number.
 macro_rules! as_text {
-    ($type:ident, $pattern:literal, $description:literal) => {
+    ($type:ident, $pattern:literal, $numbers:tt, $description:literal) => {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -252,7 +272,7 @@ macro_rules! as_text {
                     "description": $description,
                     "anyOf": [
                         { "type": "string", "pattern": $pattern },
-                        { "type": "number", "minimum": 0 }
+                        $numbers
                     ]
                 })
             }
@@ -262,17 +282,20 @@ macro_rules! as_text {
 
 as_text!(
     Rate,
-    r"^[0-9.]+ *([kKmMgGtT]?([bB][iI][tT]|[bB][pP][sS]))?(/s)?$",
+    r"^([0-9.]+ *[kKmMgGtT]?([bB][iI][tT]|[bB][pP][sS])(/s)?|0)$",
+    { "const": 0 },
     "Bits per second: 10mbit, 1.5gbit, 64kbit; with bps for bit: bytes per second; 0 is unlimited"
 );
 as_text!(
     Span,
-    r"^[0-9.]+ *(ns|us|µs|ms|s|m|min|h|d)?$",
-    "A length of time: 10ms, 1.5s, 20us, 2min; a bare number is seconds"
+    r"^([0-9.]+ *(ns|us|µs|ms|s|m|min|h|d)|0)$",
+    { "const": 0 },
+    "A length of time: 10ms, 1.5s, 20us, 2min; only 0 needs no unit"
 );
 as_text!(
     Share,
-    r"^[0-9.]+ *%?$",
+    r"^([0-9.]+ *%|0|0?\.[0-9]+)$",
+    { "type": "number", "minimum": 0, "exclusiveMaximum": 1 },
     "A probability: 1%, 0.5%, or a fraction such as 0.01"
 );
 
@@ -287,7 +310,7 @@ mod tests {
             ("1.5Gbit", 1_500_000_000, "1500mbit"),
             ("64 kbit/s", 64_000, "64kbit"),
             ("1mbps", 8_000_000, "8mbit"),
-            ("9600", 9600, "9600bit"),
+            ("9600bit", 9600, "9600bit"),
             ("0", 0, "0bit"),
         ] {
             let rate: Rate = text.parse().unwrap();
@@ -295,7 +318,15 @@ mod tests {
             assert_eq!(rate.to_string(), written);
             assert_eq!(written.parse(), Ok(rate));
         }
-        for bad in ["", "fast", "-1mbit", "10mbyte", "1e9", "99999999999tbit"] {
+        for bad in [
+            "",
+            "fast",
+            "-1mbit",
+            "10mbyte",
+            "1e9",
+            "9600",
+            "99999999999tbit",
+        ] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
     }
@@ -305,7 +336,7 @@ mod tests {
         for (text, nanoseconds, written) in [
             ("10ms", 10_000_000, "10ms"),
             ("1.5s", 1_500_000_000, "1500ms"),
-            ("2", 2_000_000_000, "2s"),
+            ("2 s", 2_000_000_000, "2s"),
             ("20us", 20_000, "20us"),
             ("2min", 120_000_000_000, "120s"),
             ("1d", 86_400_000_000_000, "86400s"),
@@ -316,7 +347,7 @@ mod tests {
             assert_eq!(span.to_string(), written);
             assert_eq!(written.parse(), Ok(span));
         }
-        for bad in ["", "soon", "-1s", "1y", "ms"] {
+        for bad in ["", "soon", "-1s", "1y", "ms", "20", "0.5"] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }
     }
@@ -333,7 +364,7 @@ mod tests {
             assert!((read.0 - share).abs() < 1e-12, "{text}");
             assert_eq!(read.to_string(), written);
         }
-        for bad in ["", "101%", "1.1", "-1%", "often"] {
+        for bad in ["", "101%", "1.1", "-1%", "often", "1"] {
             assert!(bad.parse::<Share>().is_err(), "{bad}");
         }
     }
@@ -354,6 +385,11 @@ mod tests {
         assert_eq!(
             error,
             "\"fast\" is not a rate: write it like 10mbit, 1.5gbit or 64kbit"
+        );
+        let error = "20".parse::<Span>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"20\" is a time without a unit: write the one that is meant, such as 20us or 20ms or 20s or 20min"
         );
     }
 }

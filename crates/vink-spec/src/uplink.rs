@@ -28,7 +28,7 @@ pub enum Uplink {
     QemuConnect(String),
     /// A unix datagram socket (`-netdev dgram`) at this path.
     QemuDgram(String),
-    /// Another Vink on this host, by shared memory: whoever is met at the unix socket of this path.
+    /// Another Vink on this host, by shared memory: the one that is met at the unix socket of this path.
     Wire(String),
     /// Another Vink, by UDP.
     Udp {
@@ -65,7 +65,7 @@ const FORMS: &str =
 /// Not an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an uplink: {why}{FORMS}")]
-pub struct BadUplink {
+pub struct UplinkError {
     /// What was given.
     pub text: String,
     /// What is wrong with it, if it is of one of the kinds; ends with `; `.
@@ -73,12 +73,12 @@ pub struct BadUplink {
 }
 
 impl FromStr for Uplink {
-    type Err = BadUplink;
+    type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
     /// `wire:PATH`, `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
-    fn from_str(text: &str) -> Result<Uplink, BadUplink> {
-        let bad = |why| BadUplink {
+    fn from_str(text: &str) -> Result<Uplink, UplinkError> {
+        let bad = |why| UplinkError {
             text: text.to_owned(),
             why,
         };

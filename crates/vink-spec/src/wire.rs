@@ -86,6 +86,26 @@ impl Settings {
             mtu: change.mtu.or(self.mtu),
         }
     }
+
+    /// The same without what is said and makes no difference, such as a loss of 0.
+    pub fn plain(&self) -> Settings {
+        let lossy = |share: &Share| share.0 > 0.0;
+        Settings {
+            rate: self.rate.filter(|rate| rate.0 > 0),
+            delay: self.delay.filter(|delay| delay.0 > 0),
+            jitter: self.jitter.filter(|jitter| jitter.0 > 0),
+            overtake: self.overtake.filter(|overtake| *overtake),
+            loss: self.loss.filter(lossy),
+            burst: self
+                .burst
+                .filter(|burst| lossy(&burst.good_loss) || lossy(&burst.start)),
+            corrupt: self.corrupt.filter(lossy),
+            duplicate: self.duplicate.filter(lossy),
+            reorder: self.reorder.filter(lossy),
+            limit: self.limit,
+            mtu: self.mtu,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A lab as a lab file: what `vink lab save` writes. The same lab gives the same text, which reads as the same lab.
+//! A lab as a lab file: what `vink lab save` writes. The same lab gives the same text, which reads
+//! as the same lab.
 
 use serde_json::{Map, Value};
 

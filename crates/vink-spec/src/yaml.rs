@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use crate::mistake::Place;
+use crate::diagnostic::SourceSpan;
 use crate::node::{Entry, Kind, Node};
 
 /// Values within values; a file that nests deeper is no lab.
@@ -13,21 +13,21 @@ const DEEPEST: usize = 64;
 const MOST_ALIASED: usize = 1_000_000;
 
 /// Something wrong with the text itself.
-pub(crate) struct Wrong {
-    pub place: Place,
+pub(crate) struct YamlError {
+    pub span: SourceSpan,
     pub message: String,
     pub fix: String,
 }
 
 /// A map or list that is not complete yet.
 struct Open {
-    place: Place,
+    span: SourceSpan,
     anchor: usize,
     kind: Kind,
     /// The key whose value comes next; none in it if it can't be used.
-    key: Option<(Option<String>, Place)>,
+    key: Option<(Option<String>, SourceSpan)>,
     /// Where the keys of a map are.
-    keys: HashMap<String, Place>,
+    keys: HashMap<String, SourceSpan>,
     /// Maps merged into this one: of what they have, only other keys count.
     merged: Vec<Node>,
 }
@@ -37,11 +37,12 @@ struct Builder {
     anchors: HashMap<usize, (Node, usize)>,
     aliased: usize,
     root: Option<Node>,
-    wrong: Vec<Wrong>,
+    wrong: Vec<YamlError>,
 }
 
-/// Reads the one document of a text. What is wrong comes along; without a tree, nothing could be made of it.
-pub(crate) fn parse(text: &str) -> (Option<Node>, Vec<Wrong>) {
+/// Reads the one document of a text. What is wrong comes along; without a tree, nothing could be
+/// made of it.
+pub(crate) fn parse(text: &str) -> (Option<Node>, Vec<YamlError>) {
     let mut builder = Builder {
         open: Vec::new(),
         anchors: HashMap::new(),
@@ -55,7 +56,7 @@ pub(crate) fn parse(text: &str) -> (Option<Node>, Vec<Wrong>) {
         match parser.next_event() {
             None => break,
             Some(Err(error)) => {
-                let wrong = Wrong::from_scanner(&error, text);
+                let wrong = YamlError::from_scanner(&error, text);
                 builder.wrong.push(wrong);
                 return (None, builder.wrong);
             }
@@ -82,9 +83,9 @@ pub(crate) fn parse(text: &str) -> (Option<Node>, Vec<Wrong>) {
     (builder.root, builder.wrong)
 }
 
-fn place(span: Span) -> Place {
+fn source_span(span: Span) -> SourceSpan {
     let (start, end) = (span.start, span.end);
-    Place {
+    SourceSpan {
         line: start.line(),
         column: start.col() + 1,
         length: match start.line() == end.line() {
@@ -94,17 +95,17 @@ fn place(span: Span) -> Place {
     }
 }
 
-impl Wrong {
-    fn from_scanner(error: &ScanError, text: &str) -> Wrong {
+impl YamlError {
+    fn from_scanner(error: &ScanError, text: &str) -> YamlError {
         let marker = error.marker();
-        let place = Place {
+        let span = SourceSpan {
             line: marker.line(),
             column: marker.col() + 1,
             length: 1,
         };
         let line = text
             .lines()
-            .nth(place.line.saturating_sub(1))
+            .nth(span.line.saturating_sub(1))
             .unwrap_or_default();
         let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
         let fix = if indent.contains('\t') {
@@ -118,8 +119,8 @@ impl Wrong {
         } else {
             "look at the indentation, quotes and brackets here and in the lines above"
         };
-        Wrong {
-            place,
+        YamlError {
+            span,
             message: format!("this is not YAML: {}", error.info()),
             fix: fix.to_owned(),
         }
@@ -128,20 +129,20 @@ impl Wrong {
 
 impl Builder {
     fn add(&mut self, span: Span, message: impl Into<String>, fix: impl Into<String>) {
-        self.wrong.push(Wrong {
-            place: place(span),
+        self.wrong.push(YamlError {
+            span: source_span(span),
             message: message.into(),
             fix: fix.into(),
         });
     }
 
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Wrong> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain =
                     matches!(style, ScalarStyle::Plain) && !self.is_text(tag.as_deref(), span);
                 let node = Node {
-                    place: place(span),
+                    span: source_span(span),
                     kind: Kind::Scalar {
                         text: text.into_owned(),
                         plain,
@@ -153,8 +154,8 @@ impl Builder {
                 Some((node, size)) => {
                     self.aliased += size;
                     if self.aliased > MOST_ALIASED {
-                        return Err(Wrong {
-                            place: place(span),
+                        return Err(YamlError {
+                            span: source_span(span),
                             message: format!(
                                 "its aliases (`*name`) stand for more than {MOST_ALIASED} values"
                             ),
@@ -167,7 +168,7 @@ impl Builder {
                 None => {
                     let fix = "an alias stands for something complete that is written before it";
                     self.add(span, "this alias is within what it stands for", fix);
-                    self.put(Node::null(place(span)), 0, span);
+                    self.put(Node::null(source_span(span)), 0, span);
                 }
             },
             Event::SequenceStart(anchor, tag) => {
@@ -180,9 +181,9 @@ impl Builder {
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(open) = self.open.pop() {
-                    let (place, anchor) = (open.place, open.anchor);
+                    let (opened, anchor) = (open.span, open.anchor);
                     let kind = self.close(open);
-                    self.put(Node { place, kind }, anchor, span);
+                    self.put(Node { span: opened, kind }, anchor, span);
                 }
             }
             _ => {}
@@ -200,16 +201,16 @@ impl Builder {
         false
     }
 
-    fn start(&mut self, kind: Kind, anchor: usize, span: Span) -> Result<(), Wrong> {
+    fn start(&mut self, kind: Kind, anchor: usize, span: Span) -> Result<(), YamlError> {
         if self.open.len() == DEEPEST {
-            return Err(Wrong {
-                place: place(span),
+            return Err(YamlError {
+                span: source_span(span),
                 message: format!("more than {DEEPEST} values within each other"),
                 fix: "no lab needs that".to_owned(),
             });
         }
         self.open.push(Open {
-            place: place(span),
+            span: source_span(span),
             anchor,
             kind,
             key: None,
@@ -226,7 +227,7 @@ impl Builder {
                 if let Kind::Map(others) = node.kind {
                     for other in others {
                         if !open.keys.contains_key(&other.key) {
-                            open.keys.insert(other.key.clone(), other.place);
+                            open.keys.insert(other.key.clone(), other.span);
                             entries.push(other);
                         }
                     }
@@ -249,7 +250,7 @@ impl Builder {
         match (&mut open.kind, open.key.take()) {
             (Kind::List(items), _) => items.push(node),
             (Kind::Map(_), None) => {
-                let at = node.place;
+                let at = node.span;
                 let key = match node.kind {
                     Kind::Scalar { text, .. } => Some(text),
                     _ => None,
@@ -281,8 +282,8 @@ impl Builder {
                         );
                     }
                 } else if let Some(first) = open.keys.get(&key) {
-                    let wrong = Wrong {
-                        place: at,
+                    let wrong = YamlError {
+                        span: at,
                         message: format!("`{key}` is here twice, first in line {}", first.line),
                         fix: "give one of them another name, or write both as one".to_owned(),
                     };
@@ -291,7 +292,7 @@ impl Builder {
                     open.keys.insert(key.clone(), at);
                     entries.push(Entry {
                         key,
-                        place: at,
+                        span: at,
                         value: node,
                     });
                 }

@@ -14,9 +14,9 @@ pub enum Error {
         /// A positive errno(3) value.
         errno: i32,
     },
-    /// The host refused a part of a machine's [`Home`](crate::Home).
+    /// The host refused a part of a machine's [`NamespaceConfig`](crate::NamespaceConfig).
     #[error("{what}: {}", reason(*.errno))]
-    Home {
+    Namespaces {
         /// What was tried, with the path.
         what: String,
         /// A positive errno(3) value.
@@ -57,10 +57,14 @@ impl Error {
     }
 
     pub(crate) fn last(what: &'static str) -> Error {
-        let errno = std::io::Error::last_os_error().raw_os_error();
-        Error::System {
+        Error::of(what)(std::io::Error::last_os_error())
+    }
+
+    /// What makes an error of this of the system's.
+    pub(crate) fn of(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+        move |error| Error::System {
             what,
-            errno: errno.unwrap_or(libc::EIO),
+            errno: error.raw_os_error().unwrap_or(libc::EIO),
         }
     }
 }

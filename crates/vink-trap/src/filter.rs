@@ -6,10 +6,12 @@
 
 use libc::sock_filter;
 
-use crate::calls::{kind, Kind, NATIVE_FCNTLS, NR_END, SHARED_FILE, SOCKET_TTY_IOCTLS};
-use crate::turn::linker::Linker;
-use crate::turn::quiet::is_quiet;
-use vink_mailbox::NATIVE;
+use crate::sched::ld_so::LdSo;
+use vink_ring::UNTRAPPED;
+use vink_syscalls::{
+    file_signals, is_untrapped, kind, marked, marked_in_time, sched_class, FileSignals, Kind,
+    Sched, NATIVE_FCNTLS, NR_END, TTY_IOCTLS,
+};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -36,7 +38,7 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// What the filter does with a number: decide, or look at an argument.
+/// What the filter does with a number: decide, or compare an argument.
 #[derive(Clone, PartialEq, Eq)]
 enum Leaf {
     Return(u32),
@@ -44,80 +46,76 @@ enum Leaf {
     Fcntl,
     Ioctl,
     Mmap,
+    Sigaction,
     Futex,
+    Kill,
+    Setns,
     /// Allowed if it is made at one of these addresses, which have the same high half.
     Sites(Vec<u64>),
     /// Allowed if it is marked in this argument as the host's business alone.
     Marked(u32, Box<Leaf>),
 }
 
-/// The last argument of futex(2) calls of a child that is not yet a program: nobody serves it then.
+/// The last argument of futex(2) calls of a child that is not yet a program: no worker serves it
+/// then.
 pub(crate) const OWN_FUTEX: u32 = 0x564e_4b00;
-
-/// Calls that programs mark: of five arguments at most.
-const MARKED: [i64; 7] = [
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_close,
-    libc::SYS_openat,
-    libc::SYS_newfstatat,
-];
-
-/// ... in virtual time, and in which argument. Of the flags' pairs of calls, that is the half of a place that 64-bit hosts don't
-/// look at.
-const MARKED_IN_TIME: [(i64, u32); 4] = [
-    (libc::SYS_poll, 5),
-    (libc::SYS_preadv2, 4),
-    (libc::SYS_pwritev2, 4),
-    (libc::SYS_fcntl, 5),
-];
 
 /// What a filter is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<'a> {
     Plain,
-    /// Virtual time, with the linker that programs are expected to have: its calls are let pass.
-    Time(Option<&'a Linker>),
-    /// Programs with mailboxes.
-    Mail,
+    /// Virtual time, with the linker that programs are expected to have: its calls are untrapped.
+    Time(Option<&'a LdSo>),
+    /// Programs with shared rings.
+    SharedRing,
     /// ... in virtual time.
-    TimeAndMail(Option<&'a Linker>),
+    TimeAndSharedRing(Option<&'a LdSo>),
 }
 
 impl Purpose<'_> {
     /// Whether time is virtual.
     pub(crate) fn is_virtual(&self) -> bool {
-        matches!(self, Purpose::Time(_) | Purpose::TimeAndMail(_))
+        matches!(self, Purpose::Time(_) | Purpose::TimeAndSharedRing(_))
     }
 }
+
+/// Of mmap(2)'s flags those that matter, and how they must be: of a file, and shared.
+const SHARED_FILE: (u32, u32) = (
+    (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u32,
+    libc::MAP_SHARED as u32,
+);
 
 fn leaf(nr: i64, purpose: Purpose<'_>) -> Leaf {
     let sites = match purpose {
         Purpose::Time(linker) => linker.map_or(Vec::new(), |linker| linker.sites(nr)),
-        Purpose::TimeAndMail(linker) => {
-            let marked = MARKED_IN_TIME.iter().find(|(marked, _)| *marked == nr);
+        Purpose::TimeAndSharedRing(linker) => {
             let other = leaf(nr, Purpose::Time(linker));
-            return match marked {
-                Some((_, place)) => Leaf::Marked(*place, Box::new(other)),
+            return match marked_in_time(nr) {
+                Some(place) => Leaf::Marked(place, Box::new(other)),
                 None => other,
             };
         }
-        Purpose::Mail if MARKED.contains(&nr) => {
-            return Leaf::Marked(5, Box::new(Leaf::Return(NOTIFY)))
-        }
-        _ => Vec::new(),
+        Purpose::SharedRing => match marked(nr) {
+            Some(place) => return Leaf::Marked(place, Box::new(Leaf::Return(NOTIFY))),
+            None => Vec::new(),
+        },
+        Purpose::Plain => Vec::new(),
     };
     let time = purpose.is_virtual();
-    match (nr, kind(nr)) {
-        (libc::SYS_futex, _) if time => Leaf::Futex,
-        (libc::SYS_ioctl, _) => Leaf::Ioctl,
-        (_, Kind::Socket) => Leaf::Socket,
-        (_, Kind::Fcntl) => Leaf::Fcntl,
-        (_, Kind::Mmap) => Leaf::Mmap,
-        (_, Kind::Uring) => Leaf::Return(ENOSYS),
-        (_, Kind::Other) if !time || is_quiet(nr) => Leaf::Return(ALLOW),
+    match kind(nr) {
+        Kind::Other if time && sched_class(nr) == Sched::Futex => Leaf::Futex,
+        Kind::Io if file_signals(nr) == FileSignals::Ioctl => Leaf::Ioctl,
+        Kind::Socket => Leaf::Socket,
+        Kind::Fcntl => Leaf::Fcntl,
+        Kind::Mmap => Leaf::Mmap,
+        // Virtual time has other code behind the vDSO; its signals come while their threads are
+        // blocked.
+        Kind::Sigaction if time => Leaf::Return(ALLOW),
+        Kind::Sigaction => Leaf::Sigaction,
+        Kind::Uring => Leaf::Return(ENOSYS),
+        Kind::Setns => Leaf::Setns,
+        Kind::Kill if !time => Leaf::Kill,
+        Kind::Other if !time || is_untrapped(nr) => Leaf::Return(ALLOW),
         _ if !sites.is_empty() => Leaf::Sites(sites),
         _ => Leaf::Return(NOTIFY),
     }
@@ -154,6 +152,18 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
             code.extend(among(&[OWN_FUTEX], ALLOW, NOTIFY));
             code
         }
+        // Of the caller's own group.
+        Leaf::Kill => {
+            let mut code = vec![op(LOAD, offset_arg(0), 0, 0)];
+            code.extend(among(&[0], NOTIFY, ALLOW));
+            code
+        }
+        // A user namespace is the host's business alone.
+        Leaf::Setns => {
+            let mut code = vec![op(LOAD, offset_arg(1), 0, 0)];
+            code.extend(among(&[libc::CLONE_NEWUSER as u32], ALLOW, NOTIFY));
+            code
+        }
         Leaf::Sites(sites) => {
             let mut code = vec![
                 op(LOAD, OFFSET_ADDRESS + 4, 0, 0),
@@ -166,7 +176,7 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
             code
         }
         Leaf::Marked(place, other) => {
-            let [low, high] = [NATIVE as u32, (NATIVE >> 32) as u32];
+            let [low, high] = [UNTRAPPED as u32, (UNTRAPPED >> 32) as u32];
             let mut code = vec![
                 op(LOAD, offset_arg(*place), 0, 0),
                 op(JEQ, low, 0, 3),
@@ -183,6 +193,15 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
             code.extend(among(&[shared_file], NOTIFY, ALLOW));
             code
         }
+        // With a new action: its address is not NULL.
+        Leaf::Sigaction => vec![
+            op(LOAD, offset_arg(1), 0, 0),
+            op(JEQ, 0, 0, 2),
+            op(LOAD, offset_arg(1) + 4, 0, 0),
+            op(JEQ, 0, 1, 0),
+            op(RET, NOTIFY, 0, 0),
+            op(RET, ALLOW, 0, 0),
+        ],
         Leaf::Ioctl => {
             let mut code = vec![
                 op(LOAD, offset_arg(1), 0, 0),
@@ -191,7 +210,7 @@ fn emit_leaf(leaf: &Leaf) -> Vec<sock_filter> {
                 op(RET, NOTIFY, 0, 0),
                 op(LOAD, offset_arg(1), 0, 0),
             ];
-            code.extend(among(&SOCKET_TTY_IOCTLS, NOTIFY, ALLOW));
+            code.extend(among(&TTY_IOCTLS, NOTIFY, ALLOW));
             code
         }
     }
@@ -294,6 +313,10 @@ mod tests {
         assert_eq!(on(libc::SYS_socket, [1, 1, 0, 0, 0, 0]), ALLOW);
         assert_eq!(on(libc::SYS_socket, [2, 1, 0, 0, 0, 0]), NOTIFY);
         assert_eq!(on(libc::SYS_socket, [16, 3, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(on(libc::SYS_kill, [0, 9, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(on(libc::SYS_kill, [u64::MAX, 9, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(on(libc::SYS_setns, arg1(libc::CLONE_NEWUSER as u64)), ALLOW);
+        assert_eq!(on(libc::SYS_setns, arg1(0)), NOTIFY);
         // What a signal must not be able to interrupt.
         assert_eq!(on(libc::SYS_exit_group, [0; 6]), ALLOW);
         assert_eq!(on(libc::SYS_fcntl, arg1(libc::F_GETFD as u64)), ALLOW);
@@ -306,7 +329,12 @@ mod tests {
         assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_DENYWRITE), ALLOW);
         assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), ALLOW);
         assert_eq!(mmap(libc::MAP_SHARED | libc::MAP_ANONYMOUS), ALLOW);
+        for (action, answer) in [(0, ALLOW), (1 << 32, NOTIFY), (64, NOTIFY)] {
+            assert_eq!(on(libc::SYS_rt_sigaction, arg1(action)), answer);
+        }
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::TCGETS)), ALLOW);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::TIOCGPGRP)), ALLOW);
+        assert_eq!(on(libc::SYS_ioctl, arg1(libc::TIOCSPGRP)), NOTIFY);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIOCLEX)), ALLOW);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIONBIO)), NOTIFY);
         assert_eq!(on(libc::SYS_ioctl, arg1(libc::FIONREAD)), NOTIFY);
@@ -316,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_count_for_programs_with_mailboxes() {
+    fn marks_count_for_programs_with_rings() {
         let arch = AUDIT_ARCH_X86_64;
         let read = |purpose, mark| {
             run_at(
@@ -328,28 +356,40 @@ mod tests {
             )
             .0
         };
-        assert_eq!(read(Purpose::Mail, NATIVE), ALLOW);
-        for mark in [0, NATIVE as u32 as u64, NATIVE & !0xffff_ffff, NATIVE + 1] {
-            assert_eq!(read(Purpose::Mail, mark), NOTIFY);
+        assert_eq!(read(Purpose::SharedRing, UNTRAPPED), ALLOW);
+        for mark in [
+            0,
+            UNTRAPPED as u32 as u64,
+            UNTRAPPED & !0xffff_ffff,
+            UNTRAPPED + 1,
+        ] {
+            assert_eq!(read(Purpose::SharedRing, mark), NOTIFY);
         }
-        assert_eq!(read(Purpose::Plain, NATIVE), NOTIFY);
-        assert_eq!(read(Purpose::Time(None), NATIVE), NOTIFY);
+        assert_eq!(read(Purpose::Plain, UNTRAPPED), NOTIFY);
+        assert_eq!(read(Purpose::Time(None), UNTRAPPED), NOTIFY);
         let place = |nr, args| {
-            let code = program(Purpose::TimeAndMail(None));
+            let code = program(Purpose::TimeAndSharedRing(None));
             run_at(&code, 0, arch, nr, args).0
         };
         for nr in [libc::SYS_preadv2, libc::SYS_pwritev2] {
-            assert_eq!(place(nr, [3, 0, 0, 0, NATIVE, 8]), ALLOW);
-            assert_eq!(place(nr, [3, 0, 0, 0, 0, NATIVE]), NOTIFY);
+            assert_eq!(place(nr, [3, 0, 0, 0, UNTRAPPED, 8]), ALLOW);
+            assert_eq!(place(nr, [3, 0, 0, 0, 0, UNTRAPPED]), NOTIFY);
         }
         let flags = |mark| place(libc::SYS_fcntl, [3, libc::F_GETFL as u64, 0, 0, 0, mark]);
-        assert_eq!((flags(NATIVE), flags(0)), (ALLOW, NOTIFY));
+        assert_eq!((flags(UNTRAPPED), flags(0)), (ALLOW, NOTIFY));
         let own = [3, libc::F_GETFD as u64, 0, 0, 0, 0];
         assert_eq!(place(libc::SYS_fcntl, own), ALLOW);
-        assert_eq!(place(libc::SYS_read, [3, 0, 0, 0, 0, NATIVE]), NOTIFY);
-        let connect = [3, 0, 0, 0, 0, NATIVE];
+        assert_eq!(place(libc::SYS_read, [3, 0, 0, 0, 0, UNTRAPPED]), NOTIFY);
+        let connect = [3, 0, 0, 0, 0, UNTRAPPED];
         assert_eq!(
-            run_at(&program(Purpose::Mail), 0, arch, libc::SYS_connect, connect).0,
+            run_at(
+                &program(Purpose::SharedRing),
+                0,
+                arch,
+                libc::SYS_connect,
+                connect
+            )
+            .0,
             NOTIFY
         );
     }
@@ -363,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_linker_is_known_by_its_place() {
-        let linker = Linker::expected().unwrap();
+        let linker = LdSo::expected().unwrap();
         let code = program(Purpose::Time(Some(linker)));
         let at = |nr, address| run_at(&code, address, AUDIT_ARCH_X86_64, nr, [0; 6]).0;
         let all = [libc::SYS_read, libc::SYS_close, libc::SYS_openat];
@@ -387,6 +427,6 @@ mod tests {
             let (_, steps) = run(AUDIT_ARCH_X86_64, nr, [0; 6]);
             assert!(steps <= 18, "call {nr} takes {steps} instructions");
         }
-        assert!(program(Purpose::Time(Linker::expected())).len() < 4096 / 8);
+        assert!(program(Purpose::Time(LdSo::expected())).len() < 4096 / 8);
     }
 }

@@ -1,24 +1,21 @@
-//! Requests about interfaces on sockets of the host: if_nametoindex(3) and others open a unix socket, since
-//! any will do, and ask it for what their machine's kernel must answer (netdevice(7)).
+//! Requests about interfaces on sockets of the host: if_nametoindex(3) and others open a unix
+//! socket, since any will do, and ask it for what their machine's kernel must answer
+//! (netdevice(7)).
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
 use vink_kernel::Call;
+use vink_syscalls::concerns_interfaces;
 
+use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
-use crate::serve::soften;
 use crate::worker::Worker;
 use crate::Error;
 
-/// Whether this is one of the requests of `linux/sockios.h` that are about interfaces; `SIOCPROTOPRIVATE` is between
-/// them.
-pub fn concerns_interfaces(request: u64) -> bool {
-    matches!(request as u32, 0x8910..=0x89df | 0x89f0..=0x89ff)
-}
-
 impl Worker {
-    /// ioctl(2) on a descriptor of the host's. True if it was such a request, and has been answered.
+    /// ioctl(2) on a descriptor of the host's. True if it was such a request, and has been
+    /// answered.
     pub(crate) fn ask_about_interfaces(&mut self, call: Notification) -> Result<bool, Error> {
         let [fd, request, ..] = call.args;
         if call.nr != libc::SYS_ioctl || !concerns_interfaces(request) {
@@ -31,13 +28,14 @@ impl Worker {
         let task = match self.task_of(call.tid) {
             Ok(task) => task,
             Err(error) => {
-                let result = soften(error)?;
+                let result = to_errno_result(error)?;
                 return self.answer(call, result).map(|()| true);
             }
         };
         // Like a unix socket, one of netlink has no requests of its own.
         let kind = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE].map(|n| n as u64);
-        let socket = self.call(task, libc::SYS_socket, [kind[0], kind[1], kind[2], 0, 0, 0])?;
+        let socket =
+            self.kernel_call(task, libc::SYS_socket, [kind[0], kind[1], kind[2], 0, 0, 0])?;
         if socket < 0 {
             return self.answer(call, socket).map(|()| true);
         }
@@ -49,8 +47,11 @@ impl Worker {
             space: call.tid as u64,
             ..Call::default()
         };
-        let result = self.kernel.complete(task, &asked).or_else(soften)?;
-        self.close_own(call.tid, socket as i32)?;
+        let result = self
+            .kernel
+            .complete(task, &asked)
+            .or_else(to_errno_result)?;
+        self.close_kernel_fd(call.tid, socket as i32)?;
         self.answer(call, result).map(|()| true)
     }
 }

@@ -4,31 +4,34 @@
 //! # Theory of operation
 //!
 //! A program is started in the host's namespaces for its machine, of which the network namespace is
-//! empty, and under a seccomp filter (`home`, `launch`, `filter`). The calls that may concern a socket
-//! stop their thread and make a listener readable (`notify`), one per program, inherited by all that
-//! it forks and executes. The [`Worker`] waits for all listeners, for deaths of processes and for the
-//! kernel's next timer (`worker`).
+//! empty and the PID namespace has no process from outside (`pids`), and under a seccomp filter
+//! (`namespaces`, `spawn`, `filter`). The calls that may concern a socket stop their thread and
+//! make a listener readable (`notify`), one per program, inherited by all that it forks and
+//! executes. The [`Worker`] waits for all listeners, for deaths of processes and for the kernel's
+//! next timer (`worker`).
 //!
-//! For each trapped call there are three ways (`serve`):
+//! For each trapped call there are three ways (`dispatch`):
 //! - The descriptor is none of Vink's: the host does the call ("pass"). A socket that escaped this
 //!   way would find no network.
 //! - The descriptor is Vink's: the very same call, with the same arguments, is started on the
-//!   thread's task in the kernel, whose copy routines reach into the program's memory. The answer is
-//!   sent when it is done; a call that waits simply isn't answered yet. Nothing is marshalled.
+//!   thread's task in the kernel, whose copy routines reach into the program's memory. The answer
+//!   is sent when it is done; a call that waits simply isn't answered yet. Nothing is marshalled.
 //! - The call makes, copies or closes descriptors: both sides do it.
 //!
 //! A Vink file has a *placeholder* in the program, a host socket whose number, close-on-exec flag,
-//! inheritance and life are the host's; a table says under which number the kernel's task has the file.
-//! Readiness is mirrored into the placeholder when someone waits natively (`mirror`, `ready`).
+//! inheritance and life are the host's; a table says under which number the kernel's task has the
+//! file. Readiness is mirrored into the placeholder when a thread waits on the host (`placeholder`,
+//! `ready`).
 //!
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
-//! are followed (`family`), so that both sides always agree.
+//! are followed (`lifecycle`), so that both sides always agree.
 //!
-//! What else moves data between a file of the kernel and a descriptor of the host is a `device`: an uplink.
+//! What else moves data between a file of the kernel and a descriptor of the host is a `device`: an
+//! uplink.
 //!
-//! A file sent over a unix socket is handed over in the kernel too (`handover`). Between a socket
-//! and a pipe of the host the worker moves the data (`splice`). Signals for a file's owner are sent by
+//! A file sent over a unix socket is sent in the kernel too (`scm_rights`). Between a socket and a
+//! pipe of the host the worker moves the data (`splice`). Signals for a file's owner are sent by
 //! the host, on behalf of the placeholder (`owner`).
 //!
 //! A program may make and enter network namespaces (`network`), and name them to rtnetlink
@@ -36,10 +39,10 @@
 //!
 //! What is called can be written down (`trace`).
 //!
-//! The rings of a packet socket are in a file that the program maps (`ring`).
+//! The rings of a packet socket are in a file that the program maps (`packet_ring`).
 //!
-//! Paths to a machine's `/proc/net`, `/proc/sys/net` and `/sys/class/net` (`place`) are looked up and
-//! opened in the kernel (`view`).
+//! Paths to a machine's `/proc/net`, `/proc/sys/net`, `/sys/class/net` and to the image's modules
+//! in `/sys/module` (`virtual_paths`) are looked up and opened in the kernel (`procfs_view`).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,85 +60,91 @@
 //!
 //! # Signals
 //!
-//! A call that the worker has received is answered, whatever signals come: no data is lost. A signal that
-//! comes while the call waits in the kernel ends it there, and the host's kernel goes on as it would have
-//! by itself: `EINTR`, or the call once more (`interrupt`). The worker learns of it within 8 ms, or later if
-//! many threads wait at once, so that looking for signals takes no more than 2 % of its time: 30 ms with
-//! 200 of them, 0.2 s with 1,000, on a busy machine. While the worker itself is stopped, only signals that
-//! kill reach a thread in such a call.
+//! A call that the worker has received is answered, whatever signals come: no data is lost. A
+//! signal that comes while the call waits in the kernel ends it there, and the host's kernel goes
+//! on as it would have by itself: `EINTR`, or the call once more (`interrupt`). The worker learns
+//! of it within 8 ms, or later if many threads wait at once, so that looking for signals takes no
+//! more than 2 % of its time: 30 ms with 200 of them, 0.2 s with 1,000, on a busy machine. While
+//! the worker itself is stopped, only signals that kill reach a thread in such a call.
 //!
-//! What is left are the microseconds between a system call and its reception by the worker. A signal that
-//! comes then takes the thread out of a call that has not begun, and unless its handler is `SA_RESTART`
-//! the program finds `EINTR`, even from calls that know no such error on the host: getsockopt(2), or a
-//! write(2) to a file; or close(2), which has not closed anything then, though programs take it for done.
-//! (exit_group(2) is not trapped, since a program would not survive it.)
+//! What is left are the microseconds between a system call and its reception by the worker. A
+//! signal that comes then takes the thread out of a call that has not begun, and unless its handler
+//! is `SA_RESTART` the host's kernel makes that `EINTR`. Calls that know no such error on the host
+//! (getsockopt(2), a write(2) to a file, close(2)) are made again by what the handler returns to
+//! (`restorer`), if their number is in the instruction before. (exit_group(2) and rt_sigreturn(2)
+//! are not trapped, since a program would not survive it.)
 //!
-//! A host without the fix "seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies too fast"
-//! (it is in Linux 6.18 and 6.12.117) drops an answer sent between a signal and its thread's waking.
+//! A host without the fix "seccomp: Fix a race with WAIT_KILLABLE_RECV if the tracer replies too
+//! fast" (it is in Linux 6.18 and 6.12.117) drops an answer sent between a signal and its thread's
+//! waking.
 //!
 //! # Not supported
 //!
 //! epoll_ctl(2) on a packet socket as the very first call after the mmap(2) of its ring (`EPERM`).
 //!
-//! Buffers longer than any program's memory are not refused at once (`EFAULT`): they are used up to where memory ends.
+//! Buffers longer than any program's memory are not refused at once (`EFAULT`): they are used up to
+//! where memory ends.
 //!
-//! chdir(2) to a directory of the machine's that the host has no counterpart of (`EACCES`), links of
-//! the host's file system into the machine's files.
+//! chdir(2) to a directory of the machine's that the host has no counterpart of (`EACCES`), links
+//! of the host's file system into the machine's files.
 //!
-//! 32-bit programs (ended by `SIGSYS`), io_uring (`ENOSYS`), Vink descriptors sent to processes that Vink did
-//! not start (they get a dead placeholder), a thread's own table of descriptors
-//! (`unshare(CLONE_FILES)` in a threaded program: it goes on with the others'), a second `SIGURG` while the first urgent byte has not been read, set-user-id programs
-//! (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's, mmap(2) of a TCP socket
+//! 32-bit programs (ended by `SIGSYS`), io_uring (`ENOSYS`), native AIO on Vink files (`EINVAL`),
+//! Vink descriptors sent to processes that Vink did not start (they get a dead placeholder), a
+//! thread's own table of descriptors (`unshare(CLONE_FILES)` in a threaded program: it goes on with
+//! the others'), a second `SIGURG` while the first urgent byte has not been read, set-user-id
+//! programs (`PR_SET_NO_NEW_PRIVS`), pwrite(2) to a file of the machine's, mmap(2) of a TCP socket
 //! (`TCP_ZEROCOPY_RECEIVE`: `ENODEV`, so that programs copy). Out-of-band data in a set that waits
 //! makes a socket readable too, if that is asked for.
 
-mod addition;
-mod board;
-mod calls;
+mod advice;
+mod affinity;
+mod aio;
+mod contention;
 mod device;
+mod dispatch;
 mod error;
-mod family;
+mod fd_limit;
 mod filter;
 mod guardian;
-mod handover;
-mod home;
 mod horizon;
 mod interface;
 mod interrupt;
-mod launch;
-mod limits;
-mod lull;
-mod mail;
-mod mirror;
-mod near;
+mod lifecycle;
+mod namespaces;
 mod network;
 mod notify;
+mod overlay;
 mod owner;
-mod place;
+mod packet_ring;
+mod pids;
+mod placeholder;
+mod polling;
 mod process;
+mod procfs_view;
+mod program_table;
+mod readiness;
 mod ready;
-mod ring;
+mod restorer;
 mod rtnetlink;
-mod serve;
-mod shared;
+mod sched;
+mod scm_rights;
+mod shared_files;
+mod shared_ring;
+mod spawn;
 mod splice;
-mod target;
+mod timeouts;
 mod trace;
-mod tree;
+mod tracee;
 mod tun;
-mod turn;
-mod view;
+mod virtual_paths;
 mod worker;
 
-pub use calls::{looks_up, NATIVE_FCNTLS};
-pub use device::{watch, Device, DeviceId, Site, Wants};
 pub use error::Error;
-pub use home::Home;
-pub use interface::concerns_interfaces;
-pub use launch::{Program, Stdio};
-pub use place::translate as machine_path;
+pub use namespaces::NamespaceConfig;
+pub use polling::CallsForm;
+pub use program_table::ProgramId;
+pub use sched::{Called, Charge, Observer, VirtualTime};
+pub use spawn::{Program, Stdio};
 pub use trace::call_name;
-pub use trace::witness::{Moment, Told, Witness};
-pub use tree::ProgramId;
-pub use turn::{Called, Charge, Observer, Virtual};
+pub use trace::subscriber::{TraceEvent, TraceSubscriber, TraceTime};
 pub use worker::{Statistics, Status, Worker};

@@ -1,29 +1,31 @@
-//! Network namespaces that programs make and enter: unshare(2), setns(2), clone(2) with `CLONE_NEWNET`.
+//! Network namespaces that programs make and enter: unshare(2), setns(2), clone(2) with
+//! `CLONE_NEWNET`.
 //!
-//! The host does these calls as they are, so that it decides who may. Its namespaces are empty and
-//! stand for those of the kernel's, by device and inode: the one that a machine's programs begin in
-//! for the machine's own, any other one for one that is made, empty, when the first thread is seen
-//! in it. A thread that may have moved is looked up at its next trapped call, before that is done.
+//! The host does these calls as they are, so that it decides which process may. Its namespaces are
+//! empty and stand for those of the kernel's, by device and inode: the one that a machine's
+//! programs begin in for the machine's own, any other one for one that is made, empty, when the
+//! first thread is seen in it. A thread that may have moved is looked up at its next trapped call,
+//! before that is done.
 //!
 //! So a program without a network has none, `ip netns` works, and a namespace from outside Vink is
-//! an empty one too: a program never gets the host's network. What was made stays for as long as the
-//! worker, since nobody can tell who may yet enter it.
+//! an empty one too: a program never gets the host's network. What was made stays for as long as
+//! the worker, since any process may yet enter it.
 
 use std::collections::HashMap;
 use std::fs;
 
 use vink_kernel::{MachineId, TaskId};
 
-use crate::target;
+use crate::tracee;
 use crate::worker::Worker;
 
 /// What tells a host namespace from all others: device and inode.
-pub(crate) type Key = (u64, u64);
+pub(crate) type NetnsId = (u64, u64);
 
 /// Which of the kernel's namespaces each of the host's stands for.
 #[derive(Default)]
 pub(crate) struct Networks {
-    known: HashMap<Key, Network>,
+    known: HashMap<NetnsId, Network>,
     keeper: Option<Keeper>,
 }
 
@@ -46,37 +48,42 @@ struct Keeper {
 
 impl Worker {
     /// Programs on this machine begin in the process's namespace.
-    pub(crate) fn settle_machine(&mut self, machine: MachineId, pid: i32) {
-        if let Some((key, _)) = target::network(pid) {
+    pub(crate) fn register_machine_netns(&mut self, machine: MachineId, pid: i32) {
+        if let Some((key, _)) = tracee::network(pid) {
             let known = &mut self.networks.known;
             known.entry(key).or_insert(Network::Machine(machine));
         }
     }
 
     /// The thread may be in another namespace when it makes its next trapped call.
-    pub(crate) fn may_move(&mut self, tid: i32) {
+    pub(crate) fn expect_netns_change(&mut self, tid: i32) {
         let process = self.process_mut(self.threads[&tid].pid);
-        process.moving.push(tid);
-        process.attention = true;
+        process.may_change_netns.push(tid);
+        process.needs_update = true;
     }
 
     /// If the thread is in another namespace than before, its task goes there too. The error is
     /// for the thread's call, which must not be done in the wrong one.
-    pub(crate) fn relocate(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+    pub(crate) fn update_netns(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
         let pid = self.threads[&tid].pid;
-        if !self.processes[&pid].moving.contains(&tid) {
+        if !self.processes[&pid].may_change_netns.contains(&tid) {
             return Ok(());
         }
-        if let Some((key, host)) = target::network(tid) {
+        if let Some((key, host)) = tracee::network(tid) {
             if self.threads[&tid].network != Some(key) {
-                self.move_to(tid, key, host)?;
+                self.enter_host_netns(tid, key, host)?;
             }
         }
-        self.process_mut(pid).moving.retain(|t| *t != tid);
+        self.process_mut(pid).may_change_netns.retain(|t| *t != tid);
         Ok(())
     }
 
-    fn move_to(&mut self, tid: i32, key: Key, host: fs::File) -> Result<(), vink_kernel::Error> {
+    fn enter_host_netns(
+        &mut self,
+        tid: i32,
+        key: NetnsId,
+        host: fs::File,
+    ) -> Result<(), vink_kernel::Error> {
         if !self.networks.known.contains_key(&key) {
             let task = self.task_of(tid)?;
             let number = self.make_network(task)?;
@@ -92,10 +99,10 @@ impl Worker {
         thread.network = Some(key);
         thread.has_sysfs = false;
         let process = self.process_mut(self.threads[&tid].pid);
-        if !std::mem::replace(&mut process.moved, true) {
+        if !std::mem::replace(&mut process.has_changed_netns, true) {
             // Tasks that others are given from now on may have been this one's, or its copies.
-            process.moving = process.threads.clone();
-            process.attention = true;
+            process.may_change_netns = process.threads.clone();
+            process.needs_update = true;
         }
         Ok(())
     }
@@ -104,7 +111,7 @@ impl Worker {
     pub(crate) fn open_network(
         &mut self,
         task: TaskId,
-        key: Key,
+        key: NetnsId,
     ) -> Result<i64, vink_kernel::Error> {
         match (self.networks.known.get(&key), &self.networks.keeper) {
             (Some(Network::Machine(machine)), _) => {
@@ -124,7 +131,7 @@ impl Worker {
     pub(crate) fn enter_network(
         &mut self,
         task: TaskId,
-        key: Key,
+        key: NetnsId,
     ) -> Result<(), vink_kernel::Error> {
         let number = self.open_network(task, key)?;
         let number = check("opening a network namespace", number)?;
@@ -132,7 +139,7 @@ impl Worker {
         let entered = self.kernel.call(task, libc::SYS_setns, args)?;
         let close = [number, 0, 0, 0, 0, 0];
         self.kernel.call(task, libc::SYS_close, close)?;
-        self.stirred = true;
+        self.kernel_dirty = true;
         check("entering a network namespace", entered).map(drop)
     }
 
@@ -153,7 +160,7 @@ impl Worker {
             None => {
                 let machine = self.processes[&self.threads[&self.tasks[&task]].pid].machine;
                 let task = self.kernel.task(machine)?;
-                self.allow_descriptors(task)?;
+                self.raise_nofile(task)?;
                 let pid = self.kernel.call(task, libc::SYS_getpid, [0; 6])?;
                 self.networks.keeper = Some(Keeper { task, pid });
                 task
@@ -162,7 +169,7 @@ impl Worker {
         let number = self.copy_from(keeper, pid, own as i32)?;
         let close = [own, 0, 0, 0, 0, 0];
         self.kernel.call(task, libc::SYS_close, close)?;
-        self.stirred = true;
+        self.kernel_dirty = true;
         check("keeping a new network namespace", number).map(|number| number as i32)
     }
 }

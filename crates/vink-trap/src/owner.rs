@@ -1,29 +1,28 @@
-//! Who is sent `SIGIO` and `SIGURG`: the owner of a file, `O_ASYNC` (fcntl(2), ioctl(2)).
+//! A file's owner, which is sent `SIGIO` and `SIGURG`, and `O_ASYNC` (fcntl(2), ioctl(2)).
 //!
 //! The placeholder has the owner, as a host file: process, group or thread by the host's numbers,
-//! the signal (`F_SETSIG`) and whether it is sent at all. It follows the Vink file's readiness as in
-//! an epoll set, and so the host sends what is due, with the program's own descriptor in it.
-//! `O_ASYNC` is set on both sides, since the kernel's is what `F_GETFL` tells.
+//! the signal (`F_SETSIG`) and whether it is sent at all. It follows the Vink file's readiness as
+//! in an epoll set, and so the host sends what is due, with the program's own descriptor in it.
+//! `O_ASYNC` is set on both sides, since `F_GETFL` returns the kernel's.
 
-use crate::calls::F_SETOWN_EX;
+use vink_syscalls::{
+    file_signals, FileSignals, FIOGETOWN, FIOSETOWN, F_SETOWN_EX, SIOCGPGRP, SIOCSPGRP,
+};
+
+use crate::dispatch::poll_fd;
 use crate::notify::Notification;
-use crate::process::{Busy, Entry, Stage};
-use crate::serve::poll_fd;
+use crate::process::{Continuation, Entry, InFlight};
 use crate::worker::Worker;
 use crate::Error;
 
 const FIOASYNC: u32 = libc::FIOASYNC as u32;
-const FIOSETOWN: u32 = 0x8901;
-const SIOCSPGRP: u32 = 0x8902;
-const FIOGETOWN: u32 = 0x8903;
-const SIOCGPGRP: u32 = 0x8904;
 
 impl Worker {
     /// fcntl(2) and ioctl(2) on a Vink file, if they are about its owner; false if they aren't.
     pub(crate) fn own(&mut self, call: Notification, entry: &Entry) -> Result<bool, Error> {
         let request = call.args[1] as u32;
-        let switches = match call.nr {
-            libc::SYS_fcntl => match request as i32 {
+        let switches = match file_signals(call.nr) {
+            FileSignals::Fcntl => match request as i32 {
                 libc::F_SETOWN | F_SETOWN_EX => false,
                 libc::F_SETFL => {
                     let asynchronous = call.args[2] & libc::O_ASYNC as u64 != 0;
@@ -34,9 +33,9 @@ impl Worker {
                 }
                 _ => return Ok(false),
             },
-            libc::SYS_ioctl => match request {
+            FileSignals::Ioctl => match request {
                 FIOSETOWN | SIOCSPGRP => false,
-                FIOGETOWN | SIOCGPGRP => return self.pass(call).map(|()| true),
+                FIOGETOWN | SIOCGPGRP => return self.passthrough(call).map(|()| true),
                 FIOASYNC => true,
                 _ => return Ok(false),
             },
@@ -44,19 +43,19 @@ impl Worker {
         };
         entry.file.owned.set(true);
         entry.file.placeholder.share();
-        self.follow(call.tid, entry)?;
+        self.mirror_edges(call.tid, entry)?;
         if !switches {
-            return self.pass(call).map(|()| true);
+            return self.passthrough(call).map(|()| true);
         }
         let mut args = call.args;
         args[0] = entry.number as u64;
-        let busy = Busy {
+        let in_flight = InFlight {
             call,
-            stage: Stage::Both,
+            continuation: Continuation::HostToo,
             file: Some(entry.file.clone()),
         };
         let poll_fd = poll_fd(entry);
-        self.start(busy, call.nr, args, call.tid as u64, poll_fd)?;
+        self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, poll_fd)?;
         Ok(true)
     }
 }

@@ -8,43 +8,45 @@ use std::rc::Rc;
 
 use vink_kernel::{MachineId, TaskId};
 
-use crate::interrupt::Running;
-use crate::lull::{Lull, Vain};
-use crate::mail::Desk;
-use crate::mirror::Placeholder;
-use crate::network::Key;
+use crate::interrupt::PendingCall;
+use crate::network::NetnsId;
 use crate::notify::Notification;
-use crate::ring::Lent;
+use crate::packet_ring::Lent;
+use crate::placeholder::Placeholder;
+use crate::shared_ring::ProcessRing;
 use crate::splice::{Sendfile, Splice};
 use crate::Error;
 
 /// An open Vink file: what several descriptors of several processes may share.
 pub(crate) struct File {
     pub(crate) placeholder: Placeholder,
-    /// The name of its watch in the kernel; 0 as long as nobody waits natively.
+    /// The name of its watch in the kernel; 0 as long as no thread waits on the host.
     pub(crate) cookie: Cell<u64>,
     /// Some epoll instance may have it: the placeholder must follow every change at once.
-    pub(crate) followed: Cell<bool>,
+    pub(crate) mirrors_edges: Cell<bool>,
     /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
     pub(crate) owned: Cell<bool>,
     /// It is an rtnetlink socket.
     pub(crate) rtnetlink: Cell<bool>,
-    /// In virtual time: it is a timer by this clock, or tells when that began (`/proc/uptime`, `/proc/stat`).
+    /// In virtual time: it is a timer by this clock, or tells when that began (`/proc/uptime`,
+    /// `/proc/stat`).
     pub(crate) timer: Cell<i32>,
     /// The placeholder is a copy of what the file contains: the same for writing.
     pub(crate) copy: Option<fs::File>,
-    /// It is one of the machine's own files, of which the kernel knows more than the placeholder shows.
-    pub(crate) named: bool,
+    /// It is one of the machine's own files, of which the kernel knows more than the placeholder
+    /// shows.
+    pub(crate) is_procfs: bool,
 }
 
 impl File {
-    pub(crate) fn new() -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new()?, None, false))
+    /// Of descriptors below `below`.
+    pub(crate) fn new(below: i32) -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::new(below)?, None, false))
     }
 
     /// One of the machine's own files of which there is nothing to copy.
-    pub(crate) fn uncopied() -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new()?, None, true))
+    pub(crate) fn uncopied(below: i32) -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::new(below)?, None, true))
     }
 
     pub(crate) fn directory(pid: i32, path: &CStr) -> Result<Rc<File>, Error> {
@@ -60,12 +62,12 @@ impl File {
         Rc::new(File {
             placeholder,
             cookie: Cell::new(0),
-            followed: Cell::new(false),
+            mirrors_edges: Cell::new(false),
             owned: Cell::new(false),
             rtnetlink: Cell::new(false),
             timer: Cell::new(-1),
             copy,
-            named,
+            is_procfs: named,
         })
     }
 }
@@ -75,61 +77,62 @@ impl File {
 pub(crate) struct Entry {
     pub(crate) file: Rc<File>,
     /// The kernel's descriptor of it, in the same process's table there. It differs from the
-    /// program's: accept(2) takes its number before it waits, so the kernel's numbers can't be made to
-    /// follow the host's.
+    /// program's: accept(2) takes its number before it waits, so the kernel's numbers can't be made
+    /// to follow the host's.
     pub(crate) number: i32,
 }
 
 /// Which descriptors of a process are Vink's. Processes made with `CLONE_FILES` share one.
 #[derive(Default)]
-pub(crate) struct Table(Rc<RefCell<Slots>>);
+pub(crate) struct FdTable(Rc<RefCell<Slots>>);
 
 #[derive(Clone, Default)]
 struct Slots {
     entries: Vec<Option<Entry>>,
     used: usize,
-    receives: bool,
-    follows: bool,
-    /// Others than the library may wait at epoll instances of it: another process, or the program by itself.
+    may_have_received: bool,
+    mirrors_edges: bool,
+    /// Others than the library may wait at epoll instances of it: another process, or the program
+    /// by itself.
     seen_by_others: bool,
-    /// The mailbox of the one process that has this table.
-    desk: Option<Rc<Desk>>,
+    /// The ring of the one process that has this table.
+    ring: Option<Rc<ProcessRing>>,
 }
 
-impl Table {
+impl FdTable {
     /// Another table with the same descriptors.
-    pub(crate) fn copy(&self) -> Table {
+    pub(crate) fn copy(&self) -> FdTable {
         let mut slots = self.0.borrow_mut();
-        slots.seen_by_others |= slots.follows;
+        slots.seen_by_others |= slots.mirrors_edges;
         for entry in slots.entries.iter().flatten() {
             entry.file.placeholder.share();
         }
         let mut copy = slots.clone();
-        if let Some(desk) = copy.desk.take().filter(|_| slots.seen_by_others) {
-            desk.forbid_lags();
+        if let Some(ring) = copy.ring.take().filter(|_| slots.seen_by_others) {
+            ring.forbid_stale();
         }
-        Table(Rc::new(RefCell::new(copy)))
+        FdTable(Rc::new(RefCell::new(copy)))
     }
 
     /// The same table, for another process.
-    pub(crate) fn share(&self) -> Table {
-        self.close_desk();
-        Table(self.0.clone())
+    pub(crate) fn share(&self) -> FdTable {
+        self.close_ring();
+        FdTable(self.0.clone())
     }
 
-    /// The process's mailbox, if it has one.
-    pub(crate) fn desk(&self) -> Option<Rc<Desk>> {
-        self.0.borrow().desk.clone()
+    /// The process's ring, if it has one.
+    pub(crate) fn ring(&self) -> Option<Rc<ProcessRing>> {
+        self.0.borrow().ring.clone()
     }
 
-    pub(crate) fn set_desk(&self, desk: Rc<Desk>) {
-        self.0.borrow_mut().desk = Some(desk);
+    pub(crate) fn set_ring(&self, ring: Rc<ProcessRing>) {
+        self.0.borrow_mut().ring = Some(ring);
     }
 
     /// The process is to post nothing any more.
-    pub(crate) fn close_desk(&self) {
-        if let Some(desk) = self.0.borrow_mut().desk.take() {
-            desk.close();
+    pub(crate) fn close_ring(&self) {
+        if let Some(ring) = self.0.borrow_mut().ring.take() {
+            ring.close();
         }
     }
 
@@ -139,35 +142,35 @@ impl Table {
     }
 
     /// Whether the two are the same.
-    pub(crate) fn is(&self, other: &Table) -> bool {
+    pub(crate) fn is(&self, other: &FdTable) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// recvmsg(2) on a host file was called: there may be Vink files that are not in here yet.
-    pub(crate) fn set_receiving(&self) {
-        self.0.borrow_mut().receives = true;
+    pub(crate) fn set_may_have_received(&self) {
+        self.0.borrow_mut().may_have_received = true;
     }
 
-    pub(crate) fn is_receiving(&self) -> bool {
-        self.0.borrow().receives
+    pub(crate) fn may_have_received(&self) -> bool {
+        self.0.borrow().may_have_received
     }
 
-    /// An epoll instance was made, and may be among the host's: all files are followed. What it gets is
-    /// the host's business alone.
-    pub(crate) fn set_followed(&self) {
-        self.0.borrow_mut().follows = true;
+    /// An epoll instance was made, and may be among the host's: all files are followed. What it
+    /// gets is the host's business alone.
+    pub(crate) fn set_mirrors_edges(&self) {
+        self.0.borrow_mut().mirrors_edges = true;
     }
 
-    pub(crate) fn is_followed(&self) -> bool {
-        self.0.borrow().follows
+    pub(crate) fn mirrors_edges(&self) -> bool {
+        self.0.borrow().mirrors_edges
     }
 
     /// Others than the library may wait at an epoll instance.
     pub(crate) fn set_seen_by_others(&self) {
         let mut slots = self.0.borrow_mut();
         slots.seen_by_others = true;
-        if let Some(desk) = &slots.desk {
-            desk.forbid_lags();
+        if let Some(ring) = &slots.ring {
+            ring.forbid_stale();
         }
     }
 
@@ -176,7 +179,11 @@ impl Table {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.borrow().used == 0
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().used
     }
 
     /// By a system call's argument, of which the low half counts.
@@ -199,11 +206,11 @@ impl Table {
         }
         let old = slots.entries[index].replace(entry);
         slots.used += usize::from(old.is_none());
-        if let Some(desk) = &slots.desk {
+        if let Some(ring) = &slots.ring {
             match &old {
-                Some(old) => close(desk, fd, old),
-                // It may be in use already: who has made it is not waited for.
-                None => desk.unmark(fd),
+                Some(old) => close(ring, fd, old),
+                // It may be in use already: the call that has made it is not waited for.
+                None => ring.forget_file(fd),
             }
         }
         old
@@ -213,8 +220,8 @@ impl Table {
         let mut slots = self.0.borrow_mut();
         let entry = slots.entries.get_mut(fd as u32 as usize)?.take()?;
         slots.used -= 1;
-        if let Some(desk) = &slots.desk {
-            close(desk, fd, &entry);
+        if let Some(ring) = &slots.ring {
+            close(ring, fd, &entry);
         }
         Some(entry)
     }
@@ -223,11 +230,11 @@ impl Table {
     pub(crate) fn remove_if(&self, condition: impl Fn(i32, &Entry) -> bool) -> Vec<Entry> {
         let mut slots = self.0.borrow_mut();
         let mut removed = Vec::new();
-        let desk = slots.desk.clone();
+        let ring = slots.ring.clone();
         for (fd, slot) in slots.entries.iter_mut().enumerate() {
             if let Some(entry) = slot.take_if(|e| condition(fd as i32, e)) {
-                if let Some(desk) = &desk {
-                    close(desk, fd as i32, &entry);
+                if let Some(ring) = &ring {
+                    close(ring, fd as i32, &entry);
                 }
                 removed.push(entry);
             }
@@ -237,25 +244,25 @@ impl Table {
     }
 }
 
-/// A number with a mailbox is not this file's any more.
-fn close(desk: &Rc<Desk>, fd: i32, entry: &Entry) {
-    desk.clear(fd);
-    entry.file.cover(desk, fd);
+/// A number with a ring is not this file's any more.
+fn close(ring: &Rc<ProcessRing>, fd: i32, entry: &Entry) {
+    ring.close_file(fd);
+    entry.file.unpublish(ring, fd);
 }
 
 /// A child that a trapped fork is about to make: its descriptors as they were at that instant.
-pub(crate) struct Unborn {
+pub(crate) struct PendingFork {
     /// The thread that forks.
     pub(crate) parent: i32,
-    pub(crate) table: Table,
+    pub(crate) table: FdTable,
     /// The kernel's copy; `None` if there was nothing to copy.
     pub(crate) task: Option<TaskId>,
     /// As [`Thread::network`], of the thread that forks.
-    pub(crate) network: Option<Key>,
+    pub(crate) network: Option<NetnsId>,
     /// The child begins in a network namespace of its own.
-    pub(crate) moves: bool,
-    /// As [`Process::wanders`].
-    pub(crate) wanders: bool,
+    pub(crate) new_netns: bool,
+    /// As [Process::cwd_in_procfs].
+    pub(crate) cwd_in_procfs: bool,
 }
 
 /// One trapped process.
@@ -265,7 +272,7 @@ pub(crate) struct Process {
     /// Index of the program it descends from.
     pub(crate) program: usize,
     pub(crate) machine: MachineId,
-    pub(crate) table: Table,
+    pub(crate) table: FdTable,
     /// Its threads that made trapped calls.
     pub(crate) threads: Vec<i32>,
     /// It has, or had, more than one thread.
@@ -276,19 +283,20 @@ pub(crate) struct Process {
     /// A task for the next thread that needs one. A threaded process with tasks always has it,
     /// since a task can only be cloned while it has no call in progress.
     pub(crate) spare: Option<TaskId>,
-    pub(crate) unborn: Vec<Unborn>,
-    /// This thread's execve was let pass: descriptors and other threads may be gone.
+    pub(crate) pending_forks: Vec<PendingFork>,
+    /// This thread's execve passed through: descriptors and other threads may be gone.
     pub(crate) executing: Option<i32>,
-    /// It has been in one of the machine's own directories: any relative path may lead to its files.
-    pub(crate) wanders: bool,
+    /// It has been in one of the machine's own directories: any relative path may lead to its
+    /// files.
+    pub(crate) cwd_in_procfs: bool,
     /// A descriptor of it is its ring's file for now.
-    pub(crate) lent: Option<Lent>,
-    /// `unborn`, `executing`, `lent` or `moving` must be looked after at the next trapped call.
-    pub(crate) attention: bool,
+    pub(crate) lent_ring: Option<Lent>,
+    /// `pending_forks`, `executing`, `lent_ring` or `may_change_netns` must be looked after at the next trapped call.
+    pub(crate) needs_update: bool,
     /// A thread of it has been in another network namespace than the machine's.
-    pub(crate) moved: bool,
+    pub(crate) has_changed_netns: bool,
     /// Threads that may be in another one now.
-    pub(crate) moving: Vec<i32>,
+    pub(crate) may_change_netns: Vec<i32>,
 }
 
 /// One thread that made a trapped call.
@@ -297,18 +305,16 @@ pub(crate) struct Thread {
     /// Its task in the kernel; made when first needed.
     pub(crate) task: Option<TaskId>,
     /// The network namespace that it moved to, by the host's; `None`: its machine's.
-    pub(crate) network: Option<Key>,
+    pub(crate) network: Option<NetnsId>,
     /// The task has the machine's sysfs mounted.
     pub(crate) has_sysfs: bool,
     /// Its call in the kernel.
-    pub(crate) busy: Option<Running>,
+    pub(crate) pending: Option<PendingCall>,
     /// ... or one that waits for another thread's exec to fail.
-    pub(crate) aside: Option<Running>,
+    pub(crate) suspended: Option<PendingCall>,
     /// Of placeholders that its last call closes for good: the worker's ends. See
     /// [`Placeholder::release`].
     pub(crate) closing: Vec<OwnedFd>,
-    /// How often it has made a call in vain.
-    pub(crate) vain: Vain,
 }
 
 impl Thread {
@@ -318,55 +324,52 @@ impl Thread {
             task: None,
             network: None,
             has_sysfs: false,
-            busy: None,
-            aside: None,
+            pending: None,
+            suspended: None,
             closing: Vec::new(),
-            vain: Vain::default(),
         }
     }
 }
 
 /// A call of a thread that the kernel works on.
-pub(crate) struct Busy {
+pub(crate) struct InFlight {
     pub(crate) call: Notification,
-    pub(crate) stage: Stage,
+    pub(crate) continuation: Continuation,
     /// The file concerned: kept alive, and its readiness shown when the call is done.
     pub(crate) file: Option<Rc<File>>,
 }
 
 /// What to do with the kernel's result.
-pub(crate) enum Stage {
+pub(crate) enum Continuation {
     /// It is the program's.
     Answer,
     /// The host does the same, unless it is an error.
-    Both,
+    HostToo,
     /// It is a descriptor of the kernel's, for which the program needs a placeholder.
     Descriptor { cloexec: bool },
     /// A descriptor has been closed: close the rest, then go on.
-    Close { rest: Vec<Entry>, then: Then },
+    Close { rest: Vec<Entry>, then: AfterClose },
     /// A piece of a file has been sent.
     Sendfile(Box<Sendfile>),
     /// A step of a splice(2) is done.
     Splice(Box<Splice>),
-    /// The file may be ready for a call that was made in vain. What was waited for lives until then.
-    Lull { _about: Box<Lull> },
     /// It is for the thread that has posted the call.
-    Mail {
-        desk: Rc<Desk>,
+    Posted {
+        ring: Rc<ProcessRing>,
         slot: usize,
         /// The call as it was posted would wait, if the file does.
         may_wait: bool,
-        /// It was a letter: nobody waits for the answer.
-        is_letter: bool,
+        /// It was a deferred send: no thread waits for the answer.
+        is_deferred: bool,
     },
 }
 
 /// How to go on after closing.
 #[derive(Clone, Copy)]
-pub(crate) enum Then {
+pub(crate) enum AfterClose {
     /// Let the host do the call as well.
-    Pass,
-    /// Look at the call again.
+    Passthrough,
+    /// Dispatch the call again.
     Dispatch,
     /// This is the result.
     Answer(i64),
@@ -378,9 +381,9 @@ mod tests {
 
     #[test]
     fn tables() {
-        let table = Table::default();
+        let table = FdTable::default();
         assert!(table.is_empty() && table.get(3).is_none() && table.get(u64::MAX).is_none());
-        let (a, b) = (File::new().unwrap(), File::new().unwrap());
+        let (a, b) = (File::new(i32::MAX).unwrap(), File::new(i32::MAX).unwrap());
         let entry = |file: &Rc<File>, number| Entry {
             file: file.clone(),
             number,

@@ -1,14 +1,16 @@
 //! Network namespaces that rtnetlink(7) messages name, by a descriptor or a process of the host's.
 //!
-//! `ip link set veth1 netns NAME` sends the number of a descriptor in the payload of a message, where
-//! the kernel looks it up among the task's. So such a message is copied, with a number in it that
-//! the task has for the same namespace, and the copy is sent. All others go as they are.
+//! `ip link set veth1 netns NAME` sends the number of a descriptor in the payload of a message,
+//! where the kernel looks it up among the task's. So such a message is copied, with a number in it
+//! that the task has for the same namespace, and the copy is sent. All others go as they are.
 
-use crate::network::Key;
+use vink_syscalls::{blocks, shapes, Blocks, Shape};
+
+use crate::dispatch::to_errno_result;
+use crate::network::NetnsId;
 use crate::notify::Notification;
 use crate::process::Entry;
-use crate::serve::soften;
-use crate::target;
+use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -31,12 +33,13 @@ struct Reference {
 }
 
 impl Worker {
-    /// A call on an rtnetlink socket: true if it sent a message that had to be changed, and is answered.
+    /// A call on an rtnetlink socket: true if it sent a message that had to be changed, and is
+    /// answered.
     pub(crate) fn send_changed(&mut self, call: Notification, to: &Entry) -> Result<bool, Error> {
-        let message = match call.nr {
-            libc::SYS_sendmsg => gather(call.tid, call.args[1]),
-            libc::SYS_sendto | libc::SYS_write => {
-                let len = usize::try_from(call.args[2]).unwrap_or(usize::MAX);
+        let message = match shapes(call.nr) {
+            Some([_, Shape::InMessage, ..]) => gather(call.tid, call.args[1]),
+            Some([_, Shape::In(len), ..]) => {
+                let len = usize::try_from(call.args[*len]).unwrap_or(usize::MAX);
                 fetch(call.tid, call.args[1], len)
             }
             _ => return Ok(false),
@@ -50,7 +53,7 @@ impl Worker {
         }
         let task = match self.task_of(call.tid) {
             Ok(task) => task,
-            Err(error) => return soften(error).map(|_| false),
+            Err(error) => return to_errno_result(error).map(|_| false),
         };
         let mut opened = Vec::new();
         for reference in references {
@@ -62,11 +65,11 @@ impl Worker {
                     let pid = self.number_of(call.tid, number);
                     pid.and_then(|pid| self.network_of_process(pid))
                 }
-                false => target::descriptor(self.threads[&call.tid].pid, number),
+                false => tracee::descriptor(self.threads[&call.tid].pid, number),
             };
             // What is no namespace of ours is none at all.
             let found = match key {
-                Some(key) => self.open_network(task, key).or_else(soften)?,
+                Some(key) => self.open_network(task, key).or_else(to_errno_result)?,
                 None => -1,
             };
             opened.extend(u64::try_from(found).ok());
@@ -74,37 +77,36 @@ impl Worker {
             message[reference.at..value].copy_from_slice(&kind);
             message[value..value + 4].copy_from_slice(&(found as i32).to_ne_bytes());
         }
-        let flags = match call.nr {
-            libc::SYS_sendmsg => call.args[2],
-            libc::SYS_sendto => call.args[3],
+        let flags = match blocks(call.nr) {
+            Blocks::Sends(Some(flags)) => call.args[flags],
             _ => 0,
         };
         let (from, len) = (message.as_ptr() as u64, message.len() as u64);
         let args = [to.number as u64, from, len, flags, 0, 0];
-        let sent = self.call(task, libc::SYS_sendto, args)?;
+        let sent = self.kernel_call(task, libc::SYS_sendto, args)?;
         for number in opened {
-            self.call(task, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+            self.kernel_call(task, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
         }
         self.answer(call, sent)?;
         Ok(true)
     }
 
     /// The host namespace that a process's first thread was last seen in.
-    fn network_of_process(&self, pid: i32) -> Option<Key> {
+    fn network_of_process(&self, pid: i32) -> Option<NetnsId> {
         self.processes.get(&pid)?;
-        target::network(pid).map(|(key, _)| key)
+        tracee::network(pid).map(|(key, _)| key)
     }
 }
 
 fn fetch(tid: i32, address: u64, len: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; Some(len).filter(|len| *len <= LONGEST)?];
-    target::read(tid, address, &mut bytes).then_some(bytes)
+    tracee::read(tid, address, &mut bytes).then_some(bytes)
 }
 
 /// What a `struct msghdr` of the thread sends.
 fn gather(tid: i32, message: u64) -> Option<Vec<u8>> {
-    let vector = target::read_u64(tid, message.wrapping_add(16))?;
-    let count = target::read_u64(tid, message.wrapping_add(24))?;
+    let vector = tracee::read_u64(tid, message.wrapping_add(16))?;
+    let count = tracee::read_u64(tid, message.wrapping_add(24))?;
     let count = usize::try_from(count).ok().filter(|n| *n <= 64)?;
     let mut whole = Vec::new();
     for part in fetch(tid, vector, count * IOVEC)?.chunks_exact(IOVEC) {
@@ -148,7 +150,8 @@ const NETNSA_FD: u16 = 3;
 /// What the kernel has called the attribute with the other end of a pair, in all kinds of them.
 const PEER: u16 = 1;
 
-/// In what follows a `struct nlmsghdr`, or is an end of a pair: a `struct ifinfomsg` and attributes.
+/// In what follows a `struct nlmsghdr`, or is an end of a pair: a `struct ifinfomsg` and
+/// attributes.
 fn in_link(bytes: &[u8], start: usize, end: usize, found: &mut Vec<Reference>) {
     for (kind, at, end) in attributes(bytes, start + HEADER, end) {
         push(

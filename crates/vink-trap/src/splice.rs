@@ -1,37 +1,44 @@
 //! splice(2) and sendfile(2) between Vink sockets and host pipes and files.
 //!
-//! The kernel can't reach a pipe of the host's, so the worker moves the data: through a buffer of its
-//! own, and without ever losing any. What a socket has is looked at (`MSG_PEEK`), put into the pipe
-//! and only then taken; what a pipe has is looked at (tee(2)), sent and then taken. The worker never
-//! waits for a pipe: its epoll set does, while the thread's task sleeps in the kernel's pause(2),
-//! so that signals and the thread's end are treated as with every other call that waits.
+//! The kernel can't reach a pipe of the host's, so the worker moves the data: through a buffer of
+//! its own, and without ever losing any. What a socket has is peeked at (`MSG_PEEK`), put into the
+//! pipe and only then taken; what a pipe has is copied (tee(2)), sent and then taken. The worker
+//! never waits for a pipe: its epoll instance does, while the thread's task sleeps in the kernel's
+//! pause(2), so that signals and the thread's end are treated as with every other call that waits.
 //!
-//! What cannot be (two sockets, a file and a socket, an offset, a wrong flag) is let pass: a
-//! placeholder is a socket, and the host refuses it as it would any other. So are tee(2), vmsplice(2)
-//! and copy_file_range(2) on a socket.
+//! What can't be done (two sockets, a file and a socket, an offset, a wrong flag) passes through: a
+//! placeholder is a socket, and the host refuses it as it would any other. So are tee(2),
+//! vmsplice(2) and copy_file_range(2) on a socket.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::null_mut;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use vink_sys::errno::{EAGAIN, EFAULT, EINVAL, EPIPE};
+use vink_sys::fd::{self, pipe_that_never_waits, splice, tee};
+use vink_sys::pidfd::copy_fd;
+use vink_sys::poll::events_of;
+use vink_sys::{epoll, errno};
+
+use vink_syscalls::{kind, Kind};
+
+use crate::dispatch::{poll_fd, to_errno_result};
 use crate::notify::Notification;
-use crate::process::{Busy, Entry, Stage};
-use crate::serve::{poll_fd, soften};
-use crate::target;
+use crate::process::{Continuation, Entry, InFlight};
+use crate::tracee;
 use crate::worker::{Worker, PIPE};
 use crate::Error;
 
 /// Bytes moved at a time: what a pipe holds, or of a file.
-const PIECE: u64 = 64 << 10;
-const PIECE_OF_FILE: u64 = 128 << 10;
+const CHUNK: u64 = 64 << 10;
+const FILE_CHUNK: u64 = 128 << 10;
 /// The most that one call moves (`MAX_RW_COUNT`).
-const MOST: u64 = 0x7fff_f000;
+const MAX_COUNT: u64 = 0x7fff_f000;
 /// All flags of splice(2).
 const FLAGS: u64 = 15;
 
-const EAGAIN: i64 = -(libc::EAGAIN as i64);
-const EPIPE: i64 = -(libc::EPIPE as i64);
-const EFAULT: i64 = -(libc::EFAULT as i64);
-const EINVAL: i64 = -(libc::EINVAL as i64);
+/// linux/sockios.h
+const SIOCATMARK: u64 = 0x8905;
 
 /// A splice(2) between a host pipe and a Vink socket.
 pub(crate) struct Splice {
@@ -52,7 +59,7 @@ pub(crate) struct Splice {
 enum Step {
     /// Sleeps until the pipe is ready.
     Wait,
-    /// Looks at what the socket has.
+    /// Peeks at what the socket has.
     Peek,
     /// Takes from the socket what the pipe has taken.
     Take,
@@ -63,7 +70,7 @@ enum Step {
 /// A sendfile(2) from a host file to a Vink file.
 pub(crate) struct Sendfile {
     /// The host file: the same open file as the program's.
-    source: OwnedFd,
+    source: File,
     to: Entry,
     /// Where in it the call started.
     base: i64,
@@ -87,76 +94,47 @@ struct Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         // The program has the file open too, so closing would not take it out of the set.
-        // SAFETY: takes numbers and a null pointer; at worst the set is gone.
-        unsafe {
-            libc::epoll_ctl(
-                self.epoll,
-                libc::EPOLL_CTL_DEL,
-                self.fd.as_raw_fd(),
-                null_mut(),
-            )
-        };
+        let _ = epoll::remove(self.epoll, self.fd.as_raw_fd());
     }
 }
 
 impl Pipe {
     /// What poll(2) says of it.
     fn ready(&self) -> i16 {
-        let mut fd = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN | libc::POLLOUT,
-            revents: 0,
-        };
-        // SAFETY: one structure, as said.
-        unsafe { libc::poll(&mut fd, 1, 0) };
-        fd.revents
+        events_of(self.fd.as_raw_fd(), libc::POLLIN | libc::POLLOUT, 0)
     }
 }
 
 /// A pipe of the worker's, empty between uses: splice(2) and tee(2) to and from it don't wait,
 /// whatever the flags of the other pipe are.
-pub(crate) struct Basin {
-    out: OwnedFd,
-    into: OwnedFd,
+pub(crate) struct ScratchPipe {
+    out: File,
+    into: File,
     null: OwnedFd,
 }
 
-impl Basin {
-    fn new() -> std::io::Result<Basin> {
-        let mut ends = [-1; 2];
-        // SAFETY: fills the two integers, with new descriptors that are then owned once each.
-        let (out, into) = unsafe {
-            if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) < 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
-        };
+impl ScratchPipe {
+    fn new() -> std::io::Result<ScratchPipe> {
+        let (out, into) = pipe_that_never_waits()?;
         let null = std::fs::File::options().write(true).open("/dev/null")?;
         let null = null.into();
-        Ok(Basin { out, into, null })
+        Ok(ScratchPipe {
+            out: out.into(),
+            into: into.into(),
+            null,
+        })
     }
 
     /// Copies what the pipe has; it keeps it. 0: nothing, and no writers.
     fn peek(&self, pipe: &Pipe, buffer: &mut [u8]) -> i64 {
-        // SAFETY: takes numbers.
-        let there = unsafe {
-            libc::tee(
-                pipe.fd.as_raw_fd(),
-                self.into.as_raw_fd(),
-                buffer.len(),
-                libc::SPLICE_F_NONBLOCK,
-            )
+        let there = match tee(&pipe.fd, &self.into, buffer.len()) {
+            Ok(there @ 1..) => there,
+            none => return errno::result(none),
         };
-        if there <= 0 {
-            return result(there);
-        }
         let mut copied = 0;
-        while copied < there as usize {
-            let rest = &mut buffer[copied..there as usize];
-            // SAFETY: the buffer is as long as said.
-            let got =
-                unsafe { libc::read(self.out.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) };
-            match usize::try_from(got) {
+        while copied < there {
+            let rest = &mut buffer[copied..there];
+            match (&self.out).read(rest) {
                 Ok(got @ 1..) => copied += got,
                 _ => break,
             }
@@ -171,13 +149,10 @@ impl Basin {
 
     /// Puts as much as there is room for into the pipe.
     fn put(&self, pipe: &Pipe, bytes: &[u8]) -> i64 {
-        // SAFETY: the buffer is as long as said.
-        let filled =
-            unsafe { libc::write(self.into.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
-        if filled <= 0 {
-            return result(filled);
-        }
-        let filled = filled as u64;
+        let filled = match (&self.into).write(bytes) {
+            Ok(filled @ 1..) => filled as u64,
+            none => return errno::result(none),
+        };
         let moved = move_bytes(self.out.as_raw_fd(), pipe.fd.as_raw_fd(), filled);
         let rest = filled - moved.max(0) as u64;
         self.discard(self.out.as_raw_fd(), rest);
@@ -189,36 +164,13 @@ impl Basin {
 fn move_bytes(from: RawFd, to: RawFd, len: u64) -> i64 {
     let mut moved = 0;
     while moved < len {
-        // SAFETY: takes numbers and null pointers.
-        let step = unsafe {
-            libc::splice(
-                from,
-                null_mut(),
-                to,
-                null_mut(),
-                (len - moved) as usize,
-                libc::SPLICE_F_NONBLOCK,
-            )
-        };
-        match step {
-            1.. => moved += step as u64,
+        match splice(from, to, (len - moved) as usize) {
+            Ok(step @ 1..) => moved += step as u64,
             _ if moved > 0 => break,
-            _ => return result(step),
+            none => return errno::result(none),
         }
     }
     moved as i64
-}
-
-/// As the system call itself gives it.
-fn result(done: isize) -> i64 {
-    match done {
-        0.. => done as i64,
-        _ => -i64::from(
-            std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EIO),
-        ),
-    }
 }
 
 impl Worker {
@@ -230,12 +182,12 @@ impl Worker {
         let (socket, other, into_socket) = match (socket(from), socket(to)) {
             (None, Some(socket)) => (socket.clone(), from, true),
             (Some(socket), None) => (socket.clone(), to, false),
-            _ => return self.pass(call),
+            _ => return self.passthrough(call),
         };
         let plain = from_offset == 0 && to_offset == 0 && len != 0 && flags & !FLAGS == 0;
         match plain {
             true => self.splice_with(call, socket, other, into_socket),
-            false => self.pass(call),
+            false => self.passthrough(call),
         }
     }
 
@@ -248,8 +200,8 @@ impl Worker {
         other: u64,
         into_socket: bool,
     ) -> Result<(), Error> {
-        let (len, flags) = match call.nr {
-            libc::SYS_sendfile => (call.args[3], 0),
+        let (len, flags) = match kind(call.nr) {
+            Kind::Sendfile => (call.args[3], 0),
             _ => (call.args[4], call.args[5] as u32),
         };
         let wrong_way = match into_socket {
@@ -261,7 +213,7 @@ impl Worker {
             .and_then(|fd| pipe_flags(&fd).map(|flags| (fd, flags)))
             .filter(|(_, flags)| flags & libc::O_ACCMODE != wrong_way)
         else {
-            return self.pass(call);
+            return self.passthrough(call);
         };
         let splice = Splice {
             pipe: Pipe {
@@ -276,13 +228,13 @@ impl Worker {
                 _ => libc::MSG_MORE as u64,
             },
             done: 0,
-            left: len.min(MOST),
+            left: len.min(MAX_COUNT),
             step: Step::Wait,
             socket: socket.clone(),
         };
-        self.go_on_splicing(Busy {
+        self.continue_splice(InFlight {
             call,
-            stage: Stage::Splice(Box::new(splice)),
+            continuation: Continuation::Splice(Box::new(splice)),
             file: Some(socket.file),
         })
     }
@@ -290,35 +242,31 @@ impl Worker {
     /// A copy of what the thread's process has open under a number.
     fn borrow_descriptor(&self, tid: i32, fd: u64) -> Option<OwnedFd> {
         let process = &self.processes[&self.threads[&tid].pid];
-        let pidfd = process.pidfd.as_raw_fd();
-        // SAFETY: makes a descriptor.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd, fd as i32, 0) };
-        // SAFETY: new, and nobody else's.
-        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+        copy_fd(&process.pidfd, fd as i32).ok()
     }
 
-    /// Looks at the pipe: starts the next step, or ends the call.
-    pub(crate) fn go_on_splicing(&mut self, mut busy: Busy) -> Result<(), Error> {
-        let Stage::Splice(s) = &mut busy.stage else {
+    /// Polls the pipe: starts the next step, or ends the call.
+    pub(crate) fn continue_splice(&mut self, mut in_flight: InFlight) -> Result<(), Error> {
+        let Continuation::Splice(s) = &mut in_flight.continuation else {
             return Ok(());
         };
-        if self.basin.is_none() {
-            self.basin = Basin::new().ok();
+        if self.scratch_pipe.is_none() {
+            self.scratch_pipe = ScratchPipe::new().ok();
         }
-        let (task, basin) = match (self.task_of(busy.call.tid), &self.basin) {
-            (Ok(task), Some(basin)) => (task, basin),
-            (Ok(_), None) => return self.end_splice(busy, -i64::from(libc::ENFILE)),
+        let (task, scratch) = match (self.task_of(in_flight.call.tid), &self.scratch_pipe) {
+            (Ok(task), Some(scratch)) => (task, scratch),
+            (Ok(_), None) => return self.end_splice(in_flight, -i64::from(libc::ENFILE)),
             (Err(error), _) => {
-                let result = soften(error)?;
-                return self.end_splice(busy, result);
+                let result = to_errno_result(error)?;
+                return self.end_splice(in_flight, result);
             }
         };
         let buffer = self.buffers.entry(task).or_default();
-        buffer.resize(s.left.min(PIECE) as usize, 0);
+        buffer.resize(s.left.min(CHUNK) as usize, 0);
         let number = s.socket.number as u64;
         let (address, len) = (buffer.as_mut_ptr() as u64, buffer.len() as u64);
         let (nr, args) = if s.into_socket {
-            match basin.peek(&s.pipe, buffer) {
+            match scratch.peek(&s.pipe, buffer) {
                 len @ 1.. => {
                     s.step = Step::Send;
                     match s.more {
@@ -326,32 +274,40 @@ impl Worker {
                         more => (libc::SYS_sendto, [number, address, len as u64, more, 0, 0]),
                     }
                 }
-                EAGAIN if s.done == 0 && !s.non_blocking => return self.wait_for_pipe(busy),
-                none => return self.end_splice(busy, none),
+                EAGAIN if s.done == 0 && !s.non_blocking => return self.wait_for_pipe(in_flight),
+                none => return self.end_splice(in_flight, none),
             }
         } else {
             let ready = s.pipe.ready();
             if ready & libc::POLLERR != 0 {
-                self.raise(busy.call.tid, 1 << (libc::SIGPIPE - 1));
-                return self.end_splice(busy, EPIPE);
+                self.forward_signals(in_flight.call.tid, 1 << (libc::SIGPIPE - 1));
+                return self.end_splice(in_flight, EPIPE);
             }
             if ready & libc::POLLOUT == 0 {
                 return match s.non_blocking {
-                    true => self.end_splice(busy, EAGAIN),
-                    false => self.wait_for_pipe(busy),
+                    true => self.end_splice(in_flight, EAGAIN),
+                    false => self.wait_for_pipe(in_flight),
                 };
+            }
+            // A reader goes past urgent data, and would wait for what comes behind it; splice(2)
+            // ends before it.
+            let mut at_mark = 0i32;
+            let mark = &raw mut at_mark as u64;
+            self.kernel_call(task, libc::SYS_ioctl, [number, SIOCATMARK, mark, 0, 0, 0])?;
+            if at_mark != 0 {
+                return self.end_splice(in_flight, 0);
             }
             s.step = Step::Peek;
             let flags = libc::MSG_PEEK as u64;
             (libc::SYS_recvfrom, [number, address, len, flags, 0, 0])
         };
         let poll_fd = poll_fd(&s.socket);
-        self.start(busy, nr, args, 0, poll_fd)
+        self.start_in_kernel(in_flight, nr, args, 0, poll_fd)
     }
 
     /// The task sleeps until the pipe is ready.
-    fn wait_for_pipe(&mut self, mut busy: Busy) -> Result<(), Error> {
-        let Stage::Splice(s) = &mut busy.stage else {
+    fn wait_for_pipe(&mut self, mut in_flight: InFlight) -> Result<(), Error> {
+        let Continuation::Splice(s) = &mut in_flight.continuation else {
             return Ok(());
         };
         s.step = Step::Wait;
@@ -359,61 +315,68 @@ impl Worker {
             true => libc::EPOLLIN,
             false => libc::EPOLLOUT,
         };
-        let (fd, tid) = (s.pipe.fd.as_raw_fd(), busy.call.tid);
-        self.start(busy, libc::SYS_pause, [0; 6], 0, None)?;
-        self.neglect(fd);
-        self.attend_to_events(fd, (wanted | libc::EPOLLONESHOT) as u32, PIPE | tid as u64)
+        let (fd, tid) = (s.pipe.fd.as_raw_fd(), in_flight.call.tid);
+        self.start_in_kernel(in_flight, libc::SYS_pause, [0; 6], 0, None)?;
+        self.epoll_remove(fd);
+        self.epoll_add_events(fd, (wanted | libc::EPOLLONESHOT) as u32, PIPE | tid as u64)
     }
 
     /// A pipe that the thread waited for is ready.
-    pub(crate) fn pipe_is_ready(&mut self, tid: i32) {
+    pub(crate) fn on_pipe_ready(&mut self, tid: i32) {
         let Some(thread) = self.threads.get(&tid) else {
             return;
         };
-        let stage = thread.busy.as_ref().map(|running| &running.busy.stage);
-        if let (Some(Stage::Splice(s)), Some(task)) = (stage, thread.task) {
+        let continuation = thread
+            .pending
+            .as_ref()
+            .map(|pending| &pending.in_flight.continuation);
+        if let (Some(Continuation::Splice(s)), Some(task)) = (continuation, thread.task) {
             if matches!(s.step, Step::Wait) {
                 // Fails if it was cancelled for a signal before.
                 let _ = self.kernel.cancel(task);
-                self.stirred = true;
+                self.kernel_dirty = true;
             }
         }
     }
 
     /// A step is done.
-    pub(crate) fn spliced(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
-        self.note_moved();
-        let Stage::Splice(s) = &mut busy.stage else {
+    pub(crate) fn splice_step_done(
+        &mut self,
+        mut in_flight: InFlight,
+        result: i64,
+    ) -> Result<(), Error> {
+        self.note_host_io();
+        let Continuation::Splice(s) = &mut in_flight.continuation else {
             return Ok(());
         };
         match s.step {
             // It ends for the pipe's sake too, but then it is made again, not concluded.
-            Step::Wait => self.end_splice(busy, result),
+            Step::Wait => self.end_splice(in_flight, result),
             Step::Take => {
                 let done = s.done as i64;
-                self.end_splice(busy, done)
+                self.end_splice(in_flight, done)
             }
             Step::Send => {
                 self.account(s, result);
                 match result > 0 && s.left > 0 {
-                    true => self.go_on_splicing(busy),
-                    false => self.end_splice(busy, result),
+                    true => self.continue_splice(in_flight),
+                    false => self.end_splice(in_flight, result),
                 }
             }
-            Step::Peek if result < 0 => self.end_splice(busy, result),
+            Step::Peek if result < 0 => self.end_splice(in_flight, result),
             Step::Peek => {
-                let task = self.threads[&busy.call.tid].task;
+                let task = self.threads[&in_flight.call.tid].task;
                 let buffer = task.and_then(|task| self.buffers.get(&task));
-                let (Some(basin), Some(buffer)) = (&self.basin, buffer) else {
-                    return self.end_splice(busy, 0);
+                let (Some(scratch), Some(buffer)) = (&self.scratch_pipe, buffer) else {
+                    return self.end_splice(in_flight, 0);
                 };
                 let moved = match result {
                     0 => 0,
-                    _ => basin.put(&s.pipe, &buffer[..result as usize]),
+                    _ => scratch.put(&s.pipe, &buffer[..result as usize]),
                 };
                 if moved < 0 {
-                    // Somebody else has filled it.
-                    return self.go_on_splicing(busy);
+                    // Another process has filled it.
+                    return self.continue_splice(in_flight);
                 }
                 s.step = Step::Take;
                 s.done = moved as u64;
@@ -421,28 +384,28 @@ impl Worker {
                 let flags = libc::MSG_DONTWAIT as u64;
                 let args = [number, address, moved as u64, flags, 0, 0];
                 let poll_fd = poll_fd(&s.socket);
-                self.start(busy, libc::SYS_recvfrom, args, 0, poll_fd)
+                self.start_in_kernel(in_flight, libc::SYS_recvfrom, args, 0, poll_fd)
             }
         }
     }
 
     /// What was sent is the pipe's no more.
     fn account(&self, s: &mut Splice, result: i64) {
-        if let (Step::Send, sent @ 1.., Some(basin)) = (s.step, result, &self.basin) {
-            basin.discard(s.pipe.fd.as_raw_fd(), sent as u64);
+        if let (Step::Send, sent @ 1.., Some(scratch)) = (s.step, result, &self.scratch_pipe) {
+            scratch.discard(s.pipe.fd.as_raw_fd(), sent as u64);
             s.done += sent as u64;
             s.left -= (sent as u64).min(s.left);
         }
     }
 
     /// With the bytes moved, or with this if there are none.
-    fn end_splice(&mut self, busy: Busy, result: i64) -> Result<(), Error> {
-        self.forget_buffer(busy.call.tid);
-        let done = match &busy.stage {
-            Stage::Splice(s) => s.done,
+    fn end_splice(&mut self, in_flight: InFlight, result: i64) -> Result<(), Error> {
+        self.forget_buffer(in_flight.call.tid);
+        let done = match &in_flight.continuation {
+            Continuation::Splice(s) => s.done,
             _ => 0,
         };
-        self.answer(busy.call, if done > 0 { done as i64 } else { result })
+        self.answer(in_flight.call, if done > 0 { done as i64 } else { result })
     }
 
     /// sendfile(2).
@@ -453,22 +416,21 @@ impl Worker {
         let Some(to) = process.table.get(to) else {
             return match source.filter(|s| s.file.copy.is_none() && pointer == 0 && count > 0) {
                 Some(socket) => self.splice_with(call, socket.clone(), to, false),
-                None => self.pass(call),
+                None => self.passthrough(call),
             };
         };
         // A socket is no source for sendfile(2), but a copy is as good as any file.
         let is_file = source.is_none_or(|source| source.file.copy.is_some());
         let source = self.borrow_descriptor(call.tid, from).filter(|_| is_file);
-        let Some(source) = source else {
-            return self.pass(call);
+        let Some(source) = source.map(File::from) else {
+            return self.passthrough(call);
         };
-        // SAFETY: takes numbers.
-        let own = unsafe { libc::lseek(source.as_raw_fd(), 0, libc::SEEK_CUR) };
+        let own = fd::offset(source.as_raw_fd());
         let base = match pointer {
             // A pipe, a socket: the host says which error that is.
-            _ if own < 0 => return self.pass(call),
+            _ if own < 0 => return self.passthrough(call),
             0 => own,
-            pointer => match target::read_u64(call.tid, pointer) {
+            pointer => match tracee::read_u64(call.tid, pointer) {
                 Some(offset) => offset as i64,
                 None => return self.answer(call, EFAULT),
             },
@@ -482,67 +444,62 @@ impl Worker {
             base,
             pointer,
             done: 0,
-            left: count.min(MOST),
+            left: count.min(MAX_COUNT),
             piece: 0,
         };
-        self.send_piece(Busy {
+        self.send_chunk(InFlight {
             call,
-            stage: Stage::Sendfile(Box::new(sendfile)),
+            continuation: Continuation::Sendfile(Box::new(sendfile)),
             file: Some(to.file),
         })
     }
 
     /// Starts sending the next piece, or ends the call.
-    pub(crate) fn send_piece(&mut self, mut busy: Busy) -> Result<(), Error> {
-        let Stage::Sendfile(s) = &mut busy.stage else {
+    pub(crate) fn send_chunk(&mut self, mut in_flight: InFlight) -> Result<(), Error> {
+        let Continuation::Sendfile(s) = &mut in_flight.continuation else {
             return Ok(());
         };
-        let task = match self.task_of(busy.call.tid) {
+        let task = match self.task_of(in_flight.call.tid) {
             Ok(task) => task,
             Err(error) => {
-                let result = soften(error)?;
-                return self.end_sendfile(busy, result);
+                let result = to_errno_result(error)?;
+                return self.end_sendfile(in_flight, result);
             }
         };
         let buffer = self.buffers.entry(task).or_default();
-        buffer.resize(s.left.min(PIECE_OF_FILE) as usize, 0);
-        // SAFETY: the buffer is as long as said.
-        let got = unsafe {
-            libc::pread(
-                s.source.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                s.base + s.done as i64,
-            )
+        buffer.resize(s.left.min(FILE_CHUNK) as usize, 0);
+        let got = match s.source.read_at(buffer, s.base as u64 + s.done) {
+            Ok(got @ 1..) => got,
+            none => {
+                let result = errno::result(none);
+                return self.end_sendfile(in_flight, result);
+            }
         };
-        if got <= 0 {
-            return self.end_sendfile(busy, result(got));
-        }
         s.piece = got as u64;
         let args = [s.to.number as u64, buffer.as_ptr() as u64, s.piece, 0, 0, 0];
         let poll_fd = poll_fd(&s.to);
-        self.start(busy, libc::SYS_write, args, 0, poll_fd)
+        self.start_in_kernel(in_flight, libc::SYS_write, args, 0, poll_fd)
     }
 
-    pub(crate) fn sent_piece(&mut self, mut busy: Busy, result: i64) -> Result<(), Error> {
-        let Stage::Sendfile(s) = &mut busy.stage else {
+    pub(crate) fn chunk_sent(&mut self, mut in_flight: InFlight, result: i64) -> Result<(), Error> {
+        let Continuation::Sendfile(s) = &mut in_flight.continuation else {
             return Ok(());
         };
         s.count(result);
         match result > 0 && result as u64 == s.piece && s.left > 0 {
-            true => self.send_piece(busy),
-            false => self.end_sendfile(busy, result),
+            true => self.send_chunk(in_flight),
+            false => self.end_sendfile(in_flight, result),
         }
     }
 
     /// With the bytes sent, or with this if there are none.
-    fn end_sendfile(&mut self, busy: Busy, result: i64) -> Result<(), Error> {
-        self.forget_buffer(busy.call.tid);
-        let result = match &busy.stage {
-            Stage::Sendfile(s) => s.result(busy.call.tid).unwrap_or(result),
+    fn end_sendfile(&mut self, in_flight: InFlight, result: i64) -> Result<(), Error> {
+        self.forget_buffer(in_flight.call.tid);
+        let result = match &in_flight.continuation {
+            Continuation::Sendfile(s) => s.result(in_flight.call.tid).unwrap_or(result),
             _ => result,
         };
-        self.answer(busy.call, result)
+        self.answer(in_flight.call, result)
     }
 
     fn forget_buffer(&mut self, tid: i32) {
@@ -566,9 +523,8 @@ impl Sendfile {
             return None;
         }
         if self.pointer == 0 {
-            // SAFETY: takes numbers.
-            unsafe { libc::lseek(self.source.as_raw_fd(), end, libc::SEEK_SET) };
-        } else if !target::write(tid, self.pointer, &end.to_ne_bytes()) {
+            fd::set_offset(self.source.as_raw_fd(), end);
+        } else if !tracee::write(tid, self.pointer, &end.to_ne_bytes()) {
             return Some(EFAULT);
         }
         Some(self.done as i64)
@@ -577,15 +533,9 @@ impl Sendfile {
 
 /// The flags of an open file that is a pipe.
 fn pipe_flags(fd: &OwnedFd) -> Option<i32> {
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure; takes numbers.
-    let (done, flags) = unsafe {
-        (
-            libc::fstat(fd.as_raw_fd(), &mut stat),
-            libc::fcntl(fd.as_raw_fd(), libc::F_GETFL),
-        )
-    };
-    let is_pipe = done == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO;
-    is_pipe.then_some(flags)
+    let stat = fd::stat(fd.as_raw_fd()).ok()?;
+    let is_pipe = stat.st_mode & libc::S_IFMT == libc::S_IFIFO;
+    is_pipe.then(|| fd::flags(fd.as_raw_fd()))
 }
+
+use std::os::unix::fs::FileExt;

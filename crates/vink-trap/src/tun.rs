@@ -1,13 +1,13 @@
 //! `/dev/net/tun`: a descriptor that becomes an interface's only by a call, `TUNSETIFF`.
 //!
-//! Before it the kernel's poll(2) of it is an error, and says no more later. A placeholder that has shown that much
-//! is asked for anew. See Documentation/networking/tuntap.rst.
+//! Before it the kernel's poll(2) of it is an error, and says no more later. A placeholder that has
+//! shown that much is asked for anew. See Documentation/networking/tuntap.rst.
 
 use vink_kernel::Call;
 
+use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
 use crate::process::Entry;
-use crate::serve::soften;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -26,7 +26,7 @@ impl Worker {
         let task = match self.task_of(call.tid) {
             Ok(task) => task,
             Err(error) => {
-                let result = soften(error)?;
+                let result = to_errno_result(error)?;
                 return self.answer(call, result).map(|()| true);
             }
         };
@@ -36,14 +36,14 @@ impl Worker {
             space: call.tid as u64,
             ..Call::default()
         };
-        let result = self.complete(task, &ioctl)?;
+        let result = self.complete_kernel_call(task, &ioctl)?;
         let cookie = entry.file.cookie.get();
         if result >= 0 && cookie != 0 {
             entry.file.cookie.set(0);
             let watch = vink_abi::VINK_CALL_WATCH.into();
-            self.call(task, watch, [number, cookie, 0, 0, 0, 0])?;
-            if entry.file.followed.replace(false) {
-                self.follow(call.tid, entry)?;
+            self.kernel_call(task, watch, [number, cookie, 0, 0, 0, 0])?;
+            if entry.file.mirrors_edges.replace(false) {
+                self.mirror_edges(call.tid, entry)?;
             }
         }
         self.answer(call, result).map(|()| true)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::process::Child;
 use std::ptr::null;
 use std::rc::{Rc, Weak};
@@ -10,30 +10,36 @@ use std::time::Duration;
 
 use vink_abi::Counters;
 use vink_kernel::{Clock, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
+use vink_sys::epoll;
+use vink_sys::pidfd::{child_event, send_signal};
+use vink_sys::poll::{events_of, is_readable};
+use vink_sys::process::{getpgid, kill};
 
-use crate::calls::{advice, NR_END};
+use crate::advice::advice;
+use crate::affinity::CpuAffinity;
 use crate::device::{self, Attached};
+use crate::fd_limit::FdLimit;
 use crate::filter::Purpose;
 use crate::guardian::Guardian;
-use crate::handover::Carrier;
-use crate::home::{Furniture, Home, Namespaces};
-use crate::interrupt::{Pulse, Running};
-use crate::launch::{launch, open_pidfd, Launched, Lodging, Program};
-use crate::mail::{Look, Mail};
-use crate::mirror::WATCHED;
-use crate::near::Near;
+use crate::interrupt::{PendingCall, SignalPoll};
+use crate::namespaces::{MountPlan, NamespaceConfig, Namespaces};
 use crate::network::Networks;
 use crate::notify::{Listener, Notification};
+use crate::packet_ring::Mapped;
+use crate::pids::wait_until_reaped;
+use crate::placeholder::WATCHED;
+use crate::polling::CallsForm;
 use crate::process::{Entry, File, Process, Thread};
-use crate::ring::Mapped;
-use crate::splice::Basin;
-use crate::target;
-use crate::trace::witness::{Moment, Witness};
+use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
+use crate::sched::ld_so::LdSo;
+use crate::sched::{Scheduler, VirtualTime};
+use crate::scm_rights::FileHolder;
+use crate::shared_ring::{RingCheck, RingPolling};
+use crate::spawn::{open_pidfd, spawn, NamespaceSource, Program, Spawned};
+use crate::splice::ScratchPipe;
+use crate::trace::subscriber::{TraceSubscriber, TraceTime};
 use crate::trace::Tracer;
-use crate::tree::{ProgramId, Tree, Trees};
-use crate::turn::linker::Linker;
-use crate::turn::pids::await_reaping;
-use crate::turn::{Turn, Virtual};
+use crate::tracee;
 use crate::Error;
 
 /// How a program ended; see wait(2).
@@ -69,7 +75,8 @@ pub struct Statistics {
     pub(crate) trapped: Vec<u64>,
     pub(crate) unsupported: BTreeMap<i64, u64>,
     pub(crate) posted: u64,
-    pub(crate) letters: u64,
+    pub(crate) deferred: u64,
+    pub(crate) refused: u64,
 }
 
 impl Statistics {
@@ -79,14 +86,20 @@ impl Statistics {
         all.filter(|(_, n)| **n > 0).map(|(nr, n)| (nr as i64, *n))
     }
 
-    /// How many calls were posted in shared memory, and made in the kernel; see [`Worker::allow_mail`].
+    /// How many calls were posted in shared memory, and made in the kernel; see
+    /// [`Worker::allow_shared_rings`].
     pub fn posted(&self) -> u64 {
         self.posted
     }
 
+    /// How many of these were not refused, to be made as system calls.
+    pub(crate) fn served(&self) -> u64 {
+        self.posted.saturating_sub(self.refused)
+    }
+
     /// How many of these were sends that their threads did not wait for.
-    pub fn letters(&self) -> u64 {
-        self.letters
+    pub fn deferred_sends(&self) -> u64 {
+        self.deferred
     }
 
     /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number,
@@ -99,19 +112,19 @@ impl Statistics {
 }
 
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
-/// it is dropped, all its programs are killed. If it can't be, since its process is killed, a process that
-/// [`Worker::spawn`] has forked off for that purpose kills them.
+/// it is dropped, all its programs are killed. If it can't be, since its process is killed, the
+/// host's kernel kills them: they live in PID namespaces that end with it.
 pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
     /// What each machine is on the host, and its namespaces from its first program on.
-    homes: Numbered<MachineId, (Furniture, Option<Rc<Namespaces>>)>,
-    /// There from when there may be programs, or helpers.
+    namespaces: Numbered<MachineId, (MountPlan, Option<Rc<Namespaces>>)>,
+    /// There from when there are helpers.
     guardian: Option<Guardian>,
-    pub(crate) trees: Trees,
+    pub(crate) programs: ProgramTable,
     pub(crate) processes: Numbered<i32, Process>,
     pub(crate) threads: Numbered<i32, Thread>,
-    /// Whose task it is.
+    /// The thread that each task stands for.
     pub(crate) tasks: Numbered<TaskId, i32>,
     /// Watched files by cookie.
     files: Numbered<u64, Weak<File>>,
@@ -122,86 +135,67 @@ pub struct Worker {
     pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
     pub(crate) devices: Vec<Attached>,
     /// Devices whose file has become readable.
-    woken: Vec<usize>,
+    ready_devices: Vec<usize>,
     /// Devices that want to be served in the next step.
-    pub(crate) again: Vec<usize>,
+    pub(crate) unfinished_devices: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
-    pub(crate) carrier: Option<Carrier>,
+    pub(crate) file_holder: Option<FileHolder>,
     /// What programs made and may enter.
     pub(crate) networks: Networks,
     /// For splice(2); made when first needed.
-    pub(crate) basin: Option<Basin>,
+    pub(crate) scratch_pipe: Option<ScratchPipe>,
     /// Rings of packet sockets that programs may have mapped.
-    pub(crate) rings: Vec<Mapped>,
+    pub(crate) packet_rings: Vec<Mapped>,
     /// Calls received in this step: program and call.
-    pub(crate) heard: Vec<(usize, Notification)>,
+    pub(crate) received: Vec<(usize, Notification)>,
     /// Calls that the kernel has done, to be concluded.
-    pub(crate) finished: VecDeque<(Running, Outcome)>,
+    pub(crate) finished: VecDeque<(PendingCall, Outcome)>,
     /// When to look for signals.
-    pub(crate) pulse: Pulse,
+    pub(crate) signals: SignalPoll,
     /// For the memory of programs.
     pub(crate) scratch: Vec<u8>,
-    /// Dead processes whose parent had not reaped them when they died.
-    zombies: Vec<OwnedFd>,
     /// The kernel's next timer.
     pub(crate) deadline: Option<u64>,
     /// How far a virtual clock may go, and whether it has nowhere to go.
     pub(crate) horizon: u64,
-    pub(crate) stands: bool,
+    pub(crate) idle: bool,
     /// A descriptor of the caller's is ready.
-    called: bool,
+    caller_fd_ready: bool,
     /// Something was started in the kernel: it must run before it may wait.
-    pub(crate) stirred: bool,
-    nofile: libc::rlimit,
+    pub(crate) kernel_dirty: bool,
+    pub(crate) fd_limit: FdLimit,
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
     /// On a virtual clock.
-    pub(crate) turn: Option<Box<Turn>>,
+    pub(crate) sched: Option<Box<Scheduler>>,
     /// There if programs may post calls.
-    pub(crate) mail: Option<Mail>,
+    pub(crate) ring_polling: Option<RingPolling>,
     /// There if programs had better be near.
-    pub(crate) near: Option<Near>,
+    pub(crate) cpu_affinity: Option<CpuAffinity>,
 }
 
 /// Events that are received at once.
-const AT_ONCE: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 const LISTENER: u64 = 1 << 32;
-const DEATH: u64 = 2 << 32;
-const OUTSIDE: u64 = 3 << 32;
-/// A carried file's placeholder.
-pub(crate) const CARRIED: u64 = 4 << 32;
+const PIDFD: u64 = 2 << 32;
+const CALLER: u64 = 3 << 32;
+/// The placeholder of a file that is held in flight.
+pub(crate) const HELD_FILE: u64 = 4 << 32;
 /// A pipe that a thread waits for.
 pub(crate) const PIPE: u64 = 5 << 32;
 /// A device's host side.
 pub(crate) const DEVICE: u64 = 6 << 32;
 
 impl Worker {
-    /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes
-    /// and makes it the reaper of its programs' orphans (`PR_SET_CHILD_SUBREAPER`).
+    /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes.
     ///
     /// # Errors
     /// [`Error::System`] if epoll_create1(2) fails.
     pub fn new(kernel: Kernel) -> Result<Worker, Error> {
-        // SAFETY: makes a descriptor.
-        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if epoll < 0 {
-            return Err(Error::last("epoll_create1()"));
-        }
-        let mut nofile = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
         // SAFETY: fills and reads structures that live here; the rest takes numbers.
         unsafe {
-            libc::getrlimit(libc::RLIMIT_NOFILE, &mut nofile);
-            // Each Vink file costs this process two descriptors.
-            let all = libc::rlimit {
-                rlim_cur: nofile.rlim_max,
-                ..nofile
-            };
-            libc::setrlimit(libc::RLIMIT_NOFILE, &all);
-            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
             // Inherited as ignored, it would make children leave no status.
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGCHLD, null(), &mut action);
@@ -209,20 +203,19 @@ impl Worker {
                 libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             }
         }
-        let turn = match kernel.clock() {
+        let sched = match kernel.clock() {
             Clock::Real => None,
-            Clock::Virtual => Some(Box::new(Turn::new(Virtual::default())?)),
+            Clock::Virtual => Some(Box::new(Scheduler::new(VirtualTime::default())?)),
         };
         Ok(Worker {
             kernel,
-            // SAFETY: new, and nobody else's.
-            epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
-            homes: Numbered::default(),
+            epoll,
+            namespaces: Numbered::default(),
             guardian: None,
             devices: Vec::new(),
-            woken: Vec::new(),
-            again: Vec::new(),
-            trees: Trees::default(),
+            ready_devices: Vec::new(),
+            unfinished_devices: Vec::new(),
+            programs: ProgramTable::default(),
             processes: Numbered::default(),
             threads: Numbered::default(),
             tasks: Numbered::default(),
@@ -230,36 +223,35 @@ impl Worker {
             last_cookie: 0,
             most_files: 64,
             buffers: Numbered::default(),
-            carrier: None,
+            file_holder: None,
             networks: Networks::default(),
-            basin: None,
-            rings: Vec::new(),
-            heard: Vec::new(),
+            scratch_pipe: None,
+            packet_rings: Vec::new(),
+            received: Vec::new(),
             finished: VecDeque::new(),
-            pulse: Pulse::new(),
+            signals: SignalPoll::new(),
             scratch: Vec::new(),
-            zombies: Vec::new(),
             deadline: None,
             horizon: u64::MAX,
-            stands: false,
-            called: false,
-            stirred: true,
-            nofile,
+            idle: false,
+            caller_fd_ready: false,
+            kernel_dirty: true,
+            fd_limit: FdLimit::raise(),
             statistics: Statistics {
-                trapped: vec![0; NR_END],
+                trapped: vec![0; vink_syscalls::NR_END],
                 ..Statistics::default()
             },
             tracer: None,
-            near: turn.is_none().then(Near::new).flatten(),
-            turn,
-            mail: None,
+            cpu_affinity: sched.is_none().then(CpuAffinity::new).flatten(),
+            sched,
+            ring_polling: None,
         })
     }
 
     /// The kernel, to make machines and to configure them. Programs stand still meanwhile. Events
     /// of tasks that the caller starts calls on are taken by the worker: use `Kernel::call`.
     pub fn kernel(&mut self) -> &mut Kernel {
-        self.stirred = true;
+        self.kernel_dirty = true;
         &mut self.kernel
     }
 
@@ -271,9 +263,9 @@ impl Worker {
         Ok(self.kernel.counters()?)
     }
 
-    /// How many processes and threads of programs it keeps account of, and how many tasks it has for
-    /// them: none when no program is left.
-    pub fn accounts(&self) -> [usize; 3] {
+    /// How many processes and threads of programs it keeps account of, and how many tasks it has
+    /// for them: none when no program is left.
+    pub fn object_counts(&self) -> [usize; 3] {
         [self.processes.len(), self.threads.len(), self.tasks.len()]
     }
 
@@ -283,17 +275,17 @@ impl Worker {
     }
 
     /// Writes a line for each system call that programs started from now on make and that concerns
-    /// Vink, when it ends; with `host_too` also for those that were trapped and are the host's. Who
-    /// makes the call, its arguments, its result and how long it took are shown as strace(1) does it;
+    /// Vink, when it ends; with `host_too` also for those that were trapped and passed through. The
+    /// thread, the arguments, the result and how long it took are shown as strace(1) does it;
     /// Vink's descriptors as `3<vink>`.
     pub fn trace_calls(&mut self, to: Box<dyn io::Write>, host_too: bool) {
         self.change_tracer(|tracer| tracer.write_to(to, host_too));
     }
 
-    /// Tells of each trapped call that programs started from now on make, when it has ended, and of who makes it. It costs time, for
-    /// arguments are read from the program's memory.
-    pub fn witness(&mut self, witness: Witness) {
-        self.change_tracer(|tracer| tracer.tell(witness));
+    /// Reports each trapped call that programs started from now on make, when it has ended, with
+    /// its thread. It costs time, for arguments are read from the program's memory.
+    pub fn subscribe_to_calls(&mut self, subscriber: TraceSubscriber) {
+        self.change_tracer(|tracer| tracer.subscribe(subscriber));
     }
 
     /// Before there are listeners that have it.
@@ -302,12 +294,12 @@ impl Worker {
         self.tracer = Some(Rc::new(change(tracer.unwrap_or_default())));
     }
 
-    /// What is told from now on happens now.
-    pub(crate) fn mark_moment(&self) {
+    /// What is traced from now on happens now.
+    pub(crate) fn stamp_trace(&self) {
         if let Some(tracer) = &self.tracer {
-            tracer.set_moment(|| Moment {
+            tracer.set_time(|| TraceTime {
                 time: self.kernel.now(),
-                packets: self.kernel.told_packets(),
+                packets: self.kernel.reported_packets(),
             });
         }
     }
@@ -317,93 +309,97 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error::Folder`].
-    pub fn furnish(&mut self, machine: MachineId, home: &Home) -> Result<(), Error> {
-        self.homes.insert(machine, (home.plan()?, None));
+    pub fn configure_namespaces(
+        &mut self,
+        machine: MachineId,
+        config: &NamespaceConfig,
+    ) -> Result<(), Error> {
+        self.namespaces.insert(machine, (config.plan()?, None));
         Ok(())
     }
 
-    /// Gives up a machine, and what its programs saw of it on the host. It ends with its last program
-    /// and socket.
+    /// Gives up a machine, and what its programs saw of it on the host. It ends with its last
+    /// program and socket.
     ///
     /// # Errors
     /// [`Error::Kernel`]: there is no such machine.
     pub fn destroy_machine(&mut self, machine: MachineId) -> Result<(), Error> {
         self.kernel().destroy_machine(machine)?;
-        self.homes.remove(&machine);
+        self.namespaces.remove(&machine);
         Ok(())
     }
 
     /// Starts a program on a machine. It gets going when the worker is next stepped.
     ///
     /// # Errors
-    /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Home`]. That the
-    /// program's file can't be executed is told by [`Worker::wait`].
+    /// [`Error::System`] if the host refuses a namespace or the filter, [`Error::Namespaces`]. If
+    /// the program's file can't be executed, [`Worker::wait`] fails.
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
-        if let Some(near) = &mut self.near {
+        let nofile = self.fd_limit.before();
+        self.stop_polling(CallsForm::Seldom);
+        if let Some(affinity) = &mut self.cpu_affinity {
             // The child's is this thread's.
-            near.let_go();
+            affinity.unpin_all();
         }
-        let guardian = guardian(&mut self.guardian)?;
-        let (furniture, made) = self.homes.entry(machine).or_default();
-        let lodging = match made {
-            Some(namespaces) => Lodging::Join(namespaces),
-            None => Lodging::New(furniture),
+        let (mounts, made) = self.namespaces.entry(machine).or_default();
+        let source = match made {
+            Some(namespaces) => NamespaceSource::Join(namespaces),
+            None => NamespaceSource::New(mounts),
         };
-        let Launched {
+        let Spawned {
             pid,
             pidfd,
             listener,
             shared,
             namespaces,
-        } = match (&self.mail, &self.turn) {
-            (mail, Some(turn)) => {
-                let linker = Linker::expected();
-                let purpose = match mail {
-                    Some(_) => Purpose::TimeAndMail(linker),
+        } = match (&self.ring_polling, &self.sched) {
+            (polling, Some(sched)) => {
+                let linker = LdSo::expected();
+                let purpose = match polling {
+                    Some(_) => Purpose::TimeAndSharedRing(linker),
                     None => Purpose::Time(linker),
                 };
-                let counter = turn.counter.as_ref();
-                launch(&program, self.nofile, lodging, purpose, counter)?
+                let counter = sched.tsc.as_ref();
+                spawn(&program, nofile, source, purpose, counter)?
             }
-            (Some(mail), None) => {
-                mail.lend(|| launch(&program, self.nofile, lodging, Purpose::Mail, None))?
+            (Some(polling), None) => {
+                polling.lend(|| spawn(&program, nofile, source, Purpose::SharedRing, None))?
             }
-            (None, None) => launch(&program, self.nofile, lodging, Purpose::Plain, None)?,
+            (None, None) => spawn(&program, nofile, source, Purpose::Plain, None)?,
         };
         if let Some(namespaces) = namespaces {
-            guardian.mind(&namespaces);
             *made = Some(Rc::new(namespaces));
         }
-        let home = made.clone();
-        let id = self.trees.next();
+        let namespaces = made.clone();
+        let id = self.programs.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
-        self.attend(listener.as_fd(), LISTENER | id as u64)?;
-        let name = self.trees.add(Tree {
+        self.epoll_add(listener.as_fd(), LISTENER | id as u64)?;
+        let name = self.programs.add(ProgramEntry {
             name: program.name().to_string_lossy().into_owned(),
             machine,
-            home,
+            namespaces,
             listener: Some(Rc::new(listener)),
             root: pid,
-            shared: Some(shared),
+            start_page: Some(shared),
             status: None,
             failure: None,
             orphans: Vec::new(),
         });
-        self.settle_machine(machine, pid);
+        self.register_machine_netns(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
-        self.note_outside(machine, program.descriptors());
-        self.sets_out(pid);
+        self.note_standard_fds(machine, program.descriptors());
+        self.process_started(pid);
         Ok(name)
     }
 
-    /// Has a child of this process, which has not been waited for, killed too if this process is killed: one
-    /// that helps the worker, and may not notice.
+    /// Has a child of this process, which has not been waited for, killed too if this process is
+    /// killed: one that helps the worker, and may not notice.
     ///
     /// # Errors
     /// [`Error::System`] as fork(2), pidfd_open(2).
-    pub fn take_along(&mut self, helper: &Child) -> Result<(), Error> {
+    pub fn guard_helper(&mut self, helper: &Child) -> Result<(), Error> {
         let pidfd = open_pidfd(helper.id() as i32)?;
-        guardian(&mut self.guardian)?.mind_helper(pidfd.as_fd());
+        guardian(&mut self.guardian)?.add_helper(pidfd.as_fd());
         Ok(())
     }
 
@@ -412,10 +408,10 @@ impl Worker {
     /// # Errors
     /// [`Error::CannotRun`] if it was never executed, [`Error::NoSuchProgram`].
     pub fn status(&self, program: ProgramId) -> Result<Option<Status>, Error> {
-        let tree = &self.trees[self.trees.find(program)?];
-        match (tree.status, tree.failure) {
+        let entry = &self.programs[self.programs.find(program)?];
+        match (entry.status, entry.failure) {
             (Some(_), Some(errno)) => Err(Error::CannotRun {
-                program: tree.name.clone(),
+                program: entry.name.clone(),
                 errno,
             }),
             (status, _) => Ok(status),
@@ -435,7 +431,7 @@ impl Worker {
         }
     }
 
-    /// Serves all programs until the condition holds; it is looked at after each step.
+    /// Serves all programs until the condition holds; it is evaluated after each step.
     ///
     /// # Errors
     /// As [`Worker::step`].
@@ -451,14 +447,14 @@ impl Worker {
 
     /// Whether any process of the program, its first one or another, is left.
     pub fn is_alive(&self, program: ProgramId) -> bool {
-        let tree = self.trees.find(program);
-        tree.is_ok_and(|index| self.trees[index].is_alive())
+        let entry = self.programs.find(program);
+        entry.is_ok_and(|index| self.programs[index].is_alive())
     }
 
     /// A program whose first or last process has ended since this was last asked for it; see
     /// [`Worker::status`] and [`Worker::is_alive`].
     pub fn next_changed(&mut self) -> Option<ProgramId> {
-        self.trees.next_changed()
+        self.programs.next_changed()
     }
 
     /// Forgets a program of which no process is left, and its status. Nothing is kept of it.
@@ -466,20 +462,20 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]: it was forgotten before, or is alive; as [`Worker::step`].
     pub fn forget(&mut self, program: ProgramId) -> Result<(), Error> {
-        let index = self.trees.find(program)?;
-        if self.trees[index].is_alive() {
+        let index = self.programs.find(program)?;
+        if self.programs[index].is_alive() {
             return Err(Error::NoSuchProgram);
         }
-        // Whose end was not told yet: the filter's was told first.
+        // Processes whose end has not been received yet: the filter's came first.
         let left = self.processes.values().filter(|p| p.program == index);
         let left: Vec<_> = left.map(|p| p.pid).collect();
         if !left.is_empty() {
-            self.send_letters()?;
+            self.send_deferred()?;
         }
         for pid in left {
-            self.died(pid)?;
+            self.on_process_exit(pid)?;
         }
-        self.trees.forget(index);
+        self.programs.forget(index);
         Ok(())
     }
 
@@ -488,13 +484,11 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`] if it has ended, [`Error::System`] for a bad signal.
     pub fn signal(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
-        let tree = &self.trees[self.trees.find(program)?];
-        let process = self.processes.get(&tree.root);
+        let entry = &self.programs[self.programs.find(program)?];
+        let process = self.processes.get(&entry.root);
         let process = process.ok_or(Error::NoSuchProgram)?;
-        if send_signal(&process.pidfd, signal) < 0 {
-            return Err(Error::last("pidfd_send_signal()"));
-        }
-        self.pulse.hint();
+        send_signal(&process.pidfd, signal).map_err(Error::of("pidfd_send_signal()"))?;
+        self.signals.hint();
         Ok(())
     }
 
@@ -502,33 +496,31 @@ impl Worker {
     /// ([`Program::new_session`]), also if its first process has ended.
     ///
     /// # Errors
-    /// [`Error::NoSuchProgram`] if nobody is in that group any more, [`Error::System`] for a bad signal.
+    /// [`Error::NoSuchProgram`] if no process is in that group any more, [`Error::System`] for a
+    /// bad signal.
     pub fn signal_group(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
-        let index = self.trees.find(program)?;
+        let index = self.programs.find(program)?;
         // A group has its dead, too, until they have been waited for.
-        if !self.trees[index].is_alive() {
+        if !self.programs[index].is_alive() {
             return Err(Error::NoSuchProgram);
         }
-        self.bring_forth_all(index)?;
-        let group = self.trees[index].root;
-        // SAFETY: takes numbers. As long as one of its members is known, the group can't be another's.
-        let is_member = |p: &&Process| unsafe { libc::getpgid(p.pid) } == group;
+        self.resolve_all_forks(index)?;
+        let group = self.programs[index].root;
+        // As long as one of its members is known, the group can't be another's.
+        let is_member = |p: &&Process| getpgid(p.pid) == group;
         let mut members = self.processes.values().filter(|p| p.program == index);
         members.find(is_member).ok_or(Error::NoSuchProgram)?;
-        // SAFETY: as above.
-        if unsafe { libc::kill(-group, signal) } < 0 {
-            return Err(Error::last("kill()"));
-        }
-        self.pulse.hint();
+        kill(-group, signal).map_err(Error::of("kill()"))?;
+        self.signals.hint();
         Ok(())
     }
 
     /// Whether a signal has stopped the program's first process since this was last asked; as
     /// `WUNTRACED` of wait(2).
     pub fn has_stopped(&self, program: ProgramId) -> bool {
-        let tree = self.trees.find(program).ok();
-        let process = tree.and_then(|index| self.processes.get(&self.trees[index].root));
-        process.is_some_and(|process| waits_as(&process.pidfd, libc::WSTOPPED).is_some())
+        let entry = self.programs.find(program).ok();
+        let process = entry.and_then(|index| self.processes.get(&self.programs[index].root));
+        process.is_some_and(|process| child_event(&process.pidfd, libc::WSTOPPED).is_some())
     }
 
     /// Kills all processes of the program and waits until they are gone.
@@ -536,69 +528,61 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]; as [`Worker::step`].
     pub fn kill(&mut self, program: ProgramId) -> Result<(), Error> {
-        self.trees.find(program)?;
+        self.programs.find(program)?;
         while self.is_alive(program) {
-            self.strike(program)?;
+            self.kill_known(program)?;
             self.step(Some(Duration::from_millis(10)))?;
         }
         Ok(())
     }
 
-    /// Kills all processes of the program that are known now, and doesn't wait. One that was forking may
-    /// leave a child: to be repeated as long as [`Worker::is_alive`].
+    /// Kills all processes of the program that are known now, and doesn't wait. One that was
+    /// forking may leave a child: to be repeated as long as [`Worker::is_alive`].
     ///
     /// # Errors
     /// [`Error::NoSuchProgram`]; as [`Worker::step`].
-    pub fn strike(&mut self, program: ProgramId) -> Result<(), Error> {
-        let index = self.trees.find(program)?;
-        // Forked, but never heard of: it must be known to be killed.
-        self.bring_forth_all(index)?;
+    pub fn kill_known(&mut self, program: ProgramId) -> Result<(), Error> {
+        let index = self.programs.find(program)?;
+        // A child that has made no call yet must be known to be killed.
+        self.resolve_all_forks(index)?;
         for process in self.processes.values() {
             if process.program == index {
-                send_signal(&process.pidfd, libc::SIGKILL);
+                let _ = send_signal(&process.pidfd, libc::SIGKILL);
             }
         }
-        self.pulse.hint();
+        self.signals.hint();
         Ok(())
     }
 
     /// Lets [`Worker::step`] also return when this descriptor is readable. It must be removed
-    /// with [`Worker::ignore`] before it is closed.
+    /// with [`Worker::unwatch_fd`] before it is closed.
     ///
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2).
-    pub fn attend_to(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        self.attend(fd, OUTSIDE)
+    pub fn watch_fd(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        self.epoll_add(fd, CALLER)
     }
 
     /// The same when something can be written to it.
     ///
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2).
-    pub fn attend_to_room(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        self.attend_to_events(fd.as_raw_fd(), libc::EPOLLOUT as u32, OUTSIDE)
+    pub fn watch_fd_writable(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        self.epoll_add_events(fd.as_raw_fd(), libc::EPOLLOUT as u32, CALLER)
     }
 
-    /// Whether a step since this was last asked has found a descriptor ready that it was to attend to.
-    pub fn was_called(&mut self) -> bool {
-        std::mem::take(&mut self.called)
+    /// Whether a watched descriptor was ready in a step since this was last called.
+    pub fn take_fd_ready(&mut self) -> bool {
+        std::mem::take(&mut self.caller_fd_ready)
     }
 
-    /// Undoes [`Worker::attend_to`].
-    pub fn ignore(&mut self, fd: BorrowedFd<'_>) {
-        self.neglect(fd.as_raw_fd());
+    /// Undoes [`Worker::watch_fd`].
+    pub fn unwatch_fd(&mut self, fd: BorrowedFd<'_>) {
+        self.epoll_remove(fd.as_raw_fd());
     }
 
-    pub(crate) fn neglect(&self, fd: RawFd) {
-        // SAFETY: removes a descriptor from a set; the set is open.
-        unsafe {
-            libc::epoll_ctl(
-                self.epoll.as_raw_fd(),
-                libc::EPOLL_CTL_DEL,
-                fd,
-                std::ptr::null_mut(),
-            )
-        };
+    pub(crate) fn epoll_remove(&self, fd: RawFd) {
+        let _ = epoll::remove(self.epoll.as_raw_fd(), fd);
     }
 
     /// Waits for something to happen, for `timeout` at most, and handles it. Returns early,
@@ -607,116 +591,124 @@ impl Worker {
     /// # Errors
     /// [`Error::Kernel`] if the kernel panicked: the worker is of no use any more.
     pub fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        if self.turn.is_some() {
-            return self.step_turn(timeout);
+        if self.sched.is_some() {
+            return self.step_virtual(timeout);
         }
-        if self.is_due() {
-            self.stirred = true;
+        if self.is_timer_due() {
+            self.kernel_dirty = true;
         }
         self.refresh_rings()?;
-        if self.pulse.left().is_some_and(|left| left.is_zero()) {
-            self.look_for_signals()?;
+        if self.signals.until_next().is_some_and(|left| left.is_zero()) {
+            self.poll_signals()?;
         }
-        self.settle()?;
+        self.run_kernel()?;
+        self.update_contention();
         let timeout = loop {
-            match self.look_for_mail() {
-                Look::Serve => self.serve_mail()?,
-                Look::Around => break Some(Duration::ZERO),
-                Look::Sleep => break timeout,
+            match self.check_rings() {
+                RingCheck::Serve => self.serve_rings()?,
+                RingCheck::Around => break Some(Duration::ZERO),
+                RingCheck::Sleep => break timeout,
             }
         };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        let again = std::mem::take(&mut self.again);
-        let timeout = match again.is_empty() && self.may_sleep()? {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
+        let unfinished = std::mem::take(&mut self.unfinished_devices);
+        let timeout = match unfinished.is_empty() && self.may_sleep()? {
             true => timeout,
             false => Some(Duration::ZERO),
         };
         let count = self.wait_for_events(&mut events, timeout)?;
-        self.take_in(&events[..count], again)?;
+        self.handle_events(&events[..count], unfinished)?;
         // What the callers and others have sent before comes before.
-        if !self.heard.is_empty() {
-            self.send_letters()?;
+        if !self.received.is_empty() {
+            self.send_deferred()?;
         }
-        let mut heard = std::mem::take(&mut self.heard);
-        for (program, call) in heard.drain(..) {
-            self.trapped(program, call)?;
-            self.settle()?;
+        let mut received = std::mem::take(&mut self.received);
+        for (program, call) in received.drain(..) {
+            self.on_syscall(program, call)?;
+            self.run_kernel()?;
         }
-        self.heard = heard;
-        self.look_after_carried()?;
+        self.received = received;
+        self.release_held()?;
         Ok(())
     }
 
-    /// Waits for events, for `limit` at most, and handles all but calls, which are received. How many there were.
-    pub(crate) fn catch_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        let again = std::mem::take(&mut self.again);
-        let limit = match again.is_empty() {
+    /// Waits for events, for `limit` at most, and handles all but calls, which are received. How
+    /// many there were.
+    pub(crate) fn poll_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
+        let unfinished = std::mem::take(&mut self.unfinished_devices);
+        let limit = match unfinished.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
-        let count = self.harvest(&mut events, limit)?;
-        self.take_in(&events[..count], again)?;
-        self.look_after_carried()?;
+        let count = self.epoll_wait(&mut events, limit)?;
+        self.handle_events(&events[..count], unfinished)?;
+        self.release_held()?;
         Ok(count)
     }
 
     /// Handles what has happened; calls are only received.
-    fn take_in(&mut self, events: &[libc::epoll_event], again: Vec<usize>) -> Result<(), Error> {
-        // Deaths come first, after what the dead have sent: what a later call of another process sees must be after them.
-        if events.iter().any(|event| event.u64 & !0xffff_ffff == DEATH) {
-            self.send_letters()?;
+    fn handle_events(
+        &mut self,
+        events: &[libc::epoll_event],
+        unfinished: Vec<usize>,
+    ) -> Result<(), Error> {
+        // Deaths come first, after what the dead have sent: what a later call of another process
+        // sees must be after them.
+        if events.iter().any(|event| event.u64 & !0xffff_ffff == PIDFD) {
+            self.send_deferred()?;
         }
         for event in events {
-            if event.u64 & !0xffff_ffff == DEATH {
+            if event.u64 & !0xffff_ffff == PIDFD {
                 let pid = event.u64 as u32 as i32;
-                if !self.put_off_end(pid) {
-                    self.died(pid)?;
-                    self.settle()?;
+                if !self.defer_exit(pid) {
+                    self.on_process_exit(pid)?;
+                    self.run_kernel()?;
                 }
             }
         }
-        if events.iter().any(|event| event.u64 == CARRIED) {
-            self.stir_carried();
-            self.look_after_carried()?;
-            self.settle()?;
+        if events.iter().any(|event| event.u64 == HELD_FILE) {
+            self.mark_held_dirty();
+            self.release_held()?;
+            self.run_kernel()?;
         }
         for event in events {
-            self.called |= event.u64 == OUTSIDE;
+            self.caller_fd_ready |= event.u64 == CALLER;
             if event.u64 & !0xffff_ffff == PIPE {
                 let tid = event.u64 as u32 as i32;
-                if !self.put_off_pipe(tid) {
-                    self.pipe_is_ready(tid);
+                if !self.defer_pipe(tid) {
+                    self.on_pipe_ready(tid);
                 }
             }
             if event.u64 & !0xffff_ffff == DEVICE {
                 self.serve_device(event.u64 as u32 as usize)?;
-                self.settle()?;
+                self.run_kernel()?;
             }
         }
-        for id in again {
+        for id in unfinished {
             self.serve_device(id)?;
-            self.settle()?;
+            self.run_kernel()?;
         }
         for event in events {
             if event.u64 & !0xffff_ffff == LISTENER {
-                self.hear(event.u64 as u32 as usize, event.events)?;
+                self.on_listener_event(event.u64 as u32 as usize, event.events)?;
             }
         }
         Ok(())
     }
 
-    /// Whether other processes that share a wire with this one have nothing for it; what they have is seen to.
+    /// Whether other processes that share a wire with this one have nothing for it; what they have
+    /// is seen to.
     fn may_sleep(&mut self) -> Result<bool, Error> {
         if self.kernel.may_sleep() {
             return Ok(true);
         }
-        self.stirred = true;
-        self.settle()?;
+        self.kernel_dirty = true;
+        self.run_kernel()?;
         Ok(false)
     }
 
-    fn is_due(&self) -> bool {
+    fn is_timer_due(&self) -> bool {
         self.deadline.is_some_and(|t| t <= self.kernel.now())
     }
 
@@ -729,79 +721,72 @@ impl Worker {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
         });
-        let near = self.near.as_mut().and_then(Near::limit);
-        let limits = [timer, timeout, self.ring_timeout(), self.pulse.left(), near];
-        self.harvest(events, limits.into_iter().flatten().min())
+        let affinity = self.cpu_affinity.as_mut().and_then(CpuAffinity::limit);
+        let polling = self.ring_polling.as_ref().and_then(RingPolling::limit);
+        let limits = [
+            timer,
+            timeout,
+            self.ring_timeout(),
+            self.signals.until_next(),
+            affinity,
+            polling,
+        ];
+        self.epoll_wait(events, limits.into_iter().flatten().min())
     }
 
-    fn harvest(
+    fn epoll_wait(
         &self,
         events: &mut [libc::epoll_event],
         limit: Option<Duration>,
     ) -> Result<usize, Error> {
-        let limit = limit.map(|t| libc::timespec {
-            tv_sec: t.as_secs().min(1 << 30) as libc::time_t,
-            tv_nsec: t.subsec_nanos().into(),
-        });
-        // SAFETY: room for as many events as said; the timeout lives long enough.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len(),
-                limit.as_ref().map_or(null(), |t| t as *const _),
-                null::<libc::sigset_t>(),
-                0,
-            )
-        };
-        match usize::try_from(count) {
+        match epoll::wait_precisely(&self.epoll, events, limit) {
             Ok(count) => Ok(count),
-            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => Ok(0),
-            Err(_) => Err(Error::last("epoll_pwait2()")),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(Error::of("epoll_pwait2()")(error)),
         }
     }
 
-    /// If anything was started, runs the kernel until it is idle and handles all that it has to say.
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
-        while std::mem::take(&mut self.stirred) {
+    /// If anything was started, runs the kernel until it is idle and handles all that it has to
+    /// say.
+    pub(crate) fn run_kernel(&mut self) -> Result<(), Error> {
+        while std::mem::take(&mut self.kernel_dirty) {
             self.deadline = self.kernel.settle()?;
-            self.mark_moment();
-            self.heed()?;
+            self.stamp_trace();
+            self.drain_kernel_events()?;
         }
-        if let Some(mail) = &mut self.mail {
-            mail.set_untold(false);
+        if let Some(polling) = &mut self.ring_polling {
+            polling.set_publish_pending(false);
         }
         Ok(())
     }
 
     /// Handles all that the kernel had to say when it last ran.
-    pub(crate) fn heed(&mut self) -> Result<(), Error> {
-        self.take_events();
-        // A program that learns of its call's end may look at once for what the call brought
-        // about elsewhere: all readiness is shown before any answer is sent.
-        while let Some((running, outcome)) = self.finished.pop_front() {
-            match self.has_turn(running.busy.call.tid) {
-                true => self.conclude(running, outcome)?,
-                false => self.line_up(running, outcome),
+    pub(crate) fn drain_kernel_events(&mut self) -> Result<(), Error> {
+        self.take_kernel_events();
+        // A program that gets its call's result may at once look for what the call changed
+        // elsewhere: all readiness is shown before any answer is sent.
+        while let Some((pending, outcome)) = self.finished.pop_front() {
+            match self.may_conclude(pending.in_flight.call.tid) {
+                true => self.conclude(pending, outcome)?,
+                false => self.enqueue_completed(pending, outcome),
             }
         }
-        while let Some(id) = self.woken.pop() {
+        while let Some(id) = self.ready_devices.pop() {
             self.serve_device(id)?;
         }
         Ok(())
     }
 
-    /// Handles what the kernel has told, oldest first. Whether there was anything.
-    fn take_events(&mut self) -> bool {
+    /// Handles the kernel's events, oldest first. Whether there was any.
+    fn take_kernel_events(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.kernel.next_event() {
             any = true;
             match event {
-                Event::Done(task) => self.done(task),
+                Event::Done(task) => self.kernel_call_done(task),
                 Event::Ready { cookie, events } => match device::of_cookie(cookie) {
-                    Some(id) => self.woken.push(id),
-                    None => self.ready(cookie, events),
+                    Some(id) => self.ready_devices.push(id),
+                    None => self.on_kernel_readiness(cookie, events),
                 },
                 Event::Gone { task, .. } => {
                     self.buffers.remove(&task);
@@ -811,10 +796,10 @@ impl Worker {
         any
     }
 
-    /// A listener has something: a trapped call, or the end of its tree. All calls are received before
-    /// one is looked at, since until then a signal can end them.
-    fn hear(&mut self, id: usize, events: u32) -> Result<(), Error> {
-        let Some(listener) = self.trees[id].listener.clone() else {
+    /// A listener has a trapped call, or hangs up when its program has ended. All calls are received
+    /// before one is dispatched, since until then a signal can end them.
+    fn on_listener_event(&mut self, id: usize, events: u32) -> Result<(), Error> {
+        let Some(listener) = self.programs[id].listener.clone() else {
             return Ok(());
         };
         if events & libc::EPOLLIN as u32 != 0 {
@@ -822,113 +807,108 @@ impl Worker {
                 what: "receiving a seccomp notification",
                 errno: e.raw_os_error().unwrap_or(libc::EIO),
             })?;
-            self.heard.extend(call.map(|call| (id, call)));
+            self.received.extend(call.map(|call| (id, call)));
             return Ok(());
         }
         if events & libc::EPOLLHUP as u32 != 0 {
-            self.ignore(listener.as_fd());
-            if !self.put_off_hang_up(id) {
-                self.hang_up(id);
+            self.unwatch_fd(listener.as_fd());
+            if !self.defer_tree_exit(id) {
+                self.on_tree_exit(id);
             }
         }
         Ok(())
     }
 
     /// No process of the program is left.
-    pub(crate) fn hang_up(&mut self, id: usize) {
-        self.trees[id].listener = None;
-        // Nobody is left who lives there.
-        self.trees[id].home = None;
-        self.trees.has_changed(id);
-        self.stir_carried();
-        for orphan in std::mem::take(&mut self.trees[id].orphans) {
-            self.drop_unborn(orphan);
+    pub(crate) fn on_tree_exit(&mut self, id: usize) {
+        self.programs[id].listener = None;
+        // No process is left that lives there.
+        self.programs[id].namespaces = None;
+        self.programs.mark_changed(id);
+        self.mark_held_dirty();
+        for orphan in std::mem::take(&mut self.programs[id].orphans) {
+            self.drop_fork(orphan);
         }
     }
 
     /// A process has ended.
-    pub(crate) fn died(&mut self, pid: i32) -> Result<(), Error> {
-        let Some((pidfd, program)) = self.bury(pid) else {
+    pub(crate) fn on_process_exit(&mut self, pid: i32) -> Result<(), Error> {
+        let Some((pidfd, program)) = self.remove_process(pid) else {
             return Ok(());
         };
         self.sweep_rings()?;
-        self.ignore(pidfd.as_fd());
+        self.unwatch_fd(pidfd.as_fd());
         if let Some(tracer) = &self.tracer {
             tracer.died(pid);
         }
         // Its parent gets a SIGCHLD.
-        let counter = self.turn.as_ref().and_then(|turn| turn.counter.as_ref());
+        let counter = self.sched.as_ref().and_then(|sched| sched.tsc.as_ref());
         let traced = counter.map(|counter| counter.end_of(pid));
-        let kin = self.turn.as_ref().and_then(|_| target::kin(pid));
+        let kin = self.sched.as_ref().and_then(|_| tracee::tgid_and_ppid(pid));
         match kin {
-            Some((_, parent)) => self.pulse.hint_of(parent),
-            None => self.pulse.hint(),
+            Some((_, parent)) => self.signals.hint_of(parent),
+            None => self.signals.hint(),
         }
         let status = match traced {
             Some(status) => status.map(Status::of),
             None => reap(&pidfd),
         };
-        self.find_orphans(program)?;
-        let tree = &mut self.trees[program];
-        let first = tree.home.as_ref().and_then(|home| home.first());
+        self.find_orphan(program)?;
+        let entry = &mut self.programs[program];
+        let first = entry.namespaces.as_ref().map(|n| n.init_pid());
         if first.is_some() && kin.map(|(_, parent)| parent) == first {
-            await_reaping(&pidfd);
+            wait_until_reaped(&pidfd);
         }
-        if tree.root == pid {
-            tree.status = status.or(Some(Status::Exited(0)));
-            tree.failure = tree.shared.take().and_then(|s| s.exec_failure());
-            self.trees.has_changed(program);
-        } else if status.is_none() && self.turn.is_none() {
-            self.zombies.push(pidfd);
+        if entry.root == pid {
+            entry.status = status.or(Some(Status::Exited(0)));
+            entry.failure = entry.start_page.take().and_then(|s| s.exec_failure());
+            self.programs.mark_changed(program);
         }
-        // Orphaned zombies have become ours. (In virtual time they are the first process's of their machine.)
-        self.zombies
-            .retain(|z| send_signal(z, 0) == 0 && reap(z).is_none());
         Ok(())
     }
 
-    pub(crate) fn attend(&self, fd: BorrowedFd<'_>, tag: u64) -> Result<(), Error> {
-        self.attend_to_events(fd.as_raw_fd(), libc::EPOLLIN as u32, tag)
+    pub(crate) fn epoll_add(&self, fd: BorrowedFd<'_>, tag: u64) -> Result<(), Error> {
+        self.epoll_add_events(fd.as_raw_fd(), libc::EPOLLIN as u32, tag)
     }
 
-    /// Has this told (`EPOLL*`), until it is neglected.
-    pub(crate) fn attend_to_events(&self, fd: RawFd, events: u32, tag: u64) -> Result<(), Error> {
-        let mut event = libc::epoll_event { events, u64: tag };
-        // SAFETY: adds an open descriptor with a structure that outlives the call.
-        let done =
-            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-        match done {
-            0 => Ok(()),
-            _ => Err(Error::last("epoll_ctl(EPOLL_CTL_ADD)")),
-        }
+    /// Waits for these events (`EPOLL*`) until [`Worker::epoll_remove`].
+    pub(crate) fn epoll_add_events(&self, fd: RawFd, events: u32, tag: u64) -> Result<(), Error> {
+        let added = epoll::add(&self.epoll, fd, events, tag);
+        added.map_err(Error::of("epoll_ctl(EPOLL_CTL_ADD)"))
     }
 
-    pub(crate) fn attend_death(&self, pidfd: BorrowedFd<'_>, pid: i32) -> Result<(), Error> {
-        self.attend(pidfd, DEATH | pid as u64)
+    pub(crate) fn epoll_add_pidfd(&self, pidfd: BorrowedFd<'_>, pid: i32) -> Result<(), Error> {
+        self.epoll_add(pidfd, PIDFD | pid as u64)
     }
 
-    /// A watched file has become ready: whoever waits natively must see it.
-    fn ready(&mut self, cookie: u64, events: u32) {
+    /// A watched file has become ready: threads that wait on the host must see it.
+    fn on_kernel_readiness(&mut self, cookie: u64, events: u32) {
         let Some(file) = self.files.get(&cookie).and_then(Weak::upgrade) else {
             self.files.remove(&cookie);
             return;
         };
-        file.placeholder.happens(events, file.followed.get());
-        self.call_watchers(cookie);
+        if let Some(sched) = &mut self.sched {
+            sched.note_error(events);
+        }
+        file.placeholder
+            .signal_edge(events, file.mirrors_edges.get());
+        self.wake_watchers(cookie);
         if file.owned.get() {
-            self.pulse.hint();
+            self.signals.hint();
         }
     }
 
-    /// What is true of a Vink file now (`EPOLL*`), asked on a task that has it and no call in
-    /// progress. From now on every change is told. What was told before is shown before: this is newer.
-    pub(crate) fn watch(&mut self, task: TaskId, entry: &Entry) -> Result<u32, Error> {
+    /// The readiness of a Vink file now (`EPOLL*`), asked on a task that has it and no call in
+    /// progress. From now on every change is an event. Earlier events are handled first: this is
+    /// newer.
+    pub(crate) fn watch_readiness(&mut self, task: TaskId, entry: &Entry) -> Result<u32, Error> {
         let mut result = match entry.file.cookie.get() {
-            0 => self.begin_to_watch(task, entry)?,
+            0 => self.add_watch(task, entry)?,
             _ => self.poll_kernel(task, entry)?,
         };
-        // The kernel may have told of the same file in that run, before its answer or after it.
-        while result >= 0 && self.take_events() {
+        // The kernel may have had events of the same file in that run, before its answer or after
+        // it.
+        while result >= 0 && self.take_kernel_events() {
             result = self.poll_kernel(task, entry)?;
         }
         // A file that can't be watched is as one that is always ready: a call will tell.
@@ -937,10 +917,10 @@ impl Worker {
 
     fn poll_kernel(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
         let args = [entry.number as u64, 0, 0, 0, 0, 0];
-        self.call(task, vink_abi::VINK_CALL_POLL.into(), args)
+        self.kernel_call(task, vink_abi::VINK_CALL_POLL.into(), args)
     }
 
-    fn begin_to_watch(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
+    fn add_watch(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
         self.last_cookie += 1;
         // Each time that it has grown to twice what lived last time.
         if self.files.len() >= self.most_files {
@@ -957,7 +937,7 @@ impl Worker {
             0,
             0,
         ];
-        let result = self.call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
+        let result = self.kernel_call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
         if result >= 0 {
             entry.file.cookie.set(self.last_cookie);
         }
@@ -966,8 +946,8 @@ impl Worker {
 }
 
 impl AsRawFd for Worker {
-    /// Readable when [`Worker::step`] has something to do other than what its clocks tell: the kernel's
-    /// timers, and looking for signals while calls wait.
+    /// Readable when [`Worker::step`] has something to do other than what its clocks tell: the
+    /// kernel's timers, and looking for signals while calls wait.
     fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
@@ -976,16 +956,16 @@ impl AsRawFd for Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // The kernel may be dead: only the host is asked.
-        for id in 0..self.trees.len() {
+        for id in 0..self.programs.len() {
             for _ in 0..100 {
                 for child in self.unknown_children(id) {
-                    // SAFETY: takes numbers; the process is a child of one that is still there.
-                    unsafe { libc::kill(child, libc::SIGKILL) };
+                    // The process is a child of one that is still there.
+                    let _ = kill(child, libc::SIGKILL);
                 }
                 for process in self.processes.values().filter(|p| p.program == id) {
-                    send_signal(&process.pidfd, libc::SIGKILL);
+                    let _ = send_signal(&process.pidfd, libc::SIGKILL);
                 }
-                let Some(listener) = &self.trees[id].listener else {
+                let Some(listener) = &self.programs[id].listener else {
                     break;
                 };
                 if has_hung_up(listener.as_fd()) {
@@ -1008,69 +988,24 @@ fn guardian(place: &mut Option<Guardian>) -> Result<&Guardian, Error> {
     })
 }
 
-/// pidfd_send_signal(2).
-pub(crate) fn send_signal(pidfd: &OwnedFd, signal: i32) -> libc::c_long {
-    // SAFETY: takes numbers and a null pointer.
-    unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            signal,
-            null::<libc::siginfo_t>(),
-            0,
-        )
-    }
-}
-
-/// Takes the status of a dead child; `None` if it is someone else's child, or not dead.
+/// Takes the status of a dead child; `None` if it is another process's child, or not dead.
 pub(crate) fn reap(pidfd: &OwnedFd) -> Option<Status> {
-    let info = waits_as(pidfd, libc::WEXITED)?;
-    // SAFETY: waitid() has filled in the fields of a child's end.
-    let status = unsafe { info.si_status() };
-    Some(match info.si_code {
-        libc::CLD_EXITED => Status::Exited(status),
-        _ => Status::Killed(status),
+    let event = child_event(pidfd, libc::WEXITED)?;
+    Some(match event.code {
+        libc::CLD_EXITED => Status::Exited(event.status),
+        _ => Status::Killed(event.status),
     })
-}
-
-/// What waitid(2) has to tell of a child.
-fn waits_as(pidfd: &OwnedFd, what: i32) -> Option<libc::siginfo_t> {
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    let done = unsafe {
-        libc::waitid(
-            libc::P_PIDFD,
-            pidfd.as_raw_fd() as libc::id_t,
-            &mut info,
-            what | libc::WNOHANG,
-        )
-    };
-    // SAFETY: waitid() has filled in the child's number, or left a zero.
-    (done == 0 && unsafe { info.si_pid() } != 0).then_some(info)
 }
 
 /// Waits a little for the last process under a filter to go.
 fn has_hung_up(listener: BorrowedFd<'_>) -> bool {
-    let mut fd = libc::pollfd {
-        fd: listener.as_raw_fd(),
-        events: 0,
-        revents: 0,
-    };
-    // SAFETY: one structure, as said.
-    unsafe { libc::poll(&mut fd, 1, 10) > 0 }
+    events_of(listener.as_raw_fd(), 0, 10) != 0
 }
 
 /// Waits for a process that has been killed.
 pub(crate) fn wait_for_end(pidfd: &OwnedFd) {
-    let mut fd = libc::pollfd {
-        fd: pidfd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
     // A killed process that does not go (it may hang in a driver) must not hold us up for ever.
-    // SAFETY: one structure, as said.
-    unsafe { libc::poll(&mut fd, 1, 1000) };
+    is_readable(pidfd, 1000);
 }
 
 #[cfg(test)]
@@ -1111,7 +1046,7 @@ mod tests {
             0,
         ];
         assert_eq!(call(&mut w, task, libc::SYS_socketpair, args), 0);
-        let file = File::new().unwrap();
+        let file = File::new(i32::MAX).unwrap();
         let number = ends[0];
         let entry = Entry { file, number };
         let (full, empty) = ([number as u64, 1], [ends[1] as u64, 1]);
@@ -1120,26 +1055,26 @@ mod tests {
         let transfer = |w: &mut Worker, nr, [fd, len]: [u64; 2]| {
             assert_eq!(call(w, task, nr, [fd, at, len, 0, 0, 0]), 1);
         };
-        let events = w.watch(task, &entry).unwrap();
+        let events = w.watch_readiness(task, &entry).unwrap();
         entry.file.placeholder.show(events);
-        w.settle().unwrap();
+        w.run_kernel().unwrap();
         assert_eq!(entry.file.placeholder.shown() & IN, 0);
 
-        // That it is readable has been told, but not been looked at.
+        // That it is readable is an event, which has not been handled.
         transfer(&mut w, libc::SYS_write, empty);
         transfer(&mut w, libc::SYS_read, full);
-        let events = w.watch(task, &entry).unwrap();
+        let events = w.watch_readiness(task, &entry).unwrap();
         assert_eq!(events & IN, 0);
         entry.file.placeholder.show(events);
-        w.settle().unwrap();
+        w.run_kernel().unwrap();
         assert_eq!(entry.file.placeholder.shown() & IN, 0);
 
-        // And the other way round: it is told, and still so.
+        // And the other way round: the event has been handled, and it is still true.
         transfer(&mut w, libc::SYS_write, empty);
-        let events = w.watch(task, &entry).unwrap();
+        let events = w.watch_readiness(task, &entry).unwrap();
         assert_ne!(events & IN, 0);
         entry.file.placeholder.show(events);
-        w.settle().unwrap();
+        w.run_kernel().unwrap();
         assert_ne!(entry.file.placeholder.shown() & IN, 0);
     }
 
@@ -1148,7 +1083,7 @@ mod tests {
         let (mut w, task) = worker();
         let socket = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64, 0, 0, 0, 0];
         let number = call(&mut w, task, libc::SYS_socket, socket) as i32;
-        let file = File::new().unwrap();
+        let file = File::new(i32::MAX).unwrap();
         let entry = Entry { file, number };
         let limit = |w: &mut Worker, most: u64| {
             let limit = [most, 4096];
@@ -1158,10 +1093,10 @@ mod tests {
         };
         // The watch takes a descriptor for a moment.
         limit(&mut w, number as u64 + 1);
-        assert_ne!(w.watch(task, &entry).unwrap() & IN, 0);
+        assert_ne!(w.watch_readiness(task, &entry).unwrap() & IN, 0);
         assert_eq!(entry.file.cookie.get(), 0);
         limit(&mut w, 64);
-        assert_eq!(w.watch(task, &entry).unwrap() & IN, 0);
+        assert_eq!(w.watch_readiness(task, &entry).unwrap() & IN, 0);
         assert_ne!(entry.file.cookie.get(), 0);
     }
 }

@@ -19,7 +19,25 @@ TYPES = {1: "stream", 2: "dgram", 3: "raw", 5: "seqpacket", 10: "packet"}
 
 def value(text):
     """What an expression of C is now."""
-    return gdb.parse_and_eval(text)
+    try:
+        return gdb.parse_and_eval(text)
+    except gdb.error as error:
+        raise gdb.GdbError(f"{text}: {error}") from error
+
+
+def variable(name):
+    """A variable of the image. In an expression its name may be another object's, a function of Rust for example."""
+    for objfile in gdb.objfiles():
+        if objfile.lookup_global_symbol("vink_call_start") is None:
+            continue
+        symbol = objfile.lookup_static_symbol(name) or objfile.lookup_global_symbol(name)
+        if symbol is not None:
+            return symbol.value()
+    try:
+        value("(long)&vink_call_start")
+    except gdb.GdbError as error:
+        raise gdb.GdbError("no image is loaded yet: break in it first") from error
+    raise gdb.GdbError(f"the image's debug information has no {name}: can you read the folder where it was built?")
 
 
 def cast(pointer, name):
@@ -69,7 +87,7 @@ def entries(idr):
 
 def machines():
     """Those that the host has made: (number, nsproxy)."""
-    for number, entry in entries(value("machines")):
+    for number, entry in entries(variable("machines")):
         yield number, cast(entry, "struct nsproxy")
 
 
@@ -83,7 +101,7 @@ def machine_names():
 
 def tasks():
     """All tasks of the kernel, threads too."""
-    first = value("init_task").address
+    first = variable("init_task").address
     yield first
     for leader in linked(first["tasks"], "struct task_struct", "tasks"):
         yield from linked(leader["signal"]["thread_head"], "struct task_struct", "thread_node")
@@ -103,7 +121,7 @@ def sockets(task):
     if int(files) == 0:
         return
     table = files["fdt"]
-    operations = int(value("&socket_file_ops"))
+    operations = int(variable("socket_file_ops").address)
     for number in range(int(table["max_fds"])):
         file = table["fd"][number]
         if int(file) and int(file["f_op"]) == operations:
@@ -151,12 +169,7 @@ class Command(gdb.Command):
         super().__init__(name, gdb.COMMAND_DATA)
 
     def invoke(self, text, from_tty):
-        try:
-            self.do(gdb.string_to_argv(text))
-        except (gdb.error, StopIteration) as error:
-            if gdb.lookup_global_symbol("init_task") is None:
-                raise gdb.GdbError("no image is loaded yet: break in it first") from error
-            raise
+        self.do(gdb.string_to_argv(text))
 
 
 class Machines(Command):
@@ -181,7 +194,7 @@ class Tasks(Command):
 
     def do(self, words):
         names = machine_names()
-        current = int(value("vink_current"))
+        current = int(variable("vink_current"))
         for task in tasks():
             proxy = task["nsproxy"]
             machine = names.get(int(proxy["net_ns"]), "-") if int(proxy) else "-"
@@ -230,7 +243,7 @@ class Pcb(Command):
         if not words:
             raise gdb.GdbError("of which connection? vink-socks lists them")
         if words[0].isdigit():
-            task = find_task(int(words[1])) if len(words) > 1 else value("vink_current")
+            task = find_task(int(words[1])) if len(words) > 1 else variable("vink_current")
             found = dict(sockets(task))
             if int(words[0]) not in found:
                 raise gdb.GdbError(f"task {int(task['pid'])} has no socket {words[0]}: vink-socks lists them")
@@ -304,7 +317,7 @@ class Backtrace(Command):
 
     def do(self, words):
         chosen = [find_task(int(words[0]))] if words else list(tasks())
-        current = int(value("vink_current"))
+        current = int(variable("vink_current"))
         for task in chosen:
             print(f"task {int(task['pid'])} ({task['comm'].string()}):")
             if int(task) == current:
@@ -341,7 +354,7 @@ class StoppedClock:
             return
         try:
             address = int(value("(unsigned long)&VINK_STOPPED"))
-        except gdb.error:
+        except gdb.GdbError:
             return  # It is no vink, or not yet.
         self.where = (gdb.selected_inferior().pid, address)
         self.since = time.monotonic_ns()

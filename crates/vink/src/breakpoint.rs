@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use vink_api::{Breakpoints, Client, NewBreakpoint, Place};
+use vink_api::{Breakpoints, Client, LabApi, NewBreakpoint, RuntimeDir};
 use vink_spec::Breakpoint;
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
-use crate::failure::Failure;
 use crate::print::{self, Table};
 
 /// The command line.
@@ -63,8 +63,8 @@ What becomes of them: log, drop, corrupt, delay TIME, reorder N, duplicate N, ru
 stop all, stop machine; without any of these the lab stops. disabled: not before vink break enable.";
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let json = arguments.within.json;
     runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
             Command::Add { name, place, words } => {
                 let words: Vec<String> = [place].into_iter().chain(words).cloned().collect();
-                let (named, spec) = Breakpoint::from_words(&words).map_err(Failure::Other)?;
+                let (named, spec) = Breakpoint::from_words(&words).map_err(CliError::Other)?;
                 let new = NewBreakpoint {
                     name: name.clone().or(named),
                     spec,
@@ -106,8 +106,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
             Command::Continue { machine } => {
                 match machine {
-                    Some(machine) => client.machine_goes_on(&lab, machine).await?,
-                    None => client.goes_on(&lab).await?,
+                    Some(machine) => client.resume_machine(&lab, machine).await?,
+                    None => client.resume(&lab).await?,
                 }
                 match json {
                     true => print::json(
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(all: &Breakpoints) -> Result<(), Failure> {
+fn list(all: &Breakpoints) -> Result<(), CliError> {
     let mut table = Table::new(["NAME", "HITS", "SEEN", "BREAKPOINT"]);
     for breakpoint in &all.breakpoints {
         table.row([

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tokio::signal::unix::{signal, SignalKind};
-use vink_api::{CaptureQuery, Client, Place};
+use vink_api::{CaptureQuery, Client, LabApi, RuntimeDir};
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
 
 /// The command line.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The lab; may be left away if only one runs
     #[arg(long, value_name = "NAME")]
@@ -35,18 +36,26 @@ pub(crate) struct Arguments {
     filter: Vec<String>,
 }
 
-/// Captures until there is nothing more, or somebody says so.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+const EXAMPLES: &str = "\
+Examples:
+  vink capture -w ping.pcapng -c 10 alice eth0 icmp    ten packets, to a file
+  vink capture alice | tcpdump -nr -                   of all interfaces, as text
+  vink capture alice eth0 | wireshark -k -i -          live
+  vink capture -s 96 -w heads.pcapng alice eth0 'tcp port 80 or udp'
+Packets that were lost are in it, too, with why as a comment.";
+
+/// Captures until there is nothing more, or a signal ends it.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let (to, name): (Box<dyn Write>, &Path) = match arguments.write.as_deref() {
         Some(path) if path != Path::new("-") => {
             let what = format!("creating {}", path.display());
             (
-                Box::new(File::create(path).map_err(Failure::host(what))?),
+                Box::new(File::create(path).map_err(CliError::host(what))?),
                 path,
             )
         }
         None if io::stdout().is_terminal() => {
-            return Err(Failure::Other(
+            return Err(CliError::Other(
                 "packets are not for terminals: use -w FILE, or pipe them: \
                  `vink capture … | tcpdump -nr -`, `vink capture … | wireshark -k -i -`"
                     .to_owned(),
@@ -59,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         blocks: Blocks::default(),
         most: arguments.count.unwrap_or(u64::MAX),
     };
-    let client = Client::of(&Place::find());
+    let client = Client::of(&RuntimeDir::find());
     let ended = runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
         let interfaces = if arguments.interface == "any" {
@@ -86,9 +95,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Err(Ended::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(Ended::Write(error)) => {
             let what = format!("writing to {}", name.display());
-            return Err(Failure::host(what)(error));
+            return Err(CliError::host(what)(error));
         }
-        Err(Ended::Failure(failure)) => return Err(failure),
+        Err(Ended::CliError(failure)) => return Err(failure),
         Ok(()) => {}
     }
     Ok(ExitCode::SUCCESS)
@@ -96,15 +105,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// Why a capture ended early.
 pub(crate) enum Ended {
-    /// There is no room, or nobody reads any more.
+    /// There is no room, or the reader is gone.
     Write(io::Error),
     /// Something else.
-    Failure(Failure),
+    CliError(CliError),
 }
 
-impl<E: Into<Failure>> From<E> for Ended {
+impl<E: Into<CliError>> From<E> for Ended {
     fn from(error: E) -> Ended {
-        Ended::Failure(error.into())
+        Ended::CliError(error.into())
     }
 }
 
@@ -125,7 +134,7 @@ pub(crate) async fn follow(
     query: &CaptureQuery,
     output: &mut Output,
 ) -> Result<(), Ended> {
-    let caught = |kind| signal(kind).map_err(Failure::host("catching signals"));
+    let caught = |kind| signal(kind).map_err(CliError::host("catching signals"));
     let mut interrupt = caught(SignalKind::interrupt())?;
     let mut terminate = caught(SignalKind::terminate())?;
     let mut packets = client.capture(lab, query).await?;

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use vink_api::{Client, Place};
+use vink_api::{Client, RuntimeDir};
 use vink_control::{Hooks, Options};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// The command line of `vink daemon`.
 #[derive(clap::Args)]
@@ -21,22 +21,20 @@ pub(crate) struct Arguments {
 }
 
 /// Runs until it is told to end.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let place = Place::find();
-    let executable = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
-    let client = Client::of(&place);
-    let switch_box = client.clone();
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let dir = RuntimeDir::find();
+    let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
+    let client = Client::of(&dir);
     let hooks = Hooks {
         executable,
-        run_line: Arc::new(move |lab, line| {
-            let client = client.of_line();
+        run_line: Arc::new(|api, lab, line| {
             Box::pin(async move {
-                let ran = vink_shell::run_line(client, &lab, &line).await;
+                let ran = vink_shell::run_line(api, &lab, &line).await;
                 ran.map(drop).map_err(|failure| failure.to_string())
             })
         }),
         switch_box: Arc::new(move |lab, listener| {
-            let client = switch_box.clone();
+            let client = client.clone();
             Box::pin(async move {
                 let served = vink_shell::serve(client, lab, listener).await;
                 served.map_err(|error| error.to_string())
@@ -47,6 +45,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         listen: arguments.listen,
         ready: arguments.ready,
     };
-    vink_control::run(&place, options, hooks).map_err(|error| Failure::Other(error.to_string()))?;
+    vink_control::run(&dir, options, hooks).map_err(|error| CliError::Other(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use crate::failure::Failure;
+use vink_sys::fd::{in_memory, set_cloexec};
+
+use crate::cli_error::CliError;
 
 /// What gdb reads at its start.
 const COMMANDS: &str = include_str!("../gdb/vink.py");
@@ -30,9 +32,12 @@ pub(crate) struct Arguments {
     /// Wait for a gdb elsewhere at this address: [HOST]:PORT
     #[arg(long, value_name = "ADDRESS")]
     gdbserver: Option<String>,
+    /// Attach to this process, a `vink run` or a lab's worker (vink lab ps --json shows them), in the place of running one
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with_all = ["gdbserver", "run"])]
+    pid: Option<u32>,
     /// Options of `vink run`, and the program after `--`
     #[arg(
-        required = true,
+        required_unless_present = "pid",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "OPTIONS -- PROGRAM"
@@ -41,8 +46,8 @@ pub(crate) struct Arguments {
 }
 
 /// Becomes gdb, or gdbserver.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let vink = std::env::current_exe().map_err(Failure::host("finding vink"))?;
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let vink = std::env::current_exe().map_err(CliError::host("finding vink"))?;
     let mut line: Vec<OsString> = vec![vink.into(), "run".into()];
     line.extend(arguments.run.iter().cloned());
     let mut command = match &arguments.gdbserver {
@@ -56,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Returns only if it fails.
     let error = command.exec();
-    Err(Failure::Other(match error.kind() {
+    Err(CliError::Other(match error.kind() {
         std::io::ErrorKind::NotFound => {
             format!("{name} is not here: apt-get install {name}")
         }
@@ -65,13 +70,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// gdb with everything set up.
-fn gdb(arguments: &Arguments, line: &[OsString]) -> Result<Command, Failure> {
+fn gdb(arguments: &Arguments, line: &[OsString]) -> Result<Command, CliError> {
     let script = script()?;
     let mut command = Command::new("gdb");
     command.arg("-q");
     if arguments.batch {
         command.arg("-batch");
     }
+    // Rust's own printers are not installed with Vink, and gdb would warn of it.
+    command.args(["-iex", "set auto-load python-scripts off"]);
     let mut execute = |text: &str| {
         command.arg("-ex").arg(text);
     };
@@ -83,30 +90,28 @@ fn gdb(arguments: &Arguments, line: &[OsString]) -> Result<Command, Failure> {
     execute(&format!(
         "python exec(open('/proc/self/fd/{script}').read())"
     ));
+    if let Some(pid) = arguments.pid {
+        execute(&format!("attach {pid}"));
+    }
     for name in &arguments.breaks {
         execute(&format!("break {name}"));
     }
     for text in &arguments.commands {
         execute(text);
     }
-    command.arg("--args").args(line);
+    if arguments.pid.is_none() {
+        command.arg("--args").args(line);
+    }
     Ok(command)
 }
 
 /// The commands in a file that gdb inherits.
-fn script() -> Result<i32, Failure> {
-    // SAFETY: makes a descriptor, which is nobody else's.
-    let mut file = unsafe {
-        let fd = libc::memfd_create(c"vink.py".as_ptr(), 0);
-        if fd < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(Failure::host("memfd_create()")(error));
-        }
-        std::fs::File::from_raw_fd(fd)
-    };
+fn script() -> Result<i32, CliError> {
+    let mut file = in_memory(c"vink.py").map_err(CliError::host("memfd_create()"))?;
+    set_cloexec(file.as_raw_fd(), false).map_err(CliError::host("fcntl()"))?;
     file.write_all(COMMANDS.as_bytes())
         .and_then(|()| file.seek(SeekFrom::Start(0)))
-        .map_err(Failure::host("writing gdb's commands"))?;
+        .map_err(CliError::host("writing gdb's commands"))?;
     let fd = file.as_raw_fd();
     // gdb's from now on.
     std::mem::forget(file);

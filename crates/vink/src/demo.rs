@@ -12,7 +12,7 @@ use vink_kernel::{find_image, Config, Image, Kernel};
 use vink_lab::{wire, End, Machine, Network};
 use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::signals::Signals;
 
 /// What is run, and the Debian package that has it.
@@ -37,10 +37,10 @@ const ROUTER_EAST: [&str; 2] = ["10.0.2.1/24", "fd00:0:0:2::1/64"];
 const SERVER: [&str; 2] = ["10.0.2.2/24", "fd00:0:0:2::2/64"];
 
 /// The whole demonstration. Programs and files are gone afterwards, however it ends.
-pub(crate) fn run() -> Result<ExitCode, Failure> {
+pub(crate) fn run() -> Result<ExitCode, CliError> {
     let started = Instant::now();
     let signals = Signals::catch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(Failure::host("signalfd"))?;
+        .map_err(CliError::host("signalfd"))?;
     programs_present()?;
     let folder = Folder::make()?;
 
@@ -62,9 +62,9 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     println!("    each has its own interfaces, addresses, routes; router forwards");
 
     let mut worker = Worker::new(kernel)?;
-    worker.attend_to(signals.as_fd())?;
+    worker.watch_fd(signals.as_fd())?;
     for machine in [&client, &router, &server] {
-        worker.furnish(machine.id, &machine.home(&[], ""))?;
+        worker.configure_namespaces(machine.id, &machine.namespaces(&[], ""))?;
     }
     let mut stage = Stage {
         worker,
@@ -101,7 +101,7 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
             &["curl", "-sSgf", "-o", "copy", &url, "-w", report],
         )?;
         stage.compare(&copy, &sum)?;
-        fs::remove_file(&copy).map_err(Failure::host(format!("removing {}", copy.display())))?;
+        fs::remove_file(&copy).map_err(CliError::host(format!("removing {}", copy.display())))?;
     }
 
     heading(
@@ -158,11 +158,11 @@ fn own_name() -> String {
     name.strip_prefix(&here).unwrap_or(&name).to_owned()
 }
 
-fn programs_present() -> Result<(), Failure> {
+fn programs_present() -> Result<(), CliError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for (program, package) in PROGRAMS {
         if !std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
-            return Err(Failure::Other(format!(
+            return Err(CliError::Other(format!(
                 "the demo needs '{program}', which is not in PATH: apt-get install {package}"
             )));
         }
@@ -198,7 +198,7 @@ fn build(kernel: &mut Kernel) -> Result<[Machine; 3], vink_lab::Error> {
         wire(kernel, a, b)?;
         for (all, via) in [("0.0.0.0/0", gateways[0]), ("::/0", gateways[1])] {
             let all: Network = all.parse()?;
-            host.admin
+            host.network
                 .route(kernel, all.address, all.prefix, via.address)?;
         }
     }
@@ -206,7 +206,7 @@ fn build(kernel: &mut Kernel) -> Result<[Machine; 3], vink_lab::Error> {
 }
 
 /// Bytes that no compression or mistake makes equal: a xorshift sequence.
-fn make_file(path: &Path) -> Result<(), Failure> {
+fn make_file(path: &Path) -> Result<(), CliError> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(FILE_BYTES as usize);
     while bytes.len() < FILE_BYTES as usize {
@@ -215,7 +215,7 @@ fn make_file(path: &Path) -> Result<(), Failure> {
         state ^= state << 17;
         bytes.extend_from_slice(&state.to_ne_bytes());
     }
-    fs::write(path, bytes).map_err(Failure::host(format!("writing {}", path.display())))
+    fs::write(path, bytes).map_err(CliError::host(format!("writing {}", path.display())))
 }
 
 /// A command as one would type it.
@@ -228,14 +228,14 @@ fn shown(command: &[&str]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn must_succeed(command: &[&str], status: Status) -> Result<(), Failure> {
+fn must_succeed(command: &[&str], status: Status) -> Result<(), CliError> {
     match status {
         Status::Exited(0) => Ok(()),
-        Status::Exited(n) => Err(Failure::Other(format!(
+        Status::Exited(n) => Err(CliError::Other(format!(
             "{} failed with status {n}",
             shown(command)
         ))),
-        Status::Killed(n) => Err(Failure::Other(format!(
+        Status::Killed(n) => Err(CliError::Other(format!(
             "{} was killed by signal {n}",
             shown(command)
         ))),
@@ -246,10 +246,10 @@ fn must_succeed(command: &[&str], status: Status) -> Result<(), Failure> {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn make() -> Result<Folder, Failure> {
+    fn make() -> Result<Folder, CliError> {
         let path = std::env::temp_dir().join(format!("vink-demo-{}", std::process::id()));
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(Failure::host(format!(
+        made.map_err(CliError::host(format!(
             "making the folder {}",
             path.display()
         )))?;
@@ -272,19 +272,19 @@ impl Drop for Folder {
 struct Output(PathBuf);
 
 impl Output {
-    fn read(&self) -> Result<String, Failure> {
+    fn read(&self) -> Result<String, CliError> {
         let mut bytes = Vec::new();
         File::open(&self.0)
             .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(Failure::host(format!("reading {}", self.0.display())))?;
+            .map_err(CliError::host(format!("reading {}", self.0.display())))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn print(&self) -> Result<(), Failure> {
+    fn print(&self) -> Result<(), CliError> {
         for line in self.read()?.lines() {
             println!("    {line}");
         }
-        io::stdout().flush().map_err(Failure::host("writing"))
+        io::stdout().flush().map_err(CliError::host("writing"))
     }
 }
 
@@ -302,14 +302,14 @@ impl Stage {
         &mut self,
         machine: &Machine,
         command: &[&str],
-    ) -> Result<(ProgramId, Output), Failure> {
+    ) -> Result<(ProgramId, Output), CliError> {
         println!("  {}$ {}", machine.name, shown(command));
         let path = self.folder.file(&format!("output-{}", command[0]));
         let file =
-            File::create(&path).map_err(Failure::host(format!("making {}", path.display())))?;
+            File::create(&path).map_err(CliError::host(format!("making {}", path.display())))?;
         let twin = file
             .try_clone()
-            .map_err(Failure::host("duplicating a descriptor"))?;
+            .map_err(CliError::host("duplicating a descriptor"))?;
         let program = Program::new(command[0])
             .args(&command[1..])
             .current_dir(&self.folder.0)
@@ -321,7 +321,7 @@ impl Stage {
     }
 
     /// Runs a program to its end, which must be a good one, and shows its output.
-    fn show(&mut self, machine: &Machine, command: &[&str]) -> Result<(), Failure> {
+    fn show(&mut self, machine: &Machine, command: &[&str]) -> Result<(), CliError> {
         let (program, output) = self.start(machine, command)?;
         let status = self.wait(program)?;
         output.print()?;
@@ -329,7 +329,7 @@ impl Stage {
     }
 
     /// Starts the web server and waits until it says that it listens.
-    fn serve(&mut self, machine: &Machine) -> Result<ProgramId, Failure> {
+    fn serve(&mut self, machine: &Machine) -> Result<ProgramId, CliError> {
         let command = ["python3", "-u", "-m", "http.server", "--bind", "::", "8000"];
         let (program, output) = self.start(machine, &command)?;
         let mut said = String::new();
@@ -341,21 +341,21 @@ impl Stage {
         if !said.contains("Serving HTTP") {
             let status = self.wait(program)?;
             must_succeed(&command, status)?;
-            return Err(Failure::Other("the web server ended at once".to_owned()));
+            return Err(CliError::Other("the web server ended at once".to_owned()));
         }
         Ok(program)
     }
 
     /// The sha256 of a file, by a program of the host.
-    fn checksum(&self, path: &Path) -> Result<String, Failure> {
+    fn checksum(&self, path: &Path) -> Result<String, CliError> {
         let output = std::process::Command::new("sha256sum").arg(path).output();
-        let output = output.map_err(Failure::host("running sha256sum"))?;
+        let output = output.map_err(CliError::host("running sha256sum"))?;
         let line = String::from_utf8_lossy(&output.stdout).into_owned();
         line.split_whitespace()
             .next()
             .map(str::to_owned)
             .ok_or_else(|| {
-                Failure::Other(format!(
+                CliError::Other(format!(
                     "sha256sum {}: {}",
                     path.display(),
                     String::from_utf8_lossy(&output.stderr)
@@ -363,10 +363,10 @@ impl Stage {
             })
     }
 
-    fn compare(&self, copy: &Path, sum: &str) -> Result<(), Failure> {
+    fn compare(&self, copy: &Path, sum: &str) -> Result<(), CliError> {
         let found = self.checksum(copy)?;
         if found != sum {
-            return Err(Failure::Other(format!(
+            return Err(CliError::Other(format!(
                 "what arrived is not the file: sha256 {found}, not {sum}"
             )));
         }
@@ -375,14 +375,14 @@ impl Stage {
     }
 
     /// Serves all programs until the condition holds.
-    fn until(&mut self, mut condition: impl FnMut(&mut Worker) -> bool) -> Result<(), Failure> {
+    fn until(&mut self, mut condition: impl FnMut(&mut Worker) -> bool) -> Result<(), CliError> {
         while !condition(&mut self.worker) {
             self.step()?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, program: ProgramId) -> Result<Status, Failure> {
+    fn wait(&mut self, program: ProgramId) -> Result<Status, CliError> {
         loop {
             if let Some(status) = self.worker.status(program)? {
                 return Ok(status);
@@ -391,11 +391,11 @@ impl Stage {
         }
     }
 
-    /// Lets one thing happen, which may be that somebody wants us to end.
-    fn step(&mut self) -> Result<(), Failure> {
+    /// Lets one thing happen, which may be a signal that asks us to end.
+    fn step(&mut self) -> Result<(), CliError> {
         self.worker.step(None)?;
         match self.signals.next() {
-            Some(signal) => Err(Failure::Signal(signal.number)),
+            Some(signal) => Err(CliError::Signal(signal.number)),
             None => Ok(()),
         }
     }

@@ -2,12 +2,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Error};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use vink_kernel::{find_image, Image};
+use vink_lab::loader::SHARED_CALLS;
+use vink_sys::memory;
+use vink_sys::pidfd;
+use vink_sys::process::is_root;
 
 /// Debian's package of the tree that `make stack` builds.
 const KERNEL_SOURCE: &str = "/usr/src/linux-source-6.12.tar.xz";
@@ -68,12 +72,14 @@ fn checks() -> Vec<Check> {
         },
         Check {
             name: "namespaces",
-            needed_for: "vink run: a program sits in an empty one, so that a call that is not caught finds no network; \
-                         beside it, the machine's name and files (UTS and mount namespaces)",
+            needed_for: "vink run: a program sits in an empty network, so that a call that is not caught finds nothing; \
+                         sees no process of the host (PID and user namespaces); has the machine's name and files \
+                         (UTS and mount namespaces)",
             required: true,
             found: namespaces(),
             remedy: "sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1 or \
-                     kernel.apparmor_restrict_unprivileged_userns=0; or run as root",
+                     kernel.apparmor_restrict_unprivileged_userns=0; or run as root; nothing may be mounted below /proc: \
+                     in a container, --security-opt systempaths=unconfined",
         },
         Check {
             name: "process_vm_readv, process_vm_writev",
@@ -89,6 +95,13 @@ fn checks() -> Vec<Check> {
             required: true,
             found: child_descriptor(),
             remedy: "Linux 5.6 or later; sysctl kernel.yama.ptrace_scope of 0 or 1",
+        },
+        Check {
+            name: "shared calls",
+            needed_for: "--calls auto and shared: a program that calls often posts its calls in shared memory",
+            required: false,
+            found: shared_calls(),
+            remedy: "a second processor (taskset, cgroups, virtual machine); cargo build -p vink-quick, or make install",
         },
         Check {
             name: "gdb",
@@ -170,21 +183,29 @@ fn seccomp() -> Result<String, String> {
     }
 }
 
-/// Makes what a program gets: network, UTS and mount namespaces, within a user namespace unless one is root.
+/// Makes what a program gets: mount and PID namespaces with a `/proc`, within a user namespace unless one is root; and
+/// within another one network, UTS and mount namespaces.
 fn namespaces() -> Result<String, String> {
-    // SAFETY: geteuid(2) can't fail.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = is_root();
     let unshare = move || {
         // One after the other: where only the use of the new capabilities is restricted, the second fails.
+        const ABOVE: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
         const SPACES: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
         let steps: &[i32] = if root {
-            &[SPACES]
+            &[ABOVE]
         } else {
-            &[libc::CLONE_NEWUSER, SPACES]
+            &[libc::CLONE_NEWUSER, ABOVE]
         };
         for step in steps {
             // SAFETY: changes the namespaces of the forked child only.
             if unsafe { libc::unshare(*step) } != 0 {
+                return Err(Error::last_os_error());
+            }
+        }
+        proc_can_be_mounted()?;
+        for step in [libc::CLONE_NEWUSER, SPACES] {
+            // SAFETY: as above.
+            if unsafe { libc::unshare(step) } != 0 {
                 return Err(Error::last_os_error());
             }
         }
@@ -197,7 +218,38 @@ fn namespaces() -> Result<String, String> {
     match command.status() {
         Ok(_) if root => Ok("as root".to_owned()),
         Ok(_) => Ok("within a user namespace, without root".to_owned()),
-        Err(e) => Err(format!("unshare: {e}")),
+        Err(e) => Err(format!("unshare, or mounting a /proc: {e}")),
+    }
+}
+
+/// Mounts a `/proc` of a new PID namespace, as a first process there, which ends. Async-signal-safe.
+fn proc_can_be_mounted() -> io::Result<()> {
+    let proc = c"proc".as_ptr();
+    // SAFETY: strings are NUL-terminated; the child makes system calls only, in a mount namespace of its own.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(Error::last_os_error()),
+            0 => {
+                let private = libc::MS_REC | libc::MS_SLAVE;
+                let root = c"/".as_ptr();
+                let none = std::ptr::null();
+                let mounted = libc::unshare(libc::CLONE_NEWNS) == 0
+                    && libc::mount(none, root, none, private, none.cast()) == 0
+                    && libc::mount(proc, c"/proc".as_ptr(), proc, 0, none.cast()) == 0;
+                libc::_exit(match mounted {
+                    true => 0,
+                    false => *libc::__errno_location(),
+                })
+            }
+            pid => {
+                let mut status = 0;
+                libc::waitpid(pid, &mut status, 0);
+                match libc::WEXITSTATUS(status) {
+                    0 => Ok(()),
+                    errno => Err(Error::from_raw_os_error(errno)),
+                }
+            }
+        }
     }
 }
 
@@ -225,7 +277,7 @@ impl Drop for Waiting {
 /// Reads and writes back one byte of a child's stack.
 fn child_memory() -> Result<String, String> {
     let child = Waiting::start().map_err(|e| format!("starting cat: {e}"))?;
-    let pid = child.0.id();
+    let pid = child.0.id() as i32;
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(|e| format!("/proc/{pid}/maps: {e}"))?;
     let stack = maps
@@ -235,27 +287,18 @@ fn child_memory() -> Result<String, String> {
     let end = stack
         .split(['-', ' '])
         .nth(1)
-        .and_then(|end| usize::from_str_radix(end, 16).ok());
+        .and_then(|end| u64::from_str_radix(end, 16).ok());
     let last = end.ok_or("/proc/PID/maps is not as expected")? - 1;
 
     let mut byte = 0u8;
-    let local = libc::iovec {
-        iov_base: (&raw mut byte).cast(),
-        iov_len: 1,
-    };
-    let remote = libc::iovec {
-        iov_base: last as *mut libc::c_void,
-        iov_len: 1,
-    };
-    // SAFETY: `local` describes `byte`; the remote address is the other process's affair.
-    if unsafe { libc::process_vm_readv(pid as i32, &local, 1, &remote, 1, 0) } != 1 {
+    if !memory::read(pid, last, std::slice::from_mut(&mut byte)) {
         return Err(format!(
             "reading a child's memory: {}",
             Error::last_os_error()
         ));
     }
-    // SAFETY: as above; the byte that was read is put back.
-    if unsafe { libc::process_vm_writev(pid as i32, &local, 1, &remote, 1, 0) } != 1 {
+    // What was read is put back.
+    if !memory::write(pid, last, &[byte]) {
         return Err(format!(
             "writing a child's memory: {}",
             Error::last_os_error()
@@ -270,22 +313,19 @@ fn child_memory() -> Result<String, String> {
 /// Takes a child's standard input.
 fn child_descriptor() -> Result<String, String> {
     let child = Waiting::start().map_err(|e| format!("starting cat: {e}"))?;
-    // SAFETY: no pointers.
-    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.0.id(), 0) } as i32;
-    let pidfd = owned(pidfd).map_err(|e| format!("pidfd_open: {e}"))?;
-    // SAFETY: no pointers.
-    let stdin = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), 0, 0) } as i32;
-    owned(stdin).map_err(|e| format!("pidfd_getfd: {e}"))?;
+    let pidfd = pidfd::open(child.0.id() as i32).map_err(|e| format!("pidfd_open: {e}"))?;
+    pidfd::copy_fd(&pidfd, 0).map_err(|e| format!("pidfd_getfd: {e}"))?;
     Ok("of a child".to_owned())
 }
 
-/// A descriptor as a system call returned it.
-fn owned(fd: i32) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(Error::last_os_error());
+/// What the shared form of calls needs: a processor for the stack, one for programs, and the library.
+fn shared_calls() -> Result<String, String> {
+    let library = SHARED_CALLS.find()?;
+    match std::thread::available_parallelism().map(NonZero::get) {
+        Ok(count @ 2..) => Ok(format!("{count} processors, {}", library.display())),
+        Ok(_) => Err("there is one processor only: calls are trapped".to_owned()),
+        Err(error) => Err(format!("counting processors: {error}")),
     }
-    // SAFETY: it was just opened, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn program(name: &str) -> Result<String, String> {

@@ -4,16 +4,18 @@
 //! requests of their own: they must not wait behind input that the program does not read.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
-use vink_api::{Client, NewProgram, Output, Place, Size, TerminalInput};
+use vink_api::{Client, Input, LabApi, NewProgram, Output, RuntimeDir, Size, TerminalInput};
+use vink_sys::terminal::{self, Mode, When};
 
-use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::client::{attentively, lab_or_only, runtime};
 use crate::interrupt::is_ignored;
 use crate::print;
 
@@ -30,6 +32,10 @@ const SENT_ON: [i32; 6] = [
 const PIECE: usize = 1 << 16;
 /// vink itself failed.
 const FAILED: u8 = 125;
+/// How long a signal may take to be sent on. Then it is vink's own, if it is one of [`ENDING`].
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// What ends a process.
+const ENDING: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// The command line.
 #[derive(clap::Args)]
@@ -69,6 +75,12 @@ pub(crate) struct Arguments {
 }
 
 const EXIT_STATUS: &str = "\
+Examples:
+  vink exec alice -- ping -c 3 bob
+  vink exec -it alice -- bash                       a shell with a terminal
+  echo hello | vink exec -i alice -- nc -N bob 7    with this input
+  vink exec -d alice -- iperf3 -s                   in the background; vink lab logs NUMBER shows its output
+
 Exit status: the program's own; 128 + N if signal N ended it. 125: vink failed, 126: PROGRAM can't be executed,
 127: PROGRAM not found, 137: also if its machine, its lab or its worker has gone.";
 
@@ -80,8 +92,8 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs the program and ends as it ended.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
@@ -103,7 +115,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
         }
         program.env.extend(arguments.env.iter().cloned());
-        let started = client.start_program(&lab, &program).await?;
+        let started = client.start_program(&lab, &program);
+        let started = attentively(&client, &lab, started).await?;
         if arguments.detach {
             match arguments.json {
                 true => print::json(&started)?,
@@ -111,7 +124,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
             return Ok(0);
         }
-        attached(&client, &lab, started.id, arguments).await
+        let done = attached(&client, &lab, started.id, arguments);
+        attentively(&client, &lab, done).await
     });
     // The thread that reads standard input may still wait for it.
     runtime.shutdown_background();
@@ -128,14 +142,14 @@ async fn attached(
     lab: &str,
     id: u64,
     arguments: &Arguments,
-) -> Result<i32, Failure> {
+) -> Result<i32, CliError> {
     let (tell, mut told) = mpsc::unbounded_channel();
     for number in SENT_ON {
         if is_ignored(number) {
             continue;
         }
         let mut caught =
-            signal(SignalKind::from_raw(number)).map_err(Failure::host("sigaction"))?;
+            signal(SignalKind::from_raw(number)).map_err(CliError::host("sigaction"))?;
         let tell = tell.clone();
         tokio::spawn(async move {
             while caught.recv().await.is_some() {
@@ -143,16 +157,26 @@ async fn attached(
             }
         });
     }
-    let mut resized = signal(SignalKind::window_change()).map_err(Failure::host("sigaction"))?;
+    let mut resized = signal(SignalKind::window_change()).map_err(CliError::host("sigaction"))?;
     // Before the program can write anything for a raw terminal.
     let raw = match arguments.tty && arguments.interactive && io::stdin().is_terminal() {
         true => Some(Raw::enter()?),
         false => None,
     };
-    let (input, mut output) = client.attach(lab, id).await?.split();
+    let attached = client.attach(lab, id);
+    tokio::pin!(attached);
+    let (input, mut output) = loop {
+        tokio::select! {
+            attached = &mut attached => break attached?.split(),
+            Some(number) = told.recv() => if ENDING.contains(&number) {
+                return Ok(128 + number);
+            },
+        }
+    };
     let (resize, sizes) = mpsc::unbounded_channel();
     let feeding = tokio::spawn(feed(input, arguments.interactive.then(read_input), sizes));
     let program = id.to_string();
+    let (unheard, mut given_up) = mpsc::unbounded_channel();
     let code = loop {
         tokio::select! {
             next = output.next() => match next {
@@ -176,9 +200,27 @@ async fn attached(
                 Err(error) => return Err(error.into()),
             },
             Some(number) = told.recv() => {
-                // It may just have ended, which its output tells.
-                let _ = client.signal_program(lab, &program, number).await;
+                let (client, lab, program) = (client.clone(), lab.to_owned(), program.clone());
+                let unheard = unheard.clone();
+                tokio::spawn(async move {
+                    let sent = client.signal_program(&lab, &program, number);
+                    match tokio::time::timeout(SIGNAL_TIMEOUT, sent).await {
+                        Ok(Ok(_)) => return,
+                        // It may just have ended, which its output tells, or not have been started.
+                        Ok(Err(_)) => tokio::time::sleep(SIGNAL_TIMEOUT).await,
+                        Err(_) => {}
+                    }
+                    let _ = unheard.send(number);
+                });
             }
+            Some(number) = given_up.recv() => if ENDING.contains(&number) {
+                drop(raw);
+                eprintln!(
+                    "vink: the worker has not answered for {SIGNAL_TIMEOUT:?}: signal {number} ends `vink exec`, and does \
+                     not reach program {program}; vink lab ps {lab} shows the worker"
+                );
+                break 128 + number;
+            },
             _ = resized.recv(), if arguments.tty => {
                 if let Some(size) = size() {
                     let _ = resize.send(size);
@@ -195,11 +237,11 @@ fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Nobody reads what the program writes: it would be ended by a signal.
-fn gone(error: io::Error) -> Result<i32, Failure> {
+/// What the program writes has no reader: it would be ended by a signal.
+fn gone(error: io::Error) -> Result<i32, CliError> {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(128 + libc::SIGPIPE),
-        _ => Err(Failure::host("the program's output")(error)),
+        _ => Err(CliError::host("the program's output")(error)),
     }
 }
 
@@ -237,14 +279,14 @@ async fn feed(
         };
         let sent = tokio::select! {
             piece = piece => match piece {
-                Some(piece) if !piece.is_empty() => to.write(&piece).await,
+                Some(piece) if !piece.is_empty() => to.send(Input::Bytes(piece.into())).await,
                 _ => {
                     pieces = None;
-                    to.end().await
+                    to.send(Input::End).await
                 }
             },
             size = sizes.recv() => match size {
-                Some(size) => to.resize(size).await,
+                Some(size) => to.send(Input::Resize(size)).await,
                 None => return,
             },
         };
@@ -257,47 +299,27 @@ async fn feed(
 
 /// The size of our own terminal.
 pub(crate) fn size() -> Option<Size> {
-    for terminal in [libc::STDOUT_FILENO, libc::STDIN_FILENO, libc::STDERR_FILENO] {
-        // SAFETY: plain data that the call fills.
-        unsafe {
-            let mut size: libc::winsize = std::mem::zeroed();
-            if libc::ioctl(terminal, libc::TIOCGWINSZ, &raw mut size) == 0 && size.ws_row > 0 {
-                return Some(Size {
-                    rows: size.ws_row,
-                    columns: size.ws_col,
-                });
-            }
-        }
-    }
-    None
+    let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+    let sizes = [output.as_fd(), input.as_fd(), errors.as_fd()].map(terminal::size);
+    let (rows, columns) = sizes.into_iter().flatten().next()?;
+    Some(Size { rows, columns })
 }
 
 /// Our terminal passes every key on, until this is dropped.
-pub(crate) struct Raw(libc::termios);
+pub(crate) struct Raw(Mode);
 
 impl Raw {
     /// See termios(3), cfmakeraw().
-    pub(crate) fn enter() -> Result<Raw, Failure> {
-        let mut before = MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: what the first call has filled is initialised if it succeeded.
-        unsafe {
-            if libc::tcgetattr(libc::STDIN_FILENO, before.as_mut_ptr()) < 0 {
-                return Err(Failure::host("tcgetattr")(io::Error::last_os_error()));
-            }
-            let before = before.assume_init();
-            let mut raw = before;
-            libc::cfmakeraw(&raw mut raw);
-            if libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const raw) < 0 {
-                return Err(Failure::host("tcsetattr")(io::Error::last_os_error()));
-            }
-            Ok(Raw(before))
-        }
+    pub(crate) fn enter() -> Result<Raw, CliError> {
+        let before = Mode::of(io::stdin()).map_err(CliError::host("tcgetattr"))?;
+        let raw = before.raw().set(io::stdin(), When::Now);
+        raw.map_err(CliError::host("tcsetattr"))?;
+        Ok(Raw(before))
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: it is what tcgetattr() has given.
-        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const self.0) };
+        let _ = self.0.set(io::stdin(), When::Now);
     }
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use vink_api::{CaptureQuery, Client, Error, Place};
+use vink_api::{CaptureQuery, Client, Error, LabApi, RuntimeDir};
 
 use crate::capture::{follow, Blocks, Ended, Output};
+use crate::cli_error::CliError;
 use crate::client::runtime;
-use crate::failure::Failure;
 
 /// The name under which Wireshark finds vink.
 pub(crate) const NAME: &str = "vink-extcap";
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 }
 
 /// Does what Wireshark wants.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if arguments.install {
         return install();
     }
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let Some(interface) = &arguments.extcap_interface else {
         let text = "nothing to do: Wireshark calls this; `vink extcap --install` makes it do so";
-        return Err(Failure::Other(text.to_owned()));
+        return Err(CliError::Other(text.to_owned()));
     };
     if arguments.extcap_dlts {
         println!("dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}");
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         );
     } else if arguments.capture {
         let Some(fifo) = &arguments.fifo else {
-            return Err(Failure::Other("--capture needs --fifo FILE".to_owned()));
+            return Err(CliError::Other("--capture needs --fifo FILE".to_owned()));
         };
         capture(arguments, interface, fifo)?;
     }
@@ -84,8 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// All interfaces of all labs: what they are called, and how they are shown. None if no lab runs.
-async fn interfaces() -> Result<Vec<(String, String)>, Failure> {
-    let client = Client::of(&Place::find());
+async fn interfaces() -> Result<Vec<(String, String)>, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let labs = match client.labs().await {
         Err(Error::NotRunning(_)) => return Ok(Vec::new()),
         labs => labs?,
@@ -106,16 +106,16 @@ async fn interfaces() -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Writes packets of the interface to Wireshark's pipe until Wireshark has enough.
-fn capture(arguments: &Arguments, interface: &str, fifo: &Path) -> Result<(), Failure> {
+fn capture(arguments: &Arguments, interface: &str, fifo: &Path) -> Result<(), CliError> {
     let mut parts = interface.splitn(4, ':').skip(1);
     let (Some(lab), Some(machine), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         let text = format!("{interface:?} is no interface: vink:LAB:MACHINE:INTERFACE");
-        return Err(Failure::Other(text));
+        return Err(CliError::Other(text));
     };
     let to = OpenOptions::new()
         .write(true)
         .open(fifo)
-        .map_err(Failure::host(format!("opening {}", fifo.display())))?;
+        .map_err(CliError::host(format!("opening {}", fifo.display())))?;
     let mut output = Output {
         to: Box::new(to),
         blocks: Blocks::default(),
@@ -129,32 +129,32 @@ fn capture(arguments: &Arguments, interface: &str, fifo: &Path) -> Result<(), Fa
             .filter(|text| !text.is_empty()),
         snap: arguments.snap,
     };
-    let client = Client::of(&Place::find());
+    let client = Client::of(&RuntimeDir::find());
     match runtime()?.block_on(follow(&client, lab, &query, &mut output)) {
         // Wireshark closes its end when it stops.
         Ok(()) | Err(Ended::Write(_)) => Ok(()),
-        Err(Ended::Failure(failure)) => Err(failure),
+        Err(Ended::CliError(failure)) => Err(failure),
     }
 }
 
 /// Links vink into the user's folder of plugins.
-fn install() -> Result<ExitCode, Failure> {
+fn install() -> Result<ExitCode, CliError> {
     let Some(home) = std::env::var_os("HOME") else {
         let text =
             "HOME is not set: link vink-extcap into Wireshark's folder of extcap plugins yourself";
-        return Err(Failure::Other(text.to_owned()));
+        return Err(CliError::Other(text.to_owned()));
     };
-    let vink = std::env::current_exe().map_err(Failure::host("finding vink"))?;
+    let vink = std::env::current_exe().map_err(CliError::host("finding vink"))?;
     // Wireshark 4 looks into the first, older ones into the second.
     for folder in [".local/lib/wireshark/extcap", ".config/wireshark/extcap"] {
         let folder = Path::new(&home).join(folder);
         let link = folder.join(NAME);
         let what = |what: &str| format!("{what} {}", link.display());
-        std::fs::create_dir_all(&folder).map_err(Failure::host(what("making the folder of")))?;
+        std::fs::create_dir_all(&folder).map_err(CliError::host(what("making the folder of")))?;
         if link.symlink_metadata().is_ok_and(|m| m.is_symlink()) {
-            std::fs::remove_file(&link).map_err(Failure::host(what("replacing")))?;
+            std::fs::remove_file(&link).map_err(CliError::host(what("replacing")))?;
         }
-        symlink(&vink, &link).map_err(Failure::host(what("making")))?;
+        symlink(&vink, &link).map_err(CliError::host(what("making")))?;
         println!("{} -> {}", link.display(), vink.display());
     }
     Ok(ExitCode::SUCCESS)

@@ -13,7 +13,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use vink_kernel::images;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::print::{self, Table};
 use note::{Note, Store};
 
@@ -52,7 +52,7 @@ enum Command {
 }
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Build(arguments) => build::build(&Store::find()?, arguments)?,
         Command::List { json } => list(&Store::find()?, *json)?,
@@ -79,7 +79,7 @@ struct Listed {
     note: Option<Note>,
 }
 
-fn list(store: &Store, json: bool) -> Result<(), Failure> {
+fn list(store: &Store, json: bool) -> Result<(), CliError> {
     let mut listed: Vec<Listed> = Vec::new();
     for path in images() {
         let named = vink_kernel::name_of_image(&path);
@@ -115,7 +115,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     print::text(&table.text())
 }
 
-fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), Failure> {
+fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), CliError> {
     let (old, new) = match b {
         Some(b) => (store.source(a)?, store.source(b)?),
         None => (store.pristine(&store.noted(a)?.version)?, store.source(a)?),
@@ -128,6 +128,6 @@ fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), Failure> {
 }
 
 /// Why a path could not be used.
-fn cannot(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
-    Failure::host(format!("{what} {}", path.display()))
+fn cannot(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
+    CliError::host(format!("{what} {}", path.display()))
 }

@@ -2,44 +2,38 @@
 //!
 //! vink becomes the program: what it was asked for goes over by the environment, as docs/in-process.md has it.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::failure::Failure;
-use crate::preload::Preload;
-use crate::run::Arguments;
+use vink_lab::loader::{find, hindrance, is_dynamic, own_path, IN_PROCESS, SCRIPTS};
 
-/// The interposer.
-const LIBRARY: Preload = Preload {
-    file: "libvink_preload.so",
-    package: "vink-preload",
-    option: "--in-process",
-};
+use crate::cli_error::CliError;
+use crate::run::Arguments;
 
 /// What to do about a program that can't have it.
 const INSTEAD: &str = "run it without --in-process, which works for every program";
 
-/// Interpreters of interpreters: as many as the host's kernel follows (`BINPRM_MAX_RECURSION`).
-const SCRIPTS: u32 = 4;
-
 /// Becomes the program.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let preload = LIBRARY.variable()?;
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let library = IN_PROCESS
+        .find()
+        .map_err(|why| CliError::Other(format!("--in-process: {why}")))?;
+    let preload = before(library, std::env::var_os("LD_PRELOAD"));
     let name = &arguments.program[0];
     let cannot_run = |errno| {
         let program = name.to_string_lossy().into_owned();
-        Failure::from(vink_trap::Error::CannotRun { program, errno })
+        CliError::from(vink_trap::Error::CannotRun { program, errno })
     };
-    let program = find(name).ok_or_else(|| cannot_run(libc::ENOENT))?;
-    if let Some(why) = hindrance(&program, SCRIPTS) {
-        return Err(Failure::Other(format!("{why}: {INSTEAD}")));
+    let program = find(name, &own_path(), Path::new("")).ok_or_else(|| cannot_run(libc::ENOENT))?;
+    let why = hindrance(&program, SCRIPTS).or_else(|| hindrance_of_go(&program));
+    if let Some(why) = why {
+        return Err(CliError::Other(format!("{why}: {INSTEAD}")));
     }
     let mut command = Command::new(&program);
     command.arg0(name).args(&arguments.program[1..]);
@@ -53,10 +47,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// The variables that say what the command line said.
-fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, Failure> {
+fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, CliError> {
     let absolute = |path: &Path| {
         let what = format!("finding {}", path.display());
-        path.canonicalize().map_err(Failure::host(what))
+        path.canonicalize().map_err(CliError::host(what))
     };
     let image = match &arguments.image {
         Some(name) => vink_kernel::image_named(name)?,
@@ -74,123 +68,70 @@ fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, F
     ])
 }
 
+/// `LD_PRELOAD` with a library in front of what is preloaded anyway.
+fn before(library: impl AsRef<Path>, others: Option<OsString>) -> OsString {
+    let mut all = library.as_ref().as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
 fn list(values: &[impl Display]) -> OsString {
     let words: Vec<_> = values.iter().map(ToString::to_string).collect();
     words.join(",").into()
 }
 
-/// The file that execvp(3) would execute.
-fn find(name: &OsStr) -> Option<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        return Some(name.into());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file() && is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    let Ok(name) = CString::new(file.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: a string that ends with a NUL byte.
-    unsafe { libc::access(name.as_ptr(), libc::X_OK) == 0 }
-}
-
-/// Why the loader would not load the interposer into this program; `None` if it would, or if exec(2) is to say what is
-/// wrong with it.
-fn hindrance(program: &Path, scripts: u32) -> Option<String> {
+/// A program of Go's, dynamically linked or not, can't have the stack in its process.
+fn hindrance_of_go(program: &Path) -> Option<String> {
     let mut file = File::open(program).ok()?;
-    let about = file.metadata().ok()?;
-    let shown = program.display();
     let mut head = Vec::new();
-    // Program headers follow the header, or nearly so, in whatever a linker has made.
     file.by_ref().take(1 << 16).read_to_end(&mut head).ok()?;
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let interpreter = interpreter(line)?;
-        return hindrance(&interpreter, scripts.checked_sub(1)?);
-    }
-    // SAFETY: these can't fail.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    let takes_user = about.mode() & libc::S_ISUID != 0 && about.uid() != user;
-    let takes_group = about.mode() & libc::S_ISGID != 0 && about.gid() != group;
-    if takes_user || takes_group {
-        return Some(format!(
-            "{shown} is set-user-id or set-group-id, for which the loader ignores LD_PRELOAD"
-        ));
-    }
-    if user != 0 && has_capabilities(program) {
-        return Some(format!(
-            "{shown} has file capabilities, for which the loader ignores LD_PRELOAD"
-        ));
-    }
-    match Elf::of(&head)? {
-        Elf::Dynamic => None,
-        Elf::Static => Some(format!(
-            "{shown} is statically linked: no loader could bring the stack into it"
-        )),
-        Elf::Foreign => Some(format!("{shown} is not a program for x86-64")),
-    }
+    let is_go = is_dynamic(&head) && is_go(&head, &file);
+    is_go.then(|| {
+        format!(
+            "{} is a Go program: its stacks are too small for the signals by which the stack gets its system calls",
+            program.display()
+        )
+    })
 }
 
-/// Of a script's first line; of `env`, what it looks for.
-fn interpreter(line: &[u8]) -> Option<PathBuf> {
-    let line = line.split(|byte| *byte == b'\n').next()?;
-    let words = line.split(|byte| byte.is_ascii_whitespace());
-    let mut words = words.filter(|word| !word.is_empty()).map(OsStr::from_bytes);
-    let first = Path::new(words.next()?);
-    if first.file_name() != Some(OsStr::new("env")) {
-        return Some(first.to_owned());
-    }
-    let is_option =
-        |word: &&OsStr| word.as_bytes().starts_with(b"-") || word.as_bytes().contains(&b'=');
-    find(words.find(|word| !is_option(word))?)
+/// A section that Go's linker makes in each program (Go 1.13), and that strip(1) leaves there.
+const GO_SECTION: &[u8] = b"\0.go.buildinfo\0";
+
+/// Whether one of the sections of an ELF file that begins so is Go's.
+fn is_go(head: &[u8], file: &File) -> bool {
+    section_names(head, file).is_some_and(|names| {
+        names
+            .windows(GO_SECTION.len())
+            .any(|name| name == GO_SECTION)
+    })
 }
 
-/// See capabilities(7).
-fn has_capabilities(program: &Path) -> bool {
-    let Ok(name) = CString::new(program.as_os_str().as_bytes()) else {
-        return false;
+/// Names are not longer than that in all, in any program that is one.
+const MOST_NAMES: u64 = 1 << 20;
+
+/// The names of its sections; elf(5).
+fn section_names(head: &[u8], file: &File) -> Option<Vec<u8>> {
+    let number = |bytes: &[u8], at: usize, len: usize| {
+        let bytes = bytes.get(at..at + len)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |n, byte| n << 8 | u64::from(*byte)),
+        )
     };
-    let attribute = c"security.capability".as_ptr();
-    // SAFETY: strings that end with a NUL byte; nothing is filled in.
-    unsafe { libc::getxattr(name.as_ptr(), attribute, std::ptr::null_mut(), 0) > 0 }
-}
-
-/// What an ELF file is to the loader; elf(5).
-#[derive(Debug, PartialEq, Eq)]
-enum Elf {
-    Dynamic,
-    Static,
-    Foreign,
-}
-
-impl Elf {
-    /// Of a file that begins so; `None`: it is none.
-    fn of(head: &[u8]) -> Option<Elf> {
-        const X86_64: u16 = 62;
-        const INTERP: u32 = 3;
-        head.strip_prefix(b"\x7fELF")?;
-        let half = |at: usize| {
-            let bytes = head.get(at..at + 2)?.try_into().ok()?;
-            Some(u16::from_le_bytes(bytes))
-        };
-        // 64 bits, little endian.
-        if head.get(4..6)? != [2, 1] || half(18)? != X86_64 {
-            return Some(Elf::Foreign);
-        }
-        let start = u64::from_le_bytes(head.get(32..40)?.try_into().ok()?);
-        let (size, count) = (usize::from(half(54)?), usize::from(half(56)?));
-        for index in 0..count {
-            let at = usize::try_from(start).ok()?.checked_add(index * size)?;
-            let kind = head.get(at..at.checked_add(4)?)?;
-            if kind == INTERP.to_le_bytes() {
-                return Some(Elf::Dynamic);
-            }
-        }
-        Some(Elf::Static)
-    }
+    let table = number(head, 40, 8)?;
+    let (size, names) = (number(head, 58, 2)?, number(head, 62, 2)?);
+    let mut header = [0; 64];
+    file.read_exact_at(&mut header, table.checked_add(size * names)?)
+        .ok()?;
+    let (at, len) = (number(&header, 24, 8)?, number(&header, 32, 8)?);
+    let mut names = vec![0; len.min(MOST_NAMES) as usize];
+    file.read_exact_at(&mut names, at).ok()?;
+    Some(names)
 }
 
 #[cfg(test)]
@@ -198,29 +139,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_told_apart() {
-        let own = std::fs::read("/proc/self/exe").expect("this test");
-        assert_eq!(Elf::of(&own), Some(Elf::Dynamic));
-        let mut foreign = own[..4096].to_vec();
-        foreign[18] = 3;
-        assert_eq!(Elf::of(&foreign), Some(Elf::Foreign));
-        let mut bare = own[..4096].to_vec();
-        bare[56..58].copy_from_slice(&[0, 0]);
-        assert_eq!(Elf::of(&bare), Some(Elf::Static));
-        assert_eq!(Elf::of(b"#!/bin/sh\n"), None);
-        for cut in 0..200 {
-            // Whatever it is taken for, it is not looked at beyond its end.
-            Elf::of(&own[..cut]);
-        }
+    fn other_preloaded_libraries_stay() {
+        assert_eq!(before("/a.so", None), "/a.so");
+        assert_eq!(before("/a.so", Some("".into())), "/a.so");
+        assert_eq!(before("/a.so", Some("b.so".into())), "/a.so:b.so");
     }
 
     #[test]
-    fn interpreters() {
-        let of = |line: &str| interpreter(line.as_bytes());
-        assert_eq!(of("/bin/sh\nexit"), Some("/bin/sh".into()));
-        assert_eq!(of(" /bin/sh -e\n"), Some("/bin/sh".into()));
-        assert_eq!(of("/usr/bin/env -S A=b sh -e\n"), find(OsStr::new("sh")));
-        assert!(find(OsStr::new("sh")).is_some());
-        assert_eq!(of("\n"), None);
+    fn programs_of_go_are_told_by_a_section() {
+        let path = std::env::temp_dir().join(format!("vink-go-{}", std::process::id()));
+        // An ELF header whose table of sections is one header, of the names that follow.
+        let named = |names: &[u8], len: u64| {
+            let mut bytes = vec![0; 128];
+            bytes[40..48].copy_from_slice(&64u64.to_le_bytes());
+            bytes[58] = 64;
+            bytes[64 + 24..64 + 32].copy_from_slice(&128u64.to_le_bytes());
+            bytes[64 + 32..64 + 40].copy_from_slice(&len.to_le_bytes());
+            bytes.extend_from_slice(names);
+            std::fs::write(&path, &bytes).expect("a file");
+            is_go(&bytes, &File::open(&path).expect("it was written"))
+        };
+        let names = b"\0.text\0.go.buildinfo\0.bss\0";
+        assert!(named(names, names.len() as u64));
+        assert!(!named(b"\0.text\0.go.build\0", 17));
+        // What is not there is not looked at.
+        assert!(!named(names, u64::MAX) && !named(names, 0));
+        let own = std::fs::read("/proc/self/exe").expect("this test");
+        assert!(!is_go(
+            &own,
+            &File::open("/proc/self/exe").expect("this test")
+        ));
+        std::fs::remove_file(&path).expect("it was written");
     }
 }

@@ -1,8 +1,8 @@
-//! Signals for commands that wait: those that somebody wants them to end by.
+//! Signals for commands that wait: those that ask them to end.
 
 use tokio::signal::unix::{signal, Signal, SignalKind};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// SIGINT, SIGTERM and SIGHUP from now on, but those that this process was told to ignore (nohup(1)).
 pub(crate) struct Interrupts(Vec<(i32, Signal)>);
@@ -19,12 +19,12 @@ pub(crate) fn is_ignored(number: i32) -> bool {
 
 impl Interrupts {
     /// Within a runtime.
-    pub(crate) fn catch() -> Result<Interrupts, Failure> {
+    pub(crate) fn catch() -> Result<Interrupts, CliError> {
         let mut caught = Vec::new();
         for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             if !is_ignored(number) {
                 let signal =
-                    signal(SignalKind::from_raw(number)).map_err(Failure::host("sigaction"))?;
+                    signal(SignalKind::from_raw(number)).map_err(CliError::host("sigaction"))?;
                 caught.push((number, signal));
             }
         }

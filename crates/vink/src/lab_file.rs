@@ -1,14 +1,15 @@
 //! What is done with lab files alone: `vink lab check|graph|schema`, `vink import`.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use vink_spec::{Format, ImportOptions};
+use vink_spec::{read_file, read_most, Format, ImportOptions, LARGEST_FILE};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::lab_check;
 
 /// The command line of `vink lab check`.
 #[derive(clap::Args)]
@@ -31,7 +32,7 @@ pub(crate) struct Graph {
     format: Picture,
 }
 
-/// Who draws it.
+/// The program that draws it.
 #[derive(Clone, Copy, ValueEnum)]
 enum Picture {
     /// Graphviz: `vink lab graph FILE | dot -Tsvg -o lab.svg`
@@ -75,19 +76,19 @@ enum Routes {
 }
 
 /// Prints to standard output.
-fn print(text: &str) -> Result<ExitCode, Failure> {
+fn print(text: &str) -> Result<ExitCode, CliError> {
     io::stdout()
         .write_all(text.as_bytes())
-        .map_err(Failure::host("writing to standard output"))?;
+        .map_err(CliError::host("writing to standard output"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Tells what is wrong; 1 if something is.
-pub(crate) fn check(arguments: &Check) -> Result<ExitCode, Failure> {
+pub(crate) fn check(arguments: &Check) -> Result<ExitCode, CliError> {
     let mut all = Vec::new();
     let mut bad = false;
     for file in &arguments.files {
-        match vink_spec::read(file) {
+        match checked(file) {
             Ok(reading) => all.extend(reading.warnings),
             Err(mistakes) => {
                 bad = true;
@@ -96,16 +97,16 @@ pub(crate) fn check(arguments: &Check) -> Result<ExitCode, Failure> {
         }
     }
     if arguments.json {
-        let list: Vec<serde_json::Value> = all.iter().map(vink_spec::Mistake::to_json).collect();
+        let list: Vec<serde_json::Value> = all.iter().map(vink_spec::Diagnostic::to_json).collect();
         print(&format!("{:#}\n", serde_json::Value::Array(list)))?;
     } else if !all.is_empty() {
-        eprintln!("{}", vink_spec::Mistakes(all));
+        eprintln!("{}", vink_spec::Diagnostics(all));
     }
     Ok(ExitCode::from(u8::from(bad)))
 }
 
 /// Prints the picture's text.
-pub(crate) fn graph(arguments: &Graph) -> Result<ExitCode, Failure> {
+pub(crate) fn graph(arguments: &Graph) -> Result<ExitCode, CliError> {
     let lab = read(&arguments.file)?;
     print(&match arguments.format {
         Picture::Dot => lab.to_dot(),
@@ -114,13 +115,19 @@ pub(crate) fn graph(arguments: &Graph) -> Result<ExitCode, Failure> {
 }
 
 /// Prints the schema.
-pub(crate) fn schema() -> Result<ExitCode, Failure> {
+pub(crate) fn schema() -> Result<ExitCode, CliError> {
     print(&format!("{:#}\n", vink_spec::schema()))
 }
 
+/// Reads a lab file, and looks for all that can be known to be wrong before it runs.
+fn checked(file: &Path) -> Result<vink_spec::Reading, vink_spec::Diagnostics> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    vink_spec::read_and(file, &|lab| lab_check::look(lab, folder))
+}
+
 /// A lab file's lab. Warnings go to standard error.
-pub(crate) fn read(file: &Path) -> Result<vink_spec::Lab, Failure> {
-    let reading = vink_spec::read(file).map_err(Failure::LabFile)?;
+pub(crate) fn read(file: &Path) -> Result<vink_spec::Lab, CliError> {
+    let reading = checked(file).map_err(CliError::LabFile)?;
     for warning in &reading.warnings {
         eprintln!("{warning}");
     }
@@ -128,18 +135,18 @@ pub(crate) fn read(file: &Path) -> Result<vink_spec::Lab, Failure> {
 }
 
 /// Writes the lab.
-pub(crate) fn import(arguments: &Import) -> Result<ExitCode, Failure> {
+pub(crate) fn import(arguments: &Import) -> Result<ExitCode, CliError> {
     let file = &arguments.file;
     let name = file.display().to_string();
     let what = format!("reading {name}");
-    let mut bytes = Vec::new();
-    match file.as_os_str() == "-" {
-        true => io::stdin().read_to_end(&mut bytes),
-        false => fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
+    let bytes = match file.as_os_str() == "-" {
+        true => read_most(io::stdin(), LARGEST_FILE),
+        false => read_file(file, LARGEST_FILE),
     }
-    .map_err(Failure::host(what))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::Other(format!("{name} is not UTF-8 text: convert it by iconv(1)")))?;
+    .map_err(CliError::host(what))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        CliError::Other(format!("{name} is not UTF-8 text: convert it by iconv(1)"))
+    })?;
     let format = match arguments.format {
         None => Format::of(&name, &text),
         Some(From::Containerlab) => Format::Containerlab,
@@ -150,7 +157,7 @@ pub(crate) fn import(arguments: &Import) -> Result<ExitCode, Failure> {
         addresses: arguments.addresses.clone(),
         routes: arguments.routes == Routes::Static,
     };
-    let imported = vink_spec::import(&text, &name, format, &options).map_err(Failure::LabFile)?;
+    let imported = vink_spec::import(&text, &name, format, &options).map_err(CliError::LabFile)?;
     for warning in &imported.warnings {
         eprintln!("{name}: warning: {warning}");
     }
@@ -159,7 +166,7 @@ pub(crate) fn import(arguments: &Import) -> Result<ExitCode, Failure> {
         None => print(&lab),
         Some(output) => {
             let what = format!("writing {}", output.display());
-            fs::write(output, lab).map_err(Failure::host(what))?;
+            fs::write(output, lab).map_err(CliError::host(what))?;
             Ok(ExitCode::SUCCESS)
         }
     }

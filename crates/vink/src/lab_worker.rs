@@ -1,72 +1,47 @@
 //! `vink lab-worker`: what the control process starts for each image of a lab. Not for people.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use vink_kernel::Clock;
-use vink_lab::worker::{serve, Config, End};
-use vink_spec::size;
+use vink_lab::worker::{serve, End};
+use vink_sys::fd::set_cloexec;
 
-use crate::failure::{Failure, PANICKED};
+use crate::cli_error::{CliError, PANICKED};
+use crate::watchdog::watch_worker;
 
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The descriptor that requests come from
+    /// The socket to the control process
     #[arg(long, value_name = "DESCRIPTOR")]
     socket: RawFd,
-    /// The image
-    #[arg(long, value_name = "PATH")]
-    image: PathBuf,
-    /// The kernel's memory
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
-    memory: u64,
-    /// Kernel parameters
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    cmdline: String,
-    /// Of everything random
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<u64>,
-    /// With a clock of its own
-    #[arg(long)]
-    virtual_time: bool,
-    /// What a system call costs then, in ns
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    call: u64,
-    /// The processor's time stamp counter shows that clock, too
-    #[arg(long)]
-    rdtsc: bool,
+    /// The descriptor that the kernel's watchdog tells of its news
+    #[arg(long, value_name = "DESCRIPTOR")]
+    watchdog: Option<RawFd>,
 }
 
 /// Serves until the socket ends.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let number = arguments.socket;
-    // SAFETY: asks about a number.
-    if number < 3 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
-        let text = format!(
-            "--socket {number}: no descriptor of this number is open; \
-             labs start their workers by themselves: see `vink lab up`"
-        );
-        return Err(Failure::Other(text));
-    }
-    // SAFETY: it is open, and whoever has started us has left it to us.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    let config = Config {
-        image: arguments.image,
-        memory: arguments.memory,
-        cmdline: arguments.cmdline,
-        seed: arguments.seed,
-        clock: match arguments.virtual_time {
-            true => Clock::Virtual,
-            false => Clock::Real,
-        },
-        call: Duration::from_nanos(arguments.call),
-        rdtsc: arguments.rdtsc,
-    };
-    Ok(match serve(socket, config)? {
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
+    let socket = inherited("--socket", arguments.socket)?;
+    let watchdog = arguments.watchdog;
+    let watchdog = watchdog.map(|number| inherited("--watchdog", number));
+    let pipe = watchdog.transpose()?;
+    let _watchdog = pipe.map(|pipe| watch_worker(pipe.into())).transpose()?;
+    Ok(match serve(socket)? {
         End::Closed => ExitCode::SUCCESS,
         End::Panicked => ExitCode::from(PANICKED),
     })
+}
+
+/// A descriptor that the control process has left to us.
+fn inherited(option: &str, number: RawFd) -> Result<OwnedFd, CliError> {
+    if number < 3 || set_cloexec(number, true).is_err() {
+        let text = format!(
+            "{option} {number}: no descriptor of this number is open; \
+             labs start their workers by themselves: see `vink lab up`"
+        );
+        return Err(CliError::Other(text));
+    }
+    // SAFETY: it is open, and nothing else here uses it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

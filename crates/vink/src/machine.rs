@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use vink_api::{Client, Machine, MachineState, NewMachine, Place};
+use vink_api::{Client, LabApi, Machine, MachineState, NewMachine, RuntimeDir};
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
-use crate::failure::Failure;
 use crate::print::{self, Table};
 
 /// The command line.
@@ -46,8 +46,8 @@ enum Command {
 }
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
         match &arguments.command {
@@ -114,7 +114,7 @@ pub(crate) fn state_of(state: MachineState) -> &'static str {
     }
 }
 
-fn show(machine: &Machine) -> Result<(), Failure> {
+fn show(machine: &Machine) -> Result<(), CliError> {
     let mut text = format!("machine {}: {}\n", machine.name, state_of(machine.state));
     if let Some(error) = &machine.error {
         text += &format!("{error}\n");

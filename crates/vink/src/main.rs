@@ -2,26 +2,29 @@
 
 mod breakpoint;
 mod capture;
+mod cli_error;
 mod client;
+mod compile_filter;
 mod daemon;
 mod debug;
 mod demo;
 mod doctor;
 mod exec;
 mod extcap;
-mod failure;
+mod hint;
 mod image;
 mod in_process;
 mod interrupt;
 mod lab;
+mod lab_check;
 mod lab_file;
 mod lab_worker;
+mod log;
 mod machine;
 mod packetdrill;
+mod pages;
 mod pcb;
-mod picture;
 mod plot;
-mod preload;
 mod print;
 mod record;
 mod replay;
@@ -31,6 +34,7 @@ mod shell;
 mod signals;
 mod trace;
 mod version;
+mod watchdog;
 mod wire;
 
 use std::path::Path;
@@ -38,7 +42,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::Failure;
+use cli_error::CliError;
 
 /// The real Linux network stack as a library, under unmodified programs.
 #[derive(Parser)]
@@ -102,15 +106,25 @@ enum Command {
     /// What a lab's control process starts for each of its images
     #[command(hide = true)]
     LabWorker(lab_worker::Arguments),
+    /// Compile an expression for the control process
+    #[command(hide = true)]
+    CompileFilter,
+    /// Write man pages and shell completions, for `make install`
+    #[command(hide = true)]
+    Pages(pages::Arguments),
 }
 
 fn main() -> ExitCode {
     // Wireshark finds vink by this name, and gives no subcommand.
     let name = std::env::args_os().next().unwrap_or_default();
     if Path::new(&name).file_name() == Some(extcap::NAME.as_ref()) {
-        return extcap::run(&extcap::Arguments::parse()).unwrap_or_else(Failure::report);
+        return extcap::run(&extcap::Arguments::parse()).unwrap_or_else(CliError::report);
     }
-    let done: Result<ExitCode, Failure> = match Arguments::parse().command {
+    if let Err(failure) = log::begin() {
+        return failure.report();
+    }
+    let arguments = Arguments::try_parse().unwrap_or_else(|wrong| hint::exit(wrong));
+    let done: Result<ExitCode, CliError> = match arguments.command {
         Command::Demo => demo::run(),
         Command::Run(arguments) => run::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
@@ -134,6 +148,8 @@ fn main() -> ExitCode {
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
         Command::LabWorker(arguments) => lab_worker::run(arguments),
+        Command::CompileFilter => compile_filter::run(),
+        Command::Pages(arguments) => pages::run(&arguments),
     };
-    done.unwrap_or_else(Failure::report)
+    done.unwrap_or_else(CliError::report)
 }

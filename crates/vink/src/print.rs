@@ -4,21 +4,21 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
-/// Text on standard output. A reader who has enough (`| head`) ends the command as a signal would.
-pub(crate) fn text(text: &str) -> Result<(), Failure> {
+/// Text on standard output. A reader that has enough (`| head`) ends the command as a signal would.
+pub(crate) fn text(text: &str) -> Result<(), CliError> {
     bytes(text.as_bytes())
 }
 
 /// The same, of a text that need not be UTF-8.
-pub(crate) fn bytes(text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn bytes(text: &[u8]) -> Result<(), CliError> {
     let mut to = std::io::stdout().lock();
     match to.write_all(text).and_then(|()| to.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Signal(libc::SIGPIPE))
+            Err(CliError::Signal(libc::SIGPIPE))
         }
-        done => done.map_err(Failure::host("standard output")),
+        done => done.map_err(CliError::host("standard output")),
     }
 }
 
@@ -28,12 +28,12 @@ pub(crate) fn pretty(value: &impl Serialize) -> String {
 }
 
 /// JSON on standard output.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
     text(&pretty(value))
 }
 
 /// JSON on a line of its own.
-pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json_line(value: &impl Serialize) -> Result<(), CliError> {
     text(&(serde_json::to_string(value).expect("plain data") + "\n"))
 }
 

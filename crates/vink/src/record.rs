@@ -1,27 +1,26 @@
 //! Journals and manifests of runs, as the command line names them.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use vink_lab::Journal;
 use vink_record::{hash_file, Event, Manifest, Reader, Totals, What, FORMAT};
 use vink_trap::{Status, Worker};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// A manifest's name in a folder that a lab was recorded to.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The journal that is read of a manifest, of the folder that it is in, or of a journal itself.
-pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
-    let manifest = manifest_at(path);
-    let journal = match is_manifest(&manifest)? {
-        true => beside(&manifest, &Manifest::read(&manifest)?.journal),
-        false => manifest,
+pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, CliError> {
+    let journal = match manifest_of(path)? {
+        Some(manifest) => beside(&manifest_at(path), &manifest.journal),
+        None => path.to_owned(),
     };
     let name = journal.display().to_string();
-    let file = File::open(&journal).map_err(Failure::host(&name))?;
+    let file = vink_spec::open_file(&journal).map_err(CliError::host(&name))?;
     Ok(Reader::new(BufReader::new(file), name)?)
 }
 
@@ -33,10 +32,38 @@ pub(crate) fn manifest_at(path: &Path) -> PathBuf {
     }
 }
 
-fn is_manifest(path: &Path) -> Result<bool, Failure> {
+/// The manifest of a run that is given by it, or by the folder that it is in; none: by its journal.
+pub(crate) fn manifest_of(path: &Path) -> Result<Option<Manifest>, CliError> {
+    let path = manifest_at(path);
+    Ok(match is_manifest(&path)? {
+        true => Some(read_manifest(&path)?),
+        false => None,
+    })
+}
+
+/// Whether standard input, output and error are terminals.
+pub(crate) fn terminals() -> [bool; 3] {
+    [
+        std::io::stdin().is_terminal(),
+        std::io::stdout().is_terminal(),
+        std::io::stderr().is_terminal(),
+    ]
+}
+
+/// Reads a manifest.
+pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, CliError> {
+    let name = path.display().to_string();
+    let text = vink_spec::read_text_file(path, vink_spec::LARGEST_FILE);
+    Ok(Manifest::parse(
+        &text.map_err(CliError::host(&name))?,
+        &name,
+    )?)
+}
+
+fn is_manifest(path: &Path) -> Result<bool, CliError> {
     let mut first = [0];
-    let read = File::open(path).and_then(|mut file| file.read(&mut first));
-    let count = read.map_err(Failure::host(path.display().to_string()))?;
+    let read = vink_spec::open_file(path).and_then(|mut file| file.read(&mut first));
+    let count = read.map_err(CliError::host(path.display().to_string()))?;
     Ok(count == 1 && first[0] == b'{')
 }
 
@@ -46,7 +73,7 @@ pub(crate) fn beside(manifest: &Path, file: &Path) -> PathBuf {
 }
 
 /// What is known of a run: its totals, by its manifest or, if it was cut short, by its journal; and whether it was.
-pub(crate) fn totals(manifest: &Manifest, path: &Path) -> Result<(Totals, bool), Failure> {
+pub(crate) fn totals(manifest: &Manifest, path: &Path) -> Result<(Totals, bool), CliError> {
     if let Some(totals) = &manifest.totals {
         return Ok((totals.clone(), false));
     }
@@ -75,11 +102,11 @@ impl Recording {
         image: &Path,
         machine: &str,
         program: &[std::ffi::OsString],
-    ) -> Result<Recording, Failure> {
+    ) -> Result<Recording, CliError> {
         let journal = path.with_extension("journal");
         let name = journal.display().to_string();
-        let file = File::create(&journal).map_err(Failure::host(format!("creating {name}")))?;
-        let here = std::env::current_dir().map_err(Failure::host("the current folder"))?;
+        let file = File::create(&journal).map_err(CliError::host(format!("creating {name}")))?;
+        let here = std::env::current_dir().map_err(CliError::host("the current folder"))?;
         let manifest = Manifest {
             format: FORMAT,
             vink: env!("CARGO_PKG_VERSION").to_owned(),
@@ -89,6 +116,7 @@ impl Recording {
             lab_file: None,
             folder: here,
             env: environment()?,
+            terminals: Some(terminals()),
             journal: journal.file_name().map(PathBuf::from).unwrap_or_default(),
             totals: None,
         };
@@ -119,7 +147,7 @@ impl Recording {
     }
 
     /// The program has ended.
-    pub(crate) fn finish(mut self, worker: &mut Worker, status: Status) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self, worker: &mut Worker, status: Status) -> Result<(), CliError> {
         self.look_after(worker);
         let now = worker.kernel().now();
         let ended = Event::Ended {
@@ -134,7 +162,7 @@ impl Recording {
 }
 
 /// This process's arguments behind `run`, without `--record`.
-fn arguments() -> Result<Vec<String>, Failure> {
+fn arguments() -> Result<Vec<String>, CliError> {
     let mut given = std::env::args_os().skip(2);
     let mut kept = Vec::new();
     let mut is_ours = true;
@@ -153,15 +181,15 @@ fn arguments() -> Result<Vec<String>, Failure> {
 }
 
 /// What programs inherit.
-pub(crate) fn environment() -> Result<Vec<(String, String)>, Failure> {
+pub(crate) fn environment() -> Result<Vec<(String, String)>, CliError> {
     let all = std::env::vars_os();
     all.map(|(name, value)| Ok((text(name)?, text(value)?)))
         .collect()
 }
 
-fn text(word: std::ffi::OsString) -> Result<String, Failure> {
+fn text(word: std::ffi::OsString) -> Result<String, CliError> {
     word.into_string().map_err(|word| {
-        Failure::Other(format!(
+        CliError::Other(format!(
             "{word:?} can't be written to a manifest: it is no UTF-8; run it without --record, or without this"
         ))
     })

@@ -5,9 +5,9 @@ use std::process::{Command, ExitCode};
 
 use vink_record::{first_difference_before, Manifest, Totals, What};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::print;
-use crate::record::{manifest_at, open, totals, MANIFEST};
+use crate::record::{manifest_at, open, read_manifest, terminals, totals, MANIFEST};
 
 mod lab;
 
@@ -31,9 +31,9 @@ pub(crate) struct Arguments {
 }
 
 /// Repeats it and compares.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let path = manifest_at(&arguments.manifest);
-    let manifest = Manifest::read(&path)?;
+    let manifest = read_manifest(&path)?;
     let (then, cut) = totals(&manifest, &path)?;
     check(&manifest, &then, arguments.anyway)?;
     let folder = Folder::new(arguments.keep.as_deref())?;
@@ -41,12 +41,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &manifest.what {
         What::Run(words) => {
             let what = format!("making the folder {}", folder.path.display());
-            std::fs::create_dir(&folder.path).map_err(Failure::host(what))?;
+            std::fs::create_dir(&folder.path).map_err(CliError::host(what))?;
             run_again(&manifest, words, &repeated)?;
         }
         What::Lab(spec) => lab::again(&manifest, spec, &then, &path, &folder.path)?,
     }
-    let (now, _) = totals(&Manifest::read(&repeated)?, &repeated)?;
+    let (now, _) = totals(&read_manifest(&repeated)?, &repeated)?;
     if now.digest == then.digest && then.missed == 0 {
         print::text(&format!(
             "the run repeats: {}, {}, {}.{:09} s; digest {}\n",
@@ -76,8 +76,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         ))?,
         None => print::text("the run repeats, as far as its journal has it\n")?,
         Some(difference) => {
+            let mut why = manifest.terminals_differ(Some(terminals()), ["then", "now"]);
+            if !why.is_empty() {
+                why.push(String::from("repeat it where it was recorded: at a terminal, or by script(1) as in `script -qc \"vink replay RUN\" /dev/null`; or with files or pipes"));
+            }
+            let why: String = why.iter().map(|line| format!("{line}\n")).collect();
             print::text(&format!(
-                "the run does not repeat; -: then, +: now\n{difference}"
+                "the run does not repeat; -: then, +: now\n{why}{difference}"
             ))?;
             return Ok(ExitCode::FAILURE);
         }
@@ -86,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Whether all is as it was.
-fn check(manifest: &Manifest, totals: &Totals, anyway: bool) -> Result<(), Failure> {
+fn check(manifest: &Manifest, totals: &Totals, anyway: bool) -> Result<(), CliError> {
     let known = Manifest {
         totals: Some(totals.clone()),
         ..manifest.clone()
@@ -95,15 +100,15 @@ fn check(manifest: &Manifest, totals: &Totals, anyway: bool) -> Result<(), Failu
     if changes.is_empty() || anyway {
         return Ok(());
     }
-    Err(Failure::Other(format!(
+    Err(CliError::Other(format!(
         "this run can't be repeated here:\n{}\nput them back, or say --anyway to see where the run parts",
         changes.join("\n")
     )))
 }
 
 /// `vink run` once more, in the same folder and with the same environment.
-fn run_again(manifest: &Manifest, words: &[String], record: &Path) -> Result<(), Failure> {
-    let vink = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
+fn run_again(manifest: &Manifest, words: &[String], record: &Path) -> Result<(), CliError> {
+    let vink = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
     let env = manifest.env.iter().map(|(name, value)| (name, value));
     let status = Command::new(vink)
         .arg("run")
@@ -114,10 +119,10 @@ fn run_again(manifest: &Manifest, words: &[String], record: &Path) -> Result<(),
         .envs(env)
         .current_dir(&manifest.folder)
         .status()
-        .map_err(Failure::host("running vink"))?;
+        .map_err(CliError::host("running vink"))?;
     match record.exists() {
         true => Ok(()),
-        false => Err(Failure::Other(format!(
+        false => Err(CliError::Other(format!(
             "the run could not be repeated: vink run ended with {status}"
         ))),
     }
@@ -130,13 +135,13 @@ struct Folder {
 }
 
 impl Folder {
-    fn new(keep: Option<&Path>) -> Result<Folder, Failure> {
+    fn new(keep: Option<&Path>) -> Result<Folder, CliError> {
         let path = match keep {
             Some(path) => path.to_owned(),
             None => std::env::temp_dir().join(format!("vink-replay-{}", std::process::id())),
         };
         let what = path.display().to_string();
-        let path = std::path::absolute(&path).map_err(Failure::host(what))?;
+        let path = std::path::absolute(&path).map_err(CliError::host(what))?;
         let keep = keep.is_some();
         Ok(Folder { path, keep })
     }

@@ -11,18 +11,22 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
+use vink_lab::loader::own_path;
 use vink_lab::worker::seed;
-use vink_lab::{Forward, Line, Machine, Network, Outside, Passt, Recorders};
-use vink_spec::{size, Uplink};
-use vink_trap::{call_name, Program, Statistics, Status, Virtual, Worker};
+use vink_lab::{
+    CallsSetup, Forward, LinkState, Machine, Network, Passt, SocketProbes, UplinkAttachment,
+};
+use vink_spec::{size, Calls, Span, Uplink};
+use vink_trap::{call_name, Charge, Program, Statistics, Status, VirtualTime, Worker};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::in_process;
 use crate::pcb::Watcher;
-use crate::preload::Preload;
 use crate::record::Recording;
-use crate::signals::{die_by, stop_by, Signals};
+use crate::signals::{die_by, stop_by, Foreground, Signals};
+use crate::watchdog::watch_run;
 
 /// What is sent on to the program. The terminal sends its signals to the program as well. vink stops
 /// when the program has, for the shell to see it, and not before: a call that waits has to be
@@ -44,30 +48,49 @@ const CAUGHT: [i32; 11] = [
 /// How long what a program has sent may take to arrive when it has ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// For who is at the other end of a wire to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What has programs post calls in shared memory.
-const QUICK: Preload = Preload {
-    file: "libvink_quick.so",
-    package: "vink-quick",
-    option: "--quick",
-};
+/// For the other end of a wire to answer.
+const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The way out's name on the machine.
 const INTERFACE: &str = "eth0";
+
+/// The forms of `--calls`, with what each of them is.
+fn calls_parser() -> impl TypedValueParser<Value = Calls> {
+    let form = |(name, calls): (&'static str, Calls)| {
+        PossibleValue::new(name).help(match calls {
+            Calls::Auto => "Shared while they come often, else trapped",
+            Calls::Shared => {
+                "Posted in memory shared with the stack, which has a processor for itself"
+            }
+            Calls::Trapped => "Each a seccomp notification",
+        })
+    };
+    PossibleValuesParser::new(Calls::NAMES.map(form))
+        .map(|name| name.parse().expect("one of the names"))
+}
 
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The stack in the program's own process: faster, for dynamically linked programs; see docs/in-process.md
-    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed", "rdtsc"])]
+    #[arg(long, conflicts_with_all = ["trace_calls", "trace_host", "root", "record", "time", "seed", "rdtsc", "call_time"])]
     in_process: bool,
-    /// Dynamically linked programs send and receive through memory shared with the stack, which has a processor for
-    /// itself: faster, for programs that make many small calls. With --time virtual: they read and write pipes untrapped.
-    /// See docs/quick.md
-    #[arg(long, conflicts_with_all = ["in_process", "trace_calls", "record"])]
+    /// How dynamically linked programs make their calls; see docs/calls.md
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_parser = calls_parser(),
+        default_value = "auto",
+        default_value_if("quick", "true", "shared"),
+        conflicts_with = "in_process"
+    )]
+    calls: Calls,
+    /// The same as --calls shared; it goes with the next release
+    #[arg(long, conflicts_with_all = ["in_process", "trace_calls", "record", "calls"])]
     quick: bool,
+    /// Say on standard error which form calls have, and why
+    #[arg(long)]
+    verbose: bool,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
     pub(crate) machine: String,
@@ -75,7 +98,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<PathBuf>,
     /// The kernel's memory, such as 32M or 1G; at least 16M
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub(crate) arena: u64,
     /// Kernel parameters, such as "sysctl.net.core.default_qdisc=fq"
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -92,6 +115,9 @@ pub(crate) struct Arguments {
     /// Which clock there is: the host's, or one that jumps to what is waited for next, and stands while anything can be done
     #[arg(long, value_enum, default_value_t = Time::Real)]
     time: Time,
+    /// With --time virtual: what each system call of a program takes of it, such as 1us; else they take no time
+    #[arg(long, value_name = "TIME")]
+    call_time: Option<Span>,
     /// With --time virtual: the processor's time stamp counter shows that clock, too; debuggers can't be run then
     #[arg(long)]
     rdtsc: bool,
@@ -178,14 +204,14 @@ impl FromStr for Way {
 /// An uplink that is not passt, and what was last said of it.
 struct Attached<'a> {
     uplink: &'a Uplink,
-    outside: Outside,
-    said: Line,
+    outside: UplinkAttachment,
+    said: LinkState,
 }
 
 impl Attached<'_> {
     /// Says what has become of it.
     fn report(&mut self) {
-        let line = &self.outside.state().line;
+        let line = &self.outside.state().link;
         if *line != self.said {
             eprintln!("vink: the uplink {}: {line}", self.uplink);
             self.said = line.clone();
@@ -198,31 +224,31 @@ fn attach<'a>(
     worker: &mut Worker,
     machine: &Machine,
     arguments: &'a Arguments,
-) -> Result<Option<Attached<'a>>, Failure> {
+) -> Result<Option<Attached<'a>>, CliError> {
     let Way::Other(uplink) = &arguments.uplink else {
         return Ok(None);
     };
-    let outside = Outside::attach(worker, machine, INTERFACE, uplink)?;
-    let until = Instant::now() + PATIENCE;
+    let outside = UplinkAttachment::attach(worker, machine, INTERFACE, uplink)?;
+    let until = Instant::now() + LINK_TIMEOUT;
     while outside.is_coming() {
         let Some(left) = until.checked_duration_since(Instant::now()) else {
             break;
         };
         worker.step(Some(left))?;
     }
-    let (kernel, admin) = (worker.kernel(), machine.admin);
+    let (kernel, network) = (worker.kernel(), machine.network);
     for Network { address, prefix } in &arguments.address {
-        admin.address(kernel, INTERFACE, *address, *prefix)?;
+        network.address(kernel, INTERFACE, *address, *prefix)?;
     }
-    admin.up(kernel, INTERFACE)?;
+    network.up(kernel, INTERFACE)?;
     for gateway in &arguments.gateway {
         let all = match gateway {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        admin.route(kernel, all, 0, *gateway)?;
+        network.route(kernel, all, 0, *gateway)?;
     }
-    let said = Line::Up;
+    let said = LinkState::Up;
     Ok(Some(Attached {
         uplink,
         outside,
@@ -231,10 +257,19 @@ fn attach<'a>(
 }
 
 /// What was asked for that does not go together.
-fn check(arguments: &Arguments) -> Result<(), Failure> {
+fn check(arguments: &Arguments) -> Result<(), CliError> {
     let publish = !arguments.publish.is_empty();
     let given = !arguments.address.is_empty() || !arguments.gateway.is_empty();
     let text = match arguments.uplink {
+        _ if arguments.call_time.is_some() && arguments.time == Time::Real => {
+            "--call-time is of a virtual clock: add --time virtual, or leave it away"
+        }
+        _ if arguments.calls == Calls::Shared && arguments.trace_calls.is_some() => {
+            "--calls shared posts calls that --trace-calls would not see: leave one of them away"
+        }
+        _ if arguments.calls == Calls::Shared && arguments.record.is_some() => {
+            "--calls shared posts calls that --record would not see: leave one of them away"
+        }
         _ if arguments.rdtsc && arguments.time == Time::Real => {
             "--rdtsc shows a virtual clock: add --time virtual, or leave it away"
         }
@@ -251,22 +286,23 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         }
         _ => return Ok(()),
     };
-    Err(Failure::Other(text.to_owned()))
+    Err(CliError::Other(text.to_owned()))
 }
 
 /// Runs the program and ends as it ended.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if arguments.in_process {
         check(arguments)?;
         if arguments.samples.is_some() {
-            return Err(Failure::Other(
+            return Err(CliError::Other(
                 "vink pcb --run has programs beside their stack: run it by itself, and look at it by vink pcb --pid"
                     .to_owned(),
             ));
         }
         return in_process::run(arguments);
     }
-    let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
+    let signals = Signals::catch(&CAUGHT).map_err(CliError::host("signalfd"))?;
+    let foreground = Foreground::now();
     check(arguments)?;
     if let Some(watcher) = &arguments.samples {
         watcher.keep();
@@ -290,14 +326,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         seed: (arguments.time == Time::Virtual).then(|| seed(arguments.seed)),
         ..Config::default()
     };
+    let _watchdog = watch_run()?;
     let mut kernel = Kernel::boot(Image::open(&path)?, config)?;
     let machine = Machine::new(&mut kernel, &arguments.machine)?;
 
     let mut worker = Worker::new(kernel)?;
-    worker.attend_to(signals.as_fd())?;
-    worker.set_time(Virtual {
-        counter: arguments.rdtsc,
-        ..Virtual::default()
+    worker.watch_fd(signals.as_fd())?;
+    worker.set_time(VirtualTime {
+        tsc: arguments.rdtsc,
+        charge: Charge {
+            call: arguments.call_time.unwrap_or_default().duration(),
+            ..Charge::default()
+        },
+        ..VirtualTime::default()
     });
     if let Some(file) = &arguments.trace_calls {
         worker.trace_calls(writer(file.as_deref())?, arguments.trace_host);
@@ -310,14 +351,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (addresses, resolver) = (route.addresses, route.resolver);
     }
     let addresses: Vec<_> = addresses.iter().map(|network| network.address).collect();
-    let mut home = machine.home(&addresses, &resolver);
+    let mut config = machine.namespaces(&addresses, &resolver);
     if let Some(root) = &arguments.root {
-        home = home.root(root);
+        config = config.root(root);
     }
-    worker.furnish(machine.id, &home)?;
-    let mut recorders = Recorders::default();
+    worker.configure_namespaces(machine.id, &config)?;
+    let mut probes = SocketProbes::default();
     if let Some(watcher) = &arguments.samples {
-        watcher.meet(&mut recorders, worker.kernel(), &path)?;
+        watcher.meet(&mut probes, worker.kernel(), &path)?;
     }
     let recorded = arguments.record.as_deref();
     let recorded = recorded.map(|file| {
@@ -325,16 +366,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Recording::start(&mut worker, file, &path, &arguments.machine, words)
     });
     let mut recorded = recorded.transpose()?;
-    let mut program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
-    if arguments.quick {
-        if !worker.allow_mail() {
-            return Err(Failure::Other(
-                "--quick needs two processors, one of them for the stack: run it without"
-                    .to_owned(),
-            ));
+    let seen_by = match (&arguments.trace_calls, &arguments.record) {
+        (Some(_), _) => Some("--trace-calls"),
+        (_, Some(_)) => Some("--record"),
+        _ => None,
+    };
+    let calls = match seen_by {
+        Some(option) => CallsSetup::trapped(&format!("{option} sees every call")),
+        None => CallsSetup::new(arguments.calls, &mut worker)
+            .map_err(|why| CliError::Other(format!("--calls {}: {why}", arguments.calls)))?,
+    };
+    let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
+    let (program, why) = calls.apply(program, &own_path(), Path::new(""));
+    if arguments.verbose {
+        match why {
+            None => eprintln!("vink: calls: {}", calls.form()),
+            Some(why) => eprintln!("vink: calls: trapped: {why}"),
         }
-        program = program.env("LD_PRELOAD", QUICK.variable()?);
     }
+    let mut form = worker.calls_form();
     let program = worker.spawn(machine.id, program)?;
     // The program does not get going before the worker does.
     if let Some(passt) = &mut passt {
@@ -342,7 +392,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut stopping = None;
     let status = loop {
-        recorders.look_after(&mut worker)?;
+        probes.look_after(&mut worker)?;
         if let Some(recorded) = &mut recorded {
             recorded.look_after(&mut worker);
         }
@@ -350,6 +400,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             break status;
         }
         worker.step(None)?;
+        if arguments.verbose && worker.calls_form() != form {
+            form = worker.calls_form();
+            if let Some(form) = form {
+                eprintln!("vink: calls: {form}");
+            }
+        }
         if let Some(reason) = passt.as_mut().and_then(Passt::ended) {
             eprintln!("vink: {reason}; the program goes on without a way out");
         }
@@ -372,11 +428,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             stopping = None;
         }
     };
-    recorders.finish(worker.kernel())?;
+    probes.finish(worker.kernel())?;
     if let Some(recorded) = recorded {
         recorded.finish(&mut worker, status)?;
     }
     report(worker.statistics());
+    if arguments.verbose {
+        let trapped: u64 = worker.statistics().trapped().map(|(_, count)| count).sum();
+        let posted = worker.statistics().posted();
+        eprintln!("vink: calls: {trapped} trapped, {posted} posted");
+    }
+    if worker.kernel().ran_short() {
+        eprintln!(
+            "vink: the kernel's memory was full, so that calls failed (ENOMEM, ENOBUFS, ENFILE or EAGAIN): \
+             give it more than --arena {}M",
+            arguments.arena >> 20
+        );
+    }
     // Ends what the program left behind, before we end the way it did.
     if let Some(passt) = &mut passt {
         worker.kill(program)?;
@@ -384,6 +452,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     drop(worker);
     drop(passt);
+    if let Some(foreground) = foreground {
+        foreground.take_back();
+    }
     Ok(match status {
         Status::Exited(code) => ExitCode::from(code as u8),
         Status::Killed(signal) => {
@@ -394,12 +465,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Standard error, or a new file.
-fn writer(file: Option<&Path>) -> Result<Box<dyn Write>, Failure> {
+fn writer(file: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
     Ok(match file {
         None => Box::new(std::io::stderr()),
         Some(path) => {
             let what = format!("creating {} for --trace-calls", path.display());
-            Box::new(File::create(path).map_err(Failure::host(what))?)
+            Box::new(File::create(path).map_err(CliError::host(what))?)
         }
     })
 }
@@ -422,7 +493,7 @@ fn report(statistics: &Statistics) {
     }
     if found {
         eprintln!(
-            "vink: `vink run --trace-calls` shows who made these calls, and with what arguments"
+            "vink: `vink run --trace-calls` shows which programs made these calls, and with what arguments"
         );
     }
 }

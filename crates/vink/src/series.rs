@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use vink_api::{Client, NewSeries, Place, Series};
-use vink_spec::{Moment, Quantity, Span};
+use vink_api::{Client, NewSeries, RuntimeDir, Series};
+use vink_spec::{Quantity, SampleEvent, Span};
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
-use crate::failure::Failure;
 use crate::print::{self, Table};
 
 /// The command line.
@@ -49,7 +49,7 @@ struct Add {
     every: Option<Span>,
     /// Look at this event: departure, arrival, loss (of a packet); ack, retransmit, congestion, state, read, end (of a connection)
     #[arg(long, value_name = "EVENT")]
-    on: Option<Moment>,
+    on: Option<SampleEvent>,
     /// Only events of this machine, or packets at MACHINE:INTERFACE
     #[arg(long, value_name = "PLACE")]
     at: Option<String>,
@@ -68,8 +68,8 @@ and file PATH [TEXT], the first number (behind the text) of a machine's file, or
 it grows in a second.";
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let json = arguments.within.json;
     runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
@@ -101,9 +101,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl Add {
-    fn new_series(&self) -> Result<NewSeries, Failure> {
+    fn new_series(&self) -> Result<NewSeries, CliError> {
         let path = std::path::absolute(&self.output);
-        let path = path.map_err(Failure::host("finding the current folder".to_owned()))?;
+        let path = path.map_err(CliError::host("finding the current folder".to_owned()))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Ok(NewSeries {
             name: self.name.clone().unwrap_or_else(|| stem.into_owned()),
@@ -126,7 +126,7 @@ fn column(text: &str) -> Result<(String, Quantity), String> {
     Ok((name.to_owned(), number.parse()?))
 }
 
-fn list(all: &[Series]) -> Result<(), Failure> {
+fn list(all: &[Series]) -> Result<(), CliError> {
     let mut table = Table::new(["NAME", "ROWS", "MISSED", "FILE", "SERIES"]);
     for series in all {
         table.row([

@@ -1,18 +1,18 @@
 //! `vink shell`: the switch box at this terminal, and its lines in scripts.
 
-use std::fs::File;
 use std::io::{stdin, BufRead, BufReader, Cursor, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use vink_api::{Client, Place};
+use vink_api::{Client, RuntimeDir};
 use vink_shell::{interact, run_script, Options};
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
 
 /// What `vink shell` is told.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The lab (default: the one that runs)
     #[arg(long, value_name = "NAME")]
@@ -30,8 +30,16 @@ pub(crate) struct Arguments {
     file: Option<PathBuf>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  vink shell                                          at this terminal; `help` lists the commands
+  vink shell -c 'wire w1 loss 1%' -c 'show wires'
+  vink shell lines.vink                               a file of lines, up to the first that fails
+  echo 'exec alice ping -c 1 bob' | vink shell --json
+The commands: docs/switchbox.md.";
+
 /// Commands a lab until the lines end.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let (name, lines): (String, Box<dyn BufRead + Send>) = match &arguments.file {
         _ if !arguments.command.is_empty() => {
             let text = arguments.command.join("\n");
@@ -39,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         Some(file) if file.as_os_str() != "-" => {
             let name = file.display().to_string();
-            let opened = File::open(file).map_err(Failure::host(name.clone()))?;
+            let opened = vink_spec::open_file(file).map_err(CliError::host(name.clone()))?;
             (name, Box::new(BufReader::new(opened)))
         }
         None if stdin().is_terminal() && !arguments.json => return at_terminal(arguments),
@@ -52,29 +60,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         keep_going: arguments.keep_going,
         json: arguments.json,
     };
-    let folder = std::env::current_dir().map_err(Failure::host("the current folder"))?;
+    let folder = std::env::current_dir().map_err(CliError::host("the current folder"))?;
     let runtime = runtime()?;
     let status = runtime.block_on(async {
-        let client = Client::of(&Place::find());
+        let client = Client::of(&RuntimeDir::find());
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
         run_script(client, &lab, folder, &name, lines, options)
             .await
-            .map_err(Failure::host(name.clone()))
+            .map_err(CliError::host(name.clone()))
     })?;
     // Something may still wait for a line.
     runtime.shutdown_background();
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
 }
 
-fn at_terminal(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let folder = std::env::current_dir().map_err(Failure::host("the current folder"))?;
+fn at_terminal(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let folder = std::env::current_dir().map_err(CliError::host("the current folder"))?;
     let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let client = Client::of(&Place::find());
+        let client = Client::of(&RuntimeDir::find());
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
         interact(client, &lab, folder)
             .await
-            .map_err(|failure| Failure::Other(failure.to_string()))
+            .map_err(|failure| CliError::Other(failure.to_string()))
     });
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Subcommand, ValueEnum};
 use vink_record::{pcapng, perfetto, Tail};
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::record::open;
 
 /// The command line.
@@ -45,7 +45,7 @@ enum Format {
 }
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Command::Export(export) = &arguments.command;
     let mut reader = open(&export.run)?;
     let file = export
@@ -53,14 +53,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         .as_ref()
         .filter(|path| path.as_os_str() != "-");
     if file.is_none() && export.format != Format::Text && std::io::stdout().is_terminal() {
-        return Err(Failure::Other(
+        return Err(CliError::Other(
             "a trace is not for terminals: use -o FILE, or --format text".to_owned(),
         ));
     }
     let (to, name): (Box<dyn Write>, String) = match file {
         Some(path) => {
             let name = path.display().to_string();
-            let file = File::create(path).map_err(Failure::host(format!("creating {name}")))?;
+            let file = File::create(path).map_err(CliError::host(format!("creating {name}")))?;
             (Box::new(file), name)
         }
         None => (Box::new(std::io::stdout()), "standard output".to_owned()),
@@ -71,9 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Format::Pcapng => drop(pcapng(reader, &mut to, &name)?),
         Format::Text => {
             let failed = |error: std::io::Error| match error.kind() {
-                // Whoever reads it has enough.
-                std::io::ErrorKind::BrokenPipe => Failure::Signal(libc::SIGPIPE),
-                _ => Failure::host(format!("writing {name}"))(error),
+                // The reader has enough.
+                std::io::ErrorKind::BrokenPipe => CliError::Signal(libc::SIGPIPE),
+                _ => CliError::host(format!("writing {name}"))(error),
             };
             while let Some(record) = reader.next_record()? {
                 writeln!(to, "{record}").map_err(failed)?;
@@ -84,6 +84,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     }
     to.flush()
-        .map_err(Failure::host(format!("writing {name}")))?;
+        .map_err(CliError::host(format!("writing {name}")))?;
     Ok(ExitCode::SUCCESS)
 }

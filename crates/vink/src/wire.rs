@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use vink_api::{ChangeWire, Client, NewWire, Place, Wire};
+use vink_api::{ChangeWire, Client, LabApi, NewWire, RuntimeDir, Wire};
 use vink_shell::{parse, Command as Line};
 use vink_spec::Settings;
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
-use crate::failure::Failure;
 use crate::print::{self, Table};
 
 /// The command line.
@@ -19,6 +19,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     within: Within,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vink wire set w1 rate 10mbit delay 20ms loss 1%
+  vink wire set w1 limit 100                    at most 100 packets wait; all else stays
+  vink wire set w1 delay 80ms from alice:eth0   for packets of this end only
+  vink wire set w1 loss 0%                      no more losses
+The settings: docs/wires.md, or `help wire` in vink shell.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -42,6 +50,7 @@ enum Command {
         wire: String,
     },
     /// Change what a wire does to packets from now on
+    #[command(after_help = EXAMPLES)]
     Set {
         /// The wire
         wire: String,
@@ -62,17 +71,10 @@ enum Command {
 }
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
-        let change = async |wire: &str, change: ChangeWire| {
-            let changed = client.change_wire(&lab, wire, &change).await?;
-            match arguments.within.json {
-                true => print::json(&changed),
-                false => Ok(()),
-            }
-        };
         match &arguments.command {
             Command::Ls => {
                 let wires = client.wires(&lab).await?;
@@ -116,7 +118,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                     from,
                     ..ChangeWire::default()
                 };
-                change(wire, wanted).await
+                let changed = client.change_wire(&lab, wire, &wanted).await?;
+                match arguments.within.json {
+                    true => print::json(&changed),
+                    false => print::text(&format!("{}\n", line(&changed))),
+                }
             }
             Command::Up { wire } | Command::Down { wire } => {
                 let up = matches!(arguments.command, Command::Up { .. });
@@ -124,7 +130,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                     up: Some(up),
                     ..ChangeWire::default()
                 };
-                change(wire, wanted).await
+                let changed = client.change_wire(&lab, wire, &wanted).await?;
+                match arguments.within.json {
+                    true => print::json(&changed),
+                    false => Ok(()),
+                }
             }
         }
     })?;
@@ -132,12 +142,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Settings in the words of the switch box.
-fn understood(wire: &str, words: &[String]) -> Result<(Settings, Option<String>), Failure> {
+fn understood(wire: &str, words: &[String]) -> Result<(Settings, Option<String>), CliError> {
     let line = format!("wire set {wire} {}", words.join(" "));
     match parse(&line, None) {
         Ok(Some(Line::WireSet { settings, from, .. })) => Ok((settings, from)),
-        Ok(_) => Err(Failure::Other(format!("{line}: no settings are named"))),
-        Err(mistake) => Err(Failure::Other(mistake.to_string())),
+        Ok(_) => Err(CliError::Other(format!("{line}: no settings are named"))),
+        Err(mistake) => Err(CliError::Other(mistake.to_string())),
     }
 }
 
@@ -156,28 +166,45 @@ fn words(settings: &Settings) -> String {
     }
 }
 
-fn list(wires: &[Wire]) -> Result<(), Failure> {
+fn list(wires: &[Wire]) -> Result<(), CliError> {
     let mut table = Table::new(["WIRE", "STATE", "ENDS", "SETTINGS"]);
     for wire in wires {
         let ends: Vec<&str> = wire.ends.iter().map(|end| end.end.as_str()).collect();
-        let mut settings = words(&wire.settings);
-        for (end, own) in &wire.from {
-            settings += &format!("; from {end}: {}", words(own));
-        }
         table.row([
             wire.name.clone(),
-            (if wire.up { "up" } else { "down" }).to_owned(),
+            state(wire).to_owned(),
             ends.join(" "),
-            settings,
+            effect(wire),
         ]);
     }
     print::text(&table.text())
 }
 
-fn show(wire: &Wire) -> Result<(), Failure> {
+fn state(wire: &Wire) -> &'static str {
+    if wire.up {
+        "up"
+    } else {
+        "down"
+    }
+}
+
+/// What it does to packets, and to those of single ends.
+fn effect(wire: &Wire) -> String {
+    let mut text = words(&wire.settings);
+    for (end, own) in &wire.from {
+        text += &format!("; from {end}: {}", words(own));
+    }
+    text
+}
+
+/// A wire in a line.
+fn line(wire: &Wire) -> String {
     let kind = if wire.bus { "bus" } else { "wire" };
-    let state = if wire.up { "up" } else { "down" };
-    let mut text = format!("{kind} {}: {state}, {}\n", wire.name, words(&wire.settings));
+    format!("{kind} {}: {}, {}", wire.name, state(wire), effect(wire))
+}
+
+fn show(wire: &Wire) -> Result<(), CliError> {
+    let mut text = line(wire) + "\n";
     if let Some(error) = &wire.uplink_error {
         text += &format!("its uplink has failed: {error}\n");
     }
@@ -188,9 +215,6 @@ fn show(wire: &Wire) -> Result<(), Failure> {
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
         text += &format!("from {}: {}\n", end.end, counters.join(", "));
-        if let Some(own) = wire.from.get(&end.end) {
-            text += &format!("  {}\n", words(own));
-        }
     }
     print::text(&text)
 }

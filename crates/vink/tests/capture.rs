@@ -146,7 +146,7 @@ fn wireshark_finds_interfaces() {
     }
     let output = reader.wait_with_output().expect("what it says");
     assert!(output.status.success(), "{output:?}");
-    // The next packet finds nobody.
+    // The next packet finds no reader.
     while plugin.try_wait().expect("its state").is_none() {
         lab.on("alice", "ping -n -c 5 -i 0.01 10.0.0.2");
     }

@@ -1,4 +1,4 @@
-//! The lab labs/daytona: receivers that lie, and who believes them.
+//! The lab labs/daytona: receivers that lie, and senders that believe them.
 
 mod common;
 
@@ -53,7 +53,7 @@ impl Drop for Built<'_> {
 }
 
 #[test]
-fn who_believes_whom() {
+fn which_senders_believe_which_receivers() {
     let place = &Place::all()[0];
     let _built = Built::new(place);
     let lab = Up::new(place, "daytona");
@@ -92,7 +92,7 @@ fn who_believes_whom() {
                 .parse()
                 .unwrap_or_else(|_| panic!("{cell}\n{said}"))
         };
-        // Nobody gets what is not to be had, be the machine fast or slow.
+        // No receiver gets what is not to be had, be the machine fast or slow.
         for (receiver, sender) in [
             ("honest", "old"),
             ("honest", "today"),
@@ -130,7 +130,7 @@ fn who_believes_whom() {
         "daytona-sender-defended",
     ]);
     assert!(diff.contains("+static bool tcp_ack_is_forged"), "{diff}");
-    // Losses make nobody a liar.
+    // Losses make no receiver look like a liar.
     lab.vink(&["wire", "set", "--lab", lab.name, "r1", "loss", "1%"]);
     lab.on("honest", "curl -sS -o /dev/null http://defended/file");
 }

@@ -1,4 +1,4 @@
-//! The demo works for everyone, and leaves nothing behind when it is interrupted.
+//! The demo works for every user, and leaves nothing behind when it is interrupted.
 
 mod common;
 
@@ -60,8 +60,7 @@ fn control_c_cleans_up() {
             .map_while(Result::ok)
             .find(|line| line.contains("http.server"));
         assert!(server.is_some(), "{}: it ended early", place.user());
-        // SAFETY: a child that has not been waited for, so the number is its own.
-        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        vink_sys::process::kill(child.id() as i32, libc::SIGINT).expect("it is there");
         let output = child.wait_with_output().expect("its end");
         assert_eq!(
             output.status.signal(),

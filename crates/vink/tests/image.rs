@@ -19,7 +19,7 @@ info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
 print(struct.unpack_from('I', info, 80)[0])
 ";
 
-/// Images in the cache of whoever runs the tests, whose objects they share. Gone when dropped.
+/// Images in the cache of the user that runs the tests, whose objects they share. Gone when dropped.
 struct Images<'a> {
     place: &'a Place,
     names: Vec<String>,
@@ -32,7 +32,7 @@ impl Images<'_> {
         Images { place, names }
     }
 
-    /// A name that nobody else has.
+    /// A name that no other test has.
     fn name(&mut self, name: &str) -> String {
         let name = format!("{name}-test-{}", std::process::id());
         self.names.push(name.clone());

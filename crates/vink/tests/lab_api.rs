@@ -2,10 +2,17 @@
 
 mod common;
 
+use std::io::Lines;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use vink_sys::poll::is_readable;
+use vink_sys::process::{limit, set_limit};
+use vink_sys::rustix::net::{connect, socket_with, AddressFamily, SocketFlags, SocketType};
 
 use common::control::Control;
 use common::Place;
@@ -352,11 +359,10 @@ fn answers_are_as_described() {
     control.nothing_is_left();
 }
 
-#[test]
-fn over_tcp_with_the_token_only() {
-    let place = &Place::all()[0];
-    let control = Control::of(place);
-    let mut daemon = control.start(&["daemon", "--listen", "127.0.0.1:0"]);
+/// A control process that listens over TCP too: its lines, and where it listens.
+fn listening(mut command: Command) -> (Child, Lines<BufReader<ChildStderr>>, String) {
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut daemon = command.spawn().expect("vink daemon");
     let mut lines = BufReader::new(daemon.stderr.take().expect("a pipe")).lines();
     let line = lines.next().expect("a line").expect("a line");
     let address = line
@@ -365,6 +371,81 @@ fn over_tcp_with_the_token_only() {
         .and_then(|rest| rest.split('/').next());
     let address = address.expect(&line).to_owned();
     lines.next().expect("the unix socket's").expect("a line");
+    (daemon, lines, address)
+}
+
+/// Connections that say nothing, as many of these as this process may have; some are still under way.
+fn half_open(address: &str, count: usize) -> Vec<OwnedFd> {
+    let address: SocketAddr = address.parse().expect("an address");
+    let SocketAddr::V4(address) = address else {
+        panic!("{address}")
+    };
+    let mut most = limit(0, libc::RLIMIT_NOFILE).expect("a limit");
+    most.rlim_cur = most.rlim_max.min(1 << 16);
+    let _ = set_limit(0, libc::RLIMIT_NOFILE, &most);
+    let connect = |_| {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+        let socket = socket.expect("a socket");
+        let _ = connect(&socket, &address);
+        socket
+    };
+    let count = count.min(most.rlim_cur as usize / 2);
+    (0..count).map(connect).collect()
+}
+
+#[test]
+fn strangers_keep_none_from_the_owner() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    // Without a limit of connections these would be all of its descriptors.
+    let mut command = control.command("prlimit");
+    command.args([
+        "--nofile=300:300",
+        "vink",
+        "daemon",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    let (mut daemon, lines, address) = listening(command);
+    let token = std::fs::read_to_string(control.runtime().join("token")).expect("the token");
+    let strangers = half_open(&address, 3000);
+    assert!(strangers.len() > 400, "{}", strangers.len());
+    for name in ["one", "two"] {
+        control.vink(&["lab", "up", "--name", name]);
+        control.vink(&["machine", "add", "m1", "--lab", name]);
+        let ping = [
+            "exec",
+            "--lab",
+            name,
+            "m1",
+            "--",
+            "ping",
+            "-qc1",
+            "127.0.0.1",
+        ];
+        control.vink(&ping);
+    }
+    control.vink(&["lab", "down", "--all"]);
+    // They are not waited for for ever.
+    assert!(is_readable(&strangers[0], 300_000), "no timeout");
+    drop(strangers);
+    let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
+    let stream = TcpStream::connect(&address).expect("a connection");
+    assert_eq!(ask(stream, &head, "GET", "/v1/labs", "").0, 200);
+    vink_sys::process::kill(daemon.id() as i32, libc::SIGTERM).expect("it is there");
+    assert!(daemon.wait().expect("vink").success());
+    let said: Vec<String> = lines.map(|line| line.expect("a line")).collect();
+    assert!(said.len() < 10, "{} lines: {:?}", said.len(), said.first());
+}
+
+#[test]
+fn over_tcp_with_the_token_only() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let mut command = control.command("vink");
+    command.args(["daemon", "--listen", "127.0.0.1:0"]);
+    let (mut daemon, _lines, address) = listening(command);
     let path = control.runtime().join("token");
     let about = std::fs::metadata(&path).expect("the token");
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
@@ -393,8 +474,7 @@ fn over_tcp_with_the_token_only() {
     // Not where others could connect to.
     let (code, said) = control.fails(&["daemon", "--listen", "0.0.0.0:0"]);
     assert!(code == 125 && said.contains("listens at"), "{said}");
-    // SAFETY: takes numbers; the child is ours and not waited for yet.
-    unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
+    vink_sys::process::kill(daemon.id() as i32, libc::SIGTERM).expect("it is there");
     assert!(daemon.wait().expect("vink").success());
     let (code, said) = control.fails(&["daemon", "--listen", "0.0.0.0:0"]);
     assert!(code == 125 && said.contains("loopback"), "{said}");
@@ -411,7 +491,7 @@ fn a_runtime_folder_of_others_is_refused() {
     let (code, said) = control.fails(&["lab", "up", "--name", "x"]);
     assert!(code == 125 && said.contains("not a folder"), "{said}");
     std::fs::remove_file(control.runtime()).expect("the link");
-    // Only root can make one of somebody else.
+    // Only root can make one of another user.
     let chown = control
         .command("sh")
         .args(["-c", "mkdir run && chown nobody run"])

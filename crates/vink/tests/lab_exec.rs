@@ -57,9 +57,52 @@ fn statuses() {
         let here = control.vink(&["exec", "m1", "--", "pwd"]);
         let folder = control.folder().canonicalize().expect("a folder");
         assert_eq!(here.trim(), folder.to_str().expect("text"));
-        // What it leaves behind keeps nobody waiting.
+        // What it leaves behind keeps no process waiting.
         control.vink(&["exec", "m1", "--", "sh", "-c", "sleep 1000 & echo left"]);
         control.vink(&["lab", "down"]);
+        control.nothing_is_left();
+    }
+}
+
+#[test]
+fn signals_that_the_first_command_ignores_have_their_default_action() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("one.yaml", ONE);
+    // As a background job of a script, and under nohup(1).
+    let mut shell = control.command("sh");
+    let line = "trap '' INT QUIT HUP; exec \"$@\"";
+    let vink = control.command("vink").get_program().to_owned();
+    shell.args(["-c", line, "sh"]).arg(vink);
+    let up = shell.args(["lab", "up", "one.yaml"]).output().expect("sh");
+    assert!(up.status.success(), "{up:?}");
+    let ignored = control.vink(&["exec", "m1", "--", "grep", "SigIgn", "/proc/self/status"]);
+    assert_eq!(ignored, "SigIgn:\t0000000000000000\n");
+    control.vink(&["lab", "down"]);
+    control.nothing_is_left();
+}
+
+#[test]
+fn calls_have_the_form_that_the_lab_says() {
+    // The library that posts calls is mapped, or not; the variable that has it loaded is hidden.
+    let line =
+        "grep -c libvink_quick.so /proc/self/maps > /dev/null && echo shared || echo trapped; \
+                echo \"$LD_PRELOAD\"";
+    for place in Place::all() {
+        let control = Control::of(&place);
+        for (key, form) in [
+            ("", "shared"),
+            ("calls: auto", "shared"),
+            ("calls: shared", "shared"),
+            ("calls: trapped", "trapped"),
+            ("time: virtual", "trapped"),
+        ] {
+            control.write("one.yaml", &format!("{key}\n{ONE}"));
+            control.vink(&["lab", "up", "one.yaml"]);
+            let said = control.vink(&["exec", "m1", "--", "sh", "-c", line]);
+            assert_eq!(said, format!("{form}\n\n"), "{key:?}");
+            control.vink(&["lab", "down"]);
+        }
         control.nothing_is_left();
     }
 }
@@ -97,7 +140,7 @@ fn pipes_are_binary_clean() {
     output.read_to_string(&mut text).expect("output");
     assert_eq!(text.trim(), "0");
     assert!(child.wait().expect("vink").success());
-    // Who writes to nobody ends.
+    // A program whose output has no reader ends.
     let line = "vink exec m1 -- yes | head -n 1";
     let output = control
         .command("sh")
@@ -117,8 +160,7 @@ fn signals_are_sent_on() {
     let mut text = String::new();
     output.read_line(&mut text).expect("a line");
     assert_eq!(text, "begun\n");
-    // SAFETY: takes numbers; the child is ours and not waited for yet.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    vink_sys::process::kill(child.id() as i32, libc::SIGTERM).expect("it is there");
     output.read_line(&mut text).expect("a line");
     assert_eq!(text, "begun\ncaught\n");
     assert_eq!(child.wait().expect("vink").code(), Some(9));

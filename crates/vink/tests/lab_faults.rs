@@ -19,9 +19,7 @@ machines:
 ";
 
 fn kill(pid: i64) {
-    // SAFETY: takes numbers; the process is of this test's lab.
-    let killed = unsafe { libc::kill(pid as i32, libc::SIGKILL) };
-    assert_eq!(killed, 0, "{pid}");
+    vink_sys::process::kill(pid as i32, libc::SIGKILL).expect("a process");
 }
 
 /// Follows events of the lab until one says this.
@@ -68,7 +66,7 @@ fn the_control_process() {
         // Workers and programs go with it.
         control.wait_for_no_process();
         control.namespaces_are_gone(&namespaces);
-        // Its socket is still there, and in nobody's way.
+        // Its socket is still there, and in no other's way.
         let (code, said) = control.fails(&["lab", "down"]);
         assert!(code == 125 && said.contains("no lab runs"), "{said}");
         control.vink(&["lab", "up"]);
@@ -158,8 +156,7 @@ fn interrupted_while_it_comes_up() {
     while !begun.exists() {
         std::thread::yield_now();
     }
-    // SAFETY: takes numbers; the child is ours and not waited for yet.
-    unsafe { libc::kill(up.id() as i32, libc::SIGINT) };
+    vink_sys::process::kill(up.id() as i32, libc::SIGINT).expect("it is there");
     let status = up.wait().expect("vink");
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     assert_eq!(signal, Some(libc::SIGINT), "{status}");
@@ -182,4 +179,95 @@ fn many_starts_at_once() {
     assert_eq!(labs.as_array().expect("labs").len(), 6);
     control.vink(&["lab", "down", "--all"]);
     control.nothing_is_left();
+}
+
+#[test]
+fn a_worker_that_is_stopped() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("lab.yaml", LAB);
+        control.vink(&["lab", "up"]);
+        let all = control.json(&["lab", "ps", "--json"]);
+        let worker = all["workers"][0]["pid"].as_i64().expect("a worker") as i32;
+        let mut running = control.start(&[
+            "exec",
+            "m1",
+            "--",
+            "sh",
+            "-c",
+            "echo begun; exec sleep 1000",
+        ]);
+        let mut begun = String::new();
+        BufReader::new(running.stdout.take().expect("a pipe"))
+            .read_line(&mut begun)
+            .expect("a line");
+        assert_eq!(begun, "begun\n");
+        let processes = control.processes();
+        vink_sys::process::kill(worker, libc::SIGSTOP).expect("it is there");
+        let mut starting = control.start(&["exec", "m2", "--", "true"]);
+        for (child, signal) in [(&mut running, libc::SIGTERM), (&mut starting, libc::SIGINT)] {
+            let pid = child.id() as i32;
+            common::catches(pid, signal);
+            vink_sys::process::kill(pid, signal).expect("it is there");
+            assert_eq!(child.wait().expect("our child").code(), Some(128 + signal));
+        }
+        control.vink(&["lab", "down"]);
+        // Gone when it has said so, not some time after; what init has not waited for yet has no memory.
+        for pid in processes {
+            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let daemon = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let is_daemon = daemon.windows(7).any(|part| part == b"daemon\0");
+            assert!(maps.is_empty() || is_daemon, "process {pid} is left");
+        }
+        control.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_filter_of_a_thousand_terms() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", LAB);
+    control.vink(&["lab", "up"]);
+    let all = control.json(&["lab", "ps", "--json"]);
+    let worker = all["workers"][0]["pid"].as_i64().expect("a worker") as i32;
+    let before = common::ticks(worker);
+    let terms = |count: usize| -> String {
+        let hosts = (0..count).map(|n| format!("host 10.{}.{}.1", n / 250, n % 250));
+        hosts.collect::<Vec<_>>().join(" or ")
+    };
+    let (_, said) = control.fails(&["break", "add", "m1", "filter", &terms(1000), "log"]);
+    assert!(said.contains("within 5 s of processor time"), "{said}");
+    assert!(said.len() < 1000, "{said}");
+    let (_, said) = control.fails(&["break", "add", "m1", "filter", &terms(5000), "log"]);
+    assert!(said.contains("65536 are the most"), "{said}");
+    let (_, said) = control.fails(&["break", "add", "m1", "filter", "tpc port 80", "log"]);
+    assert!(
+        said.contains("breakpoint 1: filter \"tpc port 80\": "),
+        "{said}"
+    );
+    let breakpoint = format!(
+        "breakpoints:\n  b: {{filter: {}, log: true}}\n",
+        terms(1000)
+    );
+    control.write("long.yaml", &format!("{LAB}{breakpoint}"));
+    let (_, said) = control.fails(&["lab", "check", "long.yaml"]);
+    assert!(said.contains("within 5 s of processor time"), "{said}");
+    assert!(said.len() < 1000, "{said}");
+    // Seconds of libpcap's are not the worker's, whose lab goes on.
+    control.vink(&["break", "add", "m1", "filter", &terms(100), "log"]);
+    control.vink(&["exec", "m1", "--", "ping", "-c1", "m2"]);
+    let used = common::ticks(worker) - before;
+    assert!(used < 200, "the worker has computed for {used} ticks");
+    control.vink(&["lab", "down"]);
+    control.nothing_is_left();
+}
+
+#[test]
+fn a_worker_is_not_started_by_hand() {
+    let place = &Place::all()[0];
+    let output = place.vink(&["lab-worker", "--socket", "77"]).output();
+    let said = output.expect("vink").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("--socket 77"), "{said}");
 }

@@ -8,21 +8,21 @@ use common::Place;
 /// Programs that run at the same time.
 const PROGRAMS: usize = 500;
 
-/// A server that answers nobody before all are there.
+/// A server that answers none before all are there.
 const SERVER: &str = "
 import asyncio, sys
 there = []
 async def greet(reader, writer):
     there.append(await reader.readline())
     if len(there) == COUNT:
-        everybody.set()
-    await everybody.wait()
+        all_there.set()
+    await all_there.wait()
     writer.write(b'you are one of %d\\n' % len(there))
     await writer.drain()
     writer.close()
 async def main():
-    global everybody
-    everybody = asyncio.Event()
+    global all_there
+    all_there = asyncio.Event()
     server = await asyncio.start_server(greet, '0.0.0.0', 7, backlog=COUNT)
     await server.serve_forever()
 asyncio.run(main())
@@ -106,7 +106,7 @@ wires: { w1: { delay: 5ms } }
             let times = times.filter_map(|rest| rest.split(' ').next()?.parse().ok());
             times.fold(f64::INFINITY, f64::min)
         };
-        // Both ways once, whoever is at the other end.
+        // Both ways once, whichever is at the other end.
         assert!(trip("m2") >= 10.0 && trip("m3") >= 10.0);
         // One worker dies: the other's machines go on, and their wire has lost its end there.
         let workers = all["workers"].as_array().expect("workers");
@@ -114,8 +114,7 @@ wires: { w1: { delay: 5ms } }
         let pid = found.expect("the other")["pid"]
             .as_i64()
             .expect("a process");
-        // SAFETY: takes numbers; the process is of this test's lab.
-        unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+        vink_sys::process::kill(pid as i32, libc::SIGKILL).expect("it is there");
         assert!(trip("m3") >= 10.0);
         let down = control.try_vink(&["exec", "m1", "--", "ping", "-c1", "-W1", "m2"]);
         assert!(!down.status.success());

@@ -196,7 +196,7 @@ fn a_step_to_what_does_not_come_ends() {
     assert!(said.contains("no packet was sent"), "{said}");
     assert_eq!(passed, 3600 * SECOND);
     let (said, passed) = step("call");
-    assert!(said.contains("nobody to make a call"), "{said}");
+    assert!(said.contains("none to make a call"), "{said}");
     assert_eq!(passed, 0);
     control.vink(&["lab", "down"]);
     up("{ command: exec sleep 100000 }");

@@ -68,6 +68,20 @@ fn round_trip() {
             let said = control.vink(&["lab", "apply"]);
             assert_eq!(said, "lab pair is as the file says\n");
         }
+        // There and back again makes no difference, and each step is told.
+        for (loss, told) in [
+            ("100%", "wire w1: up, loss 100%\n"),
+            ("0", "wire w1: up, ideal\n"),
+        ] {
+            assert_eq!(control.vink(&["wire", "set", "w1", "loss", loss]), told);
+        }
+        let own = control.vink(&["wire", "set", "w1", "loss", "0", "from", "m1:eth0"]);
+        assert_eq!(own, "wire w1: up, ideal; from m1:eth0: loss 0%\n");
+        let said = control.vink(&["lab", "apply", "--dry-run"]);
+        assert_eq!(said, "lab pair is as the file says\n");
+        let bare = control.try_vink(&["wire", "set", "w1", "delay", "20"]);
+        let error = String::from_utf8_lossy(&bare.stderr);
+        assert!(error.contains("20us or 20ms or 20s"), "{error}");
         // What runs is changed, and saved, and what is saved is what runs.
         control.vink(&["wire", "set", "w1", "delay", "30ms", "from", "m1:eth0"]);
         control.vink(&["machine", "add", "m3"]);
@@ -223,7 +237,7 @@ events:
 ",
     );
     let mut events = control.start(&["lab", "up", "--foreground"]);
-    // Kept open: vink ends when nobody reads what it tells.
+    // Kept open: vink ends when its output has no reader.
     let mut output = std::io::BufReader::new(events.stdout.take().expect("a pipe"));
     let mut seen = String::new();
     let read = std::io::BufRead::read_line(&mut output, &mut seen).expect("a line");
@@ -234,8 +248,7 @@ events:
     assert_eq!((&flaky["restarts"], &flaky["code"]), (&2.into(), &0.into()));
     assert_eq!(all["programs"][1]["state"], "running");
     // Ctrl-C takes it down.
-    // SAFETY: takes numbers; the child is ours and not waited for yet.
-    unsafe { libc::kill(events.id() as i32, libc::SIGINT) };
+    vink_sys::process::kill(events.id() as i32, libc::SIGINT).expect("it is there");
     std::io::Read::read_to_string(&mut output, &mut seen).expect("the rest");
     assert!(events.wait().expect("vink").success());
     control.nothing_is_left();
@@ -275,4 +288,82 @@ fn what_a_virtualized_process_writes_is_in_its_log() {
     let source = control.vink(&["lab", "logs", "--follow", "m1.source"]);
     assert!(source.contains("1000000 bytes sent"), "{source}");
     control.vink(&["lab", "down"]);
+}
+
+/// A program that is never ready is given up, and the error says what it waited for, what came of that, and what the program wrote.
+/// What looks at it is not among the programs.
+#[test]
+fn what_is_never_ready_is_told() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let lab = |time: &str, ready: &str| {
+            format!(
+                "name: late\ntime: {time}\nmachines:\n  m1:\n    programs:\n      zebra: {{command: \"echo not part of vty group; exec sleep 1000\", ready: {ready}}}\n"
+            )
+        };
+        for (time, ready, said) in [
+            ("real", "{command: echo no answer; false, timeout: 500ms}", "not ready after 500ms: it waited for success of `echo no answer; false` (status 1, no answer)"),
+            ("virtual", "{command: echo no answer; false, timeout: 2s}", "not ready after 2s: it waited for success of `echo no answer; false` (status 1, no answer)"),
+            ("real", "{port: 2601, timeout: 100ms}", "not ready after 100ms: it waited for a listener on port 2601;"),
+            // A minute of the lab's clock is soon over.
+            ("virtual", "{output: up and running}", "not ready after 60s: it waited for the output \"up and running\";"),
+        ] {
+            control.write("late.yaml", &lab(time, ready));
+            let up = control.try_vink(&["lab", "up", "late.yaml"]);
+            let error = String::from_utf8_lossy(&up.stderr);
+            assert!(!up.status.success(), "{ready}");
+            for said in ["zebra", said, "`timeout`", "its last words:\nnot part of vty group"] {
+                assert!(error.contains(said), "{said}: {error}");
+            }
+        }
+        control.write(
+            "late.yaml",
+            &lab("real", "{command: sleep 1000, timeout: 200ms}"),
+        );
+        let up = control.try_vink(&["lab", "up", "--keep", "late.yaml"]);
+        assert!(!up.status.success());
+        let all = control.json(&["lab", "ps", "--lab", "late", "--json"]);
+        let programs = all["programs"].as_array().expect("programs");
+        assert_eq!(programs.len(), 1, "{all}");
+        assert_eq!(programs[0]["name"], "zebra");
+        control.vink(&["lab", "down", "--lab", "late"]);
+        control.nothing_is_left();
+    }
+}
+
+/// One name for a lab, whatever the command; and a hint at the command that is meant.
+#[test]
+fn a_lab_is_named_in_one_way() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    for name in ["one", "two"] {
+        control.write("x.yaml", "machines: {m1: {}}\n");
+        control.vink(&["lab", "up", "--lab", name, "x.yaml"]);
+    }
+    for (command, other) in [
+        (&["lab", "ps"][..], "two"),
+        (&["lab", "save"], "two"),
+        (&["lab", "clock"], "two"),
+        (&["lab", "pause"], "two"),
+        (&["lab", "continue"], "two"),
+        (&["machine", "ls"], "two"),
+        (&["lab", "down"], "two"),
+        (&["lab", "down"], "one"),
+    ] {
+        let words = [command, &["--lab", other]].concat();
+        control.vink(&words);
+    }
+    control.nothing_is_left();
+    for (wrong, hint) in [
+        (&["ps"][..], "`vink lab ps`"),
+        (
+            &["wire", "w1", "delay", "20ms"],
+            "`vink wire set w1 delay 20ms`",
+        ),
+    ] {
+        let output = control.try_vink(wrong);
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(&format!("did you mean {hint}?")), "{error}");
+    }
 }

@@ -21,8 +21,7 @@ fn blocks(text: &str) -> Vec<String> {
 /// A command in a network that is its own, in which it is root.
 fn alone(place: &Place, script: &str) -> Command {
     let mut command = place.command("unshare");
-    // SAFETY: geteuid(2) can't fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !vink_sys::process::is_root() {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--net", "--", "bash", "-ec", script]);
@@ -43,7 +42,7 @@ fn what_the_page_shows_works() {
             .write(true)
             .open("/dev/net/tun");
         if tap && opened.is_err() {
-            // Not everybody may, and then it says what helps.
+            // Not every user may, and then it says what helps.
             script = "! vink run --uplink tap:vink0 -- true".to_owned();
         }
         let output = alone(place, &script).output().expect("bash");
@@ -74,7 +73,7 @@ fn programs_with_the_stack_in_their_process_reach_the_host_in_the_same_ways() {
             .write(true)
             .open("/dev/net/tun");
         if block.contains("tap:") && tun.is_err() {
-            // Not everybody may.
+            // Not every user may.
             continue;
         }
         let block = block.replace("vink run ", "vink run --in-process ");

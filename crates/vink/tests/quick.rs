@@ -1,9 +1,12 @@
-//! `vink run --quick`: what it runs, and what it refuses. (What is posted, and that it is: vink-trap's `mail`.)
+//! `vink run --calls`: what it runs in each form, and what it refuses. (What is posted, and that it is: vink-trap's `shared_ring`.)
 
 mod common;
 
 use std::fs;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use common::Place;
 
@@ -32,6 +35,45 @@ fn a_server_and_its_clients() {
     }
 }
 
+/// Threads that compute, two for each processor, as long as this is there.
+struct Crowd(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Crowd {
+    fn new() -> Crowd {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let count = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = |_| {
+            let goes_on = goes_on.clone();
+            std::thread::spawn(move || while goes_on.load(Ordering::Relaxed) {})
+        };
+        let threads = (0..count).map(spin).collect();
+        Crowd(goes_on, threads)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+        for thread in self.1.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn beside_busy_processes_the_worker_goes_to_its_programs() {
+    // Some milliseconds for each of these calls, and more than a minute for all, if the worker insists on its processor.
+    let script = "import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print(sum(s.sendto(b'x', ('127.0.0.1', 9)) for _ in range(10000)))";
+    let place = Place::all().remove(0);
+    let crowd = Crowd::new();
+    let out = run(&place, &[], &["timeout", "60", "python3", "-c", script]);
+    drop(crowd);
+    let (shown, said) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!((out.status.code(), &*shown), (Some(0), "10000\n"), "{said}");
+}
+
 #[test]
 fn what_is_preloaded_anyway_stays() {
     let place = Place::all().remove(0);
@@ -39,7 +81,98 @@ fn what_is_preloaded_anyway_stays() {
     command.args(["sh", "-c", "echo $LD_PRELOAD"]);
     command.env("LD_PRELOAD", "libm.so.6");
     let shown = text(&command.output().expect("vink").stdout);
-    assert!(shown.ends_with("/libvink_quick.so:libm.so.6\n"), "{shown}");
+    assert_eq!(shown, "libm.so.6\n");
+}
+
+#[test]
+fn the_environment_is_the_hosts() {
+    // Of the shell, of what it executes, and of what that executes in turn.
+    let script =
+        "env | sort; env -i /bin/sh -c 'env | sort'; cat /proc/self/maps | grep -c vink_quick";
+    for place in Place::all() {
+        let out = |form: &str| {
+            let mut command = place.vink(&["run", "--calls", form, "--uplink", "none", "--"]);
+            let out = command.args(["sh", "-c", script]).output().expect("vink");
+            (text(&out.stdout), text(&out.stderr))
+        };
+        let (trapped, shared) = (out("trapped"), out("auto"));
+        let (environment, maps) = shared.0.trim_end().rsplit_once('\n').expect("lines");
+        assert_eq!(
+            trapped.0.trim_end().rsplit_once('\n'),
+            Some((environment, "0"))
+        );
+        assert_ne!(
+            maps, "0",
+            "what the shell executes has the library: {}",
+            shared.1
+        );
+    }
+}
+
+/// What is said of calls.
+fn said_of_calls(place: &Place, options: &[&str], program: &[&str]) -> String {
+    let mut command = place.vink(&["run", "--verbose", "--uplink", "none"]);
+    command.args(options).arg("--").args(program);
+    let out = command.output().expect("vink");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    text(&out.stderr)
+}
+
+#[test]
+fn auto_says_why_calls_are_trapped() {
+    let place = Place::all().remove(0);
+    let auto = |options: &[&str], program: &[&str]| said_of_calls(&place, options, program);
+    let said = auto(&[], &["true"]);
+    assert!(
+        said.contains("calls: trapped at first, shared while they come often"),
+        "{said}"
+    );
+    let said = auto(&["--trace-calls=/dev/null"], &["true"]);
+    assert!(
+        said.contains("calls: trapped: --trace-calls sees every call"),
+        "{said}"
+    );
+    let said = auto(&["--time", "virtual"], &["true"]);
+    assert!(said.contains("calls: trapped: time is virtual"), "{said}");
+    let said = said_of_calls(&place, &["--calls", "trapped"], &["true"]);
+    assert!(said.contains("calls: trapped: by request"), "{said}");
+    // Without its library as well.
+    let vink = place.vink(&[]).get_program().to_owned();
+    let library = std::path::Path::new(&vink).with_file_name("libvink_quick.so");
+    fs::remove_file(library).expect("the library");
+    let said = auto(&[], &["true"]);
+    assert!(
+        said.contains("calls: trapped: ") && said.contains("libvink_quick.so"),
+        "{said}"
+    );
+}
+
+#[test]
+fn auto_polls_while_calls_come_often_and_stops() {
+    // Posted calls are counted at the end; then the program waits, without any.
+    let script = "import os, socket, time
+l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen()
+if os.fork() == 0:
+    c, _ = l.accept()
+    while c.send(c.recv(100) or b'x') and c.recv(1, socket.MSG_PEEK): pass
+    os._exit(0)
+s = socket.create_connection(l.getsockname())
+for n in range(20000): s.send(b'x'); s.recv(100)
+s.close(); time.sleep(0.2)";
+    let place = Place::all().remove(0);
+    // Beside other tests the worker may find both processors busy for all of the program's time.
+    let attempts = (0..10).map(|_| said_of_calls(&place, &[], &["python3", "-c", script]));
+    let said = attempts
+        .into_iter()
+        .find(|said| said.contains("calls: shared: calls come often"))
+        .expect("one that polls");
+    let last = said
+        .lines()
+        .rfind(|line| line.contains("calls: ") && !line.contains("posted"));
+    assert!(
+        last.is_some_and(|line| line.contains("calls: trapped: ")),
+        "{said}"
+    );
 }
 
 #[test]
@@ -49,6 +182,7 @@ fn what_does_not_go_together() {
         &["--in-process"][..],
         &["--trace-calls"],
         &["--record", "run.json"],
+        &["--calls", "auto"],
     ] {
         let out = run(&place, other, &["true"]);
         let said = text(&out.stderr);
@@ -62,11 +196,16 @@ fn what_does_not_go_together() {
 
 /// Runs it on one processor.
 fn run_on_one(options: &[&str], program: &[&str]) -> Output {
-    let place = Place::all().remove(0);
+    let mut all = vec!["--quick"];
+    all.extend(options);
+    taskset(&Place::all().remove(0), &all, program)
+}
+
+fn taskset(place: &Place, options: &[&str], program: &[&str]) -> Output {
     let mut command = Command::new("taskset");
     let vink = place.vink(&[]).get_program().to_owned();
     command.args(["-c", "0"]).arg(vink);
-    command.args(["run", "--quick", "--uplink", "none"]);
+    command.args(["run", "--uplink", "none"]);
     command.args(options).arg("--").args(program);
     for (name, value) in place.vink(&[]).get_envs() {
         if let Some(value) = value {
@@ -94,7 +233,22 @@ fn one_processor_is_too_few() {
     let out = run_on_one(&[], &["true"]);
     let said = text(&out.stderr);
     assert_eq!(out.status.code(), Some(125), "{said}");
-    assert!(said.contains("--quick needs two processors"), "{said}");
+    assert!(
+        said.contains("--calls shared: shared calls need two processors"),
+        "{said}"
+    );
+}
+
+#[test]
+fn auto_is_content_with_one_processor() {
+    let place = Place::all().remove(0);
+    let out = taskset(&place, &["--calls", "auto", "--verbose"], &["true"]);
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("calls: trapped: there is one processor only"),
+        "{said}"
+    );
 }
 
 #[test]

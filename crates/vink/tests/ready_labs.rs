@@ -134,6 +134,38 @@ fn bgp_triangle() {
 }
 
 #[test]
+fn fabric() {
+    let place = &Place::all()[0];
+    let lab = Up::new(place, "fabric");
+    lab.on(
+        "h1",
+        "until ping -n -c 1 -W 1 192.168.4.2; do sleep 0.1; done",
+    );
+    // By both spines, and then by the one that is left.
+    lab.on(
+        "leaf1",
+        "until [ $(ip route show 192.168.4.0/24 | grep -c via) = 2 ]; do sleep 0.1; done",
+    );
+    lab.vink(&["wire", "down", "spine1-leaf1"]);
+    let way = lab.on(
+        "leaf1",
+        "until ip route show 192.168.4.0/24 | grep 'dev eth1'; do sleep 0.1; done",
+    );
+    assert!(way.contains("via inet6 fe80:"), "{way}");
+    lab.on(
+        "h1",
+        "until ping -n -c 1 -W 1 192.168.4.2; do sleep 0.1; done",
+    );
+    for spine in ["spine1", "spine2"] {
+        let bgp = lab.on(
+            spine,
+            "vtysh --vty_socket \"$VINK_RUN\" -c 'show bgp summary'",
+        );
+        assert!(bgp.contains("leaf4") || bgp.contains("eth3"), "{bgp}");
+    }
+}
+
+#[test]
 fn firewall() {
     for place in Place::all() {
         let lab = Up::new(&place, "firewall");

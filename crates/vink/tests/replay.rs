@@ -75,8 +75,123 @@ fn a_run_repeats() {
 
         let (status, out, _) =
             r.vink(&["lab", "diff", &r.path("run.json"), &r.path("run.journal")]);
-        assert_eq!((status, out.as_str()), (0, ""));
+        assert_eq!((status, out.as_str()), (0, "the runs are the same\n"));
     }
+}
+
+#[test]
+fn where_a_program_has_something_does_not_count() {
+    let r = Recorder(Place::all().remove(0));
+    // Another variable of the environment, as long as it may be: all that is on the stack lies elsewhere.
+    let lines = "import os, socket; os.uname(); os.pipe(); s = socket.socket(); \
+                 s.setsockopt(1, 2, 1); s.getsockname(); print(os.getrandom(8) is not None)";
+    for (name, variable) in [
+        ("one.json", "x"),
+        ("two.json", "a much longer one than that"),
+    ] {
+        let manifest = r.path(name);
+        let mut command =
+            r.0.vink(&["run", "--time", "virtual", "--record", &manifest]);
+        command.args(["--", "python3", "-c", lines]);
+        let (status, _, err) = outcome({
+            command.env("VARIABLE", variable);
+            command
+        });
+        assert_eq!((status, err.as_str()), (0, ""));
+    }
+    let (status, out, _) = r.vink(&["lab", "diff", &r.path("one.json"), &r.path("two.json")]);
+    assert_eq!((status, out.as_str()), (0, "the runs are the same\n"));
+}
+
+/// A connection over loopback, whose client sends `BYTES` bytes, and waits.
+const CONNECTION: &str = "
+import os, socket, time
+listener = socket.create_server(('127.0.0.1', 80))
+client = socket.create_connection(('127.0.0.1', 80))
+server, peer = listener.accept()
+assert peer == client.getsockname()
+key = os.urandom(int(os.environ['BYTES']))
+client.sendall(key)
+assert server.recv(100) == key
+time.sleep(1)";
+
+#[test]
+fn runs_of_two_images_are_compared_by_behaviour() {
+    let r = Recorder(Place::all().remove(0));
+    // To vink an image with another byte behind its end is another one; that it draws otherwise is up to the seed.
+    let image = vink_kernel::find_image()
+        .unwrap_or_else(|_| common::root().join("build/libvink-linux-6.12.so"));
+    let other = r.path("other.so");
+    let mut bytes = fs::read(&image).expect("an image");
+    bytes.push(0);
+    fs::write(&other, bytes).expect("another one");
+    let image = image.display().to_string();
+    for (name, image, seed, bytes) in [
+        ("one", &image, "1", "8"),
+        ("two", &other, "2", "8"),
+        ("more", &other, "2", "9"),
+    ] {
+        let manifest = r.path(name);
+        let mut command = r.0.vink(&["run", "--time", "virtual", "--image", image]);
+        command.args(["--seed", seed, "--record", &manifest]);
+        command.args(["--", "python3", "-c", CONNECTION]);
+        command.env("BYTES", bytes);
+        let (status, _, err) = outcome(command);
+        assert_eq!((status, err.as_str()), (0, ""));
+    }
+    let [one, two, more] = ["one", "two", "more"].map(|name| r.path(name));
+    let (status, out, _) = r.vink(&["lab", "diff", "--exact", &one, &two]);
+    assert!(
+        status == 1 && out.starts_with("the runs part after "),
+        "{out}"
+    );
+    let head = "the runs are of two images: what is chance is left aside (--exact compares all)\n";
+    let (status, out, _) = r.vink(&["lab", "diff", &one, &two]);
+    assert_eq!(
+        (status, out.as_str()),
+        (0, &*(head.to_owned() + "the runs behave the same\n"))
+    );
+    // The first difference in behaviour are the lengths of the keys.
+    let (status, out, _) = r.vink(&["lab", "diff", &one, &more]);
+    assert!(status == 1 && out.starts_with(head), "{out}");
+    assert!(out.contains(" of thread 1:\n"), "{out}");
+    let bar = out.lines().find(|line| line.contains(" | "));
+    let (left, right) = bar.and_then(|bar| bar.split_once(" | ")).expect("a bar");
+    assert!(
+        left.contains(", 8, ") && left.contains(" getrandom("),
+        "{out}"
+    );
+    assert!(
+        right.contains(", 9, ") && right.contains(" getrandom("),
+        "{out}"
+    );
+    // Of one image, if that is asked for.
+    let (status, out, _) = r.vink(&["lab", "diff", "--behaviour", &two, &two]);
+    assert_eq!((status, out.as_str()), (0, "the runs behave the same\n"));
+}
+
+#[test]
+fn a_terminal_that_is_none_when_it_is_repeated_is_told() {
+    let r = Recorder(Place::all().remove(0));
+    let manifest = r.path("run.json");
+    let vink = r.0.vink(&[]);
+    let line = format!(
+        "{} run --time virtual --record {manifest} -- sh -c 'test -t 1 && echo terminal'",
+        vink.get_program().to_string_lossy()
+    );
+    let mut script = r.0.command("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(std::process::Stdio::null());
+    let (status, out, err) = outcome(script);
+    assert_eq!((status, out.trim_end()), (0, "terminal"), "{err}");
+    let (status, out, _) = r.vink(&["replay", &manifest]);
+    assert_eq!(status, 1, "{out}");
+    assert!(
+        out.contains("\nstandard output was a terminal then and none now: ")
+            && out.contains("script -qc"),
+        "{out}"
+    );
 }
 
 #[test]

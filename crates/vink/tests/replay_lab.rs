@@ -45,7 +45,7 @@ fn a_lab_repeats() {
         control.write("lab.yaml", LAB);
         control.vink(&["lab", "up", "--record", "one"]);
         control.vink(&["lab", "until", "60s"]);
-        // Somebody else's lab of this name is left alone.
+        // Another lab of this name is left alone.
         let (_, said) = control.fails(&["replay", "one"]);
         assert!(said.contains("busy runs already"), "{said}");
         control.vink(&["lab", "down"]);
@@ -108,8 +108,8 @@ fn what_users_do_is_done_again() {
         let text = control.vink(&["trace", "export", "--format", "text", "one"]);
         for part in [
             " carried out: wire set w1 loss 100%\n",
-            " somebody asks for PATCH /v1/labs/busy/wires/w1 ",
-            " somebody asks for POST /v1/labs/busy/clock/run ",
+            " a client asks for PATCH /v1/labs/busy/wires/w1 ",
+            " a client asks for POST /v1/labs/busy/clock/run ",
             " breakpoint 1 (1) at ",
             ": drop: departure ",
         ] {

@@ -1,4 +1,4 @@
-//! The switch box: telnet sessions as somebody types them, and scripts of its lines.
+//! The switch box: telnet sessions as a user types them, and scripts of its lines.
 
 mod common;
 
@@ -18,7 +18,7 @@ use common::Place;
 const IAC: u8 = 255;
 
 /// As long as a test may wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A lab without machines, and the port of its switch box.
 fn up(place: &Place) -> (Control<'_>, u16) {
@@ -56,7 +56,7 @@ impl Session {
     /// A connection of TCP that says nothing by itself.
     fn plain(host: &str, port: u16) -> Session {
         let stream = TcpStream::connect((host, port)).expect("the switch box");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         Session {
             input: Box::new(stream.try_clone().expect("dup")),
             output: Box::new(stream),
@@ -249,8 +249,16 @@ fn a_terminal_of_our_own() {
         session.send(b"\x03");
         session.until(b"ended by signal 2");
         session.until(b"m1# ");
-        // The line before the last one.
-        session.send(b"\x10\x10\r");
+        // A line that is given up; one that is edited; output of the background above what is typed.
+        session.send(b"no such line\x03");
+        session.until(b"^C\r\nm1# ");
+        session.send(b"echo x\x01\x1bfy\x17echo\x05yz\r");
+        session.until(b"xyz\r\nm1# ");
+        session.send(b"echo behind &\r");
+        session.until(b"behind\r\n");
+        session.until(b"m1# ");
+        // As many lines before the last one.
+        session.send(b"\x10\x10\x10\x10\r");
         session.until(b"begun\r\n");
         session.send(b"\x04");
         session.until(b"m1# ");
@@ -506,7 +514,7 @@ fn a_session_takes_its_program_along() {
 fn others_are_refused() {
     let places = Place::all();
     let Some(nobody) = places.iter().find(|place| place.is_nobody()) else {
-        // An ordinary user can't be anybody else; CI is root.
+        // An ordinary user can't be another one; CI is root.
         return;
     };
     let (control, port) = up(&places[0]);
@@ -534,7 +542,7 @@ fn others_are_refused() {
     assert!(!control
         .vink(&["shell", "-c", "show machines"])
         .contains("evil"));
-    // Of nobody's lab, root is somebody else too.
+    // Of nobody's lab, root is another user, too.
     let (_theirs, port) = up(nobody);
     let said = Session::plain("127.0.0.1", port).rest();
     assert!(

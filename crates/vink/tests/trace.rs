@@ -11,10 +11,10 @@ use common::Place;
 fn lines(trace: &str) -> Vec<String> {
     let strip = |line: &str| -> Option<String> {
         let (machine, rest) = line.split_once(' ')?;
-        let (who, call) = rest.split_once(' ')?;
+        let (thread, call) = rest.split_once(' ')?;
         let (call, took) = call.rsplit_once(" <")?;
         let seconds = took.strip_suffix('>')?.parse::<f64>().ok()?;
-        let ids = who.split('/').all(|id| id.parse::<u32>().is_ok());
+        let ids = thread.split('/').all(|id| id.parse::<u32>().is_ok());
         (ids && seconds >= 0.0).then(|| format!("{machine} {call}"))
     };
     let strip = |line| strip(line).unwrap_or_else(|| panic!("{line:?} in\n{trace}"));

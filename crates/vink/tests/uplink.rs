@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
@@ -82,8 +82,7 @@ struct Host {
 impl Host {
     fn new(place: Place, setup: &str) -> Host {
         let mut holder = Command::new("unshare");
-        // SAFETY: geteuid(2) can't fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !vink_sys::process::is_root() {
             holder.args(["--user", "--map-current-user", "--keep-caps"]);
         }
         holder
@@ -98,13 +97,12 @@ impl Host {
         places.map(|place| Host::new(place, setup)).collect()
     }
 
-    /// A program on this host, as whoever runs vink.
+    /// A program on this host, as the user that runs vink.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         let pid = self.holder.child.id().to_string();
         command.args(["--target", &pid, "--net", "--mount"]);
-        // SAFETY: geteuid(2) can't fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !vink_sys::process::is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
         let folder = self.place.folder().display();
@@ -158,24 +156,15 @@ fn passt_of(vink: u32) -> (i32, OwnedFd) {
         name.starts_with("passt")
     });
     let pid: i32 = passt.expect("a passt").parse().expect("a number");
-    // SAFETY: makes a descriptor, which is owned once.
-    let pidfd = unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        OwnedFd::from_raw_fd(fd as i32)
-    };
+    let pidfd = vink_sys::pidfd::open(pid).expect("a process");
     (pid, pidfd)
 }
 
 fn wait_for_end(pidfd: &OwnedFd) {
-    let mut fd = libc::pollfd {
-        fd: pidfd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one structure, as said.
-    let ended = unsafe { libc::poll(&mut fd, 1, 60_000) };
-    assert_eq!(ended, 1, "it is still there");
+    assert!(
+        vink_sys::poll::is_readable(pidfd, 60_000),
+        "it is still there"
+    );
 }
 
 /// Sends back 16 MB that it gets by TCP (port 7, IPv4 and IPv6) and what it gets by UDP (port 7, IPv4), and answers any question
@@ -220,8 +209,7 @@ impl Host {
         let mut command = Command::new("nsenter");
         let pid = self.holder.child.id().to_string();
         command.args(["--target", &pid, "--net", "--mount"]);
-        // SAFETY: geteuid(2) can't fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !vink_sys::process::is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
         command.args(["/usr/bin/python3", "-c", script]);
@@ -477,8 +465,7 @@ fn passt_may_die() {
         vink.stderr(Stdio::piped());
         let mut vink = Running::start(vink);
         let (pid, pidfd) = passt_of(vink.child.id());
-        // SAFETY: a child of a child, held by its descriptor.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+        vink_sys::process::kill(pid, libc::SIGKILL).expect("it is there");
         wait_for_end(&pidfd);
         let mut errors = BufReader::new(vink.child.stderr.take().expect("its errors"));
         let mut line = String::new();
@@ -509,10 +496,9 @@ fn no_passt_is_left_behind() {
             let (pid, pidfd) = passt_of(vink.child.id());
             if kill {
                 // Stopped, it can't notice by itself that its socket has come to an end.
-                // SAFETY: a child of a child, held by its descriptor.
-                unsafe { libc::kill(pid, libc::SIGSTOP) };
-                // SAFETY: a child that has not been waited for.
-                unsafe { libc::kill(vink.child.id() as i32, libc::SIGKILL) };
+                vink_sys::process::kill(pid, libc::SIGSTOP).expect("it is there");
+                vink_sys::process::kill(vink.child.id() as i32, libc::SIGKILL)
+                    .expect("it is there");
                 let status = vink.child.wait().expect("a status");
                 assert_eq!(status.signal(), Some(libc::SIGKILL));
                 wait_for_end(&pidfd);

@@ -7,7 +7,7 @@
  * -------------------
  * An image is inert until vink_boot(). After that the kernel in it runs only
  * while a host thread is inside one of the calls below, and only one thread may
- * be inside at a time: whoever may call holds "the token". The token is the
+ * be inside at a time: the one that may call holds "the token". The token is the
  * host's (a mutex will do); the image has no thread of its own, no thread-local
  * storage and no affinity, so the token may pass between threads at will.
  *
@@ -176,7 +176,7 @@
 #define VINK_CALL_WIRE_STATS		(VINK_CALL_BASE + 18)
 /*
  * args: end, VINK_PACKET_* mask, snapshot length in bytes (at most 65535).
- * From now on ops->packet is called for these events of the end, and ops->fate
+ * From now on ops->packet is called for these events of the end, and ops->verdict
  * for those whose VINK_ASK_* bit is set.
  * Result: 0, -ESRCH, -EINVAL, -ENOMEM, -EOPNOTSUPP (there is no such op).
  */
@@ -209,9 +209,9 @@
  * made its end, or it is not: the carrier of the wire's other end, and frames
  * that wait are lost. Result: 0, -ESRCH (no such end).
  */
-#define VINK_CALL_WIRE_LINE		(VINK_CALL_BASE + 23)
+#define VINK_CALL_WIRE_CARRIER		(VINK_CALL_BASE + 23)
 /*
- * On the control task. args: end. What ops->fate holds there until it is told
+ * On the control task. args: end. What ops->verdict holds there until it is told
  * otherwise goes on now, in order. Result: 0, -ESRCH.
  */
 #define VINK_CALL_WIRE_RELEASE		(VINK_CALL_BASE + 24)
@@ -300,7 +300,7 @@ struct vink_wire_stats {
  */
 #define VINK_PACKET_DROP	8
 
-/* Further bits of VINK_CALL_WIRE_TRACE: the host is asked (ops->fate). */
+/* Further bits of VINK_CALL_WIRE_TRACE: the host is asked (ops->verdict). */
 #define VINK_ASK_DEPARTURE	(VINK_PACKET_DEPARTURE << 4)
 #define VINK_ASK_ARRIVAL	(VINK_PACKET_ARRIVAL << 4)
 #define VINK_ASK_LOSS		(VINK_PACKET_LOSS << 4)
@@ -310,9 +310,9 @@ struct vink_wire_stats {
 #define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
 #define VINK_LOST_MTU		3	/* larger than the wire's MTU */
 #define VINK_LOST_DOWN		4	/* the wire or the far interface is down */
-#define VINK_LOST_FATE		5	/* the host's will (VINK_FATE_DROP) */
+#define VINK_LOST_VERDICT		5	/* the host's will (VINK_VERDICT_DROP) */
 
-/* An event of a traced end. Valid during ops->packet or ops->fate only. */
+/* An event of a traced end. Valid during ops->packet or ops->verdict only. */
 struct vink_packet {
 	uint64_t time;		/* on ops->clock, ns */
 	uint64_t end;
@@ -326,18 +326,18 @@ struct vink_packet {
 	uint32_t headless;
 	uint32_t reserved;
 	/*
-	 * For ops->fate only: the struct sock of the end's machine that has
+	 * For ops->verdict only: the struct sock of the end's machine that has
 	 * sent a TCP segment, or whose connection it comes for; else NULL.
 	 */
 	const void *sock;
 };
 
 /*
- * What becomes of a packet, which the host says in ops->fate. Zeroes: it goes on
- * as if nobody had been asked.
+ * What becomes of a packet, which the host says in ops->verdict. Zeroes: it goes on
+ * as if the host had not been asked.
  */
-struct vink_fate {
-	uint32_t flags;		/* VINK_FATE_* */
+struct vink_verdict {
+	uint32_t flags;		/* VINK_VERDICT_* */
 	uint32_t copies;	/* that go on with it, at most 64 */
 	uint64_t delay;		/* ns; VINK_NEVER: until VINK_CALL_WIRE_RELEASE */
 	/*
@@ -345,13 +345,13 @@ struct vink_fate {
 	 * here, but not later than the delay says. 0: by the delay only.
 	 */
 	uint32_t behind;
-	uint32_t bit;		/* VINK_FATE_CORRUPT: this one of the frame's */
+	uint32_t bit;		/* VINK_VERDICT_CORRUPT: this one of the frame's */
 };
 
-#define VINK_FATE_DROP		1	/* the wire loses it */
-#define VINK_FATE_CORRUPT	2	/* one bit is another */
+#define VINK_VERDICT_DROP		1	/* the wire loses it */
+#define VINK_VERDICT_CORRUPT	2	/* one bit is another */
 /* It is held until VINK_CALL_WIRE_RELEASE, when it is asked about again. */
-#define VINK_FATE_AGAIN		4
+#define VINK_VERDICT_AGAIN		4
 
 /*
  * One direction of a wire between two processes: a page, mapped by both, in
@@ -419,13 +419,13 @@ struct vink_block {
  */
 #define VINK_FLAG_STAY		2
 /*
- * The call is a send of at most so many bytes as a call on the same TCP socket has
- * reported as room, since when there was no other one, and its program has been told
- * that it succeeded. If the connection has ended since, the bytes are lost as they
- * would have been; if they find no room after all, it is reset.
+ * A deferred send: its program has been told already that it succeeded. It has at
+ * most so many bytes as the last call on the same TCP socket has reported as send
+ * credit. If the connection has ended since, the bytes are lost as they would have
+ * been; if there is no room for them after all, the connection is reset.
  */
-#define VINK_FLAG_CERTAIN	4
-#define VINK_FLAG_ROOM		8	/* report poll_fd's room */
+#define VINK_FLAG_DEFERRED	4
+#define VINK_FLAG_CREDIT	8	/* report poll_fd's send credit */
 /* set by the image: */
 #define VINK_FLAG_RESTART	0x100	/* -EINTR stands for -ERESTART* */
 
@@ -445,8 +445,8 @@ struct vink_call {
 	int32_t poll_fd;	/* in, with VINK_FLAG_POLL */
 	uint32_t events;	/* out, with VINK_FLAG_POLL: EPOLL* mask, or 0 */
 	uint32_t state;		/* VINK_CALL_IDLE/RUNNING/DONE */
-	/* Out, with VINK_FLAG_ROOM: bytes that a send takes for certain, or 0. */
-	uint32_t room;
+	/* Out, with VINK_FLAG_CREDIT: bytes that a send can't fail to take, or 0. */
+	uint32_t credit;
 };
 
 /* What a panic leaves. Valid during ops->panic only. */
@@ -526,8 +526,8 @@ struct vink_ops {
 	 * interface does not have it yet. What is said of one that was lost or
 	 * dropped means nothing. May be NULL, or missing as ops->packet.
 	 */
-	void (*fate)(void *host, const struct vink_packet *packet,
-		     struct vink_fate *fate);
+	void (*verdict)(void *host, const struct vink_packet *packet,
+		     struct vink_verdict *verdict);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

@@ -86,7 +86,7 @@ struct vink_app {
 	/* Tells the owner that the app does what it is there for. */
 	void (*ready)(void);
 	/*
-	 * What the app has done so far, as JSON text, for whoever asks. 0, or
+	 * What the app has done so far, as JSON text, for the owner. 0, or
 	 * -1 with EINVAL: it is no JSON.
 	 */
 	int (*report)(const char *json);

@@ -126,7 +126,7 @@ fn loss_delay_order_and_copies_are_counted() {
 }
 
 #[test]
-fn who_sends_to_nobody_is_told() {
+fn a_sender_without_a_receiver_is_told() {
     let mut lab = Lab::new(Clock::Virtual);
     for (line, why) in [
         (

@@ -1,11 +1,11 @@
-//! The lab's name server, asked by programs that everybody has.
+//! The lab's name server, asked by programs that every host has.
 
 use std::net::IpAddr;
 
 use crate::lab::{Lab, SERVER};
 use vink_apps::{DnsReport, Report};
 use vink_kernel::Clock;
-use vink_trap::Home;
+use vink_trap::NamespaceConfig;
 
 fn report(lab: &Lab, id: vink_apps::AppId) -> DnsReport {
     match lab.report(id) {
@@ -66,8 +66,11 @@ fn resolvers_use_it_and_see_changes() {
     name_all(&lab);
     lab.serve("dnsserver -n");
     let client = lab.client.id;
-    let home = Home::new().file("/etc/resolv.conf", "nameserver fd00::2\nsearch lab\n");
-    lab.worker.furnish(client, &home).expect("a home");
+    let config =
+        NamespaceConfig::new().file("/etc/resolv.conf", "nameserver fd00::2\nsearch lab\n");
+    lab.worker
+        .configure_namespaces(client, &config)
+        .expect("namespaces");
     lab.shell(client, "getent ahostsv4 server | grep -q 10.0.0.2");
     lab.shell(client, "getent ahostsv6 server.lab | grep -q fd00::2");
     lab.shell(client, "getent hosts 10.0.0.2 | grep -q server.lab");
@@ -86,11 +89,11 @@ fn an_answer_comes_from_the_address_that_was_asked() {
     name_all(&lab);
     lab.serve("dnsserver");
     for (address, prefix) in [("10.0.0.77", 24), ("fd00::77", 64)] {
-        let server = lab.server.admin;
+        let server = lab.server.network;
         let address = address.parse().expect("an address");
         let added = server.address(lab.kernel(), "eth0", address, prefix);
         added.expect("it is added");
-        // dig takes no answer from anybody else.
+        // dig takes no answer from another address.
         let script = format!("[ $(dig +short +tries=1 server.lab A @{address}) = 10.0.0.2 ]");
         lab.shell(lab.client.id, &script);
     }

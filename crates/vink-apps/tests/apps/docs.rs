@@ -66,8 +66,8 @@ fn play(block: &str) -> String {
     listed + &played
 }
 
-/// Whether two texts say the same: the words are the same, and the numbers to 1 %. Which port a client gets,
-/// behind a colon, is chance.
+/// Whether two texts say the same: the words are the same, and the numbers to 1 %. Which port a
+/// client gets, behind a colon, is chance.
 fn agree(a: &str, b: &str) -> bool {
     let pieces = |text: &str| -> Vec<String> {
         let is_number = |c: char| c.is_ascii_digit() || c == '.';

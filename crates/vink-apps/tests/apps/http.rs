@@ -1,4 +1,4 @@
-//! Web servers and their clients: each other's, and those that everybody has.
+//! Web servers and their clients: each other's, and those that every host has.
 
 use std::time::Duration;
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::lab::Lab;
 use vink_kernel::{Clock, EndId, Loss, Trace, WireSettings};
 use vink_lab::Journal;
-use vink_record::{first_difference, pcapng, Event, Fate, Reader, Totals};
+use vink_record::{first_difference, pcapng, Event, PacketOutcome, Reader, Totals};
 
 /// A file without a name.
 fn file() -> File {
-    // SAFETY: makes a descriptor, which is nobody else's.
+    // SAFETY: makes a descriptor, which nothing else owns.
     unsafe { File::from_raw_fd(libc::memfd_create(c"journal".as_ptr(), libc::MFD_CLOEXEC)) }
 }
 
@@ -95,12 +95,12 @@ fn a_run_repeats_with_its_seed_and_not_with_another() {
     while let Some(record) = records.next_record().expect("a record") {
         match record.event {
             Event::Packet {
-                fate: Fate::Departure,
+                outcome: PacketOutcome::Departure,
                 hash,
                 ..
             } => departed.push(hash),
             Event::Packet {
-                fate: Fate::Arrival,
+                outcome: PacketOutcome::Arrival,
                 hash,
                 ..
             } => {
@@ -108,7 +108,7 @@ fn a_run_repeats_with_its_seed_and_not_with_another() {
                 arrived += 1;
             }
             Event::Packet {
-                fate: Fate::Loss(_),
+                outcome: PacketOutcome::Loss(_),
                 ..
             } => lost += 1,
             other => panic!("{other}"),

@@ -14,8 +14,8 @@ use vink_trap::{Program, Status as Ended, Stdio, Worker};
 /// The server's addresses: IPv4, IPv6.
 pub const SERVER: [&str; 2] = ["10.0.0.2", "fd00::2"];
 
-/// A kernel with the machines `client` and `server` (`10.0.0.1`, `fd00::1` and `10.0.0.2`, `fd00::2`), each
-/// with an interface `eth0`, and the apps on them.
+/// A kernel with the machines `client` and `server` (`10.0.0.1`, `fd00::1` and `10.0.0.2`,
+/// `fd00::2`), each with an interface `eth0`, and the apps on them.
 pub struct Lab {
     pub worker: Worker,
     pub apps: Apps,
@@ -55,10 +55,12 @@ impl Lab {
             ends.push(kernel.attach(wire, machine.id, attachment).expect("an end"));
             for (text, prefix) in [(format!("10.0.0.{n}"), 24), (format!("fd00::{n}"), 64)] {
                 let address = text.parse().expect("an address");
-                let added = machine.admin.address(&mut kernel, "eth0", address, prefix);
+                let added = machine
+                    .network
+                    .address(&mut kernel, "eth0", address, prefix);
                 added.expect("it is added");
             }
-            machine.admin.up(&mut kernel, "eth0").expect("it is up");
+            machine.network.up(&mut kernel, "eth0").expect("it is up");
         }
         Lab {
             worker: Worker::new(kernel).expect("a worker"),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::lab::{Lab, SERVER};
-use vink_apps::{App, Apps, Calls, Error, Failure, Report, State};
+use vink_apps::{App, AppError, Apps, Calls, Error, Report, State};
 use vink_kernel::{Clock, WireSettings};
 use vink_trap::{Program, Status, Stdio};
 
@@ -89,7 +89,7 @@ fn busy_apps_leave_their_turn_to_the_worker() {
         all.push(lab.start(machine, "source -t 1h 127.0.0.1"));
         all.push(lab.start(machine, "source -t 1h -P 3 127.0.0.1"));
     }
-    // Each run comes back although nobody waits, and everybody gets on.
+    // Each run comes back although nothing waits, and all connections make progress.
     let bytes = |lab: &Lab, id| match lab.status(id).report {
         Some(Report::Source(report)) => report.bytes,
         _ => 0,
@@ -114,7 +114,7 @@ fn busy_apps_leave_their_turn_to_the_worker() {
 struct Panics;
 
 impl App for Panics {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let _open = calls.listen(SocketAddr::from(([0, 0, 0, 0], 80)))?;
         panic!("on purpose");
     }
@@ -142,7 +142,7 @@ fn a_panic_ends_its_own_app_only() {
 struct Own(Rc<Cell<u64>>);
 
 impl App for Own {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let count = Rc::clone(&self.0);
         calls.publish(move || Report::Other {
             value: count.get().into(),

@@ -58,7 +58,7 @@ fn loss_and_copies_are_counted() {
 }
 
 #[test]
-fn nobody_there_is_told() {
+fn an_absent_host_is_told() {
     let mut lab = Lab::new(Clock::Virtual);
     let (report, output) = ping(&mut lab, "ping -c 2 -W 5s 10.0.0.99");
     assert_eq!((report.received, report.errors), (0, 2), "{output}");

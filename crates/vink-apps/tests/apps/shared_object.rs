@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::lab::Lab;
-use vink_apps::{App, Apps, Calls, Error, Failure, Report, State};
+use vink_apps::{App, AppError, Apps, Calls, Error, Report, State};
 use vink_kernel::Clock;
 
 /// A shared object that was made of a C program. Gone when dropped.
@@ -53,7 +53,7 @@ impl Drop for Built {
 struct Asks(&'static str);
 
 impl App for Asks {
-    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, Failure> {
+    fn run(&mut self, calls: &Calls<'_>) -> Result<i32, AppError> {
         let socket = calls.datagrams("[::]:0".parse().expect("an address"))?;
         socket.connect(self.0.parse().expect("an address"))?;
         for text in ["a", "bc"] {

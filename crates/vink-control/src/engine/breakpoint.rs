@@ -3,44 +3,48 @@
 use std::sync::Arc;
 
 use vink_api::{Breakpoint, Breakpoints, Happening, NewBreakpoint};
-use vink_lab::worker::protocol::{Action, Answer, Hit, Where};
+use vink_protocol::{Action, Answer, BreakpointScope, Hit};
 use vink_spec::{Change, Lab as Spec, Stop};
 
 use super::lab::{Lab, State};
 use super::status::name_is_good;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 impl State {
     /// What a worker is told of a breakpoint.
     pub(crate) fn breakpoint(&self, name: &str, spec: &vink_spec::Breakpoint) -> Action {
         Action::Breakpoint {
             breakpoint: name.to_owned(),
-            place: place(&self.spec, spec.at.as_deref()),
+            scope: scope_of(&self.spec, spec.at.as_deref()),
             what: spec.clone(),
+            filter: spec
+                .filter
+                .as_ref()
+                .and_then(|text| self.filters.get(text).cloned()),
         }
     }
 
     /// The workers that run.
     pub(crate) fn alive(&self) -> Vec<usize> {
         let all = self.workers.iter().enumerate();
-        all.filter(|(_, worker)| worker.link.is_some())
+        all.filter(|(_, worker)| worker.client.is_some())
             .map(|(number, _)| number)
             .collect()
     }
 }
 
-/// What a place's name means in a lab.
-fn place(spec: &Spec, at: Option<&str>) -> Where {
+/// The scope that `at` names in a lab.
+fn scope_of(spec: &Spec, at: Option<&str>) -> BreakpointScope {
     match at {
-        None => Where::Everywhere,
-        Some(at) if at.contains(':') => Where::Interface(at.to_owned()),
-        Some(at) if spec.machines.contains_key(at) => Where::Machine(at.to_owned()),
-        Some(at) => Where::Wire(at.to_owned()),
+        None => BreakpointScope::Everywhere,
+        Some(at) if at.contains(':') => BreakpointScope::Interface(at.to_owned()),
+        Some(at) if spec.machines.contains_key(at) => BreakpointScope::Machine(at.to_owned()),
+        Some(at) => BreakpointScope::Wire(at.to_owned()),
     }
 }
 
-/// Whether there is such a place.
-fn is_there(spec: &Spec, at: &str) -> Result<(), Fault> {
+/// Whether `at` names something of the lab.
+fn is_there(spec: &Spec, at: &str) -> Result<(), HttpError> {
     let ends = spec.ends();
     let wire = spec.wires.contains_key(at) || ends.contains_key(at);
     let known = match at.split_once(':') {
@@ -49,7 +53,7 @@ fn is_there(spec: &Spec, at: &str) -> Result<(), Fault> {
             machine.is_some_and(|machine| machine.interfaces.contains_key(interface))
         }
         None if wire && spec.machines.contains_key(at) => {
-            return Err(Fault::invalid(format!("{at} is a machine and a wire"))
+            return Err(HttpError::invalid(format!("{at} is a machine and a wire"))
                 .hint("name interfaces: machine:interface")
                 .at("/spec/at"))
         }
@@ -66,12 +70,12 @@ fn is_there(spec: &Spec, at: &str) -> Result<(), Fault> {
     });
     let names: Vec<String> = interfaces.chain(spec.wires.keys().cloned()).collect();
     let names = names.iter().map(String::as_str);
-    Err(Fault::no("interface, machine or wire", at, names, "in the lab").at("/spec/at"))
+    Err(HttpError::no("interface, machine or wire", at, names, "in the lab").at("/spec/at"))
 }
 
 impl Lab {
     /// All breakpoints, with what they have counted.
-    pub(crate) async fn breakpoints(self: &Arc<Lab>) -> Result<Breakpoints, Fault> {
+    pub(crate) async fn breakpoints(self: &Arc<Lab>) -> Result<Breakpoints, HttpError> {
         let workers = self.state().alive();
         let mut found = Breakpoints::default();
         let mut counted = Vec::new();
@@ -86,7 +90,7 @@ impl Lab {
                     found.stopped |= stopped;
                     found.machines.extend(machines);
                 }
-                other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+                other => return Err(HttpError::invalid(format!("the worker answered {other:?}"))),
             }
         }
         found.machines.sort();
@@ -107,9 +111,9 @@ impl Lab {
     pub(crate) async fn new_breakpoint(
         self: &Arc<Lab>,
         new: NewBreakpoint,
-    ) -> Result<Breakpoint, Fault> {
+    ) -> Result<Breakpoint, HttpError> {
         if let Some((key, why, fix)) = new.spec.mistake() {
-            let fault = Fault::invalid(why).hint(fix);
+            let fault = HttpError::invalid(why).hint(fix);
             return Err(fault.at(format!("/spec/{key}")));
         }
         let _one = self.changing.lock().await;
@@ -123,7 +127,7 @@ impl Lab {
                 Some(name) => {
                     name_is_good("breakpoint", name)?;
                     if known.contains_key(name) {
-                        return Err(Fault::conflict(format!(
+                        return Err(HttpError::conflict(format!(
                             "breakpoint {name} is in lab {} already",
                             self.name
                         )));
@@ -141,7 +145,7 @@ impl Lab {
             breakpoint: name.clone(),
             spec: new.spec.clone(),
         };
-        self.carry_out(vec![step], true).await?;
+        self.reconcile(vec![step], true).await?;
         Ok(Breakpoint {
             name,
             spec: new.spec,
@@ -151,11 +155,11 @@ impl Lab {
     }
 
     /// Removes a breakpoint.
-    pub(crate) async fn remove_breakpoint(self: &Arc<Lab>, name: &str) -> Result<(), Fault> {
+    pub(crate) async fn remove_breakpoint(self: &Arc<Lab>, name: &str) -> Result<(), HttpError> {
         let _one = self.changing.lock().await;
         self.has_breakpoint(name)?;
         let breakpoint = name.to_owned();
-        self.carry_out(vec![Change::RemoveBreakpoint { breakpoint }], true)
+        self.reconcile(vec![Change::RemoveBreakpoint { breakpoint }], true)
             .await
     }
 
@@ -164,7 +168,7 @@ impl Lab {
         self: &Arc<Lab>,
         name: &str,
         enabled: bool,
-    ) -> Result<Breakpoint, Fault> {
+    ) -> Result<Breakpoint, HttpError> {
         {
             let _one = self.changing.lock().await;
             self.has_breakpoint(name)?;
@@ -183,30 +187,30 @@ impl Lab {
         }
         let all = self.breakpoints().await?.breakpoints;
         let found = all.into_iter().find(|breakpoint| breakpoint.name == name);
-        found.ok_or_else(|| Fault::conflict(format!("breakpoint {name} was removed")))
+        found.ok_or_else(|| HttpError::conflict(format!("breakpoint {name} was removed")))
     }
 
-    fn has_breakpoint(&self, name: &str) -> Result<(), Fault> {
+    fn has_breakpoint(&self, name: &str) -> Result<(), HttpError> {
         let state = self.state();
         let known = &state.spec.breakpoints;
         match known.contains_key(name) {
             true => Ok(()),
             false => {
                 let names = known.keys().map(String::as_str);
-                Err(Fault::no("breakpoint", name, names, "in the lab"))
+                Err(HttpError::no("breakpoint", name, names, "in the lab"))
             }
         }
     }
 
     /// The lab goes on, if a breakpoint has stopped it.
-    pub(crate) async fn goes_on(self: &Arc<Lab>) -> Result<(), Fault> {
+    pub(crate) async fn resume(self: &Arc<Lab>) -> Result<(), HttpError> {
         let workers = self.state().alive();
         for worker in workers {
-            self.have(worker, Action::GoesOn, Vec::new()).await?;
+            self.have(worker, Action::Resume, Vec::new()).await?;
         }
         let mut state = self.state();
         state.clock.halted = false;
-        state.look_at_clock();
+        state.schedule();
         Ok(())
     }
 
@@ -226,10 +230,10 @@ impl Lab {
     }
 
     /// A machine that a breakpoint has stopped goes on.
-    pub(crate) async fn machine_goes_on(self: &Arc<Lab>, machine: &str) -> Result<(), Fault> {
-        let worker = self.place(machine)?;
+    pub(crate) async fn resume_machine(self: &Arc<Lab>, machine: &str) -> Result<(), HttpError> {
+        let worker = self.worker_for_machine(machine)?;
         let machine = Some(machine.to_owned());
-        let action = Action::MachineGoesOn { machine };
+        let action = Action::ResumeMachine { machine };
         self.have(worker, action, Vec::new()).await.map(drop)
     }
 
@@ -248,14 +252,14 @@ impl Lab {
         let lab = self.clone();
         let breakpoint = hit.breakpoint;
         let carried_out = async move {
-            lab.carry_out_line(&line).await;
+            lab.run_noted_line(&line).await;
             // A worker that has died has no packets.
             let _ = lab
                 .have(worker, Action::BreakpointRan { breakpoint }, Vec::new())
                 .await;
         };
-        match self.join() {
-            Some(seat) => drop(tokio::spawn(seat.run(carried_out))),
+        match self.new_actor() {
+            Some(actor) => drop(tokio::spawn(actor.run(carried_out))),
             None => drop(tokio::spawn(carried_out)),
         }
     }

@@ -6,18 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vink_api::{Capture, Happening, NewCapture};
-use vink_lab::worker::protocol::{Action, Answer};
+use vink_protocol::{Action, Answer};
 
 use super::lab::Lab;
 use super::spawn::pipe;
 use super::terminal::Pipe;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// How many captures are remembered after their end.
-const REMEMBERED: usize = 64;
+const MAX_ENDED_CAPTURES: usize = 64;
 
 /// A capture of a lab.
-pub(crate) struct Recording {
+pub(crate) struct ActiveCapture {
     of: NewCapture,
     worker: usize,
     number: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Recording {
     counted: Option<(u64, u64)>,
 }
 
-impl Recording {
+impl ActiveCapture {
     /// Its worker has died.
     pub(crate) fn died(&mut self, worker: usize) {
         if self.worker == worker && self.running {
@@ -53,27 +53,27 @@ impl Lab {
     pub(crate) fn captures(&self) -> Vec<Capture> {
         let state = self.state();
         let all = state.captures.iter();
-        all.map(|(id, recording)| recording.describe(*id)).collect()
+        all.map(|(id, capture)| capture.describe(*id)).collect()
     }
 
     /// Writes packets to a file.
     pub(crate) async fn capture_to_file(
         self: &Arc<Lab>,
         new: NewCapture,
-    ) -> Result<Capture, Fault> {
+    ) -> Result<Capture, HttpError> {
         if !Path::new(&new.path).is_absolute() {
             let error = format!("{:?} is not an absolute path", new.path);
-            return Err(Fault::invalid(error).at("/path"));
+            return Err(HttpError::invalid(error).at("/path"));
         }
         // The worker checks the rest; nothing is to be emptied for a wrong name.
-        self.capture_place(&new.interfaces)?;
+        self.capture_worker(&new.interfaces)?;
         let file = std::fs::OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&new.path)
-            .map_err(|error| Fault::invalid(format!("{}: {error}", new.path)).at("/path"))?;
+            .map_err(|error| HttpError::invalid(format!("{}: {error}", new.path)).at("/path"))?;
         self.capture(new, file.into()).await
     }
 
@@ -81,20 +81,20 @@ impl Lab {
     pub(crate) async fn capture_to_client(
         self: &Arc<Lab>,
         new: NewCapture,
-    ) -> Result<(Capture, Pipe), Fault> {
-        let (ours, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
-        let ours = Pipe::new(ours).map_err(|error| Fault::host("pipe", error))?;
+    ) -> Result<(Capture, Pipe), HttpError> {
+        let (ours, theirs) = pipe().map_err(|error| HttpError::host("pipe", error))?;
+        let ours = Pipe::new(ours).map_err(|error| HttpError::host("pipe", error))?;
         Ok((self.capture(new, theirs).await?, ours))
     }
 
-    fn capture_place(&self, interfaces: &[String]) -> Result<usize, Fault> {
+    fn capture_worker(&self, interfaces: &[String]) -> Result<usize, HttpError> {
         let mut place = None;
         for end in interfaces {
             let worker = self
-                .end_place(end)
+                .worker_of_end(end)
                 .map_err(|fault| fault.at("/interfaces"))?;
             if place.is_some_and(|place| place != worker) {
-                return Err(Fault::invalid(format!(
+                return Err(HttpError::invalid(format!(
                     "{end} is of another image than {}",
                     interfaces[0]
                 ))
@@ -103,23 +103,28 @@ impl Lab {
             }
             place = Some(worker);
         }
-        place.ok_or_else(|| Fault::invalid("no interface is named").at("/interfaces"))
+        place.ok_or_else(|| HttpError::invalid("no interface is named").at("/interfaces"))
     }
 
-    async fn capture(self: &Arc<Lab>, of: NewCapture, to: OwnedFd) -> Result<Capture, Fault> {
-        let worker = self.capture_place(&of.interfaces)?;
+    async fn capture(self: &Arc<Lab>, of: NewCapture, to: OwnedFd) -> Result<Capture, HttpError> {
+        let worker = self.capture_worker(&of.interfaces)?;
+        let filter = of.filter.as_deref();
+        let filter = match filter.filter(|text| !text.trim().is_empty()) {
+            Some(text) => Some(self.compile("the filter", text).await?),
+            None => None,
+        };
         let action = Action::Capture {
             interfaces: of.interfaces.clone(),
-            filter: of.filter.clone(),
+            filter,
             snap: of.snap,
         };
         let number = match self.have(worker, action, vec![to]).await? {
             Answer::Capture(number) => number,
-            other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            other => return Err(HttpError::invalid(format!("the worker answered {other:?}"))),
         };
         let mut state = self.state();
         let id = state.number();
-        let recording = Recording {
+        let active = ActiveCapture {
             of,
             worker,
             number,
@@ -127,24 +132,29 @@ impl Lab {
             error: None,
             counted: None,
         };
-        let capture = recording.describe(id);
-        state.captures.insert(id, recording);
-        let over = |(id, recording): (&u64, &Recording)| (!recording.running).then_some(*id);
+        let capture = active.describe(id);
+        state.captures.insert(id, active);
+        let over = |(id, capture): (&u64, &ActiveCapture)| (!capture.running).then_some(*id);
         let over: Vec<u64> = state.captures.iter().filter_map(over).collect();
-        for id in &over[..over.len().saturating_sub(REMEMBERED)] {
+        for id in &over[..over.len().saturating_sub(MAX_ENDED_CAPTURES)] {
             state.captures.remove(id);
         }
         Ok(capture)
     }
 
     /// Ends a capture.
-    pub(crate) async fn stop_capture(self: &Arc<Lab>, id: u64) -> Result<Capture, Fault> {
+    pub(crate) async fn stop_capture(self: &Arc<Lab>, id: u64) -> Result<Capture, HttpError> {
         let (worker, capture, running) = {
             let state = self.state();
             let Some(found) = state.captures.get(&id) else {
                 let names: Vec<String> = state.captures.keys().map(u64::to_string).collect();
                 let names = names.iter().map(String::as_str);
-                return Err(Fault::no("capture", &id.to_string(), names, "in the lab"));
+                return Err(HttpError::no(
+                    "capture",
+                    &id.to_string(),
+                    names,
+                    "in the lab",
+                ));
             };
             (found.worker, found.number, found.running)
         };
@@ -156,18 +166,18 @@ impl Lab {
             false => None,
         };
         let mut state = self.state();
-        let Some(recording) = state.captures.get_mut(&id) else {
-            return Err(Fault::conflict(format!("capture {id} was forgotten")));
+        let Some(capture) = state.captures.get_mut(&id) else {
+            return Err(HttpError::conflict(format!("capture {id} was forgotten")));
         };
-        recording.running = false;
+        capture.running = false;
         match stopped {
             Some(Ok(Answer::Captured { written, missed })) => {
-                recording.counted = Some((written, missed));
+                capture.counted = Some((written, missed));
             }
-            Some(Err(fault)) => recording.error = Some(fault.problem.error),
+            Some(Err(fault)) => capture.error = Some(fault.problem.error),
             _ => {}
         }
-        Ok(recording.describe(id))
+        Ok(capture.describe(id))
     }
 
     /// A capture has ended by itself.
@@ -176,12 +186,12 @@ impl Lab {
         let found = state
             .captures
             .iter_mut()
-            .find(|(_, recording)| recording.worker == worker && recording.number == number);
-        let Some((&id, recording)) = found else {
+            .find(|(_, capture)| capture.worker == worker && capture.number == number);
+        let Some((&id, capture)) = found else {
             return;
         };
-        recording.running = false;
-        recording.error = Some(error.clone());
+        capture.running = false;
+        capture.error = Some(error.clone());
         self.tell(Happening::CaptureEnded { capture: id, error });
     }
 }

@@ -1,17 +1,19 @@
-//! The clock of a lab that does not live by the host's: who lets it go, how far, and whose turn it is when it stands.
+//! The virtual clock of a lab: which actor may act, and how far the clock may run.
 //!
 //! # Theory of operation
 //!
-//! The worker's clock stands until it is told to go to a time ([`Action::Go`]). It stands again there, or when a program has
-//! ended or a breakpoint has a line to be carried out, and tells. What the engine then does of its own accord happens at that time, in an order that is the same each
-//! time: everything that acts in the lab is a *party* (the one that makes or changes it, the supervisor of each program, the
-//! one that carries out events), and one of them acts at a time. A party *rests* until one of its reasons holds: the
-//! clock has come to a time, or a program is so far. When nobody acts, the first party with a reason that holds has its turn,
-//! as soon as the lab's programs have nothing left to do at that time; if there is none, the clock goes on.
+//! The worker's clock is paused until a run is requested ([`Action::RunUntil`]). It pauses at the
+//! end of the run, and when a program has ended or a breakpoint has a line to be carried out. What
+//! the engine then does by itself happens at that time, in the same order in each run of the lab:
+//! all that acts is an *actor* (the request that makes or changes the lab, the supervisor of each
+//! program, the timed lines), and one actor acts at a time. An actor *waits* until one of its
+//! [`WakeCondition`]s holds: the clock has reached a time, or a program has reached a phase. When
+//! no actor acts, the first one with a condition that holds gets its turn, as soon as the lab is
+//! quiescent: its programs are idle at that time. If there is no such actor, the clock runs.
 //!
-//! It goes on only for somebody: for a program that a client or a set-up line waits for, for somebody that has asked for
-//! a time ([`Demand`]), or always (*free*). And never past the time that a party rests until, nor while all of the lab is
-//! stopped by a breakpoint.
+//! The clock runs while there is a condition: a program that a client or a set-up line waits for, a
+//! [`TimeRequest`], or a free-running clock. It never passes a time that an actor waits for, and it
+//! is paused while a breakpoint has stopped the whole lab.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,463 +21,475 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{watch, Notify};
-use vink_lab::worker::protocol::{Action, Answer, Stop};
+use tokio::task::JoinSet;
+use vink_protocol::{Action, Answer, Stop};
 use vink_spec::Time;
 
 use super::lab::{Lab, State};
-use super::program::Phase;
+use super::program::{Phase, Task};
+use crate::direct::DirectApi;
 use vink_api::LabState;
 
 tokio::task_local! {
-    /// The party that a task is.
-    static PARTY: u64;
-    /// What is asked for is asked for by a line of the lab's own.
-    static OF_LINE: bool;
+    /// The actor that a task is.
+    static ACTOR: u64;
 }
 
-/// Carries out a request, of which this is known.
-pub(crate) async fn of_line_scope<T>(of_line: bool, work: impl Future<Output = T>) -> T {
-    OF_LINE.scope(of_line, work).await
+/// Which side a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requester {
+    /// A client, over a socket.
+    Client,
+    /// A line of the lab's own, timed or of a breakpoint.
+    Line,
 }
 
-/// Whether this is done for a line of the lab's own.
-pub(crate) fn is_of_line() -> bool {
-    OF_LINE.try_with(|of_line| *of_line).unwrap_or(false)
-}
-
-/// What is known of the clock, and who wants what of it. Times are the kernel's, in ns.
+/// The clock's state, and what is requested of it. Times are the kernel's, in ns.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// It is not the host's.
-    pub(crate) own: bool,
-    /// When it was last heard of.
+    /// The lab has a clock of its own.
+    pub(crate) is_virtual: bool,
+    /// The last time that the worker has reported.
     pub(crate) now: u64,
-    /// When the lab was up.
-    pub(crate) up: u64,
+    /// The time at which the lab was up.
+    pub(crate) up_at: u64,
     pub(crate) paused: bool,
-    /// It goes on for nobody's sake.
-    pub(crate) free: bool,
+    /// It runs without a request.
+    pub(crate) free_running: bool,
     pub(crate) speed: Option<f64>,
-    /// A breakpoint has stopped all of the lab.
+    /// A breakpoint has stopped the whole lab.
     pub(crate) halted: bool,
-    /// The lab's record is being ended: nobody acts any more, and no time passes.
-    pub(crate) over: bool,
-    /// News that were told: ends of programs, and breakpoints' lines and stops.
-    news: u64,
-    /// Something was done in the lab since it was last found to have nothing left to do.
-    pub(super) unsettled: bool,
-    /// Told whenever anything has happened.
-    told: watch::Sender<()>,
-    /// Legs begun, the last one at whose end it stood, and where the last one leads; the clock may be on its way.
-    leg: u64,
-    stood: u64,
-    going: Option<Leg>,
-    /// How often a leg has ended before its time.
-    stopped: u64,
-    demands: BTreeMap<u64, Demand>,
-    parties: BTreeMap<u64, Party>,
-    /// The party that acts.
-    turn: Option<u64>,
-    /// Lines of the lab's own under way.
+    /// The lab's record is being ended: no actor acts, and no time passes.
+    pub(crate) is_frozen: bool,
+    /// The event epoch: how many ends of programs, and lines and stops of breakpoints, were
+    /// reported.
+    epoch: u64,
+    /// The lab may not be quiescent: something was done since it last was.
+    pub(super) needs_quiesce: bool,
+    /// Notified at each change.
+    changed: watch::Sender<()>,
+    /// Runs requested, the last run that has ended, and the run that may be under way.
+    run: u64,
+    paused_run: u64,
+    running: Option<RunUntil>,
+    /// Runs that have ended before their time.
+    early_pauses: u64,
+    requests: BTreeMap<u64, TimeRequest>,
+    actors: BTreeMap<u64, Actor>,
+    /// The actor whose turn it is.
+    acting: Option<u64>,
+    /// Lines of the lab that are being carried out.
     lines: usize,
     last: u64,
 }
 
-/// Where the clock was sent.
+/// A run of the clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Leg {
+struct RunUntil {
     until: u64,
     stop: Option<Stop>,
     speed: Option<f64>,
 }
 
-/// Somebody wants the clock to go on.
+/// A request that the clock run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand {
-    /// Up to here.
+pub(crate) struct TimeRequest {
+    /// Until this time.
     pub(crate) until: u64,
-    /// Or until this has happened.
+    /// Or until this event.
     pub(crate) stop: Option<Stop>,
-    /// Even if it is paused, or somebody else acts.
-    pub(crate) how: Urgency,
+    /// Whether it counts while the clock is paused, or a line is carried out.
+    pub(crate) priority: Priority,
 }
 
-/// When a demand counts.
+/// When a time request counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// If the clock is not paused, and no line is under way.
-    Wish,
-    /// Even if it is paused; but no line is under way.
-    Told,
-    /// Always: for a line, or for what must be done before the lab can do anything else.
-    Need,
+pub(crate) enum Priority {
+    /// While the clock is not paused, and no line is carried out.
+    Normal,
+    /// While no line is carried out, even if the clock is paused.
+    Explicit,
+    /// Always: for a line, or for work that the lab cannot proceed without.
+    Required,
 }
 
-struct Party {
-    /// None: it acts, or is about to.
-    reasons: Option<Vec<Reason>>,
+struct Actor {
+    /// `None`: it acts, or is about to.
+    conditions: Option<Vec<WakeCondition>>,
     wake: Arc<Notify>,
 }
 
-impl Party {
-    /// `over`: whatever it waits for.
-    fn can_act(&self, moment: &Moment, over: bool) -> bool {
-        let reasons = self.reasons.as_ref();
-        reasons.is_some_and(|all| over || all.iter().any(|reason| reason.holds(moment)))
+impl Actor {
+    /// `over`: the lab ends, and no condition counts.
+    fn can_act(&self, snapshot: &Snapshot, over: bool) -> bool {
+        let conditions = self.conditions.as_ref();
+        conditions.is_some_and(|all| over || all.iter().any(|condition| condition.holds(snapshot)))
     }
 }
 
-/// Why a party goes on.
-pub(crate) enum Reason {
-    /// Nothing is left to be waited for.
-    Now,
-    /// No line of the lab's own has anything to do at this time.
-    Idle,
-    /// The clock is there.
+/// What an actor waits for.
+pub(crate) enum WakeCondition {
+    /// Its next turn.
+    Immediately,
+    /// No line of the lab has anything to do at this time.
+    NoLine,
+    /// The clock has reached this time.
     At(u64),
-    /// The same, and no line of the lab's own has anything to do there.
-    Until(u64),
-    /// A program is so far.
+    /// The same, and no line of the lab has anything to do then.
+    AtNoLine(u64),
+    /// A program has reached a phase.
     Phase(watch::Receiver<Phase>, fn(&Phase) -> bool),
-    /// The clock has been stopped more often than that.
-    Stopped(u64),
-    /// Somebody has said so.
-    Said(watch::Receiver<bool>),
-    /// A breakpoint has stopped all of the lab.
+    /// More runs than that have ended early.
+    PausedEarly(u64),
+    /// A task has sent `true`.
+    Signalled(watch::Receiver<bool>),
+    /// A breakpoint has stopped the whole lab.
     Halted,
 }
 
-/// What reasons are about.
-struct Moment {
+/// What conditions are checked against.
+struct Snapshot {
     now: u64,
-    stopped: u64,
+    early_pauses: u64,
     halted: bool,
-    /// A line is under way that does not wait for time to pass.
+    /// A line is carried out that does not wait for time to pass.
     busy: bool,
 }
 
-impl Reason {
-    fn holds(&self, moment: &Moment) -> bool {
+impl WakeCondition {
+    fn holds(&self, snapshot: &Snapshot) -> bool {
         match self {
-            Reason::Now => true,
-            Reason::At(time) => *time <= moment.now,
-            Reason::Idle => !moment.busy,
-            Reason::Until(time) => *time <= moment.now && !moment.busy,
-            Reason::Phase(phase, good) => good(&phase.borrow()) || phase.has_changed().is_err(),
-            Reason::Stopped(before) => moment.stopped > *before,
-            Reason::Said(said) => *said.borrow() || said.has_changed().is_err(),
-            Reason::Halted => moment.halted,
+            WakeCondition::Immediately => true,
+            WakeCondition::At(time) => *time <= snapshot.now,
+            WakeCondition::NoLine => !snapshot.busy,
+            WakeCondition::AtNoLine(time) => *time <= snapshot.now && !snapshot.busy,
+            WakeCondition::Phase(phase, good) => {
+                good(&phase.borrow()) || phase.has_changed().is_err()
+            }
+            WakeCondition::PausedEarly(before) => snapshot.early_pauses > *before,
+            WakeCondition::Signalled(signal) => *signal.borrow() || signal.has_changed().is_err(),
+            WakeCondition::Halted => snapshot.halted,
         }
     }
 }
 
 impl State {
-    /// To be called when anything has happened: gives somebody its turn, or lets the clock go on.
-    pub(crate) fn look_at_clock(&mut self) {
-        let over = self.is_over();
-        let moment = self.moment();
+    /// To be called at each change: gives an actor its turn, or lets the clock run.
+    pub(crate) fn schedule(&mut self) {
+        let over = self.is_ending();
+        let snapshot = self.snapshot();
         let clock = &mut self.clock;
-        clock.told.send_replace(());
-        if !clock.own || clock.over || clock.turn.is_some() {
+        clock.changed.send_replace(());
+        if !clock.is_virtual || clock.is_frozen || clock.acting.is_some() {
             return;
         }
-        let mut parties = clock.parties.iter_mut();
-        let first = parties.find(|(_, party)| party.can_act(&moment, over));
-        if let Some((number, party)) = first {
-            party.reasons = None;
-            party.wake.notify_one();
-            clock.turn = Some(*number);
+        let mut actors = clock.actors.iter_mut();
+        let first = actors.find(|(_, actor)| actor.can_act(&snapshot, over));
+        if let Some((number, actor)) = first {
+            actor.conditions = None;
+            actor.wake.notify_one();
+            clock.acting = Some(*number);
             return;
         }
-        if moment.halted {
+        if snapshot.halted {
             return;
         }
-        let now = moment.now;
-        // While a line is carried out, nobody else's programs are waited for.
+        let now = snapshot.now;
+        // While a line is carried out, only its own programs are waited for.
         let line = self.clock.lines > 0;
-        let awaits = |task: &super::program::Task| task.awaited && (task.of_line || !line);
+        let awaits = |task: &Task| match task.awaited_by {
+            Some(Requester::Client) => !line,
+            Some(Requester::Line) => true,
+            None => false,
+        };
         let mut tasks = self.tasks.values();
         let is_wanted = tasks.any(|task| awaits(task) && task.is_running());
-        let leg = self.clock.next_leg(is_wanted);
-        let going = &mut self.clock.going;
-        if *going == Some(leg) || going.is_none() && leg.until <= now {
+        let run = self.clock.next_run(is_wanted);
+        let running = &mut self.clock.running;
+        if *running == Some(run) || running.is_none() && run.until <= now {
             return;
         }
-        let Some(link) = self.workers.first().and_then(|worker| worker.link.as_ref()) else {
+        let Some(client) = self
+            .workers
+            .first()
+            .and_then(|worker| worker.client.as_ref())
+        else {
             return;
         };
-        *going = Some(leg);
-        // The answer says nothing new.
-        drop(link.ask(self.clock.go(leg), Vec::new()));
+        *running = Some(run);
+        // The answer has no news.
+        drop(client.ask(self.clock.run_until(run), Vec::new()));
     }
 
-    fn moment(&self) -> Moment {
+    fn snapshot(&self) -> Snapshot {
         let clock = &self.clock;
-        let needs = |demand: &Demand| demand.how == Urgency::Need && demand.until > clock.now;
+        let needs = |request: &TimeRequest| {
+            request.priority == Priority::Required && request.until > clock.now
+        };
         let mut tasks = self.tasks.values();
-        let waits = clock.demands.values().any(needs)
-            || tasks.any(|task| task.of_line && task.awaited && task.is_running());
-        Moment {
+        let waits = clock.requests.values().any(needs)
+            || tasks.any(|task| task.awaited_by == Some(Requester::Line) && task.is_running());
+        Snapshot {
             now: clock.now,
-            stopped: clock.stopped,
+            early_pauses: clock.early_pauses,
             halted: clock.halted,
             busy: clock.lines > 0 && !waits,
         }
     }
 
-    /// Whether a line is under way that does not wait for time to pass, or something is due.
-    pub(super) fn is_busy(&self) -> bool {
+    /// Whether an actor is due now, or a line is carried out that does not wait for time to pass.
+    pub(super) fn has_due_work(&self) -> bool {
         let now = self.clock.now;
-        let parties = self.clock.parties.values();
-        let mut reasons = parties.flat_map(|party| party.reasons.iter().flatten());
-        let is_due = |reason: &Reason| matches!(reason, Reason::At(time) if *time <= now);
-        self.moment().busy || reasons.any(is_due)
+        let actors = self.clock.actors.values();
+        let mut conditions = actors.flat_map(|actor| actor.conditions.iter().flatten());
+        let is_due = |condition: &WakeCondition| matches!(condition, WakeCondition::At(time) if *time <= now);
+        self.snapshot().busy || conditions.any(is_due)
     }
 
-    /// Whether anybody has something to do before time passes.
-    pub(super) fn is_amidst_something(&self) -> bool {
-        let moment = self.moment();
+    /// Whether an actor has something to do before time passes.
+    pub(super) fn has_pending_work(&self) -> bool {
+        let snapshot = self.snapshot();
         let clock = &self.clock;
-        let mut parties = clock.parties.values();
-        clock.own
+        let mut actors = clock.actors.values();
+        clock.is_virtual
             && (clock.lines > 0
-                || clock.turn.is_some()
-                || parties.any(|party| party.can_act(&moment, false)))
+                || clock.acting.is_some()
+                || actors.any(|actor| actor.can_act(&snapshot, false)))
     }
 
-    /// Nothing that anybody waits for will come.
-    fn is_over(&self) -> bool {
+    /// The lab ends, or a worker has died: no condition will hold any more.
+    fn is_ending(&self) -> bool {
         self.phase == LabState::Ending || self.workers.iter().any(|w| w.error.is_some())
     }
 }
 
 impl Clock {
-    /// Of a lab with this clock, whose worker is about to boot.
+    /// Resets the clock: the lab's worker is about to boot.
     pub(crate) fn begin(&mut self, time: Time) {
-        self.own = time != Time::Real;
+        self.is_virtual = time != Time::Real;
         self.now = 0;
-        self.up = 0;
-        self.news = 0;
+        self.up_at = 0;
+        self.epoch = 0;
         self.halted = false;
-        self.going = None;
+        self.running = None;
         self.speed = match time {
             Time::Scaled(factor) => Some(factor.get()),
             Time::Real | Time::Virtual(_) => None,
         };
-        self.free = self.speed.is_some();
+        self.free_running = self.speed.is_some();
     }
 
-    /// How long the lab has been up.
+    /// The time since the lab was up.
     pub(crate) fn up_for(&self) -> Duration {
-        Duration::from_nanos(self.now.saturating_sub(self.up))
+        Duration::from_nanos(self.now.saturating_sub(self.up_at))
     }
 
-    /// The worker tells that it stands.
-    pub(crate) fn stands(&mut self, now: u64, leg: u64) {
+    /// The worker has reported the end of a run.
+    pub(crate) fn paused_at(&mut self, now: u64, run: u64) {
         self.now = self.now.max(now);
-        if leg == self.leg {
-            if self.going.is_some_and(|going| now < going.until) {
-                self.stopped += 1;
+        if run == self.run {
+            if self.running.is_some_and(|running| now < running.until) {
+                self.early_pauses += 1;
             }
-            self.going = None;
-            self.stood = leg;
-            self.unsettled = false;
+            self.running = None;
+            self.paused_run = run;
+            self.needs_quiesce = false;
         }
     }
 
-    /// The worker tells of a program's end or a breakpoint, at which it stands.
-    pub(crate) fn tells_news(&mut self, now: u64) {
+    /// The worker has reported a program's end or a breakpoint, and its clock is paused.
+    pub(crate) fn advance_epoch(&mut self, now: u64) {
         self.now = self.now.max(now);
-        self.news += 1;
-        self.unsettled |= self.going.take().is_some();
+        self.epoch += 1;
+        self.needs_quiesce |= self.running.take().is_some();
     }
 
-    /// How often it stood before it was where it was sent.
-    pub(crate) fn stopped(&self) -> u64 {
-        self.stopped
+    /// How many runs have ended before their time.
+    pub(crate) fn early_pauses(&self) -> u64 {
+        self.early_pauses
     }
 
-    /// Whether it moves, or may be about to.
-    pub(crate) fn is_going(&self) -> bool {
-        self.going.is_some_and(|going| going.until > self.now)
+    /// Whether a run is under way, or about to begin.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some_and(|running| running.until > self.now)
     }
 
-    fn go(&mut self, leg: Leg) -> Action {
-        self.leg += 1;
-        Action::Go {
-            leg: self.leg,
-            until: leg.until,
-            stop: leg.stop,
-            speed: leg.speed,
-            news: self.news,
+    fn run_until(&mut self, run: RunUntil) -> Action {
+        self.run += 1;
+        Action::RunUntil {
+            run: self.run,
+            until: run.until,
+            stop: run.stop,
+            speed: run.speed,
+            epoch: self.epoch,
         }
     }
 
-    /// Where it should go now.
-    fn next_leg(&self, is_wanted: bool) -> Leg {
+    /// The run that all requests and actors allow.
+    fn next_run(&self, is_wanted: bool) -> RunUntil {
         let line = self.lines > 0;
-        let counts = |demand: &&Demand| match demand.how {
-            Urgency::Wish => !self.paused && !line,
-            Urgency::Told => !line,
-            Urgency::Need => true,
+        let counts = |request: &&TimeRequest| match request.priority {
+            Priority::Normal => !self.paused && !line,
+            Priority::Explicit => !line,
+            Priority::Required => true,
         };
-        let demands = self.demands.values().filter(counts);
-        let mut until = demands
+        let requests = self.requests.values().filter(counts);
+        let mut until = requests
             .clone()
-            .map(|demand| demand.until)
+            .map(|request| request.until)
             .max()
             .unwrap_or(0);
-        let mut all = self.demands.values();
-        let is_driven = !self.paused || all.any(|demand| demand.how != Urgency::Wish);
-        if self.free && !self.paused && !line || is_wanted && is_driven {
+        let mut all = self.requests.values();
+        let is_driven = !self.paused || all.any(|request| request.priority != Priority::Normal);
+        if self.free_running && !self.paused && !line || is_wanted && is_driven {
             until = u64::MAX;
         }
-        let reasons = self
-            .parties
+        let conditions = self
+            .actors
             .values()
-            .flat_map(|party| party.reasons.iter().flatten());
-        let bounds = reasons.filter_map(|reason| match reason {
-            Reason::At(time) | Reason::Until(time) => Some(*time),
+            .flat_map(|actor| actor.conditions.iter().flatten());
+        let bounds = conditions.filter_map(|condition| match condition {
+            WakeCondition::At(time) | WakeCondition::AtNoLine(time) => Some(*time),
             _ => None,
         });
-        Leg {
+        RunUntil {
             until: bounds.fold(until, u64::min),
-            stop: demands.filter_map(|demand| demand.stop).next(),
+            stop: requests.filter_map(|request| request.stop).next(),
             speed: self.speed,
         }
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_id(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 }
 
-/// A party, which leaves when this is dropped.
-pub(crate) struct Seat {
+/// An actor; it is removed when this is dropped.
+pub(crate) struct ActorGuard {
     lab: Arc<Lab>,
     number: u64,
 }
 
-impl Drop for Seat {
+impl Drop for ActorGuard {
     fn drop(&mut self) {
         let mut state = self.lab.state();
-        state.clock.parties.remove(&self.number);
-        if state.clock.turn == Some(self.number) {
-            state.clock.turn = None;
-            // What it has done may concern programs.
-            state.clock.unsettled = true;
+        state.clock.actors.remove(&self.number);
+        if state.clock.acting == Some(self.number) {
+            state.clock.acting = None;
+            // Its actions may have given programs something to do.
+            state.clock.needs_quiesce = true;
         }
-        state.look_at_clock();
+        state.schedule();
     }
 }
 
-/// A demand, which ends when this is dropped.
-pub(crate) struct Demanded {
+/// A time request; it is withdrawn when this is dropped.
+pub(crate) struct TimeRequestGuard {
     lab: Arc<Lab>,
     number: u64,
 }
 
-impl Drop for Demanded {
+impl Drop for TimeRequestGuard {
     fn drop(&mut self) {
         let mut state = self.lab.state();
-        state.clock.demands.remove(&self.number);
-        state.look_at_clock();
+        state.clock.requests.remove(&self.number);
+        state.schedule();
     }
 }
 
-impl Seat {
-    /// Does this when it is the party's turn, and leaves then.
+impl ActorGuard {
+    /// Does this in the actor's turn, and removes the actor.
     pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> T {
-        self.lab.have_turn(self.number).await;
-        PARTY.scope(self.number, work).await
+        self.lab.wait_for_turn(self.number).await;
+        ACTOR.scope(self.number, work).await
     }
 }
 
 impl Lab {
-    /// A new party, with its turn after those that were there before; none in a lab with the host's clock.
-    pub(crate) fn join(self: &Arc<Lab>) -> Option<Seat> {
-        self.join_for(Reason::Now)
+    /// A new actor, behind all earlier ones; `None` in a lab with the host's clock.
+    pub(crate) fn new_actor(self: &Arc<Lab>) -> Option<ActorGuard> {
+        self.new_actor_when(WakeCondition::Immediately)
     }
 
-    /// The same, whose first turn comes when this holds.
-    pub(crate) fn join_for(self: &Arc<Lab>, reason: Reason) -> Option<Seat> {
+    /// The same, with a condition for its first turn.
+    pub(crate) fn new_actor_when(self: &Arc<Lab>, condition: WakeCondition) -> Option<ActorGuard> {
         let mut state = self.state();
-        if !state.clock.own {
+        if !state.clock.is_virtual {
             return None;
         }
-        let number = state.clock.number();
-        let party = Party {
-            reasons: Some(vec![reason]),
+        let number = state.clock.next_id();
+        let actor = Actor {
+            conditions: Some(vec![condition]),
             wake: Arc::default(),
         };
-        state.clock.parties.insert(number, party);
-        state.look_at_clock();
+        state.clock.actors.insert(number, actor);
+        state.schedule();
         let lab = self.clone();
-        Some(Seat { lab, number })
+        Some(ActorGuard { lab, number })
     }
 
-    /// Does something as a party, if it is not one's already.
-    pub(crate) async fn in_turn<T>(self: &Arc<Lab>, work: impl Future<Output = T>) -> T {
-        if PARTY.try_with(|_| ()).is_ok() {
+    /// Does something as a new actor, unless the task is one already.
+    pub(crate) async fn as_actor<T>(self: &Arc<Lab>, work: impl Future<Output = T>) -> T {
+        if ACTOR.try_with(|_| ()).is_ok() {
             return work.await;
         }
-        match self.join() {
-            Some(seat) => seat.run(work).await,
+        match self.new_actor() {
+            Some(actor) => actor.run(work).await,
             None => work.await,
         }
     }
 
-    /// Lets others act until one of these holds; only for parties.
-    pub(crate) async fn rest(&self, reasons: Vec<Reason>) {
-        let number = PARTY.get();
+    /// Lets other actors act until one of these holds. Only for actors.
+    pub(crate) async fn wait_until(&self, conditions: Vec<WakeCondition>) {
+        let number = ACTOR.get();
         {
             let mut state = self.state();
             let clock = &mut state.clock;
-            if let Some(party) = clock.parties.get_mut(&number) {
-                party.reasons = Some(reasons);
+            if let Some(actor) = clock.actors.get_mut(&number) {
+                actor.conditions = Some(conditions);
             }
-            if clock.turn == Some(number) {
-                clock.turn = None;
-                clock.unsettled = true;
+            if clock.acting == Some(number) {
+                clock.acting = None;
+                clock.needs_quiesce = true;
             }
-            state.look_at_clock();
+            state.schedule();
         }
-        self.have_turn(number).await;
+        self.wait_for_turn(number).await;
     }
 
-    /// Waits for one's turn, and until nothing is left to be done in the lab at this time.
-    async fn have_turn(&self, number: u64) {
-        let wake = match self.state().clock.parties.get(&number) {
-            Some(party) => party.wake.clone(),
+    /// Waits for the actor's turn, and until the lab is quiescent.
+    async fn wait_for_turn(&self, number: u64) {
+        let wake = match self.state().clock.actors.get(&number) {
+            Some(actor) => actor.wake.clone(),
             None => return,
         };
-        while self.state().clock.turn != Some(number) {
+        while self.state().clock.acting != Some(number) {
             wake.notified().await;
         }
-        self.settles().await;
+        self.quiesce().await;
     }
 
-    /// Stops the clock where it is, and waits until the lab's programs have nothing left to do there.
-    pub(crate) async fn settles(&self) {
-        let mut told = self.state().clock.told.subscribe();
+    /// Pauses the clock, and waits until the lab's programs are idle at this time.
+    pub(crate) async fn quiesce(&self) {
+        let mut changed = self.state().clock.changed.subscribe();
         loop {
-            let (stop, leg, news) = {
+            let (pause, run, epoch) = {
                 let clock = &mut self.state().clock;
-                let settled = clock.going.take().is_none() && !clock.unsettled;
-                if settled || clock.halted || !clock.own {
+                let settled = clock.running.take().is_none() && !clock.needs_quiesce;
+                if settled || clock.halted || !clock.is_virtual {
                     return;
                 }
-                clock.unsettled = true;
-                let here = Leg {
+                clock.needs_quiesce = true;
+                let here = RunUntil {
                     until: 0,
                     stop: None,
                     speed: clock.speed,
                 };
-                (clock.go(here), clock.leg, clock.news)
+                (clock.run_until(here), clock.run, clock.epoch)
             };
-            // One that has died stands, too.
-            let Ok(Answer::Clock { now, .. }) = self.have(0, stop, Vec::new()).await else {
+            // A worker that has died is quiescent, too.
+            let Ok(Answer::Clock { now, .. }) = self.have(0, pause, Vec::new()).await else {
                 return;
             };
             {
@@ -484,112 +498,121 @@ impl Lab {
             }
             let is_settled = |state: &State| {
                 let clock = &state.clock;
-                let settled = clock.stood == leg || clock.halted || state.is_over();
-                // It does not count then.
-                let again = clock.news != news;
+                let settled = clock.paused_run == run || clock.halted || state.is_ending();
+                // The run was requested in an earlier epoch, and is ignored.
+                let again = clock.epoch != epoch;
                 (settled || again).then_some(settled)
             };
             loop {
-                told.mark_unchanged();
+                changed.mark_unchanged();
                 let found = is_settled(&self.state());
                 match found {
                     Some(true) => return,
                     Some(false) => break,
-                    None if told.changed().await.is_err() => return,
+                    None if changed.changed().await.is_err() => return,
                     None => {}
                 }
             }
         }
     }
 
-    /// Waits until a program is so far; `None`: it is not known any more.
-    pub(crate) async fn until_phase(
+    /// Waits until a program has reached a phase; `None`: it is not known any more.
+    pub(crate) async fn wait_for_phase(
         &self,
         phase: &mut watch::Receiver<Phase>,
         good: fn(&Phase) -> bool,
     ) -> Option<Phase> {
-        if PARTY.try_with(|_| ()).is_ok() {
-            self.rest(vec![Reason::Phase(phase.clone(), good)]).await;
+        if ACTOR.try_with(|_| ()).is_ok() {
+            self.wait_until(vec![WakeCondition::Phase(phase.clone(), good)])
+                .await;
             let now = phase.borrow().clone();
             return good(&now).then_some(now);
         }
         phase.wait_for(good).await.map(|phase| phase.clone()).ok()
     }
 
-    /// Lets this pass by the lab's clock.
-    pub(crate) async fn pass(&self, span: Duration) {
-        if PARTY.try_with(|_| ()).is_err() {
+    /// Sleeps by the lab's clock.
+    pub(crate) async fn sleep(&self, span: Duration) {
+        if ACTOR.try_with(|_| ()).is_err() {
             return tokio::time::sleep(span).await;
         }
-        self.rest(vec![self.after(span)]).await;
+        self.wait_until(vec![self.after(span)]).await;
     }
 
-    /// When this has passed by the lab's clock.
-    pub(crate) fn after(&self, span: Duration) -> Reason {
+    /// Holds when this time has passed by the lab's clock.
+    pub(crate) fn after(&self, span: Duration) -> WakeCondition {
         let now = self.state().clock.now;
-        Reason::At(now.saturating_add(span.as_nanos() as u64))
+        WakeCondition::At(now.saturating_add(span.as_nanos() as u64))
     }
 
-    /// How late it is by the lab's clock, from some time on.
-    pub(crate) fn moment(&self) -> Duration {
+    /// The time by the lab's clock, since some origin.
+    pub(crate) fn elapsed(&self) -> Duration {
         let state = self.state();
-        match state.clock.own {
+        match state.clock.is_virtual {
             true => Duration::from_nanos(state.clock.now),
             false => self.made.elapsed(),
         }
     }
 
-    /// Wants the clock to go on, for as long as the answer is kept.
-    pub(crate) fn demand(self: &Arc<Lab>, demand: Demand) -> Demanded {
+    /// Requests that the clock run, until the guard is dropped.
+    pub(crate) fn request_time(self: &Arc<Lab>, request: TimeRequest) -> TimeRequestGuard {
         let mut state = self.state();
-        let number = state.clock.number();
-        state.clock.demands.insert(number, demand);
-        state.look_at_clock();
+        let number = state.clock.next_id();
+        state.clock.requests.insert(number, request);
+        state.schedule();
         let lab = self.clone();
-        Demanded { lab, number }
+        TimeRequestGuard { lab, number }
     }
 
-    /// Wants it to go on for as long as it takes, paused or not.
-    pub(crate) fn needs_time(self: &Arc<Lab>) -> Demanded {
-        self.demand(Demand {
+    /// Requests that the clock run without limit, paused or not.
+    pub(crate) fn require_time(self: &Arc<Lab>) -> TimeRequestGuard {
+        self.request_time(TimeRequest {
             until: u64::MAX,
             stop: None,
-            how: Urgency::Need,
+            priority: Priority::Required,
         })
     }
 
-    /// Carries out a line of the switch box while nobody else acts, and no time passes but for programs that it waits for.
-    pub(crate) async fn line(self: &Arc<Lab>, line: String) -> Result<(), String> {
-        let running = (self.hooks.run_line)(self.name.clone(), line);
-        if PARTY.try_with(|_| ()).is_err() {
+    /// Carries out a line of the switch box. Meanwhile no other actor acts, and time passes only
+    /// for programs that it waits for.
+    pub(crate) async fn run_line(self: &Arc<Lab>, line: String) -> Result<(), String> {
+        let Some(api) = DirectApi::of(self) else {
+            return Err("the control process is about to end".to_owned());
+        };
+        let running = (self.hooks.run_line)(api, self.name.clone(), line);
+        if ACTOR.try_with(|_| ()).is_err() {
             return running.await;
         }
-        let (said, is_said) = watch::channel(false);
-        let _counted = Counted::new(self);
+        // A task of its own is no actor: what the line asks for becomes one where a client's
+        // request does.
+        let mut task = JoinSet::from_iter([running]);
+        let (signal, signalled) = watch::channel(false);
+        let _guard = LineGuard::new(self);
         let (ran, ()) = tokio::join!(
             async {
-                let ran = running.await;
-                said.send_replace(true);
-                self.state().look_at_clock();
+                let ran = task.join_next().await.expect("one was spawned");
+                let ran = ran.unwrap_or_else(|error| Err(error.to_string()));
+                signal.send_replace(true);
+                self.state().schedule();
                 ran
             },
-            self.rest(vec![Reason::Said(is_said)]),
+            self.wait_until(vec![WakeCondition::Signalled(signalled)]),
         );
         ran
     }
 }
 
-/// A line under way.
-struct Counted<'a>(&'a Lab);
+/// Counts a line that is carried out.
+struct LineGuard<'a>(&'a Lab);
 
-impl Counted<'_> {
-    fn new(lab: &Lab) -> Counted<'_> {
+impl LineGuard<'_> {
+    fn new(lab: &Lab) -> LineGuard<'_> {
         lab.state().clock.lines += 1;
-        Counted(lab)
+        LineGuard(lab)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for LineGuard<'_> {
     fn drop(&mut self) {
         self.0.state().clock.lines -= 1;
     }

@@ -3,13 +3,14 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use vink_lab::worker::protocol::Action;
+use vink_protocol::Action;
 use vink_spec::Lab as Spec;
 
 use super::lab::Lab;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
-/// A machine's name stands for its first address of either family, `machine-interface` for all of one interface.
+/// A machine's name stands for its first address of either family, `machine-interface` for all of
+/// one interface.
 pub(crate) fn hosts(spec: &Spec) -> String {
     let mut text = String::new();
     for (machine, spec) in &spec.machines {
@@ -32,9 +33,9 @@ pub(crate) fn hosts(spec: &Spec) -> String {
 }
 
 impl Lab {
-    /// Sees to it that a worker has all names before a program is started there: when machines come one by one,
-    /// nothing is told of them until somebody could look.
-    pub(crate) fn tell_hosts(self: &Arc<Lab>, worker: usize) -> Result<(), Fault> {
+    /// Sees to it that a worker has all names before a program is started there: when machines come
+    /// one by one, workers get them when a program or a client could read them.
+    pub(crate) fn tell_hosts(self: &Arc<Lab>, worker: usize) -> Result<(), HttpError> {
         let text = {
             let mut state = self.state();
             if std::mem::replace(&mut state.workers[worker].knows_hosts, true) {

@@ -1,33 +1,36 @@
 //! A lab that runs, and all of a user's labs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::ready;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Instant, SystemTime};
 
 use axum::http::StatusCode;
+use futures_util::{stream, Stream, StreamExt};
 use indexmap::IndexMap;
-use tokio::sync::{broadcast, watch};
-use vink_api::{Applied, ChangeKind, Happening, LabState, PutLab, Restarted};
-use vink_lab::worker::protocol::{self, Action};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
+use vink_api::{Applied, ChangeKind, Event, Happening, LabState, PutLab, Restarted};
+use vink_protocol::{self as protocol, Action};
 use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
 
-use super::capture::Recording;
+use super::capture::ActiveCapture;
 use super::clock::Clock;
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::timed::Timed;
-use super::watch::Watched;
+use super::watched_interfaces::WatchedInterfaces;
 use super::worker::Worker;
 use super::{Hooks, SwitchBox};
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// How many events a slow reader may be behind.
 const EVENTS: usize = 4096;
 
-/// A lab. Changes of its machines and wires are made one after the other (`changing`); what is asked of it, and its
-/// programs, need not wait for that.
+/// A lab. Changes of its machines and wires are made one after the other (`changing`); what is
+/// asked of it, and its programs, need not wait for that.
 pub(crate) struct Lab {
     pub(crate) name: String,
     /// What relative paths are relative to.
@@ -36,7 +39,9 @@ pub(crate) struct Lab {
     pub(crate) runtime: PathBuf,
     pub(crate) env: IndexMap<String, String>,
     pub(crate) hooks: Hooks,
-    pub(crate) events: broadcast::Sender<vink_api::Event>,
+    events: broadcast::Sender<Event>,
+    /// All labs, of which this is one.
+    pub(crate) labs: Weak<Labs>,
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Set once, when it is to be taken down.
     pub(crate) ending: watch::Sender<bool>,
@@ -45,7 +50,7 @@ pub(crate) struct Lab {
     state: Mutex<State>,
 }
 
-/// What changes. Held for as long as it takes to look or to note something, never while anybody is waited for.
+/// The state of a lab. Its lock is never held across an `await`.
 pub(crate) struct State {
     /// What runs now: as asked for, and changed since. As [`Spec::normal`] has it.
     pub(crate) spec: Spec,
@@ -54,9 +59,9 @@ pub(crate) struct State {
     pub(crate) up: Option<Instant>,
     pub(crate) workers: Vec<Worker>,
     /// The worker of each machine.
-    pub(crate) places: HashMap<String, usize>,
+    pub(crate) worker_of: HashMap<String, usize>,
     /// The workers that know a wire, and the one that has its uplink.
-    pub(crate) wires: HashMap<String, Laid>,
+    pub(crate) wires: HashMap<String, WirePlacement>,
     pub(crate) tasks: BTreeMap<u64, Task>,
     /// Programs of the lab file, by machine and name.
     pub(crate) named: HashMap<(String, String), u64>,
@@ -66,15 +71,17 @@ pub(crate) struct State {
     pub(crate) early: HashMap<(usize, u64), Vec<protocol::Event>>,
     pub(crate) next: u64,
     pub(crate) recorded: Option<Recorded>,
-    pub(crate) captures: BTreeMap<u64, Recording>,
-    pub(crate) watched: Watched,
+    pub(crate) captures: BTreeMap<u64, ActiveCapture>,
+    pub(crate) watched: WatchedInterfaces,
     pub(crate) timed: Timed,
     pub(crate) switch_box: Option<SwitchBox>,
+    /// Compiled filters of breakpoints, by their expressions.
+    pub(crate) filters: HashMap<String, protocol::Filter>,
 }
 
 /// Where a wire is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Laid {
+pub(crate) struct WirePlacement {
     pub(crate) workers: Vec<usize>,
     /// Its ends in two workers are joined.
     pub(crate) joined: bool,
@@ -88,7 +95,8 @@ impl Lab {
         asked: &PutLab,
         runtime: PathBuf,
         hooks: Hooks,
-        events: broadcast::Sender<vink_api::Event>,
+        events: broadcast::Sender<Event>,
+        labs: Weak<Labs>,
     ) -> Lab {
         Lab {
             name: name.to_owned(),
@@ -97,6 +105,7 @@ impl Lab {
             env: asked.env.clone(),
             hooks,
             events,
+            labs,
             changing: tokio::sync::Mutex::default(),
             ending: watch::Sender::new(false),
             made: Instant::now(),
@@ -109,7 +118,7 @@ impl Lab {
                 clock: Clock::default(),
                 up: None,
                 workers: Vec::new(),
-                places: HashMap::new(),
+                worker_of: HashMap::new(),
                 wires: HashMap::new(),
                 tasks: BTreeMap::new(),
                 named: HashMap::new(),
@@ -118,9 +127,10 @@ impl Lab {
                 next: 0,
                 recorded: None,
                 captures: BTreeMap::new(),
-                watched: Watched::default(),
+                watched: WatchedInterfaces::default(),
                 timed: Timed::default(),
                 switch_box: None,
+                filters: HashMap::new(),
             }),
         }
     }
@@ -130,13 +140,13 @@ impl Lab {
         self.state.lock().expect("no panic while it is held")
     }
 
-    /// Tells whoever listens.
+    /// Sends an event to the clients that listen.
     pub(crate) fn tell(&self, what: Happening) {
         let time = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0.0, |time| time.as_secs_f64());
-        // Nobody may.
-        let _ = self.events.send(vink_api::Event {
+        // Fails if no client listens.
+        let _ = self.events.send(Event {
             lab: self.name.clone(),
             time,
             what,
@@ -150,7 +160,7 @@ impl Lab {
                 return;
             }
             state.phase = phase;
-            state.look_at_clock();
+            state.schedule();
         }
         self.tell(Happening::Lab { state: phase });
     }
@@ -172,22 +182,22 @@ impl Lab {
         };
         match event {
             protocol::Event::Ended { program, time, .. } => {
-                self.state().clock.tells_news(time);
+                self.state().clock.advance_epoch(time);
                 self.program_told(worker, program, event);
-                self.state().look_at_clock();
+                self.state().schedule();
             }
             protocol::Event::Output { program, .. } => {
                 self.program_told(worker, program, event);
             }
-            protocol::Event::Stands { leg, now } => {
+            protocol::Event::Paused { run, now } => {
                 let mut state = self.state();
-                state.clock.stands(now, leg);
-                state.look_at_clock();
+                state.clock.paused_at(now, run);
+                state.schedule();
             }
             protocol::Event::Gone { .. } => {}
             protocol::Event::Uplink { wire, error } => {
-                if let Some(laid) = self.state().wires.get_mut(&wire) {
-                    laid.uplink_error.clone_from(&error);
+                if let Some(placement) = self.state().wires.get_mut(&wire) {
+                    placement.uplink_error.clone_from(&error);
                 }
                 self.tell(Happening::Uplink { wire, error });
             }
@@ -196,11 +206,11 @@ impl Lab {
             }
             protocol::Event::Packet(of) => self.tell(Happening::Packet(packet(of))),
             protocol::Event::Breakpoint { hit, time } => {
-                if hit.is_news() {
-                    self.state().clock.tells_news(time);
+                if hit.pauses_clock() {
+                    self.state().clock.advance_epoch(time);
                 }
                 self.breakpoint_met(worker, hit);
-                self.state().look_at_clock();
+                self.state().schedule();
             }
             protocol::Event::Missed { packets } => {
                 self.tell(Happening::Missed { events: packets });
@@ -244,8 +254,9 @@ impl Lab {
             if worker.generation != generation {
                 return;
             }
-            worker.link = None;
+            worker.client = None;
             worker.pid = None;
+            worker.stuck = None;
             let mut error = message.clone();
             for symbol in &backtrace {
                 error += "\n  ";
@@ -253,9 +264,9 @@ impl Lab {
             }
             worker.error = Some(error);
             dead = state
-                .places
+                .worker_of
                 .iter()
-                .filter(|(_, place)| **place == number)
+                .filter(|(_, worker)| **worker == number)
                 .map(|(machine, _)| machine.clone())
                 .collect();
             dead.sort();
@@ -263,7 +274,7 @@ impl Lab {
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
-            state.look_at_clock();
+            state.schedule();
         }
         self.set_phase(LabState::Broken);
         self.tell(Happening::Dead {
@@ -275,7 +286,7 @@ impl Lab {
     }
 
     /// A new lab, or one that is changed. Changes already carried out stay when one fails.
-    async fn apply(self: &Arc<Lab>, asked: &PutLab, created: bool) -> Result<Applied, Fault> {
+    async fn apply(self: &Arc<Lab>, asked: &PutLab, created: bool) -> Result<Applied, HttpError> {
         let _one = self.changing.lock().await;
         let mut wanted = asked.spec.normal();
         wanted.name.clone_from(&self.name);
@@ -286,9 +297,9 @@ impl Lab {
             changes,
             switchbox: self.state().switch_box.as_ref().map(|s| s.address),
         };
-        let told: Vec<vink_api::Change> = steps.iter().map(told).collect();
+        let changes: Vec<vink_api::Change> = steps.iter().map(api_change).collect();
         if asked.dry_run {
-            return Ok(answer(told));
+            return Ok(answer(changes));
         }
         if let Some(port) = asked.switchbox {
             self.open_switch_box(port).await?;
@@ -296,25 +307,25 @@ impl Lab {
         if created {
             self.prepare_record(asked)?;
         }
-        self.state().clock.own = wanted.time != Time::Real;
-        let carried_out = self.carry_out(steps, true).await;
+        self.state().clock.is_virtual = wanted.time != Time::Real;
+        let reconciled = self.reconcile(steps, true).await;
         {
             let mut state = self.state();
-            state.clock.own = state.spec.time != Time::Real;
+            state.clock.is_virtual = state.spec.time != Time::Real;
         }
-        carried_out?;
+        reconciled?;
         if created {
             {
                 let mut state = self.state();
                 state.up = Some(Instant::now());
-                state.clock.up = state.clock.now;
+                state.clock.up_at = state.clock.now;
                 state.clock.paused = asked.paused;
             }
             self.start_timed();
         }
         self.settle();
-        self.state().look_at_clock();
-        Ok(answer(told))
+        self.state().schedule();
+        Ok(answer(changes))
     }
 
     /// After a change: whether all is well.
@@ -335,7 +346,7 @@ impl Lab {
         self.set_phase(phase);
     }
 
-    async fn open_switch_box(self: &Arc<Lab>, port: u16) -> Result<(), Fault> {
+    async fn open_switch_box(self: &Arc<Lab>, port: u16) -> Result<(), HttpError> {
         if let Some(open) = &self.state().switch_box {
             if port == 0 || open.address.port() == port {
                 return Ok(());
@@ -344,16 +355,16 @@ impl Lab {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", port))
             .await
             .map_err(|error| {
-                Fault::conflict(format!("a switch box on port {port}: {error}"))
+                HttpError::conflict(format!("a switch box on port {port}: {error}"))
                     .hint("--switchbox 0 takes any port that is free")
             })?;
         let address = listener
             .local_addr()
-            .map_err(|error| Fault::host("getsockname", error))?;
+            .map_err(|error| HttpError::host("getsockname", error))?;
         let serving = (self.hooks.switch_box)(self.name.clone(), listener);
         let task = tokio::spawn(async move {
             if let Err(error) = serving.await {
-                eprintln!("vink daemon: the switch box at {address}: {error}");
+                tracing::warn!(target: "control", "the switch box at {address}: {error}");
             }
         });
         let old = self.state().switch_box.replace(SwitchBox { address, task });
@@ -367,33 +378,33 @@ impl Lab {
     pub(crate) async fn restart(
         self: &Arc<Lab>,
         machine: Option<&str>,
-    ) -> Result<Restarted, Fault> {
+    ) -> Result<Restarted, HttpError> {
         let _one = self.changing.lock().await;
         let numbers: Vec<usize> = match machine {
-            Some(machine) => vec![self.place(machine)?],
+            Some(machine) => vec![self.worker_for_machine(machine)?],
             None => (0..self.state().workers.len()).collect(),
         };
         let mut machines = Vec::new();
         // Wires whose halves elsewhere are joined to one that is gone.
         let mut loose = Vec::new();
         for &number in &numbers {
-            self.end_worker(number).await;
+            self.end_worker(number).await?;
             let mut state = self.state();
             let state = &mut *state;
             self.programs_died(state, number, "its machine was started again");
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
-            for (wire, laid) in &mut state.wires {
-                if laid.workers.contains(&number) {
-                    laid.workers.retain(|worker| *worker != number);
-                    if std::mem::take(&mut laid.joined) {
-                        loose.extend(laid.workers.iter().map(|other| (*other, wire.clone())));
+            for (wire, placement) in &mut state.wires {
+                if placement.workers.contains(&number) {
+                    placement.workers.retain(|worker| *worker != number);
+                    if std::mem::take(&mut placement.joined) {
+                        loose.extend(placement.workers.iter().map(|other| (*other, wire.clone())));
                     }
                 }
-                if laid.uplink == Some(number) {
-                    laid.uplink = None;
-                    laid.uplink_error = None;
+                if placement.uplink == Some(number) {
+                    placement.uplink = None;
+                    placement.uplink_error = None;
                 }
             }
             machines.extend(
@@ -401,7 +412,7 @@ impl Lab {
                     .spec
                     .machines
                     .keys()
-                    .filter(|machine| state.places.get(*machine) == Some(&number))
+                    .filter(|machine| state.worker_of.get(*machine) == Some(&number))
                     .cloned(),
             );
         }
@@ -420,10 +431,10 @@ impl Lab {
                 | Change::Setup { machine, .. }
                 | Change::AddProgram { machine, .. } => again.contains(machine.as_str()),
                 Change::AddUplink { wire, .. } => {
-                    let laid = state.wires.get(wire);
-                    laid.is_none_or(|laid| laid.uplink.is_none())
+                    let placement = state.wires.get(wire);
+                    placement.is_none_or(|placement| placement.uplink.is_none())
                 }
-                Change::AddSeries { spec, .. } => numbers.contains(&state.series_place(spec)),
+                Change::AddSeries { spec, .. } => numbers.contains(&state.worker_of_series(spec)),
                 _ => false,
             };
             steps.into_iter().filter(concerns).collect()
@@ -432,29 +443,35 @@ impl Lab {
             self.boot(number).await?;
         }
         self.watch_again().await;
-        self.carry_out(steps, false).await?;
+        self.reconcile(steps, false).await?;
         {
             let mut state = self.state();
-            state.clock.up = state.clock.now;
+            state.clock.up_at = state.clock.now;
         }
-        if self.state().clock.own {
+        if self.state().clock.is_virtual {
             self.start_timed();
         }
         self.settle();
         Ok(Restarted { machines })
     }
 
-    async fn end_workers(self: &Arc<Lab>) {
+    /// All of them, at once: each may take its time.
+    async fn end_workers(self: &Arc<Lab>) -> Result<(), HttpError> {
         let workers = self.state().workers.len();
+        let ends = (0..workers).map(|number| self.end_worker(number));
+        let ended = futures_util::future::join_all(ends).await;
         for number in 0..workers {
-            self.end_worker(number).await;
             let mut state = self.state();
             self.programs_died(&mut state, number, "the lab was taken down");
         }
+        ended.into_iter().collect()
     }
 
     /// Takes it down: all its processes, and its files.
-    async fn end(self: &Arc<Lab>) {
+    ///
+    /// # Errors
+    /// A process is still there.
+    async fn end(self: &Arc<Lab>) -> Result<(), HttpError> {
         self.end_record().await;
         self.set_phase(LabState::Ending);
         // What is being done fails at its next step.
@@ -469,14 +486,15 @@ impl Lab {
                 task.stop_supervision();
             }
         }
-        // What is being done waits for programs that may never end by themselves. Once it has given up, what it has
-        // started meanwhile is ended too.
-        self.end_workers().await;
+        // What is being done waits for programs that may never end by themselves. Once it has given
+        // up, what it has started meanwhile is ended too.
+        let first = self.end_workers().await;
         let _one = self.changing.lock().await;
-        self.end_workers().await;
+        let ended = first.and(self.end_workers().await);
         if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
-            eprintln!("vink daemon: {}: {error}", self.runtime.display());
+            tracing::warn!(target: "control", "{}: {error}", self.runtime.display());
         }
+        ended
     }
 }
 
@@ -493,7 +511,7 @@ pub(crate) fn packet(packet: protocol::Packet) -> vink_api::Packet {
 }
 
 /// How a step is told.
-pub(crate) fn told(step: &Change) -> vink_api::Change {
+pub(crate) fn api_change(step: &Change) -> vink_api::Change {
     let line = step.to_string();
     let (sign, rest) = line.split_at(line.len().min(2));
     let (object, text) = match rest.split_once(": ") {
@@ -515,7 +533,9 @@ pub(crate) fn told(step: &Change) -> vink_api::Change {
 pub(crate) struct Labs {
     folder: PathBuf,
     hooks: Hooks,
-    pub(crate) events: broadcast::Sender<vink_api::Event>,
+    events: broadcast::Sender<Event>,
+    /// Set when the control process is about to end: nothing new is begun.
+    pub(crate) closing: watch::Sender<bool>,
     labs: Mutex<BTreeMap<String, Arc<Lab>>>,
     /// How many there are.
     pub(crate) count: watch::Sender<usize>,
@@ -528,6 +548,7 @@ impl Labs {
             folder,
             hooks,
             events: broadcast::Sender::new(EVENTS),
+            closing: watch::Sender::new(false),
             labs: Mutex::default(),
             count: watch::Sender::new(0),
         })
@@ -538,20 +559,65 @@ impl Labs {
         labs.values().cloned().collect()
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<Arc<Lab>, Fault> {
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Lab>, HttpError> {
         let labs = self.labs.lock().expect("no panic while it is held");
         labs.get(name)
             .cloned()
-            .ok_or_else(|| Fault::no("lab", name, labs.keys().map(String::as_str), "running"))
+            .ok_or_else(|| HttpError::no("lab", name, labs.keys().map(String::as_str), "running"))
+    }
+
+    /// Events from now on, of one lab or of all, until the control process is about to end; packets
+    /// only of these interfaces.
+    pub(crate) fn events(
+        &self,
+        of: Option<String>,
+        watched: Vec<String>,
+    ) -> impl Stream<Item = Event> + Send + 'static {
+        let known = (self.events.subscribe(), self.closing.subscribe());
+        let all = stream::unfold(known, |(mut events, mut closing)| async move {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                _ = closing.wait_for(|closing| *closing) => return None,
+            };
+            let event = match event {
+                Ok(event) => Ok(event),
+                Err(RecvError::Lagged(events)) => Err(Happening::Missed { events }),
+                Err(RecvError::Closed) => return None,
+            };
+            Some((event, (events, closing)))
+        });
+        all.filter_map(move |event| {
+            let event = event.unwrap_or_else(|what| Event {
+                lab: of.clone().unwrap_or_default(),
+                time: 0.0,
+                what,
+            });
+            let mine = of.as_ref().is_none_or(|of| *of == event.lab);
+            // Another client's interfaces are not this one's.
+            let wanted = match &event.what {
+                Happening::Packet(packet) => watched.contains(&packet.end),
+                _ => true,
+            };
+            ready((mine && wanted).then_some(event))
+        })
     }
 
     /// Makes or changes one.
-    pub(crate) async fn put(self: &Arc<Labs>, name: &str, asked: PutLab) -> Result<Applied, Fault> {
+    pub(crate) async fn put(
+        self: &Arc<Labs>,
+        name: &str,
+        asked: PutLab,
+    ) -> Result<Applied, HttpError> {
+        if *self.closing.borrow() {
+            let error = "this control process is about to end";
+            return Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, error)
+                .hint("the next one takes the request"));
+        }
         check(name, &asked)?;
         let found = self.get(name);
         let (lab, created) = match found {
             Ok(_) if asked.new => {
-                return Err(Fault::conflict(format!("lab {name} runs already"))
+                return Err(HttpError::conflict(format!("lab {name} runs already"))
                     .hint("vink lab apply changes it; vink lab down takes it down"))
             }
             Ok(lab) => (lab, false),
@@ -559,16 +625,16 @@ impl Labs {
             Err(_) => (self.make(name, &asked)?, true),
         };
         if created && asked.dry_run {
-            let told = diff(&Spec::default(), &asked.spec)
+            let changes = diff(&Spec::default(), &asked.spec)
                 .iter()
-                .map(told)
+                .map(api_change)
                 .collect();
             self.forget(&lab);
             let _ = std::fs::remove_dir_all(&lab.runtime);
             return Ok(Applied {
                 lab: name.to_owned(),
                 created,
-                changes: told,
+                changes,
                 switchbox: None,
             });
         }
@@ -581,30 +647,32 @@ impl Labs {
                 if asked.keep {
                     lab.set_phase(LabState::Failed);
                 } else if !ending {
-                    labs.end(&lab).await;
+                    // What it could not be made for is the news.
+                    let _ = labs.end(&lab).await;
                 }
             }
             applied
         });
         task.await.unwrap_or_else(|error| {
-            Err(Fault::new(
+            Err(HttpError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 error.to_string(),
             ))
         })
     }
 
-    fn make(&self, name: &str, asked: &PutLab) -> Result<Arc<Lab>, Fault> {
+    fn make(self: &Arc<Labs>, name: &str, asked: &PutLab) -> Result<Arc<Lab>, HttpError> {
         let mut labs = self.labs.lock().expect("no panic while it is held");
         let runtime = self.folder.join("labs").join(name);
         std::fs::create_dir_all(&runtime)
-            .map_err(|error| Fault::host(&runtime.display().to_string(), error))?;
+            .map_err(|error| HttpError::host(&runtime.display().to_string(), error))?;
         let lab = Lab::new(
             name,
             asked,
             runtime,
             self.hooks.clone(),
             self.events.clone(),
+            Arc::downgrade(self),
         );
         let lab = Arc::new(lab);
         labs.insert(name.to_owned(), lab.clone());
@@ -624,17 +692,21 @@ impl Labs {
     }
 
     /// Takes one down.
-    pub(crate) async fn end(&self, lab: &Arc<Lab>) {
-        lab.end().await;
+    ///
+    /// # Errors
+    /// A process of it is still there, though killed; the lab is not.
+    pub(crate) async fn end(&self, lab: &Arc<Lab>) -> Result<(), HttpError> {
+        let ended = lab.end().await;
         self.forget(lab);
+        ended
     }
 }
 
 /// What must hold before anything is made.
-fn check(name: &str, asked: &PutLab) -> Result<(), Fault> {
+fn check(name: &str, asked: &PutLab) -> Result<(), HttpError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 63 || name.starts_with('.') || !name.chars().all(good) {
-        return Err(Fault::invalid(format!("{name:?} is not a name for a lab")).hint(
+        return Err(HttpError::invalid(format!("{name:?} is not a name for a lab")).hint(
             "a name has letters, digits, -, _ and ., does not begin with a dot, and is at most 63 long",
         ));
     }
@@ -643,18 +715,18 @@ fn check(name: &str, asked: &PutLab) -> Result<(), Fault> {
             "the lab's folder {:?} is not an absolute path",
             asked.folder
         );
-        return Err(Fault::invalid(error).at("/folder"));
+        return Err(HttpError::invalid(error).at("/folder"));
     }
     if asked.paused && asked.spec.time == Time::Real {
         let error = format!("lab {name} lives by the host's clock, which can't be stopped");
-        return Err(Fault::invalid(error)
+        return Err(HttpError::invalid(error)
             .hint("leave `paused` out, or give the lab a clock of its own: `time: virtual`")
             .at("/paused"));
     }
     let Err(mistakes) = check_lab(&asked.spec, Some(&PathBuf::from(&asked.folder))) else {
         return Ok(());
     };
-    let mut fault = Fault::invalid(mistakes.to_string());
+    let mut fault = HttpError::invalid(mistakes.to_string());
     for mistake in &mistakes.0 {
         fault = fault.at(format!("/spec/{}", mistake.path.replace('.', "/")));
     }

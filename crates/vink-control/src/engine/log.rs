@@ -6,9 +6,13 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use futures_util::{stream, Stream};
 use tokio::sync::watch;
+use vink_api::{Bytes, OutputQuery};
 
+use super::lab::{is_over, Lab};
 use super::terminal::Pipe;
+use crate::http_error::HttpError;
 
 /// Bytes of a file; when it is full it becomes the one before.
 const FULL: u64 = 1 << 20;
@@ -48,13 +52,14 @@ impl Log {
         *self.source.lock().expect("no panic while it is held") = Some(source);
     }
 
-    /// Appends what the program has written and is still under way, or some of it: its length, 0 at the end. A full disk
-    /// does not stop the program.
+    /// Appends what the program has written and is still under way, or some of it: its length, 0 at
+    /// the end. A full disk does not stop the program.
     ///
     /// # Errors
     /// As read(2).
     pub(crate) fn fetch(&self) -> io::Result<usize> {
-        // Held until it is in the file, so that who finds nothing under way finds all in the file.
+        // Held until the bytes are in the file: a reader that gets the lock finds all of them
+        // there.
         let source = self.source.lock().expect("no panic while it is held");
         let Some(source) = source.as_ref() else {
             return Ok(0);
@@ -62,7 +67,7 @@ impl Log {
         let mut buffer = [0; 1 << 14];
         let count = source.read_now(&mut buffer)?;
         if let Err(error) = self.write(&buffer[..count]) {
-            eprintln!("vink daemon: a program's log: {error}");
+            tracing::warn!(target: "control", "a program's log: {error}");
         }
         Ok(count)
     }
@@ -170,6 +175,57 @@ impl Log {
                 return false;
             }
         }
+    }
+}
+
+impl Lab {
+    /// What a program has written that is not attached; with `follow` until it ends.
+    pub(crate) fn output(
+        &self,
+        id: u64,
+        query: &OutputQuery,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, HttpError> {
+        let known = self.state().tasks.get(&id).and_then(|task| {
+            let log = task.log.clone()?;
+            Some((log, task.phase.subscribe()))
+        });
+        let (log, phase) = known.ok_or_else(|| {
+            HttpError::conflict(format!("program {id} is attached, and has no log"))
+                .hint("its output goes to its client")
+        })?;
+        let follow = query.follow;
+        let written = log.written();
+        let (end, _) = *written.borrow();
+        let at = end.saturating_sub(query.tail.unwrap_or(u64::MAX));
+        let pieces = stream::unfold(
+            (log, written, phase, at),
+            move |(log, mut written, mut phase, at)| async move {
+                loop {
+                    let (end, ended) = *written.borrow_and_update();
+                    if at < end {
+                        let (from, bytes) = match log.read(at) {
+                            Ok(read) => read,
+                            Err(error) => {
+                                return Some((Err(error), (log, written, phase, u64::MAX)))
+                            }
+                        };
+                        if !bytes.is_empty() {
+                            let at = from + bytes.len() as u64;
+                            return Some((Ok(Bytes::from(bytes)), (log, written, phase, at)));
+                        }
+                    }
+                    if follow && ended {
+                        // A program that has closed its output may still run; its exit status comes
+                        // later.
+                        let _ = phase.wait_for(is_over).await;
+                    }
+                    if !follow || ended || written.changed().await.is_err() {
+                        return None;
+                    }
+                }
+            },
+        );
+        Ok(pieces)
     }
 }
 

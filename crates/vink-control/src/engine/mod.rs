@@ -2,29 +2,31 @@
 
 mod breakpoint;
 mod capture;
-mod carry;
 mod clock;
-mod drive;
-mod home;
+mod clock_requests;
+mod filter;
 mod hosts;
 mod lab;
-mod link;
 mod log;
+mod machine_dir;
+mod process_tree;
 mod program;
+mod reconcile;
 mod record;
 mod sample;
 mod series;
 mod spawn;
 mod status;
+mod stuck;
 mod terminal;
 mod timed;
-mod watch;
+mod watched_interfaces;
 mod worker;
+mod worker_client;
 
-pub(crate) use clock::{is_of_line, of_line_scope};
-pub(crate) use lab::{is_over, Lab, Labs};
-pub(crate) use program::Phase;
-pub(crate) use terminal::{Attached, Pipe};
+pub(crate) use clock::Requester;
+pub(crate) use lab::{Lab, Labs};
+pub(crate) use terminal::{FromProgram, Pipe, PIECE, PIECES};
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -32,17 +34,19 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::direct::DirectApi;
+
 /// A line of a lab's timed events and what came of it.
 pub type Running = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// What this crate asks the command for, since it comes from crates that use the API: the language of the switch
-/// box, and processes.
+/// What this crate asks the command for, since it comes from crates that use the API: the language
+/// of the switch box, and processes.
 #[derive(Clone)]
 pub struct Hooks {
     /// `vink` itself, which is started as `vink lab-worker`.
     pub executable: PathBuf,
-    /// Carries out a line of the switch box in the lab of this name.
-    pub run_line: Arc<dyn Fn(String, String) -> Running + Send + Sync>,
+    /// Carries out a line of the switch box in the lab of this name, by requests to the engine.
+    pub run_line: Arc<dyn Fn(DirectApi, String, String) -> Running + Send + Sync>,
     /// Answers telnet sessions for the lab of this name; the future ends when it is dropped.
     pub switch_box: Arc<dyn Fn(String, tokio::net::TcpListener) -> Running + Send + Sync>,
 }

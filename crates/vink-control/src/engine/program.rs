@@ -1,4 +1,4 @@
-//! Programs of a lab: what is known of them, the order in which they start, and who is started again.
+//! Programs of a lab: their state, the order in which they start, and restarts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use vink_api::{Happening, NewProgram, Program, ProgramState};
-use vink_lab::worker::protocol::{Action, Answer, Event};
-use vink_spec::{named_by, Change, ProgramSpec, Ready, Restart};
+use vink_protocol::{Action, Answer, Event};
+use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart};
 
-use super::clock::{is_of_line, Reason};
+use super::clock::{Requester, WakeCondition};
 use super::lab::{is_over, Lab, State};
 use super::log::Log;
 use super::spawn::Start;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// How many programs without a name are remembered after their end.
-const REMEMBERED: usize = 256;
-/// From the end of a program to its next start: doubled each time, up to the second; the first again when it has run
-/// for that long.
+const MAX_ENDED_PROGRAMS: usize = 256;
+/// From the end of a program to its next start: doubled each time, up to the second; the first
+/// again when it has run for that long.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// Between two looks at whether a program is ready, where nobody tells: doubled each time up to the second.
-const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// The interval of readiness checks that must poll: doubled each time, up to the second.
+const READINESS_POLL: (Duration, Duration) =
+    (Duration::from_millis(10), Duration::from_millis(250));
 
 /// How far a program is.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,12 +43,17 @@ pub(crate) struct Task {
     pub(crate) name: Option<String>,
     pub(crate) words: Vec<String>,
     pub(crate) app: bool,
+    /// It is the lab's own: a set-up line, or a look at whether a program is ready. It is not
+    /// listed.
+    pub(crate) own: bool,
+    /// Why it was given up: it was not ready in time.
+    pub(crate) late: Option<String>,
+    /// How the last look at whether it is ready came out.
+    pub(crate) looked: Option<String>,
     /// It waits for its client.
     pub(crate) attach: Option<NewProgram>,
-    /// Somebody waits for its end, so that time passes for it.
-    pub(crate) awaited: bool,
-    /// A line of the lab's own has asked for it.
-    pub(crate) of_line: bool,
+    /// What waits for its end: the clock runs for it.
+    pub(crate) awaited_by: Option<Requester>,
     /// The worker that it runs on, and its number there.
     pub(crate) run: Option<(usize, u64)>,
     pub(crate) phase: watch::Sender<Phase>,
@@ -71,9 +77,11 @@ impl Task {
             name: None,
             words,
             app: false,
+            own: false,
+            late: None,
+            looked: None,
             attach: None,
-            awaited: false,
-            of_line: is_of_line(),
+            awaited_by: None,
             run: None,
             phase: watch::Sender::new(Phase::Waiting),
             restart: Restart::Never,
@@ -89,7 +97,7 @@ impl Task {
         }
     }
 
-    /// Nobody starts it again.
+    /// It is not restarted.
     pub(crate) fn stop_supervision(&self) {
         if let Some(supervisor) = &self.supervisor {
             supervisor.abort();
@@ -98,6 +106,11 @@ impl Task {
 
     pub(crate) fn is_running(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Starting | Phase::Ready)
+    }
+
+    /// It runs, and is not the lab's own.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_running() && !self.own
     }
 
     /// It has ended.
@@ -174,7 +187,7 @@ impl State {
 
     /// Forgets the programs without a name that ended first.
     fn forget_old(&mut self) {
-        if self.tasks.len() <= self.named.len() + REMEMBERED {
+        if self.tasks.len() <= self.named.len() + MAX_ENDED_PROGRAMS {
             return;
         }
         let old = |(id, task): (&u64, &Task)| {
@@ -182,13 +195,13 @@ impl State {
             over.then_some(*id)
         };
         let old: Vec<u64> = self.tasks.iter().filter_map(old).collect();
-        for id in &old[..old.len().saturating_sub(REMEMBERED / 2)] {
+        for id in &old[..old.len().saturating_sub(MAX_ENDED_PROGRAMS / 2)] {
             self.tasks.remove(id);
         }
     }
 
     /// A program by its number or its name.
-    pub(crate) fn program(&self, which: &str) -> Result<u64, Fault> {
+    pub(crate) fn program(&self, which: &str) -> Result<u64, HttpError> {
         if let Some(id) = which.parse().ok().filter(|id| self.tasks.contains_key(id)) {
             return Ok(id);
         }
@@ -199,12 +212,27 @@ impl State {
         names.ok_or_else(|| {
             let names: Vec<String> = self.named.keys().map(|(m, p)| format!("{m}.{p}")).collect();
             let there = names.iter().map(String::as_str);
-            Fault::no("program", which, there, "named in the lab")
+            HttpError::no("program", which, there, "named in the lab")
         })
     }
 }
 
 impl Lab {
+    /// All but the lab's own.
+    pub(crate) fn programs(&self) -> Vec<Program> {
+        let state = self.state();
+        let shown = state.tasks.iter().filter(|(_, task)| !task.own);
+        shown.map(|(id, task)| task.describe(*id)).collect()
+    }
+
+    /// How a program is, unless its machine was removed meanwhile.
+    pub(crate) fn described(&self, id: u64) -> Result<Program, HttpError> {
+        match self.state().tasks.get(&id) {
+            Some(task) => Ok(task.describe(id)),
+            None => Err(HttpError::conflict("its machine was removed")),
+        }
+    }
+
     /// A program's first process has ended, or a virtualized process has written something.
     pub(crate) fn program_told(&self, worker: usize, number: u64, event: Event) {
         let mut state = self.state();
@@ -217,7 +245,7 @@ impl Lab {
         let log = state.tasks.get(&id).and_then(|task| task.log.clone());
         if let (Event::Output { text, .. }, Some(log)) = (&event, &log) {
             if let Err(error) = log.write(text.as_bytes()) {
-                eprintln!("vink daemon: a program's log: {error}");
+                tracing::warn!(target: "control", "a program's log: {error}");
             }
         }
         let Event::Ended {
@@ -274,7 +302,7 @@ impl Lab {
         // Those that wait on its machines, and their clients, would wait for ever.
         for task in state.tasks.values_mut() {
             let waits = !is_over(&task.phase.borrow()) && task.run.is_none();
-            if waits && state.places.get(&task.machine) == Some(&worker) {
+            if waits && state.worker_of.get(&task.machine) == Some(&worker) {
                 task.stopping = true;
                 task.stop_supervision();
                 task.ended(137, Some(why.to_owned()));
@@ -282,11 +310,12 @@ impl Lab {
         }
     }
 
-    /// Starts programs of the lab file, each when those that it waits for are ready; returns when all are.
+    /// Starts programs of the lab file, each when those that it waits for are ready; returns when
+    /// all are.
     pub(crate) async fn start_named(
         self: &Arc<Lab>,
         steps: &[Change],
-    ) -> Result<(), (usize, Fault)> {
+    ) -> Result<(), (usize, HttpError)> {
         // All are known before the first waits for another.
         let mut waiting = Vec::with_capacity(steps.len());
         for (at, step) in steps.iter().enumerate() {
@@ -323,39 +352,43 @@ impl Lab {
         }
         let mut running = Vec::with_capacity(waiting.len());
         for (at, id, phase, spec) in waiting {
-            let wants_success = spec.ready == Some(Ready::Success);
-            let (party, supervision) = (self.join(), self.clone().supervise(id, spec));
+            let ready = spec.ready.clone();
+            let (actor, supervision) = (self.new_actor(), self.clone().supervise(id, spec));
             let supervision = tokio::spawn(async move {
-                match party {
-                    Some(party) => party.run(supervision).await,
+                match actor {
+                    Some(actor) => actor.run(supervision).await,
                     None => supervision.await,
                 }
             });
             if let Some(task) = self.state().tasks.get_mut(&id) {
                 task.supervisor = Some(supervision.abort_handle());
             }
-            running.push((at, id, phase, wants_success));
+            running.push((at, id, phase, ready));
         }
         let total = running.len();
-        let _passes = self.needs_time();
+        let _time = self.require_time();
         let mut ending = self.ending.subscribe();
-        for (count, (at, id, mut phase, wants_success)) in running.into_iter().enumerate() {
+        for (count, (at, id, mut phase, ready)) in running.into_iter().enumerate() {
             let good = |phase: &Phase| match phase {
                 Phase::Ready => true,
                 Phase::Ended { last, .. } => *last,
                 _ => false,
             };
             let step = &steps[at];
-            self.tell(Happening::Progress {
-                step: super::lab::told(step).object,
+            let wants_success = ready
+                .as_ref()
+                .is_some_and(|ready| ready.by == Ready::Success);
+            let progress = Progress {
+                step: super::lab::api_change(step).object,
                 done: count,
                 total,
-            });
+            };
+            let _telling = progress.tell(self, id, ready);
             let came = tokio::select! {
-                came = self.until_phase(&mut phase, good) => came,
+                came = self.wait_for_phase(&mut phase, good) => came,
                 _ = ending.wait_for(|ending| *ending) => None,
             };
-            let failed = |text: String| (at, Fault::invalid(text));
+            let failed = |text: String| (at, HttpError::invalid(text));
             match came {
                 Some(Phase::Ready) => {}
                 Some(Phase::Ended { code: 0, .. }) => {}
@@ -363,7 +396,8 @@ impl Lab {
                     let state = self.state();
                     let task = state.tasks.get(&id);
                     // One that was never ready has failed; others may end as they like.
-                    let why = task.and_then(|task| task.error.clone());
+                    let late = task.and_then(|task| task.late.clone());
+                    let why = late.or_else(|| task.and_then(|task| task.error.clone()));
                     let unready = task.is_some_and(|task| task.began.is_none()) && why.is_some();
                     if unready || wants_success {
                         let log = task.and_then(|task| task.log.clone());
@@ -387,7 +421,7 @@ impl Lab {
         }
         let mut backoff = BACKOFF.0;
         loop {
-            let began = self.moment();
+            let began = self.elapsed();
             if let Err(fault) = self.start_once(id, &spec).await {
                 self.never_started(id, fault.problem.to_string());
                 return;
@@ -395,30 +429,39 @@ impl Lab {
             let Some(mut phase) = self.phase(id) else {
                 return;
             };
-            if self.state().clock.own {
-                if self.look_until_ready(id, &spec).await {
+            let limit = spec.ready.as_ref().and_then(Readiness::limit);
+            let is_late = if self.state().clock.is_virtual {
+                let end = limit.map(|limit| self.elapsed() + limit.duration());
+                let looked = self.look_until_ready(id, &spec, end).await;
+                if looked == Looked::Ready {
                     self.ready(id);
                 }
+                looked == Looked::Late
             } else {
+                let limit = limit.map_or(Duration::MAX, |limit| limit.duration());
                 tokio::select! {
                     biased;
-                    _ = phase.wait_for(is_over) => {}
-                    is_ready = self.clone().until_ready(id, &spec) => {
-                        if is_ready {
+                    _ = phase.wait_for(is_over) => false,
+                    is_ready = tokio::time::timeout(limit, self.clone().until_ready(id, &spec)) => {
+                        if is_ready == Ok(true) {
                             self.ready(id);
                         }
+                        is_ready.is_err()
                     }
                 }
+            };
+            if let (true, Some(ready)) = (is_late, &spec.ready) {
+                self.give_up(id, ready).await;
             }
-            let _ = self.until_phase(&mut phase, is_over).await;
+            let _ = self.wait_for_phase(&mut phase, is_over).await;
             let phase = phase.borrow().clone();
             if !matches!(phase, Phase::Ended { last: false, .. }) {
                 return;
             }
-            if self.moment().saturating_sub(began) >= BACKOFF.1 {
+            if self.elapsed().saturating_sub(began) >= BACKOFF.1 {
                 backoff = BACKOFF.0;
             }
-            self.pass(backoff).await;
+            self.sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF.1);
             if let Some(task) = self.state().tasks.get_mut(&id) {
                 task.restarts += 1;
@@ -426,11 +469,26 @@ impl Lab {
         }
     }
 
-    async fn start_once(self: &Arc<Lab>, id: u64, spec: &ProgramSpec) -> Result<(), Fault> {
+    /// Ends a program that was not ready in time.
+    async fn give_up(self: &Arc<Lab>, id: u64, ready: &Readiness) {
+        let limit = ready.limit().unwrap_or_default();
+        if let Some(task) = self.state().tasks.get_mut(&id) {
+            let looked = task.looked.take().map(|looked| format!(" ({looked})"));
+            let looked = looked.unwrap_or_default();
+            task.late = Some(format!(
+                "not ready after {limit}: it waited for {}{looked}; `timeout` of `ready` says how long that may take",
+                ready.by
+            ));
+        }
+        // What can't be ended has ended, or its worker has.
+        let _ = self.end_program(id).await;
+    }
+
+    async fn start_once(self: &Arc<Lab>, id: u64, spec: &ProgramSpec) -> Result<(), HttpError> {
         let (machine, log) = {
             let state = self.state();
             let Some(task) = state.tasks.get(&id) else {
-                return Err(Fault::conflict("it was removed"));
+                return Err(HttpError::conflict("it was removed"));
             };
             (task.machine.clone(), task.log.clone())
         };
@@ -478,7 +536,7 @@ impl Lab {
                 });
             }
         }
-        state.look_at_clock();
+        state.schedule();
     }
 
     /// Where a program's phase is told.
@@ -488,12 +546,12 @@ impl Lab {
     }
 
     /// Waits until all programs that one comes after are ready.
-    async fn wait_for_others(&self, id: u64, spec: &ProgramSpec) -> Result<(), Fault> {
+    async fn wait_for_others(&self, id: u64, spec: &ProgramSpec) -> Result<(), HttpError> {
         for after in &spec.after {
             let (mut phase, name) = {
                 let state = self.state();
                 let Some(task) = state.tasks.get(&id) else {
-                    return Err(Fault::conflict("it was removed"));
+                    return Err(HttpError::conflict("it was removed"));
                 };
                 let found = named_by(&state.spec, &task.machine, after);
                 let other = found.and_then(|(machine, program)| {
@@ -502,7 +560,7 @@ impl Lab {
                     Some((other.phase.subscribe(), format!("{machine}.{program}")))
                 });
                 other.ok_or_else(|| {
-                    Fault::invalid(format!("it comes after {after}, which there is not"))
+                    HttpError::invalid(format!("it comes after {after}, which there is not"))
                 })?
             };
             let good = |phase: &Phase| match phase {
@@ -510,15 +568,15 @@ impl Lab {
                 Phase::Ended { last, .. } => *last,
                 _ => false,
             };
-            match self.until_phase(&mut phase, good).await {
+            match self.wait_for_phase(&mut phase, good).await {
                 Some(Phase::Ended { code, .. }) if code != 0 => {
-                    return Err(Fault::invalid(format!(
+                    return Err(HttpError::invalid(format!(
                         "it comes after {name}, which failed with status {code}"
                     )))
                 }
                 Some(_) => {}
                 None => {
-                    return Err(Fault::invalid(format!(
+                    return Err(HttpError::invalid(format!(
                         "it comes after {name}, which was removed"
                     )))
                 }
@@ -536,8 +594,8 @@ impl Lab {
                 None => return false,
             }
         };
-        let mut pause = LOOK.0;
-        match &spec.ready {
+        let mut pause = READINESS_POLL.0;
+        match spec.ready.as_ref().map(|ready| &ready.by) {
             None => true,
             Some(Ready::Success) => {
                 let Some(mut phase) = self.phase(id) else {
@@ -555,7 +613,7 @@ impl Lab {
                 None => false,
             },
             Some(Ready::Port(port)) => loop {
-                let Ok(worker) = self.place(&machine) else {
+                let Ok(worker) = self.worker_for_machine(&machine) else {
                     return false;
                 };
                 let action = Action::Listens {
@@ -567,57 +625,84 @@ impl Lab {
                     Ok(_) => {}
                     Err(_) => return false,
                 }
-                // Nobody tells when somebody listens.
+                // There is no event for a new listener.
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LOOK.1);
+                pause = (pause * 2).min(READINESS_POLL.1);
             },
             Some(Ready::Command(line)) => loop {
-                match self.shell(&machine, line).await {
-                    Ok((0, _)) => return true,
-                    Ok(_) => {}
+                match self.look(id, &machine, line).await {
+                    Ok(true) => return true,
+                    Ok(false) => {}
                     Err(_) => return false,
                 }
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LOOK.1);
+                pause = (pause * 2).min(READINESS_POLL.1);
             },
         }
     }
 
-    /// The same by a clock of the lab's own: looked for at times of that clock, while it stands.
-    async fn look_until_ready(self: &Arc<Lab>, id: u64, spec: &ProgramSpec) -> bool {
+    /// Whether a command says that a program is ready; what else it said is kept.
+    async fn look(self: &Arc<Lab>, id: u64, machine: &str, line: &str) -> Result<bool, HttpError> {
+        let (code, output) = self.shell(machine, line).await?;
+        if let Some(task) = self.state().tasks.get_mut(&id) {
+            let output = String::from_utf8_lossy(&output);
+            task.looked = Some(match output.trim_end().lines().last() {
+                Some(last) => format!("status {code}, {last}"),
+                None => format!("status {code}"),
+            });
+        }
+        Ok(code == 0)
+    }
+
+    /// The same by a clock of the lab's own: looked for at times of that clock, while it stands,
+    /// and up to an end.
+    async fn look_until_ready(
+        self: &Arc<Lab>,
+        id: u64,
+        spec: &ProgramSpec,
+        end: Option<Duration>,
+    ) -> Looked {
         let Some(phase) = self.phase(id) else {
-            return false;
+            return Looked::Over;
         };
-        let over = || Reason::Phase(phase.clone(), is_over);
-        let mut pause = LOOK.0;
+        let by = spec.ready.as_ref().map(|ready| &ready.by);
+        let over = || WakeCondition::Phase(phase.clone(), is_over);
+        let mut pause = READINESS_POLL.0;
         loop {
             let now = phase.borrow().clone();
             if let Phase::Ended { code, .. } = now {
-                return spec.ready == Some(Ready::Success) && code == 0;
+                return match by == Some(&Ready::Success) && code == 0 {
+                    true => Looked::Ready,
+                    false => Looked::Over,
+                };
             }
-            let (is_ready, next) = match &spec.ready {
+            if end.is_some_and(|end| self.elapsed() >= end) {
+                return Looked::Late;
+            }
+            let (is_ready, next) = match by {
                 None => (true, None),
                 Some(Ready::Success) => (false, None),
                 Some(Ready::Time(span)) => {
-                    self.rest(vec![over(), self.after(span.duration())]).await;
+                    self.wait_until(vec![over(), self.after(span.duration())])
+                        .await;
                     (!is_over(&phase.borrow()), None)
                 }
                 Some(ready) => {
-                    self.settles().await;
+                    self.quiesce().await;
                     (self.is_ready(id, ready).await, Some(pause))
                 }
             };
             if is_ready {
-                return true;
+                return Looked::Ready;
             }
-            let mut reasons = vec![over()];
-            reasons.extend(next.map(|pause| self.after(pause)));
-            self.rest(reasons).await;
-            pause = (pause * 2).min(LOOK.1);
+            let mut conditions = vec![over()];
+            conditions.extend(next.map(|pause| self.after(pause)));
+            self.wait_until(conditions).await;
+            pause = (pause * 2).min(READINESS_POLL.1);
         }
     }
 
-    /// Whether a program has got so far; for those that nobody tells of.
+    /// Whether a program is ready, for conditions without an event.
     async fn is_ready(self: &Arc<Lab>, id: u64, ready: &Ready) -> bool {
         let (machine, log) = {
             let state = self.state();
@@ -629,14 +714,14 @@ impl Lab {
         match ready {
             Ready::Output(text) => log.is_some_and(|log| log.has_said(text)),
             Ready::Port(port) => {
-                let Ok(worker) = self.place(&machine) else {
+                let Ok(worker) = self.worker_for_machine(&machine) else {
                     return false;
                 };
                 let port = *port;
                 let answer = self.have(worker, Action::Listens { machine, port }, Vec::new());
                 matches!(answer.await, Ok(Answer::Yes(true)))
             }
-            Ready::Command(line) => matches!(self.shell(&machine, line).await, Ok((0, _))),
+            Ready::Command(line) => matches!(self.look(id, &machine, line).await, Ok(true)),
             Ready::Success | Ready::Time(_) => false,
         }
     }
@@ -646,13 +731,13 @@ impl Lab {
         self: &Arc<Lab>,
         machine: &str,
         line: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         let (code, output) = self.shell(machine, line).await?;
         if code == 0 {
             return Ok(());
         }
         let output = String::from_utf8_lossy(&output).trim_end().to_owned();
-        Err(Fault::invalid(format!(
+        Err(HttpError::invalid(format!(
             "`{line}` ended with status {code}{}{output}",
             if output.is_empty() { "" } else { ": " }
         )))
@@ -670,7 +755,7 @@ impl Lab {
     }
 
     /// Ends a program, and waits for it: a virtualized process by asking it, any other by SIGKILL.
-    pub(crate) async fn end_program(self: &Arc<Lab>, id: u64) -> Result<(), Fault> {
+    pub(crate) async fn end_program(self: &Arc<Lab>, id: u64) -> Result<(), HttpError> {
         let (run, app, mut phase) = {
             let mut state = self.state();
             let Some(task) = state.tasks.get_mut(&id) else {
@@ -697,10 +782,10 @@ impl Lab {
             false => Action::Kill { program },
         };
         // A virtualized process ends in its own time.
-        let _passes = self.needs_time();
+        let _time = self.require_time();
         // If it has ended meanwhile, the worker does not know it.
         let asked = self.have(worker, action, Vec::new()).await;
-        let over = self.until_phase(&mut phase, is_over);
+        let over = self.wait_for_phase(&mut phase, is_over);
         match asked {
             Ok(_) => {
                 let _ = over.await;
@@ -711,6 +796,63 @@ impl Lab {
                 Err(_) => Err(fault),
             },
         }
+    }
+}
+
+/// What came of looking at whether a program is ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// It is.
+    Ready,
+    /// It has ended before.
+    Over,
+    /// It was not in time.
+    Late,
+}
+
+/// How far the start of programs is, told to clients.
+struct Progress {
+    step: String,
+    done: usize,
+    total: usize,
+}
+
+/// Tells until it is dropped.
+struct Telling(AbortHandle);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Progress {
+    /// Tells it now, and then each second what a program waits for and what it wrote last, by the
+    /// host's clock: a terminal shows it while the lab's clock may stand.
+    fn tell(self, lab: &Arc<Lab>, id: u64, ready: Option<Readiness>) -> Telling {
+        let (lab, began) = (Arc::downgrade(lab), Instant::now());
+        let telling = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_secs(1));
+            loop {
+                ticks.tick().await;
+                let Some(lab) = lab.upgrade() else { return };
+                let mut step = self.step.clone();
+                let seconds = began.elapsed().as_secs();
+                if let (1.., Some(ready)) = (seconds, &ready) {
+                    step += &format!(": {seconds} s, waits for {}", ready.by);
+                    if let Some(limit) = ready.limit() {
+                        step += &format!(", for {limit} at most");
+                    }
+                    let log = lab.state().tasks.get(&id).and_then(|task| task.log.clone());
+                    if let Some(last) = last_words(log.as_deref()).lines().last() {
+                        step += &format!("; its log: {last}");
+                    }
+                }
+                let (done, total) = (self.done, self.total);
+                lab.tell(Happening::Progress { step, done, total });
+            }
+        });
+        Telling(telling.abort_handle())
     }
 }
 
@@ -725,16 +867,21 @@ fn words(spec: &ProgramSpec) -> Vec<String> {
 
 /// The last that a program said, for an error.
 fn tail(log: Option<&Log>) -> String {
+    let text = last_words(log);
+    match text.is_empty() {
+        true => text,
+        false => format!("; its last words:\n{text}"),
+    }
+}
+
+/// The end of what a program has written.
+fn last_words(log: Option<&Log>) -> String {
     let Some(log) = log else {
         return String::new();
     };
     let (end, _) = *log.written().borrow();
-    let text = match log.read(end.saturating_sub(2000)) {
+    match log.read(end.saturating_sub(2000)) {
         Ok((_, bytes)) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
         Err(_) => String::new(),
-    };
-    match text.is_empty() {
-        true => text,
-        false => format!("; its last words:\n{text}"),
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vink_api::PutLab;
-use vink_lab::worker::protocol::{Action, Answer, Noted};
+use vink_protocol::{Action, Answer, Noted};
 use vink_record::{hash_file, Manifest, What, FORMAT};
 
-use super::clock::{is_of_line, Reason};
+use super::clock::WakeCondition;
 use super::lab::Lab;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// How long a lab that is taken down has to finish what it does at that time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUIESCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The names of both in the folder.
 const MANIFEST: &str = "manifest.json";
 const JOURNAL: &str = "run.journal";
@@ -29,12 +29,12 @@ pub(crate) struct Recorded {
 
 impl Lab {
     /// A new lab is to be recorded: makes the folder.
-    pub(crate) fn prepare_record(&self, asked: &PutLab) -> Result<(), Fault> {
+    pub(crate) fn prepare_record(&self, asked: &PutLab) -> Result<(), HttpError> {
         let Some(record) = &asked.record else {
             return Ok(());
         };
         let folder = PathBuf::from(&record.folder);
-        let wrong = |error: String| Fault::invalid(error).at("/record/folder");
+        let wrong = |error: String| HttpError::invalid(error).at("/record/folder");
         if !folder.is_absolute() {
             let folder = &record.folder;
             return Err(wrong(format!("{folder:?} is not an absolute path")));
@@ -46,17 +46,18 @@ impl Lab {
             hash_file(&path).map(|hash| (path, hash))
         });
         let hashed = hashed.transpose();
-        let lab_file = hashed.map_err(|error| Fault::invalid(error.to_string()))?;
+        let lab_file = hashed.map_err(|error| HttpError::invalid(error.to_string()))?;
         let spec = serde_json::to_value(&asked.spec);
         let manifest = Manifest {
             format: FORMAT,
             vink: env!("CARGO_PKG_VERSION").to_owned(),
             image: PathBuf::new(),
             image_hash: vink_record::Hash::of(&[]),
-            what: What::Lab(spec.map_err(|error| Fault::invalid(error.to_string()))?),
+            what: What::Lab(spec.map_err(|error| HttpError::invalid(error.to_string()))?),
             lab_file,
             folder: PathBuf::from(&asked.folder),
             env: asked.env.clone().into_iter().collect(),
+            terminals: None,
             journal: JOURNAL.into(),
             totals: None,
         };
@@ -73,7 +74,7 @@ impl Lab {
         self: &Arc<Lab>,
         worker: usize,
         image: &Path,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         let (path, manifest) = {
             let mut state = self.state();
             let Some(recorded) = &mut state.recorded else {
@@ -81,14 +82,14 @@ impl Lab {
             };
             if worker > 0 {
                 let error = "a lab with machines of several images can't be recorded: each image has a kernel of its own";
-                return Err(Fault::conflict(error)
+                return Err(HttpError::conflict(error)
                     .hint("give all machines the same image, or leave --record away"));
             }
             // Of one that is booted again the journal has ended.
             if std::mem::replace(&mut recorded.begun, true) {
                 return Ok(());
             }
-            let hash = hash_file(image).map_err(|error| Fault::conflict(error.to_string()))?;
+            let hash = hash_file(image).map_err(|error| HttpError::conflict(error.to_string()))?;
             recorded.manifest.image = image.to_owned();
             recorded.manifest.image_hash = hash;
             (recorded.folder.clone(), recorded.manifest.clone())
@@ -96,9 +97,9 @@ impl Lab {
         let journal = path.join(JOURNAL);
         let file = std::fs::File::create(&journal);
         let what = format!("creating {}", journal.display());
-        let file = file.map_err(|error| Fault::host(&what, error))?;
+        let file = file.map_err(|error| HttpError::host(&what, error))?;
         let written = manifest.write(&path.join(MANIFEST));
-        written.map_err(|error| Fault::conflict(error.to_string()))?;
+        written.map_err(|error| HttpError::conflict(error.to_string()))?;
         self.have(worker, Action::Journal, vec![file.into()])
             .await?;
         Ok(())
@@ -113,15 +114,15 @@ impl Lab {
         }
     }
 
-    /// Whether requests of somebody outside are written down: of a lab that is recorded and up, but not those of its own
-    /// lines, which are carried out again when it is repeated.
-    pub(crate) fn notes_requests(&self) -> bool {
+    /// Whether requests of clients are written down: of a lab that is recorded and up.
+    fn notes_requests(&self) -> bool {
         let state = self.state();
-        state.recorded.is_some() && state.up.is_some() && !is_of_line()
+        state.recorded.is_some() && state.up.is_some()
     }
 
-    /// Carries out a request of somebody outside for a change, in a turn of its own if it is written down: so it
-    /// comes at a time when the lab has nothing left to do.
+    /// Carries out a client's request for a change, in a turn of its own if it is written down: so
+    /// it comes at a time when the lab has nothing left to do. Those of the lab's own lines do not
+    /// come here: the lines are carried out again when the lab is repeated.
     pub(crate) async fn changed_by<T>(
         self: &Arc<Lab>,
         method: &str,
@@ -145,23 +146,24 @@ impl Lab {
             self.note(noted).await;
             return work.await;
         }
-        let Some(seat) = self.join_for(Reason::Idle) else {
+        let Some(actor) = self.new_actor_when(WakeCondition::NoLine) else {
             self.note(noted).await;
             return work.await;
         };
-        seat.run(async {
-            // It may be over by now, what a line has waited for.
-            while self.state().is_busy() {
-                self.rest(vec![Reason::Idle]).await;
-            }
-            self.note(noted).await;
-            work.await
-        })
-        .await
+        actor
+            .run(async {
+                // It may be over by now, what a line has waited for.
+                while self.state().has_due_work() {
+                    self.wait_until(vec![WakeCondition::NoLine]).await;
+                }
+                self.note(noted).await;
+                work.await
+            })
+            .await
     }
 
-    /// The lab is about to be taken down: its clock stands from now on, the journal ends, the manifest is completed. One whose
-    /// worker has died keeps what there is.
+    /// The lab is about to be taken down: its clock stands from now on, the journal ends, the
+    /// manifest is completed. One whose worker has died keeps what there is.
     pub(crate) async fn end_record(self: &Arc<Lab>) {
         let Some(recorded) = self.state().recorded.take() else {
             return;
@@ -171,32 +173,31 @@ impl Lab {
         }
         {
             let clock = &mut self.state().clock;
-            clock.over = true;
-            clock.unsettled = true;
+            clock.is_frozen = true;
+            clock.needs_quiesce = true;
         }
-        // Who computes for ever is not waited for.
-        let _ = tokio::time::timeout(PATIENCE, self.settles()).await;
-        let amidst = self.state().is_amidst_something();
+        // A program that computes for ever is not waited for.
+        let _ = tokio::time::timeout(QUIESCE_TIMEOUT, self.quiesce()).await;
+        let incomplete = self.state().has_pending_work();
         let ended = self
-            .have(0, Action::EndJournal { amidst }, Vec::new())
+            .have(0, Action::EndJournal { incomplete }, Vec::new())
             .await;
-        self.state().clock.over = false;
+        self.state().clock.is_frozen = false;
         let manifest = match ended {
             Ok(Answer::Journal(totals)) => Manifest {
                 totals: Some(totals),
                 ..recorded.manifest
             },
-            Ok(other) => return eprintln!("vink daemon: the worker answered {other:?}"),
+            Ok(other) => return tracing::warn!(target: "control", "the worker answered {other:?}"),
             Err(fault) => {
                 let name = &self.name;
-                return eprintln!(
-                    "vink daemon: the record of lab {name}: {}",
+                return tracing::warn!(target: "control", "the record of lab {name}: {}",
                     fault.problem.error
                 );
             }
         };
         if let Err(error) = manifest.write(&recorded.folder.join(MANIFEST)) {
-            eprintln!("vink daemon: the record of lab {}: {error}", self.name);
+            tracing::warn!(target: "control", "the record of lab {}: {error}", self.name);
         }
     }
 }

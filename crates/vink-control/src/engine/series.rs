@@ -7,21 +7,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vink_api::{NewSeries, Series};
-use vink_lab::worker::protocol::{Action, Answer};
-use vink_spec::{check_lab, Change, Mistake};
+use vink_protocol::{Action, Answer};
+use vink_spec::{check_lab, Change, Diagnostic};
 
 use super::lab::{Lab, State};
 use super::status::name_is_good;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 impl State {
     /// The worker that has a series' machines; the first one, if it is about none.
-    pub(crate) fn series_place(&self, spec: &vink_spec::Series) -> usize {
+    pub(crate) fn worker_of_series(&self, spec: &vink_spec::Series) -> usize {
         let values = spec.values.values();
         let machines = values.filter_map(|value| value.source.place());
         let event = spec.at.as_deref().and_then(|at| at.split(':').next());
         let mut all = machines.map(|(machine, _)| machine).chain(event);
-        let place = all.find_map(|machine| self.places.get(machine).copied());
+        let place = all.find_map(|machine| self.worker_of.get(machine).copied());
         place.unwrap_or_default()
     }
 }
@@ -31,14 +31,15 @@ pub(crate) fn series_file(
     folder: &Path,
     spec: &vink_spec::Series,
     name: &str,
-) -> Result<OwnedFd, Fault> {
+) -> Result<OwnedFd, HttpError> {
     let path = folder.join(spec.file(name));
-    let about = |why: String| Fault::invalid(format!("{}: {why}", path.display())).at("/spec/file");
+    let about =
+        |why: String| HttpError::invalid(format!("{}: {why}", path.display())).at("/spec/file");
     let file = File::options()
         .write(true)
         .create(true)
         .truncate(true)
-        // A pipe that nobody reads is told instead of waited for.
+        // A pipe without a reader is an error: opening it would block.
         .custom_flags(libc::O_NONBLOCK)
         .open(&path)
         .map_err(|error| about(error.to_string()))?;
@@ -52,10 +53,10 @@ pub(crate) fn series_file(
 }
 
 /// A mistake of a lab, if it is one of this series.
-fn own(mistake: &Mistake, name: &str) -> Option<Fault> {
+fn own(mistake: &Diagnostic, name: &str) -> Option<HttpError> {
     let path = mistake.path.strip_prefix("series.")?;
     let path = path.strip_prefix(name)?.replace('.', "/");
-    let fault = Fault::invalid(mistake.message.clone()).at(format!("/spec{path}"));
+    let fault = HttpError::invalid(mistake.message.clone()).at(format!("/spec{path}"));
     Some(match mistake.fix.is_empty() {
         true => fault,
         false => fault.hint(mistake.fix.clone()),
@@ -64,13 +65,13 @@ fn own(mistake: &Mistake, name: &str) -> Option<Fault> {
 
 impl Lab {
     /// All series, with what they have written.
-    pub(crate) async fn all_series(self: &Arc<Lab>) -> Result<Vec<Series>, Fault> {
+    pub(crate) async fn all_series(self: &Arc<Lab>) -> Result<Vec<Series>, HttpError> {
         let workers = self.state().alive();
         let mut known = Vec::new();
         for worker in workers {
             match self.have(worker, Action::Series, Vec::new()).await? {
                 Answer::Series(its) => known.extend(its),
-                other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+                other => return Err(HttpError::invalid(format!("the worker answered {other:?}"))),
             }
         }
         let state = self.state();
@@ -92,14 +93,14 @@ impl Lab {
     }
 
     /// Begins a series.
-    pub(crate) async fn new_series(self: &Arc<Lab>, new: NewSeries) -> Result<Series, Fault> {
+    pub(crate) async fn new_series(self: &Arc<Lab>, new: NewSeries) -> Result<Series, HttpError> {
         name_is_good("time series", &new.name)?;
         {
             let _one = self.changing.lock().await;
             let mut with = self.state().spec.clone();
             if with.series.contains_key(&new.name) {
                 let taken = format!("series {} is in lab {} already", new.name, self.name);
-                return Err(Fault::conflict(taken));
+                return Err(HttpError::conflict(taken));
             }
             with.series.clear();
             with.series.insert(new.name.clone(), new.spec.clone());
@@ -113,23 +114,23 @@ impl Lab {
                 series: new.name.clone(),
                 spec: new.spec,
             };
-            self.carry_out(vec![step], true).await?;
+            self.reconcile(vec![step], true).await?;
         }
         let all = self.all_series().await?;
         let made = all.into_iter().find(|series| series.name == new.name);
-        made.ok_or_else(|| Fault::conflict(format!("series {} was removed", new.name)))
+        made.ok_or_else(|| HttpError::conflict(format!("series {} was removed", new.name)))
     }
 
     /// Ends a series. Its file stays.
-    pub(crate) async fn remove_series(self: &Arc<Lab>, name: &str) -> Result<Series, Fault> {
+    pub(crate) async fn remove_series(self: &Arc<Lab>, name: &str) -> Result<Series, HttpError> {
         let all = self.all_series().await?;
         let Some(was) = all.iter().find(|series| series.name == name).cloned() else {
             let names = all.iter().map(|series| series.name.as_str());
-            return Err(Fault::no("series", name, names, "in the lab"));
+            return Err(HttpError::no("series", name, names, "in the lab"));
         };
         let _one = self.changing.lock().await;
         let series = name.to_owned();
-        self.carry_out(vec![Change::RemoveSeries { series }], true)
+        self.reconcile(vec![Change::RemoveSeries { series }], true)
             .await?;
         Ok(was)
     }

@@ -1,23 +1,23 @@
 //! Starts programs: their environment, their input and output.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use indexmap::IndexMap;
 use vink_api::{Happening, NewProgram, Program};
-use vink_lab::worker::protocol::{self, Action, Answer};
+use vink_protocol::{self as protocol, Action, Answer};
 
 use super::lab::{is_over, Lab};
 use super::log::Log;
 use super::program::{Phase, Task};
 use super::terminal::Pipe;
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// The last bytes of a set-up line's output that are kept.
-const KEPT: usize = 4096;
+const MAX_ERROR_BYTES: usize = 4096;
 
 /// What is started.
 pub(crate) struct Start {
@@ -26,6 +26,22 @@ pub(crate) struct Start {
     pub(crate) app: bool,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) dir: String,
+}
+
+/// A program of the lab's own that is no longer waited for is ended when this is dropped.
+struct Unfinished<'a>(Option<(&'a Arc<Lab>, u64)>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some((lab, id)) = self.0.take() {
+            let lab = lab.clone();
+            tokio::spawn(async move {
+                // What can't be ended has ended, or its worker has.
+                let _ = lab.end_program(id).await;
+                lab.state().tasks.remove(&id);
+            });
+        }
+    }
 }
 
 impl Lab {
@@ -40,7 +56,7 @@ impl Lab {
             true => IndexMap::new(),
             false => self.env.clone(),
         };
-        all.extend(self.whereabouts(machine));
+        all.extend(self.machine_variables(machine));
         all.extend(own.clone());
         all.into_iter().collect()
     }
@@ -62,10 +78,10 @@ impl Lab {
         start: Start,
         terminal: bool,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<(), Fault> {
-        let worker = self.place(&start.machine)?;
+    ) -> Result<(), HttpError> {
+        let worker = self.worker_for_machine(&start.machine)?;
         if start.words.is_empty() {
-            return Err(Fault::invalid("no program is named").at("/words"));
+            return Err(HttpError::invalid("no program is named").at("/words"));
         }
         self.tell_hosts(worker)?;
         let action = match start.app {
@@ -92,13 +108,13 @@ impl Lab {
         }
         let number = match self.have(worker, action, descriptors).await? {
             Answer::Program(number) => number,
-            other => return Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            other => return Err(HttpError::invalid(format!("the worker answered {other:?}"))),
         };
         let early = {
             let mut state = self.state();
             let state = &mut *state;
-            // Whoever acts next does so when it has got as far as it can.
-            state.clock.unsettled = true;
+            // The next actor acts after the program is idle.
+            state.clock.needs_quiesce = true;
             if let Some(task) = state.tasks.get_mut(&id) {
                 task.run = Some((worker, number));
                 self.tell(Happening::Started {
@@ -122,20 +138,15 @@ impl Lab {
         id: u64,
         start: Start,
         log: Option<Arc<Log>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         if start.app {
             if let Some(log) = log {
                 log.end(false);
             }
             return self.start(id, start, false, Vec::new()).await;
         }
-        let (output, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
-        let descriptors = || -> io::Result<Vec<OwnedFd>> {
-            Ok(vec![nothing()?, theirs.try_clone()?, theirs.try_clone()?])
-        };
-        let descriptors = descriptors().map_err(|error| Fault::host("dup", error))?;
-        drop(theirs);
-        let output = Pipe::new(output).map_err(|error| Fault::host("pipe", error))?;
+        let (output, descriptors) =
+            output_only().map_err(|error| HttpError::host("pipe", error))?;
         let output = Arc::new(output);
         if let Some(log) = &log {
             log.come_from(output.clone());
@@ -179,23 +190,20 @@ impl Lab {
         self: &Arc<Lab>,
         machine: &str,
         line: &str,
-    ) -> Result<(i32, Vec<u8>), Fault> {
+    ) -> Result<(i32, Vec<u8>), HttpError> {
         let words = ["sh", "-c", line].map(str::to_owned).to_vec();
-        let (output, theirs) = pipe().map_err(|error| Fault::host("pipe", error))?;
-        let descriptors = || -> io::Result<Vec<OwnedFd>> {
-            Ok(vec![nothing()?, theirs.try_clone()?, theirs.try_clone()?])
-        };
-        let descriptors = descriptors().map_err(|error| Fault::host("dup", error))?;
-        drop(theirs);
-        let output = Pipe::new(output).map_err(|error| Fault::host("pipe", error))?;
+        let (output, descriptors) =
+            output_only().map_err(|error| HttpError::host("pipe", error))?;
         let (id, mut phase) = {
             let mut state = self.state();
             let id = state.number();
-            let task = Task::new(machine, words.clone());
+            let mut task = Task::new(machine, words.clone());
+            task.own = true;
             let phase = task.phase.subscribe();
             state.tasks.insert(id, task);
             (id, phase)
         };
+        let mut unfinished = Unfinished(Some((self, id)));
         let start = Start {
             machine: machine.to_owned(),
             words,
@@ -205,17 +213,18 @@ impl Lab {
         };
         let started = self.start(id, start, false, descriptors).await;
         if let Err(fault) = started {
+            unfinished.0 = None;
             self.state().tasks.remove(&id);
             return Err(fault);
         }
         self.ready(id);
-        let _passes = self.needs_time();
+        let _time = self.require_time();
         let mut resting = phase.clone();
         let mut text = Vec::new();
         let mut buffer = vec![0; 1 << 12];
         let mut keep = |bytes: &[u8]| {
             text.extend(bytes);
-            text.drain(..text.len().saturating_sub(KEPT));
+            text.drain(..text.len().saturating_sub(MAX_ERROR_BYTES));
         };
         let reading = async {
             loop {
@@ -234,28 +243,34 @@ impl Lab {
                 }
             }
         };
-        let ((), over) = tokio::join!(reading, self.until_phase(&mut resting, is_over));
+        let ((), over) = tokio::join!(reading, self.wait_for_phase(&mut resting, is_over));
+        unfinished.0 = None;
         let task = self.state().tasks.remove(&id);
         match over {
             Some(Phase::Ended { code, .. }) => {
                 let error = task.and_then(|task| task.error);
                 match error {
-                    Some(error) => Err(Fault::invalid(error)),
+                    Some(error) => Err(HttpError::invalid(error)),
                     None => Ok((code, text)),
                 }
             }
-            _ => Err(Fault::conflict(format!("machine {machine} was removed"))),
+            _ => Err(HttpError::conflict(format!(
+                "machine {machine} was removed"
+            ))),
         }
     }
 
     /// `POST .../programs`.
-    pub(crate) async fn new_program(self: &Arc<Lab>, new: NewProgram) -> Result<Program, Fault> {
-        self.place(&new.machine)?;
+    pub(crate) async fn new_program(
+        self: &Arc<Lab>,
+        new: NewProgram,
+    ) -> Result<Program, HttpError> {
+        self.worker_for_machine(&new.machine)?;
         if new.words.is_empty() {
-            return Err(Fault::invalid("no program is named").at("/words"));
+            return Err(HttpError::invalid("no program is named").at("/words"));
         }
         if new.app && new.attach {
-            return Err(Fault::invalid(
+            return Err(HttpError::invalid(
                 "a virtualized process has no input and output to attach to",
             )
             .at("/attach"));
@@ -294,18 +309,14 @@ impl Lab {
             }
             self.ready(id);
         }
-        let state = self.state();
-        match state.tasks.get(&id) {
-            Some(task) => Ok(task.describe(id)),
-            None => Err(Fault::conflict("its machine was removed")),
-        }
+        self.described(id)
     }
 
     /// `POST .../programs/ID/signal`.
-    pub(crate) async fn signal(self: &Arc<Lab>, id: u64, signal: i32) -> Result<(), Fault> {
+    pub(crate) async fn signal(self: &Arc<Lab>, id: u64, signal: i32) -> Result<(), HttpError> {
         if !(1..=64).contains(&signal) {
             return Err(
-                Fault::invalid(format!("{signal} is not the number of a signal"))
+                HttpError::invalid(format!("{signal} is not the number of a signal"))
                     .hint("kill -l lists them")
                     .at("/signal"),
             );
@@ -319,10 +330,10 @@ impl Lab {
             )
         };
         let Some((worker, program)) = run else {
-            return Err(Fault::conflict(format!("program {id} does not run")));
+            return Err(HttpError::conflict(format!("program {id} does not run")));
         };
         if app {
-            return Err(Fault::conflict(format!(
+            return Err(HttpError::conflict(format!(
                 "program {id} is a virtualized process, which takes no signals"
             ))
             .hint("DELETE asks it to end"));
@@ -333,7 +344,7 @@ impl Lab {
     }
 
     /// A virtualized process's report.
-    pub(crate) async fn report(self: &Arc<Lab>, id: u64) -> Result<serde_json::Value, Fault> {
+    pub(crate) async fn report(self: &Arc<Lab>, id: u64) -> Result<serde_json::Value, HttpError> {
         let (run, app, report) = {
             let state = self.state();
             let task = state.tasks.get(&id);
@@ -347,7 +358,7 @@ impl Lab {
             return Ok(report);
         }
         let (true, Some((worker, program))) = (app, run) else {
-            return Err(Fault::conflict(format!(
+            return Err(HttpError::conflict(format!(
                 "program {id} is no virtualized process that runs, and has no report"
             )));
         };
@@ -357,22 +368,19 @@ impl Lab {
         };
         match self.have(worker, action, Vec::new()).await? {
             Answer::Report(report) => Ok(report),
-            other => Err(Fault::invalid(format!("the worker answered {other:?}"))),
+            other => Err(HttpError::invalid(format!("the worker answered {other:?}"))),
         }
     }
 }
 
-/// A pipe: where to read, where to write.
-pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: the array has room for two, which are then owned by nobody else.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
-    }
+/// For a program without input: where its outputs are read, and its first three descriptors.
+fn output_only() -> io::Result<(Pipe, Vec<OwnedFd>)> {
+    let (output, theirs) = pipe()?;
+    let descriptors = vec![nothing()?, theirs.try_clone()?, theirs];
+    Ok((Pipe::new(output)?, descriptors))
 }
+
+pub(crate) use vink_sys::fd::pipe;
 
 /// An input that is at its end.
 pub(crate) fn nothing() -> io::Result<OwnedFd> {

@@ -10,11 +10,12 @@ use vink_api::{
     MachineState, MachineSummary, NewInterface, NewMachine, NewWire, Statistics, Wire, WireEnd,
     WireStatistics, WorkerStatistics, WorkerStatus,
 };
-use vink_lab::worker::protocol::{Action, Answer, InterfaceStatus, Status};
+use vink_protocol::{Action, Answer, InterfaceStatus, Status};
 use vink_spec::{Change, Lab as Spec, MachineSpec, WireSpec};
 
 use super::lab::{Lab, State};
-use crate::fault::Fault;
+use super::stuck::Stuck;
+use crate::http_error::HttpError;
 
 impl Lab {
     pub(crate) fn summary(&self) -> LabSummary {
@@ -25,12 +26,8 @@ impl Lab {
             folder: self.folder.display().to_string(),
             machines: state.spec.machines.len(),
             wires: state.spec.wires.len(),
-            programs: state
-                .tasks
-                .values()
-                .filter(|task| task.is_running())
-                .count(),
-            up_seconds: match state.clock.own {
+            programs: state.tasks.values().filter(|task| task.is_shown()).count(),
+            up_seconds: match state.clock.is_virtual {
                 true => state.clock.up_for().as_secs_f64(),
                 false => state.up.map_or(0.0, |up| up.elapsed().as_secs_f64()),
             },
@@ -48,6 +45,7 @@ impl Lab {
             release: worker.release.clone(),
             machines: worker.machines,
             error: worker.error.clone(),
+            stuck: worker.stuck.as_ref().map(Stuck::describe),
         });
         let failed = state.tasks.values().filter_map(|task| {
             let name = task.name.as_ref()?;
@@ -92,7 +90,7 @@ impl Lab {
     pub(crate) fn machines(&self) -> Vec<MachineSummary> {
         let state = self.state();
         let mut programs: IndexMap<&str, usize> = IndexMap::new();
-        for task in state.tasks.values().filter(|task| task.is_running()) {
+        for task in state.tasks.values().filter(|task| task.is_shown()) {
             *programs.entry(&task.machine).or_default() += 1;
         }
         let summary = |(name, spec): (&String, &MachineSpec)| MachineSummary {
@@ -109,11 +107,11 @@ impl Lab {
         state.spec.machines.iter().map(summary).collect()
     }
 
-    pub(crate) async fn machine(self: &Arc<Lab>, name: &str) -> Result<Machine, Fault> {
+    pub(crate) async fn machine(self: &Arc<Lab>, name: &str) -> Result<Machine, HttpError> {
         let (mut machine, worker) = {
             let state = self.state();
             let spec = state.machine(&self.name, name)?;
-            let worker = state.places.get(name).copied();
+            let worker = state.worker_of.get(name).copied();
             let programs = state.tasks.iter();
             let machine = Machine {
                 name: name.to_owned(),
@@ -123,7 +121,7 @@ impl Lab {
                 forward: spec.forward,
                 interfaces: Vec::new(),
                 programs: programs
-                    .filter(|(_, task)| task.machine == name && task.is_running())
+                    .filter(|(_, task)| task.machine == name && task.is_shown())
                     .map(|(id, _)| *id)
                     .collect(),
             };
@@ -144,13 +142,13 @@ impl Lab {
         self: &Arc<Lab>,
         worker: usize,
         machines: Option<Vec<String>>,
-    ) -> Result<Status, Fault> {
+    ) -> Result<Status, HttpError> {
         match self
             .have(worker, Action::Status { machines }, Vec::new())
             .await?
         {
             Answer::Status(status) => Ok(status),
-            other => Err(Fault::new(
+            other => Err(HttpError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("the worker answered {other:?}"),
             )),
@@ -161,18 +159,21 @@ impl Lab {
         self: &Arc<Lab>,
         machine: &str,
         name: &str,
-    ) -> Result<Interface, Fault> {
+    ) -> Result<Interface, HttpError> {
         let found = self.machine(machine).await?.interfaces;
         let names: Vec<String> = found.iter().map(|i| i.name.clone()).collect();
         let found = found.into_iter().find(|interface| interface.name == name);
         found.ok_or_else(|| {
             let names = names.iter().map(String::as_str);
-            Fault::no("interface", name, names, &format!("of machine {machine}"))
+            HttpError::no("interface", name, names, &format!("of machine {machine}"))
         })
     }
 
     /// Makes a machine.
-    pub(crate) async fn new_machine(self: &Arc<Lab>, new: NewMachine) -> Result<Machine, Fault> {
+    pub(crate) async fn new_machine(
+        self: &Arc<Lab>,
+        new: NewMachine,
+    ) -> Result<Machine, HttpError> {
         name_is_good("machine", &new.name)?;
         let name = new.name.clone();
         {
@@ -181,7 +182,7 @@ impl Lab {
             {
                 let state = self.state();
                 if state.spec.machines.contains_key(&name) {
-                    return Err(Fault::conflict(format!(
+                    return Err(HttpError::conflict(format!(
                         "machine {name} is in lab {} already",
                         self.name
                     )));
@@ -215,12 +216,12 @@ impl Lab {
                         }),
                 );
             }
-            self.carry_out(steps, true).await?;
+            self.reconcile(steps, true).await?;
         }
         self.machine(&name).await
     }
 
-    pub(crate) async fn remove_machine(self: &Arc<Lab>, machine: &str) -> Result<(), Fault> {
+    pub(crate) async fn remove_machine(self: &Arc<Lab>, machine: &str) -> Result<(), HttpError> {
         let _one = self.changing.lock().await;
         self.state().machine(&self.name, machine)?;
         let machine = machine.to_owned();
@@ -228,20 +229,21 @@ impl Lab {
             machine,
             again: None,
         };
-        self.carry_out(vec![step], true).await
+        self.reconcile(vec![step], true).await
     }
 
     pub(crate) async fn new_interface(
         self: &Arc<Lab>,
         machine: &str,
         new: NewInterface,
-    ) -> Result<Interface, Fault> {
+    ) -> Result<Interface, HttpError> {
         if new.name.is_empty() || new.name.len() > 15 || new.name.contains(['/', ':', ' ']) {
-            return Err(
-                Fault::invalid(format!("{:?} is not a name for an interface", new.name))
-                    .hint("at most 15 letters, none of them /, : or a space")
-                    .at("/name"),
-            );
+            return Err(HttpError::invalid(format!(
+                "{:?} is not a name for an interface",
+                new.name
+            ))
+            .hint("at most 15 letters, none of them /, : or a space")
+            .at("/name"));
         }
         {
             let _one = self.changing.lock().await;
@@ -250,7 +252,7 @@ impl Lab {
                 let state = self.state();
                 let spec = state.machine(&self.name, machine)?;
                 if spec.interfaces.contains_key(&new.name) {
-                    return Err(Fault::conflict(format!(
+                    return Err(HttpError::conflict(format!(
                         "machine {machine} has an interface {} already",
                         new.name
                     )));
@@ -265,7 +267,7 @@ impl Lab {
                 interface: new.name.clone(),
                 spec: new.spec,
             });
-            self.carry_out(steps, true).await?;
+            self.reconcile(steps, true).await?;
         }
         self.interface(machine, &new.name).await
     }
@@ -275,7 +277,7 @@ impl Lab {
         machine: &str,
         interface: &str,
         change: ChangeInterface,
-    ) -> Result<Interface, Fault> {
+    ) -> Result<Interface, HttpError> {
         {
             let _one = self.changing.lock().await;
             // On another wire it is made anew, and keeps what programs have given it.
@@ -342,7 +344,7 @@ impl Lab {
                     });
                 }
             }
-            self.carry_out(steps, true).await?;
+            self.reconcile(steps, true).await?;
         }
         self.interface(machine, interface).await
     }
@@ -351,7 +353,7 @@ impl Lab {
         self: &Arc<Lab>,
         machine: &str,
         interface: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HttpError> {
         let _one = self.changing.lock().await;
         {
             let state = self.state();
@@ -362,7 +364,7 @@ impl Lab {
             machine: machine.to_owned(),
             interface: interface.to_owned(),
         };
-        self.carry_out(vec![step], true).await
+        self.reconcile(vec![step], true).await
     }
 
     pub(crate) fn wires(&self) -> Vec<Wire> {
@@ -377,7 +379,7 @@ impl Lab {
         .collect()
     }
 
-    pub(crate) async fn wire(self: &Arc<Lab>, name: &str) -> Result<Wire, Fault> {
+    pub(crate) async fn wire(self: &Arc<Lab>, name: &str) -> Result<Wire, HttpError> {
         let (mut wire, workers) = {
             let state = self.state();
             let spec = state.wire(&self.name, name)?;
@@ -385,9 +387,11 @@ impl Lab {
             let none = Vec::new();
             let ends = ends.get(name).unwrap_or(&none);
             let wire = state.describe_wire(name, spec, ends);
-            let laid = state.wires.get(name);
-            let alive = |worker: &usize| state.workers[*worker].link.is_some();
-            let workers = laid.map(|laid| laid.workers.clone()).unwrap_or_default();
+            let placement = state.wires.get(name);
+            let alive = |worker: &usize| state.workers[*worker].client.is_some();
+            let workers = placement
+                .map(|placement| placement.workers.clone())
+                .unwrap_or_default();
             let workers: Vec<usize> = workers.into_iter().filter(alive).collect();
             (wire, workers)
         };
@@ -405,19 +409,19 @@ impl Lab {
         Ok(wire)
     }
 
-    pub(crate) async fn new_wire(self: &Arc<Lab>, new: NewWire) -> Result<Wire, Fault> {
+    pub(crate) async fn new_wire(self: &Arc<Lab>, new: NewWire) -> Result<Wire, HttpError> {
         name_is_good("wire", &new.name)?;
         let name = new.name.clone();
         {
             let _one = self.changing.lock().await;
             if self.state().spec.wires.contains_key(&name) {
-                return Err(Fault::conflict(format!(
+                return Err(HttpError::conflict(format!(
                     "wire {name} is in lab {} already",
                     self.name
                 )));
             }
             let mut spec = new.spec;
-            // One that nobody said anything of grows with its ends.
+            // A wire that the file does not describe becomes a bus with its third end.
             spec.bus = Some(spec.bus.unwrap_or(true));
             let uplink = spec.uplink.take();
             let mut steps = vec![Change::AddWire {
@@ -428,7 +432,7 @@ impl Lab {
                 wire: name.clone(),
                 uplink,
             }));
-            self.carry_out(steps, true).await?;
+            self.reconcile(steps, true).await?;
         }
         self.wire(&name).await
     }
@@ -437,7 +441,7 @@ impl Lab {
         self: &Arc<Lab>,
         name: &str,
         change: ChangeWire,
-    ) -> Result<Wire, Fault> {
+    ) -> Result<Wire, HttpError> {
         {
             let _one = self.changing.lock().await;
             let mut steps = Vec::new();
@@ -454,9 +458,13 @@ impl Lab {
                                 ends.iter().map(|(m, i)| format!("{m}:{i}")).collect();
                             ends.extend(old.uplink.as_ref().map(|_| "outside".to_owned()));
                             let ends = ends.iter().map(String::as_str);
-                            return Err(
-                                Fault::no("end", end, ends, &format!("of wire {name}")).at("/from")
-                            );
+                            return Err(HttpError::no(
+                                "end",
+                                end,
+                                ends,
+                                &format!("of wire {name}"),
+                            )
+                            .at("/from"));
                         }
                         let own = new.from.entry(end.clone()).or_default();
                         *own = match change.replace {
@@ -464,8 +472,8 @@ impl Lab {
                             false => own.with(&change.settings),
                         };
                     }
-                    None if change.replace => new.settings = change.settings,
-                    None => new.settings = new.settings.with(&change.settings),
+                    None if change.replace => new.settings = change.settings.plain(),
+                    None => new.settings = new.settings.with(&change.settings).plain(),
                 }
                 if (&new.settings, &new.from) != (&old.settings, &old.from) {
                     steps.push(Change::SetWire {
@@ -480,12 +488,12 @@ impl Lab {
                     steps.push(Change::Plug { wire, up });
                 }
             }
-            self.carry_out(steps, true).await?;
+            self.reconcile(steps, true).await?;
         }
         self.wire(name).await
     }
 
-    pub(crate) async fn remove_wire(self: &Arc<Lab>, name: &str) -> Result<(), Fault> {
+    pub(crate) async fn remove_wire(self: &Arc<Lab>, name: &str) -> Result<(), HttpError> {
         let _one = self.changing.lock().await;
         let mut steps = Vec::new();
         {
@@ -515,15 +523,15 @@ impl Lab {
             steps.push(Change::RemoveWire { wire, again: None });
             steps.extend(come);
         }
-        self.carry_out(steps, true).await
+        self.reconcile(steps, true).await
     }
 
-    pub(crate) async fn statistics(self: &Arc<Lab>) -> Result<Statistics, Fault> {
+    pub(crate) async fn statistics(self: &Arc<Lab>) -> Result<Statistics, HttpError> {
         let workers: Vec<(usize, Option<String>)> = {
             let state = self.state();
             let alive = state.workers.iter().enumerate();
             alive
-                .filter(|(_, worker)| worker.link.is_some())
+                .filter(|(_, worker)| worker.client.is_some())
                 .map(|(number, worker)| (number, worker.image.clone()))
                 .collect()
         };
@@ -560,17 +568,17 @@ impl Lab {
 
 impl State {
     fn machine_state(&self, name: &str) -> MachineState {
-        match self.places.get(name) {
-            Some(worker) if self.workers[*worker].link.is_some() => MachineState::Running,
+        match self.worker_of.get(name) {
+            Some(worker) if self.workers[*worker].client.is_some() => MachineState::Running,
             Some(worker) if self.workers[*worker].error.is_some() => MachineState::Dead,
             _ => MachineState::Starting,
         }
     }
 
-    fn machine(&self, lab: &str, name: &str) -> Result<&MachineSpec, Fault> {
+    fn machine(&self, lab: &str, name: &str) -> Result<&MachineSpec, HttpError> {
         self.spec.machines.get(name).ok_or_else(|| {
             let names = self.spec.machines.keys().map(String::as_str);
-            Fault::no("machine", name, names, &format!("in lab {lab}"))
+            HttpError::no("machine", name, names, &format!("in lab {lab}"))
         })
     }
 
@@ -578,18 +586,18 @@ impl State {
         &self,
         machine: &str,
         name: &str,
-    ) -> Result<&vink_spec::Interface, Fault> {
+    ) -> Result<&vink_spec::Interface, HttpError> {
         let interfaces = &self.spec.machines[machine].interfaces;
         interfaces.get(name).ok_or_else(|| {
             let names = interfaces.keys().map(String::as_str);
-            Fault::no("interface", name, names, &format!("of machine {machine}"))
+            HttpError::no("interface", name, names, &format!("of machine {machine}"))
         })
     }
 
-    fn wire(&self, lab: &str, name: &str) -> Result<&WireSpec, Fault> {
+    fn wire(&self, lab: &str, name: &str) -> Result<&WireSpec, HttpError> {
         self.spec.wires.get(name).ok_or_else(|| {
             let names = self.spec.wires.keys().map(String::as_str);
-            Fault::no("wire", name, names, &format!("in lab {lab}"))
+            HttpError::no("wire", name, names, &format!("in lab {lab}"))
         })
     }
 
@@ -605,7 +613,7 @@ impl State {
     }
 
     /// Whether one more interface may be attached.
-    fn wire_has_room(&self, wire: Option<&str>) -> Result<(), Fault> {
+    fn wire_has_room(&self, wire: Option<&str>) -> Result<(), HttpError> {
         let Some(spec) = wire.and_then(|wire| self.spec.wires.get(wire)) else {
             return Ok(());
         };
@@ -621,8 +629,10 @@ impl State {
         if ends < 2 {
             return Ok(());
         }
-        Err(Fault::conflict(format!("wire {name} has two ends already"))
-            .hint("one made with \"bus: true\" takes any number"))
+        Err(
+            HttpError::conflict(format!("wire {name} has two ends already"))
+                .hint("one made with \"bus: true\" takes any number"),
+        )
     }
 
     fn has_end(&self, wire: &str, end: &str) -> bool {
@@ -644,7 +654,7 @@ impl State {
             end,
             counters: IndexMap::new(),
         };
-        let laid = self.wires.get(name);
+        let placement = self.wires.get(name);
         Wire {
             name: name.to_owned(),
             bus: spec.bus.unwrap_or(false),
@@ -653,17 +663,17 @@ impl State {
             from: spec.from.clone(),
             ends: ends.into_iter().map(end).collect(),
             uplink: spec.uplink.clone(),
-            uplink_error: laid.and_then(|laid| laid.uplink_error.clone()),
+            uplink_error: placement.and_then(|placement| placement.uplink_error.clone()),
         }
     }
 }
 
 /// A name of a machine, a wire, a breakpoint or a time series.
-pub(crate) fn name_is_good(kind: &str, name: &str) -> Result<(), Fault> {
+pub(crate) fn name_is_good(kind: &str, name: &str) -> Result<(), HttpError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 63 || !name.chars().all(good) {
         return Err(
-            Fault::invalid(format!("{name:?} is not a name for a {kind}"))
+            HttpError::invalid(format!("{name:?} is not a name for a {kind}"))
                 .hint("a name has letters, digits, -, _ and ., and is at most 63 long")
                 .at("/name"),
         );

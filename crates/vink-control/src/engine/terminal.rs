@@ -1,33 +1,40 @@
 //! A program's input and output for its client: pipes, or a terminal.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::watch;
-use vink_api::{Size, STDERR, STDOUT};
+use tokio::sync::{mpsc, watch};
+use vink_api::{Bytes, FromServer, Input, Size, STDERR, STDOUT};
+use vink_sys::fd::set_flags;
+use vink_sys::rustix;
 
-use super::lab::Lab;
+use super::clock::Requester;
+use super::lab::{is_over, Lab};
 use super::program::Phase;
 use super::spawn::{nothing, pipe, Start};
-use crate::fault::Fault;
+use crate::http_error::HttpError;
 
 /// How long a program that was made with `attach` waits for its client.
-const WAITING: Duration = Duration::from_secs(60);
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes that are read at once.
+pub(crate) const PIECE: usize = 1 << 16;
+/// Pieces that wait for the client.
+pub(crate) const PIECES: usize = 4;
+/// What ends the input of a terminal.
+const END_OF_FILE: u8 = 4;
 
 /// A pipe or a terminal's master, read and written without blocking.
 pub(crate) struct Pipe(AsyncFd<OwnedFd>);
 
 impl Pipe {
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Pipe> {
-        // SAFETY: changes a flag of a descriptor that is ours.
-        let set = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         // Its access mode is not changed by F_SETFL.
-        if set < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_flags(&descriptor, libc::O_NONBLOCK)?;
         // SAFETY: it owns the descriptor, which stays the same until it is dropped.
         Ok(Pipe(unsafe { AsyncFd::register(descriptor) }?))
     }
@@ -37,7 +44,7 @@ impl Pipe {
         self.read_by(|| self.read_now(buffer)).await
     }
 
-    /// The same by another who reads.
+    /// The same by another reader.
     pub(crate) async fn read_by(
         &self,
         mut read: impl FnMut() -> io::Result<usize>,
@@ -52,12 +59,9 @@ impl Pipe {
 
     /// What is there.
     pub(crate) fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the buffer is as large as said.
-        let read =
-            unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        match usize::try_from(read) {
+        match rustix::io::read(self.0.get_ref(), buffer) {
             Ok(read) => Ok(read),
-            Err(_) => match io::Error::last_os_error() {
+            Err(error) => match io::Error::from(error) {
                 error if error.raw_os_error() == Some(libc::EIO) => Ok(0),
                 error => Err(error),
             },
@@ -68,12 +72,7 @@ impl Pipe {
     pub(crate) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let mut ready = self.0.writable().await?;
-            let write = |fd: &AsyncFd<OwnedFd>| {
-                // SAFETY: the buffer is as large as said.
-                let written =
-                    unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
-                usize::try_from(written).map_err(|_| io::Error::last_os_error())
-            };
+            let write = |fd: &AsyncFd<OwnedFd>| Ok(rustix::io::write(fd.get_ref(), bytes)?);
             if let Ok(written) = ready.try_io(write) {
                 bytes = &bytes[written?..];
             }
@@ -83,19 +82,18 @@ impl Pipe {
 
     /// Gives a terminal another size.
     pub(crate) fn resize(&self, size: Size) -> io::Result<()> {
-        resize(&self.0.get_ref().as_raw_fd(), size)
+        vink_sys::terminal::resize(self.0.get_ref(), size.rows, size.columns)
     }
 }
 
 /// Our side of an attached program that has just been started.
-pub(crate) struct Attached {
-    pub(crate) id: u64,
+struct Attached {
     /// Each with its channel.
-    pub(crate) outputs: Vec<(u8, Arc<Pipe>)>,
-    pub(crate) input: Option<Arc<Pipe>>,
+    outputs: Vec<(u8, Arc<Pipe>)>,
+    input: Option<Arc<Pipe>>,
     /// The input is a terminal, which ends by a character.
-    pub(crate) terminal: bool,
-    pub(crate) phase: watch::Receiver<Phase>,
+    terminal: bool,
+    phase: watch::Receiver<Phase>,
 }
 
 impl Lab {
@@ -103,7 +101,7 @@ impl Lab {
     pub(crate) fn expire(self: &Arc<Lab>, id: u64) {
         let lab = Arc::downgrade(self);
         tokio::spawn(async move {
-            tokio::time::sleep(WAITING).await;
+            tokio::time::sleep(ATTACH_TIMEOUT).await;
             if let Some(lab) = lab.upgrade() {
                 let mut state = lab.state();
                 if state
@@ -118,29 +116,29 @@ impl Lab {
     }
 
     /// Whether there is a program that waits for its client.
-    pub(crate) fn is_attachable(&self, id: u64) -> Result<(), Fault> {
+    pub(crate) fn is_attachable(&self, id: u64) -> Result<(), HttpError> {
         let state = self.state();
         match state.tasks.get(&id) {
             Some(task) if task.attach.is_some() => Ok(()),
-            _ => Err(Fault::conflict(format!(
+            _ => Err(HttpError::conflict(format!(
                 "program {id} does not wait for a client: it was not made with \"attach\", or has one"
             ))),
         }
     }
 
-    /// Its client has come.
-    pub(crate) async fn attach(self: &Arc<Lab>, id: u64) -> Result<Attached, Fault> {
+    /// Its client has come, or the line that has made it.
+    async fn attach(self: &Arc<Lab>, id: u64, requester: Requester) -> Result<Attached, HttpError> {
         self.is_attachable(id)?;
         let (new, phase) = {
             let mut state = self.state();
             let task = state.tasks.get_mut(&id);
-            let task = task.ok_or_else(|| Fault::conflict("its machine was removed"))?;
+            let task = task.ok_or_else(|| HttpError::conflict("its machine was removed"))?;
             let new = task.attach.take();
-            task.awaited = true;
-            let new = new.ok_or_else(|| Fault::conflict("it has a client already"))?;
+            task.awaited_by = Some(requester);
+            let new = new.ok_or_else(|| HttpError::conflict("it has a client already"))?;
             (new, task.phase.subscribe())
         };
-        let host = |error| Fault::host("a program's input and output", error);
+        let host = |error| HttpError::host("a program's input and output", error);
         let (theirs, attached) = match new.terminal {
             Some(size) => terminal(size),
             None => pipes(new.input),
@@ -156,23 +154,162 @@ impl Lab {
         };
         let is_terminal = new.terminal.is_some();
         let path = format!("/v1/labs/{}/programs/{id}/terminal", self.name);
-        let started = self.changed_by("ATTACH", &path, &[], async {
+        let start = Box::pin(async {
             self.start(id, start, is_terminal, theirs).await?;
             self.ready(id);
             Ok(())
         });
-        if let Err(fault) = Box::pin(started).await {
-            let fault: Fault = fault;
+        let started: Result<(), HttpError> = match requester {
+            Requester::Client => self.changed_by("ATTACH", &path, &[], start).await,
+            Requester::Line => start.await,
+        };
+        if let Err(fault) = started {
             self.never_started(id, fault.problem.to_string());
             return Err(fault);
         }
         Ok(Attached {
-            id,
             outputs,
             input,
             terminal: is_terminal,
             phase,
         })
+    }
+}
+
+/// What a program's client is told.
+pub(crate) enum FromProgram {
+    /// A piece of output behind the byte of its channel.
+    Frame(Bytes),
+    /// Nothing follows.
+    Ended(FromServer),
+}
+
+impl Lab {
+    /// Starts a program that was made with `attach`, and carries its input and output until it ends
+    /// or its client, on which `inputs` end, has gone.
+    pub(crate) async fn carry(
+        self: Arc<Lab>,
+        id: u64,
+        requester: Requester,
+        sink: impl Sink<FromProgram>,
+        inputs: impl Stream<Item = Input> + Send + 'static,
+    ) {
+        let mut sink = pin!(sink);
+        let ended = |code, error| FromProgram::Ended(FromServer::Ended { code, error });
+        let attached = match self.attach(id, requester).await {
+            Ok(attached) => attached,
+            Err(fault) => {
+                let error = Some(fault.problem.to_string());
+                let _ = sink.send(ended(126, error)).await;
+                return;
+            }
+        };
+        let mut phase = attached.phase;
+        let (pieces, mut coming) = mpsc::channel(PIECES);
+        for (channel, output) in attached.outputs {
+            tokio::spawn(pump(channel, output, pieces.clone(), phase.clone()));
+        }
+        drop(pieces);
+        // Only the client's going away ends that.
+        let (to, terminal) = (attached.input, attached.terminal);
+        let mut hearing = tokio::spawn(self.clone().hear(id, inputs, to, terminal));
+        let talking = async {
+            while let Some(piece) = coming.recv().await {
+                if sink.send(FromProgram::Frame(piece)).await.is_err() {
+                    return false;
+                }
+            }
+            let _ = phase.wait_for(is_over).await;
+            true
+        };
+        let client_is_there = tokio::select! {
+            is_there = talking => is_there,
+            _ = &mut hearing => false,
+        };
+        let code = match phase.borrow().clone() {
+            Phase::Ended { code, .. } => Some(code),
+            _ => None,
+        };
+        if let (true, Some(code)) = (client_is_there, code) {
+            let error = {
+                let state = self.state();
+                state.tasks.get(&id).and_then(|task| task.error.clone())
+            };
+            let _ = sink.send(ended(code, error)).await;
+            let _ = sink.close().await;
+        }
+        hearing.abort();
+        if code.is_none() {
+            // It may have ended meanwhile.
+            let _ = self.end_program(id).await;
+        }
+    }
+
+    /// From the client to the program; ends when the client goes away.
+    async fn hear(
+        self: Arc<Lab>,
+        id: u64,
+        inputs: impl Stream<Item = Input>,
+        mut to: Option<Arc<Pipe>>,
+        terminal: bool,
+    ) {
+        let mut inputs = pin!(inputs);
+        while let Some(input) = inputs.next().await {
+            let written = match (input, &to) {
+                (Input::Bytes(bytes), Some(to)) => to.write(&bytes).await.is_ok(),
+                (Input::End, Some(to)) => terminal && to.write(&[END_OF_FILE]).await.is_ok(),
+                (Input::Resize(size), Some(to)) if terminal => {
+                    let _ = to.resize(size);
+                    true
+                }
+                (Input::Signal(signal), _) => {
+                    // It may just have ended.
+                    let _ = self.signal(id, signal).await;
+                    true
+                }
+                _ => true,
+            };
+            if !written {
+                // It is at its end, or the program reads no more.
+                to = None;
+            }
+        }
+    }
+}
+
+/// From an output to the client, until its end; when the program has ended, until all is read that
+/// it has written.
+async fn pump(
+    channel: u8,
+    output: Arc<Pipe>,
+    pieces: mpsc::Sender<Bytes>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let mut over = false;
+    loop {
+        let mut buffer = vec![0; PIECE];
+        buffer[0] = channel;
+        let read = match over {
+            true => output.read_now(&mut buffer[1..]),
+            false => tokio::select! {
+                read = output.read(&mut buffer[1..]) => read,
+                _ = phase.wait_for(is_over) => {
+                    over = true;
+                    continue;
+                }
+            },
+        };
+        let Ok(count @ 1..) = read else {
+            return;
+        };
+        buffer.truncate(1 + count);
+        // Small ones would keep much more memory than they need.
+        if count < PIECE / 4 {
+            buffer.shrink_to_fit();
+        }
+        if pieces.send(buffer.into()).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -198,40 +335,8 @@ fn pipes(input: bool) -> io::Result<(Vec<OwnedFd>, Ours)> {
 
 /// See pty(7).
 fn terminal(size: Size) -> io::Result<(Vec<OwnedFd>, Ours)> {
-    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: system calls on a descriptor that was just opened, and is ours alone.
-    let (master, slave) = unsafe {
-        let master = libc::posix_openpt(flags);
-        if master < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let master = OwnedFd::from_raw_fd(master);
-        if libc::unlockpt(master.as_raw_fd()) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // By the master, not by a path below /dev.
-        let slave = libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags);
-        if slave < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        (master, OwnedFd::from_raw_fd(slave))
-    };
-    resize(&master, size)?;
-    let master = Arc::new(Pipe::new(master)?);
+    let (master, slave) = vink_sys::terminal::open(size.rows, size.columns)?;
+    let master = Arc::new(Pipe::new(master.into())?);
     let theirs = vec![slave.try_clone()?, slave.try_clone()?, slave];
     Ok((theirs, (vec![(STDOUT, master.clone())], Some(master))))
-}
-
-fn resize(master: &impl AsRawFd, size: Size) -> io::Result<()> {
-    let size = libc::winsize {
-        ws_row: size.rows,
-        ws_col: size.columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    // SAFETY: the structure outlives the call, which only reads it.
-    match unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }

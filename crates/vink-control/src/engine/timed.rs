@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 use vink_api::Happening;
-use vink_lab::worker::protocol::Noted;
+use vink_protocol::Noted;
 use vink_spec::Event;
 
-use super::clock::{Demand, Reason, Urgency};
+use super::clock::{Priority, TimeRequest, WakeCondition};
 use super::lab::Lab;
 
 /// Those that wait for their time.
@@ -28,32 +28,32 @@ impl Timed {
 impl Lab {
     /// Starts the lab's events anew. Those whose time has passed are not carried out again.
     pub(crate) fn start_timed(self: &Arc<Lab>) {
-        let seat = self.join();
+        let actor = self.new_actor();
         let mut state = self.state();
         let Some(up) = state.up else {
             return;
         };
         state.timed.stop();
         let events = state.spec.events.clone();
-        if let Some(seat) = seat {
+        if let Some(actor) = actor {
             let elapsed = state.clock.up_for();
             let lab = self.clone();
-            let carried_out = seat.run(async move { carry_out_all(lab, events, elapsed).await });
-            state.timed.0 = vec![tokio::spawn(carried_out).abort_handle()];
+            let running = actor.run(async move { run_events(lab, events, elapsed).await });
+            state.timed.0 = vec![tokio::spawn(running).abort_handle()];
             return;
         }
         state.timed.0 = events
             .into_iter()
             .filter_map(|event| {
                 let at = first(&event, up.elapsed())?;
-                Some(tokio::spawn(carry_out(self.clone(), event, up, at)).abort_handle())
+                Some(tokio::spawn(run_event(self.clone(), event, up, at)).abort_handle())
             })
             .collect();
     }
 
-    pub(super) async fn carry_out_line(self: &Arc<Lab>, line: &str) {
+    pub(super) async fn run_noted_line(self: &Arc<Lab>, line: &str) {
         let line = line.to_owned();
-        let error = self.line(line.clone()).await.err();
+        let error = self.run_line(line.clone()).await.err();
         self.note(Noted::Line {
             line: line.clone(),
             error: error.clone(),
@@ -77,10 +77,10 @@ fn first(event: &Event, elapsed: Duration) -> Option<Duration> {
     Some(at + every * u32::try_from(rounds).ok()?)
 }
 
-async fn carry_out(lab: Arc<Lab>, event: Event, up: Instant, mut at: Duration) {
+async fn run_event(lab: Arc<Lab>, event: Event, up: Instant, mut at: Duration) {
     loop {
         tokio::time::sleep_until((up + at).into()).await;
-        lab.carry_out_line(&event.line).await;
+        lab.run_noted_line(&event.line).await;
         match event.every.map(|every| every.duration()) {
             Some(every) if !every.is_zero() => at += every,
             _ => return,
@@ -88,29 +88,29 @@ async fn carry_out(lab: Arc<Lab>, event: Event, up: Instant, mut at: Duration) {
     }
 }
 
-/// By the lab's own clock: one after the other, in the order of their times and of the file. The clock goes as far as the
-/// last of those that are carried out once.
-async fn carry_out_all(lab: Arc<Lab>, events: Vec<Event>, elapsed: Duration) {
+/// By the lab's own clock: one after the other, in the order of their times and of the file. The
+/// clock goes as far as the last of those that are carried out once.
+async fn run_events(lab: Arc<Lab>, events: Vec<Event>, elapsed: Duration) {
     let mut waiting: BTreeMap<(Duration, usize), Event> = BTreeMap::new();
     for (place, event) in events.into_iter().enumerate() {
         if let Some(at) = first(&event, elapsed) {
             waiting.insert((at, place), event);
         }
     }
-    let up = lab.state().clock.up;
+    let up = lab.state().clock.up_at;
     let by_clock = |at: Duration| up.saturating_add(at.as_nanos() as u64);
     let once = waiting.iter().filter(|(_, event)| event.every.is_none());
     let last = once.map(|((at, _), _)| by_clock(*at)).max();
     let mut demand = last.map(|until| {
-        lab.demand(Demand {
+        lab.request_time(TimeRequest {
             until,
             stop: None,
-            how: Urgency::Wish,
+            priority: Priority::Normal,
         })
     });
     while let Some(((at, place), event)) = waiting.pop_first() {
-        lab.rest(vec![Reason::At(by_clock(at))]).await;
-        lab.carry_out_line(&event.line).await;
+        lab.wait_until(vec![WakeCondition::At(by_clock(at))]).await;
+        lab.run_noted_line(&event.line).await;
         match event.every.map(|every| every.duration()) {
             Some(every) if !every.is_zero() => {
                 waiting.insert((at + every, place), event);

@@ -1,101 +1,133 @@
 //! Worker processes of a lab: one for each image, started when its first machine comes.
 
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
-use tokio::sync::{mpsc, oneshot};
-use vink_lab::worker::protocol::{self, Action, Answer};
+use tokio::sync::{mpsc, watch};
+use vink_protocol::{self as protocol, encode, Action, Answer, WorkerClock, WorkerConfig};
 use vink_spec::{memory_bytes, Time, Virtual};
+use vink_sys::child::{prepare, Step};
 
-use super::lab::Lab;
-use super::link::{Asked, Link, Refusal, Said};
-use crate::fault::Fault;
+use super::lab::{Lab, State};
+use super::process_tree::{ProcessSample, ProcessTree};
+use super::spawn::pipe;
+use super::stuck::Stuck;
+use super::worker_client::{PendingAnswer, RequestError, WorkerClient, WorkerMessage};
+use crate::http_error::HttpError;
 
-/// How long a worker may take to end when it has been told to, before it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a worker may take to begin its shutdown before it is killed.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long its process then may take to exit, with all its programs.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Processor time that it may use before its shutdown begins: a worker whose kernel loops never
+/// begins.
+const MAX_CPU_TIME: Duration = Duration::from_millis(700);
+/// How often that is checked; a worker that is stopped at so many checks in a row is killed, too.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_STOPPED_POLLS: u32 = 5;
 
-/// A worker of a lab. Its place in the lab's list is its number, for as long as the lab runs; when it is started
-/// again it is another process with the same number.
+/// The state of a worker's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Runs,
+    /// Its socket is closed: it shuts down.
+    Ends,
+    /// It has exited, and was waited for.
+    Gone,
+}
+
+/// A worker of a lab. Its place in the lab's list is its number, for as long as the lab runs; when
+/// it is started again it is another process with the same number.
 pub(crate) struct Worker {
     /// The image's name in the lab.
     pub(crate) image: Option<String>,
     /// The image's file.
     pub(crate) path: PathBuf,
-    /// Counts its processes: what is told by one that is gone does not concern the next.
+    /// Counts its processes: messages of an earlier one are ignored.
     pub(crate) generation: u64,
-    /// None if it has died or is not started yet.
-    pub(crate) link: Option<Link>,
+    /// `None`: it has died, or is not started yet.
+    pub(crate) client: Option<WorkerClient>,
     pub(crate) pid: Option<u32>,
     pub(crate) release: String,
     pub(crate) machines: usize,
     /// Why it died.
     pub(crate) error: Option<String>,
-    /// Told when the process has been waited for.
-    pub(crate) gone: Option<oneshot::Receiver<()>>,
-    /// It has all names of the lab.
+    /// Its kernel has not returned for long.
+    pub(crate) stuck: Option<Stuck>,
+    /// The state of its process.
+    pub(crate) stage: Option<watch::Receiver<Stage>>,
+    /// It has the names of all machines of the lab.
     pub(crate) knows_hosts: bool,
 }
 
 /// A worker that has just been started.
 pub(crate) struct Started {
-    pub(crate) link: Link,
-    pub(crate) said: mpsc::UnboundedReceiver<Said>,
+    pub(crate) client: WorkerClient,
+    pub(crate) said: mpsc::UnboundedReceiver<WorkerMessage>,
     pub(crate) child: Child,
     pub(crate) pid: u32,
     pub(crate) release: String,
+}
+
+impl State {
+    /// What a worker is started with.
+    fn worker_config(&self, number: usize) -> Result<WorkerConfig, HttpError> {
+        let memory = self.spec.memory.as_deref().unwrap_or("256M");
+        let memory = memory_bytes(memory).ok_or_else(|| {
+            HttpError::invalid("the lab's memory is no size").hint("write it like 64M or 4G")
+        })?;
+        Ok(WorkerConfig {
+            image: self.workers[number].path.clone(),
+            memory,
+            cmdline: String::new(),
+            seed: self.spec.seed,
+            calls: self.spec.calls,
+            clock: match self.spec.time {
+                Time::Real => WorkerClock::Real,
+                Time::Virtual(Virtual { call, rdtsc, .. }) => WorkerClock::Virtual {
+                    call: call.map_or(0, |call| call.0),
+                    rdtsc,
+                },
+                Time::Scaled(_) => WorkerClock::Virtual {
+                    call: 0,
+                    rdtsc: false,
+                },
+            },
+        })
+    }
 }
 
 impl Lab {
     /// Starts the process of a worker and waits until its kernel has booted.
     pub(crate) async fn start_worker(
         self: &Arc<Lab>,
-        path: &std::path::Path,
-        memory: u64,
-        seed: Option<u64>,
-        time: Time,
-    ) -> Result<Started, Fault> {
-        let what = format!("starting a worker with {}", path.display());
-        let host = |error| Fault::host(&what, error);
+        worker: (usize, u64),
+        config: WorkerConfig,
+    ) -> Result<Started, HttpError> {
+        let what = format!("starting a worker with {}", config.image.display());
+        let host = |error| HttpError::host(&what, error);
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(host)?;
         let theirs = OwnedFd::from(theirs);
-        let number = theirs.as_raw_fd();
+        let (watch, watchdog) = pipe().map_err(host)?;
+        let (number, dog) = (theirs.as_raw_fd(), watchdog.as_raw_fd());
+        let mut first = Vec::new();
+        encode(&config, &mut first);
+        (&ours).write_all(&first).map_err(host)?;
         let mut command = Command::new(&self.hooks.executable);
         command
             .arg("lab-worker")
             .args(["--socket", &number.to_string()])
-            .arg("--image")
-            .arg(path)
-            .args(["--memory", &memory.to_string()])
+            .args(["--watchdog", &dog.to_string()])
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .kill_on_drop(true);
-        if let Some(seed) = seed {
-            command.args(["--seed", &seed.to_string()]);
-        }
-        if time != Time::Real {
-            command.arg("--virtual-time");
-        }
-        if let Time::Virtual(Virtual {
-            call: Some(call), ..
-        }) = time
-        {
-            command.args(["--call", &call.0.to_string()]);
-        }
-        if let Time::Virtual(Virtual { rdtsc: true, .. }) = time {
-            command.arg("--rdtsc");
-        }
-        // SAFETY: one system call without memory, between fork and exec.
-        unsafe {
-            command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
-                -1 => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
-            })
-        };
+        prepare(command.as_std_mut(), [Step::Keep(number), Step::Keep(dog)]);
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -105,21 +137,32 @@ impl Lab {
         let logged = std::fs::metadata(&log_path).map_or(0, |log| log.len());
         command.stderr(log);
         let mut child = command.spawn().map_err(host)?;
-        drop(theirs);
+        drop((theirs, watchdog));
         let pid = child.id().unwrap_or_default();
         ours.set_nonblocking(true).map_err(host)?;
-        let (link, mut said) = Link::new(tokio::net::UnixStream::from_std(ours).map_err(host)?);
-        match said.recv().await {
-            Some(Said::Ready { protocol, release }) if protocol == protocol::VERSION => {
+        let (client, mut said) =
+            WorkerClient::new(tokio::net::UnixStream::from_std(ours).map_err(host)?);
+        let watch = tokio::net::unix::pipe::Receiver::from_owned_fd(watch).map_err(host)?;
+        tokio::spawn(self.clone().hear_watchdog(worker, pid, watch));
+        let mut ending = self.ending.subscribe();
+        let first = tokio::select! {
+            first = said.recv() => first,
+            // A kernel may hang while it boots; the process is killed when it is dropped.
+            _ = ending.wait_for(|ending| *ending) => {
+                return Err(HttpError::conflict(format!("{what}: the lab is being taken down")));
+            }
+        };
+        match first {
+            Some(WorkerMessage::Ready { protocol, release }) if protocol == protocol::VERSION => {
                 Ok(Started {
-                    link,
+                    client,
                     said,
                     child,
                     pid,
                     release,
                 })
             }
-            Some(Said::Ready { .. }) => Err(Fault::conflict(format!(
+            Some(WorkerMessage::Ready { .. }) => Err(HttpError::conflict(format!(
                 "{what}: {} is another version than this control process",
                 self.hooks.executable.display()
             ))
@@ -134,58 +177,56 @@ impl Lab {
                     true => format!("it ended with {status}"),
                     false => words,
                 };
-                Err(Fault::invalid(format!("{what}: {words}")))
+                Err(HttpError::invalid(format!("{what}: {words}")))
             }
         }
     }
 
-    /// Starts a worker and from then on listens to it.
-    pub(crate) async fn boot(self: &Arc<Lab>, number: usize) -> Result<(), Fault> {
-        let (path, memory, seed, time) = {
-            let state = self.state();
-            let path = state.workers[number].path.clone();
-            let memory = state.spec.memory.as_deref().unwrap_or("256M");
-            let time = state.spec.time;
-            (path, memory_bytes(memory), state.spec.seed, time)
-        };
-        let memory = memory.ok_or_else(|| {
-            Fault::invalid("the lab's memory is no size").hint("write it like 64M or 4G")
-        })?;
-        let started = self.start_worker(&path, memory, seed, time).await?;
-        let (gone, is_gone) = oneshot::channel();
+    /// Starts a worker, and a task that handles its events.
+    pub(crate) async fn boot(self: &Arc<Lab>, number: usize) -> Result<(), HttpError> {
+        let config = self.state().worker_config(number)?;
+        let path = config.image.clone();
         let generation = {
             let mut state = self.state();
             let worker = &mut state.workers[number];
             worker.generation += 1;
-            worker.link = Some(started.link);
+            worker.stuck = None;
+            worker.generation
+        };
+        let started = self.start_worker((number, generation), config).await?;
+        let (stage, stages) = watch::channel(Stage::Runs);
+        {
+            let mut state = self.state();
+            let worker = &mut state.workers[number];
+            worker.client = Some(started.client);
             worker.pid = Some(started.pid);
             worker.release = started.release;
             worker.error = None;
-            worker.gone = Some(is_gone);
+            worker.stage = Some(stages);
             worker.knows_hosts = false;
-            let generation = worker.generation;
+            let time = state.spec.time;
             state.clock.begin(time);
-            generation
-        };
+        }
         let lab = self.clone();
-        let (mut said, mut child) = (started.said, started.child);
+        let (mut said, mut child, pid) = (started.said, started.child, started.pid);
         tokio::spawn(async move {
             let mut last_words = None;
             while let Some(next) = said.recv().await {
-                if let Said::Event(event) = next {
+                if let WorkerMessage::Event(event) = next {
                     lab.happened(number, generation, event, &mut last_words);
                 }
             }
-            let status = match tokio::time::timeout(PATIENCE, child.wait()).await {
+            stage.send_replace(Stage::Ends);
+            let status = match tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await {
                 Ok(status) => status,
                 Err(_) => {
-                    let _ = child.start_kill();
+                    // Processes that stay are reported by the task that waits for this worker.
+                    let _ = ProcessTree::of(pid as i32).end().await;
                     child.wait().await
                 }
             };
             lab.worker_ended(number, generation, status, last_words);
-            // Nobody may wait for it.
-            let _ = gone.send(());
+            stage.send_replace(Stage::Gone);
         });
         let breakpoints: Vec<Action> = {
             let state = self.state();
@@ -199,60 +240,110 @@ impl Lab {
         self.begin_record(number, &path).await
     }
 
-    /// Asks a worker for something.
+    /// Sends a request to a worker.
     pub(crate) fn ask(
         &self,
         worker: usize,
         action: Action,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Asked, Fault> {
-        match &self.state().workers[worker].link {
-            Some(link) => Ok(link.ask(action, descriptors)),
+    ) -> Result<PendingAnswer, HttpError> {
+        match &self.state().workers[worker].client {
+            Some(client) => Ok(client.ask(action, descriptors)),
             None => Err(self.is_dead()),
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(crate) async fn have(
         &self,
         worker: usize,
         action: Action,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Answer, HttpError> {
         let asked = self.ask(worker, action, descriptors)?;
         self.read(asked.answer().await)
     }
 
-    /// An answer, or the refusal in words.
-    pub(crate) fn read(&self, answer: Result<Answer, Refusal>) -> Result<Answer, Fault> {
+    /// An answer, or the refusal as an HTTP error.
+    pub(crate) fn read(&self, answer: Result<Answer, RequestError>) -> Result<Answer, HttpError> {
         answer.map_err(|refusal| match refusal {
-            Refusal::Failed(error) => Fault::invalid(error),
-            Refusal::Dead => self.is_dead(),
+            RequestError::Failed(error) => HttpError::invalid(error),
+            RequestError::Dead => self.is_dead(),
         })
     }
 
-    /// What is asked for needs a worker that has died.
-    pub(crate) fn is_dead(&self) -> Fault {
+    /// The error for a request that needs a worker that has died.
+    pub(crate) fn is_dead(&self) -> HttpError {
         let error = format!("a worker of lab {} has died", self.name);
-        Fault::conflict(error).hint(format!(
+        HttpError::conflict(error).hint(format!(
             "vink lab ps {0} says why, vink lab restart --lab {0} boots it again",
             self.name
         ))
     }
 
-    /// Ends a worker's process and waits for that.
-    pub(crate) async fn end_worker(&self, number: usize) {
-        let gone = {
+    /// Ends a worker's process and waits for that: by closing its socket, and if that does not
+    /// help, by SIGKILL.
+    ///
+    /// # Errors
+    /// It, or something that it has started, is still there.
+    pub(crate) async fn end_worker(&self, number: usize) -> Result<(), HttpError> {
+        let (pid, stage, stuck) = {
             let mut state = self.state();
             let worker = &mut state.workers[number];
-            // From here on what it says does not count.
+            // Its messages are ignored from here on.
             worker.generation += 1;
-            worker.pid = None;
-            worker.link = None;
-            worker.gone.take()
+            worker.client = None;
+            let stuck = worker.stuck.take().is_some();
+            (worker.pid.take(), worker.stage.take(), stuck)
         };
-        if let Some(gone) = gone {
-            let _ = gone.await;
+        let Some(mut stage) = stage else {
+            return Ok(());
+        };
+        let pid = pid.map(|pid| pid as i32);
+        if let Some(pid) = pid.filter(|_| *stage.borrow() == Stage::Runs) {
+            if stuck || !shuts_down(pid, &mut stage).await {
+                ProcessTree::of(pid)
+                    .end()
+                    .await
+                    .map_err(|left| self.stays(number, &left))?;
+            }
+        }
+        let gone = stage.wait_for(|stage| *stage == Stage::Gone);
+        let gone = tokio::time::timeout(2 * EXIT_TIMEOUT, gone).await.is_ok();
+        match gone {
+            true => Ok(()),
+            false => Err(self.stays(number, pid.as_slice())),
         }
     }
+
+    fn stays(&self, number: usize, pids: &[i32]) -> HttpError {
+        let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+        HttpError::conflict(format!(
+            "worker {number} of lab {}: killed processes are still there: {}",
+            self.name,
+            pids.join(" ")
+        ))
+        .hint("ps -o pid,stat,wchan:32,args -p PID shows what each waits for in the host's kernel")
+    }
+}
+
+/// Whether a worker whose socket was closed begins its shutdown.
+async fn shuts_down(pid: i32, stage: &mut watch::Receiver<Stage>) -> bool {
+    let until = Instant::now() + SHUTDOWN_TIMEOUT;
+    let before = ProcessSample::at(pid).map_or(Duration::ZERO, |sample| sample.time);
+    let mut stopped = 0;
+    while Instant::now() < until {
+        let ends = stage.wait_for(|stage| *stage != Stage::Runs);
+        if tokio::time::timeout(POLL_INTERVAL, ends).await.is_ok() {
+            return true;
+        }
+        let Some(sample) = ProcessSample::at(pid) else {
+            continue;
+        };
+        stopped = if sample.is_stopped() { stopped + 1 } else { 0 };
+        if stopped >= MAX_STOPPED_POLLS || sample.time.saturating_sub(before) >= MAX_CPU_TIME {
+            return false;
+        }
+    }
+    false
 }

@@ -95,7 +95,7 @@ pub fn loopback(flags: i32) -> libc::ifreq {
     }
 }
 
-/// Whoever makes system calls.
+/// What makes system calls.
 pub trait Caller {
     /// The raw result.
     fn sys(&mut self, nr: i64, args: &[u64]) -> i64;

@@ -13,7 +13,7 @@ use crate::common::{at, at_mut, boot, Caller, Task};
 pub const MS: Duration = Duration::from_millis(1);
 /// Of an Ethernet header.
 pub const HEADER: usize = 14;
-/// An Ethernet protocol that nobody has: the kernel leaves such frames to packet sockets.
+/// An unused Ethernet protocol: the kernel leaves such frames to packet sockets.
 pub const PROTOCOL: [u8; 2] = [0x88, 0xb5];
 
 /// A machine with one interface, `vx0`, which is up, and a packet socket bound to it.
@@ -216,7 +216,8 @@ impl Net {
             .expect("settings");
     }
 
-    /// Sends a frame of this many bytes from the first machine to the second, whose last four bytes are a number.
+    /// Sends a frame of this many bytes from the first machine to the second, whose last four bytes
+    /// are a number.
     pub fn send(&mut self, number: u32, len: usize) {
         let to = self.hosts[1].address;
         self.send_to(0, to, number, len);
@@ -303,7 +304,8 @@ pub fn sockaddr(n: u8, port: u16) -> libc::sockaddr_in {
     }
 }
 
-/// That a share of so many is what chance makes of this probability: within four standard deviations.
+/// That a share of so many is what chance makes of this probability: within four standard
+/// deviations.
 #[track_caller]
 pub fn assert_binomial(count: u64, of: u64, probability: f64) {
     let mean = of as f64 * probability;

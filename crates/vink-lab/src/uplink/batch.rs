@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::null_mut;
 
-use super::far::LARGEST;
+use super::backend::LARGEST;
 
 /// Datagrams of one call.
 const COUNT: usize = 16;
-/// Bytes in front of a frame, for what the far side has there.
+/// Bytes in front of a frame for the header of the backend.
 pub(crate) const FRONT: usize = 16;
 /// A datagram's place.
 const SLOT: usize = FRONT + LARGEST;
@@ -50,8 +50,8 @@ impl Outgoing {
         &mut self.bytes[place + FRONT - self.front..place + FRONT]
     }
 
-    /// Sends what has been put. False if the host has no room for all of it now. What it does not take for
-    /// another reason is gone, and the reason is told.
+    /// Sends what has been put. False if the host has no room for all of it now. What it does not
+    /// take for another reason is gone, and the reason is told.
     pub(crate) fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
         let socket = socket.as_fd().as_raw_fd();
         while self.start < self.end {

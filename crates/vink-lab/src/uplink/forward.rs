@@ -26,7 +26,7 @@ impl Forward {
         format!("{address}{}:{}", self.host, self.machine)
     }
 
-    /// Whether nobody has the host's port. passt is content with one of several addresses.
+    /// Whether the host's port is free. passt is content with one of several addresses.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let all = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let addresses = match &self.address {

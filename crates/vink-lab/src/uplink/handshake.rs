@@ -1,11 +1,11 @@
 //! The third segment of TCP's handshake, where passt does not send it.
 //!
-//! A client of the host's connects to a forwarded port; passt sends a SYN to the machine, gets a SYN and ACK,
-//! and (until September 2024) sends nothing before the client does. The machine never learns that there
-//! is a connection, and a server that speaks first, as for SMTP or MySQL, waits for ever. So the link
-//! answers in passt's place, but only when the machine repeats itself, after a second: what passt reads
-//! together with the first SYN and ACK, such as what the server says, it would lose. Where passt has
-//! answered too, an ACK that comes twice does no harm.
+//! A client of the host's connects to a forwarded port; passt sends a SYN to the machine, gets a
+//! SYN and ACK, and (until September 2024) sends nothing before the client does. The machine never
+//! learns that there is a connection, and a server that speaks first, as for SMTP or MySQL, waits
+//! for ever. So the link answers in passt's place, but only when the machine repeats itself, after
+//! a second: what passt reads together with the first SYN and ACK, such as what the server says, it
+//! would lose. Where passt has answered too, an ACK that comes twice does no harm.
 
 use std::collections::VecDeque;
 

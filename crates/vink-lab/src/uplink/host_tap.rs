@@ -1,18 +1,20 @@
-//! A TAP device of the host as the host's side of an uplink: its frames are the machine's.
+//! The backend to a TAP device of the host: its frames are the machine's.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use super::far::{Deliver, Far, Line, Offloads, LARGEST};
-use super::monitor::{interface_request, mtu, Link, Monitor};
+use vink_sys::process::geteuid;
+
+use super::backend::{Backend, Deliver, LinkState, Offloads, LARGEST};
+use super::monitor::{interface_request, mtu, HostLink, Monitor};
 use super::poll::{Poll, INPUT};
 use super::tap::{TUNSETIFF, TUNSETOFFLOAD, TUN_F_TCP, TUN_F_UDP};
 use crate::Error;
 
 /// Frames received before it is the others' turn.
-const TURN: usize = 64;
+const FRAME_BUDGET: usize = 64;
 const TUN: &str = "/dev/net/tun";
 
 /// The device. It is gone with this, unless it was there before.
@@ -22,7 +24,7 @@ pub(crate) struct HostTap {
     poll: Poll,
     name: String,
     offloads: Offloads,
-    link: Link,
+    link: HostLink,
     /// The device has been deleted.
     deleted: bool,
     buffer: Box<[u8]>,
@@ -36,7 +38,7 @@ impl HostTap {
     /// # Errors
     /// [`Error::Uplink`].
     pub(crate) fn open(name: &str) -> Result<HostTap, Error> {
-        let user = user();
+        let user = geteuid();
         let remedy =
             format!("as root: ip tuntap add dev {name} mode tap user {user} vnet_hdr; ip link set {name} up");
         let fail = |what: &str, error: io::Error| {
@@ -70,17 +72,17 @@ impl HostTap {
         let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         request.ifr_ifru.ifru_flags = flags as i16;
         let ioctl = |nr: u64, argument: u64| {
-            // SAFETY: the descriptor is open, and the argument what this ioctl wants: a number, or the address
-            // of a structure or number that lives long enough.
+            // SAFETY: the descriptor is open, and the argument what this ioctl wants: a number, or
+            // the address of a structure or number that lives long enough.
             match unsafe { libc::ioctl(file.as_raw_fd(), nr as _, argument) } {
                 0.. => Ok(()),
                 _ => Err(io::Error::last_os_error()),
             }
         };
         ioctl(TUNSETIFF, (&raw mut request) as u64).map_err(|e| fail("TUNSETIFF", e))?;
-        // Whoever made the device may have asked for longer headers.
+        // The program that made the device may have asked for longer headers.
         const TUNSETVNETHDRSZ: u64 = 0x4004_54d8;
-        let size = super::far::HEADER as i32;
+        let size = super::backend::HEADER as i32;
         ioctl(TUNSETVNETHDRSZ, (&raw const size) as u64).map_err(|e| fail("TUNSETVNETHDRSZ", e))?;
         // Hosts before Linux 6.2 know nothing of UDP's segmentation.
         let offloads = match ioctl(TUNSETOFFLOAD, TUN_F_TCP | TUN_F_UDP) {
@@ -119,7 +121,7 @@ impl HostTap {
     }
 }
 
-impl Far for HostTap {
+impl Backend for HostTap {
     fn offloads(&self) -> Offloads {
         self.offloads
     }
@@ -128,26 +130,26 @@ impl Far for HostTap {
         self.poll.as_fd()
     }
 
-    fn line(&mut self) -> Line {
+    fn link_state(&mut self) -> LinkState {
         if let Some(link) = self.monitor.news() {
             self.link = link;
         }
         let name = &self.name;
         if self.deleted {
-            return Line::Down(format!("the host's TAP device {name} has been deleted"));
+            return LinkState::Down(format!("the host's TAP device {name} has been deleted"));
         }
         match self.link {
-            Link::Up { .. } => Line::Up,
-            Link::Down(_) => Line::Down(format!(
+            HostLink::Up { .. } => LinkState::Up,
+            HostLink::Down(_) => LinkState::Down(format!(
                 "the host's TAP device {name} is down: ip link set {name} up"
             )),
             // It has another name, or is in another namespace.
-            Link::Missing => Line::Up,
+            HostLink::Missing => LinkState::Up,
         }
     }
 
     fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
-        for _ in 0..TURN {
+        for _ in 0..FRAME_BUDGET {
             match self.file.read(&mut self.buffer) {
                 Ok(got) => deliver(&self.buffer[..got])?,
                 Err(error) => {
@@ -181,10 +183,4 @@ impl Far for HostTap {
     fn mtu(&self) -> u32 {
         self.mtu
     }
-}
-
-/// Who would have to own a device.
-fn user() -> u32 {
-    // SAFETY: geteuid(2) can't fail.
-    unsafe { libc::geteuid() }
 }

@@ -1,37 +1,38 @@
-//! Ways from a machine or a wire to the outside.
+//! Uplinks: how the frames of a machine or a wire leave the kernel, and come in.
 //!
-//! An uplink is a TAP interface of the image's own driver (`tap`), whose frames a device of the worker moves
-//! (`link`) to and from the host's side (`far`). Each kind of that has a file of its own. The TAP interface is a
-//! machine's own (`outside`), or joined to an end of a wire in a machine that nobody sees (`backstage`).
+//! An uplink is a TAP interface of the image's driver (`tap`). A device of the worker (`device`)
+//! moves its frames to and from a backend (`backend`). Each kind of backend has a file of its own.
+//! The TAP interface is a machine's own (`attachment`), or is bridged to an end of a wire in a
+//! hidden machine (`tc_bridge`).
 
-mod backstage;
+mod attachment;
+mod backend;
 mod batch;
-mod door;
-mod far;
+mod device;
 mod forward;
 mod handshake;
 mod host_tap;
-mod link;
 mod monitor;
-mod outside;
 mod packet;
 mod passt;
-mod passt_far;
+mod passt_backend;
 mod poll;
 mod qemu;
 mod qemu_dgram;
+mod rendezvous;
 mod shared;
 mod stream;
 mod tap;
+mod tc_bridge;
 mod udp;
 
-pub use backstage::{Backstage, OutsideEnd};
-pub use far::Line;
+pub use attachment::UplinkAttachment;
+pub use backend::LinkState;
+pub use device::UplinkState;
 pub use forward::Forward;
-pub use link::State;
-pub use outside::Outside;
 pub use passt::{Passt, Route, HELPER};
 pub use shared::shared;
+pub use tc_bridge::{TcBridge, UplinkEnd};
 pub use vink_kernel::Half;
 
 pub(crate) use tap::TUNSETIFF;

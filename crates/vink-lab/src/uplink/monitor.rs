@@ -3,11 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::poll::descriptor;
+use vink_sys::plain::Zeroed;
+use vink_sys::rustix::net::netlink::SocketAddrNetlink;
+use vink_sys::rustix::net::{bind, socket_with, AddressFamily, SocketFlags, SocketType};
+use vink_sys::socket::receive;
 
 /// How an interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum HostLink {
     /// There is none of this name.
     Missing,
     /// It is set down.
@@ -31,22 +34,12 @@ impl Monitor {
     /// # Errors
     /// As socket(2) and bind(2).
     pub(crate) fn new(name: &str) -> io::Result<Monitor> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: makes a descriptor.
-        let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-        let socket = descriptor(socket)?;
-        // SAFETY: all zero is a valid value of this plain structure.
-        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as u16;
-        address.nl_groups = libc::RTMGRP_LINK as u32;
-        // SAFETY: an address of this length.
-        let bound = unsafe {
-            let length = size_of_val(&address) as u32;
-            libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
-        };
-        if bound < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::RAW;
+        // NETLINK_ROUTE is protocol 0.
+        let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
+        let groups = libc::RTMGRP_LINK as u32;
+        bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         Ok(Monitor {
             socket,
             name: name.to_owned(),
@@ -54,15 +47,11 @@ impl Monitor {
     }
 
     /// How the interface is now, if anything was told of any interface since this was last asked.
-    pub(crate) fn news(&mut self) -> Option<Link> {
+    pub(crate) fn news(&mut self) -> Option<HostLink> {
         let mut told = false;
         let mut buffer = [0u8; 16 << 10];
         loop {
-            // SAFETY: room for as many bytes as said.
-            let got = unsafe {
-                let into = buffer.as_mut_ptr().cast();
-                libc::recv(self.socket.as_raw_fd(), into, buffer.len(), 0)
-            };
+            let got = receive(&self.socket, &mut buffer, 0);
             if got < 0 {
                 match io::Error::last_os_error().raw_os_error() {
                     // Something was missed.
@@ -76,17 +65,17 @@ impl Monitor {
     }
 
     /// Asks the host: what a message says may be over when it is read.
-    pub(crate) fn now(&self) -> Link {
+    pub(crate) fn now(&self) -> HostLink {
         let Ok(name) = std::ffi::CString::new(self.name.as_str()) else {
-            return Link::Missing;
+            return HostLink::Missing;
         };
         // SAFETY: a string that ends with NUL.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         let flags = flags(&self.name).unwrap_or(0);
         match (index, flags & libc::IFF_UP) {
-            (0, _) => Link::Missing,
-            (index, 0) => Link::Down(index),
-            (index, _) => Link::Up {
+            (0, _) => HostLink::Missing,
+            (index, 0) => HostLink::Down(index),
+            (index, _) => HostLink::Up {
                 index,
                 carrier: flags & libc::IFF_RUNNING != 0,
             },
@@ -116,9 +105,8 @@ pub(crate) fn mtu(name: &str) -> io::Result<u32> {
 
 /// One of the ioctls of netdevice(7) that tell something of an interface.
 fn ask(name: &str, nr: libc::c_ulong) -> io::Result<libc::ifreq> {
-    // SAFETY: makes a descriptor.
-    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    let socket = descriptor(socket)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
     let mut request = interface_request(name);
     // SAFETY: a structure as these ioctls want it, which they fill in.
     match unsafe { libc::ioctl(socket.as_raw_fd(), nr as _, &mut request) } {
@@ -129,8 +117,7 @@ fn ask(name: &str, nr: libc::c_ulong) -> io::Result<libc::ifreq> {
 
 /// A `struct ifreq` of this name, which is cut off if it is too long, and so not found.
 pub(crate) fn interface_request(name: &str) -> libc::ifreq {
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let mut request = libc::ifreq::zeroed();
     let room = libc::IFNAMSIZ - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;

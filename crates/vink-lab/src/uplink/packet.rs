@@ -1,27 +1,30 @@
-//! An interface of the host as the host's side of an uplink: what it receives is the machine's, and it sends what
-//! the machine does, by a packet socket (packet(7)).
+//! An interface of the host as the host's side of an uplink: what it receives is the machine's, and
+//! it sends what the machine does, by a packet socket (packet(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use vink_sys::plain::Zeroed;
+use vink_sys::rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+
+use super::backend::{Backend, Deliver, LinkState, Offloads, HEADER};
 use super::batch::{Datagram, Incoming, Outgoing, FRONT};
-use super::far::{Deliver, Far, Line, Offloads, HEADER};
-use super::monitor::{mtu, Link, Monitor};
-use super::poll::{descriptor, Poll, INPUT, ROOM};
+use super::monitor::{mtu, HostLink, Monitor};
+use super::poll::{Poll, INPUT, ROOM};
 use crate::Error;
 
-/// Bytes that may wait in the socket, either way, as far as the host allows.
-const WAITING: libc::c_int = 4 << 20;
+/// Size of the socket's buffers in bytes, each way, as far as the host allows.
+const SOCKET_BUFFER: libc::c_int = 4 << 20;
 
 /// Of linux/if_packet.h.
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 
 /// Follows the interface: there is a socket as long as it is up.
-pub(crate) struct PacketFar {
+pub(crate) struct PacketBackend {
     name: String,
     monitor: Monitor,
-    link: Link,
+    link: HostLink,
     socket: Option<OwnedFd>,
     /// Why there is none, though there could be.
     error: Option<io::Error>,
@@ -33,12 +36,12 @@ pub(crate) struct PacketFar {
     mtu: u32,
 }
 
-impl PacketFar {
+impl PacketBackend {
     /// Opens the interface of this name.
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(name: &str) -> Result<PacketFar, Error> {
+    pub(crate) fn open(name: &str) -> Result<PacketBackend, Error> {
         let fail = |error: io::Error| {
             let why = match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
@@ -50,10 +53,10 @@ impl PacketFar {
             };
             Error::Uplink(format!("the uplink interface:{name}: {error}{why}"))
         };
-        let mut far = PacketFar {
+        let mut backend = PacketBackend {
             name: name.to_owned(),
             monitor: Monitor::new(name).map_err(fail)?,
-            link: Link::Missing,
+            link: HostLink::Missing,
             socket: None,
             error: None,
             poll: Poll::new().map_err(fail)?,
@@ -63,19 +66,19 @@ impl PacketFar {
             lost: 0,
             mtu: mtu(name).map_err(fail)?,
         };
-        far.poll.add(&far.monitor, INPUT).map_err(fail)?;
-        far.follow(far.monitor.now());
-        match far.error.take() {
+        backend.poll.add(&backend.monitor, INPUT).map_err(fail)?;
+        backend.follow(backend.monitor.now());
+        match backend.error.take() {
             Some(error) => Err(fail(error)),
-            None => Ok(far),
+            None => Ok(backend),
         }
     }
 
     /// The interface has become this.
-    fn follow(&mut self, link: Link) {
+    fn follow(&mut self, link: HostLink) {
         let index = |link| match link {
-            Link::Missing => None,
-            Link::Down(index) | Link::Up { index, .. } => Some(index),
+            HostLink::Missing => None,
+            HostLink::Down(index) | HostLink::Up { index, .. } => Some(index),
         };
         let before = index(self.link);
         self.link = link;
@@ -99,7 +102,7 @@ impl PacketFar {
     }
 }
 
-impl Far for PacketFar {
+impl Backend for PacketBackend {
     fn offloads(&self) -> Offloads {
         // Not UDP's: hosts before Linux 6.2 would refuse such packets.
         Offloads::Tcp
@@ -109,21 +112,23 @@ impl Far for PacketFar {
         self.poll.as_fd()
     }
 
-    fn line(&mut self) -> Line {
+    fn link_state(&mut self) -> LinkState {
         if let Some(link) = self.monitor.news() {
             self.follow(link);
         }
         let name = &self.name;
         match (self.link, &self.error) {
-            (Link::Missing, _) => Line::Down(format!("the host's interface {name} is gone")),
-            (_, Some(error)) => Line::Down(format!("the host's interface {name}: {error}")),
-            (Link::Down(_), _) => Line::Down(format!(
+            (HostLink::Missing, _) => {
+                LinkState::Down(format!("the host's interface {name} is gone"))
+            }
+            (_, Some(error)) => LinkState::Down(format!("the host's interface {name}: {error}")),
+            (HostLink::Down(_), _) => LinkState::Down(format!(
                 "the host's interface {name} is down: ip link set {name} up"
             )),
-            (Link::Up { carrier: false, .. }, _) => {
-                Line::Down(format!("the host's interface {name} has no carrier"))
+            (HostLink::Up { carrier: false, .. }, _) => {
+                LinkState::Down(format!("the host's interface {name} has no carrier"))
             }
-            _ => Line::Up,
+            _ => LinkState::Up,
         }
     }
 
@@ -181,12 +186,12 @@ impl Far for PacketFar {
     }
 }
 
-/// A packet socket that receives all that the interface of this index does, as frames with a header.
+/// A packet socket that receives all that the interface of this index does, as frames with a
+/// header.
 fn open(index: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Of no protocol: until it is bound it receives nothing.
-    // SAFETY: makes a descriptor.
-    let socket = descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32)?;
     set(
         &socket,
@@ -200,8 +205,8 @@ fn open(index: u32) -> io::Result<OwnedFd> {
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
     ] {
-        if set(&socket, libc::SOL_SOCKET, forced, &WAITING).is_err() {
-            set(&socket, libc::SOL_SOCKET, plain, &WAITING)?;
+        if set(&socket, libc::SOL_SOCKET, forced, &SOCKET_BUFFER).is_err() {
+            set(&socket, libc::SOL_SOCKET, plain, &SOCKET_BUFFER)?;
         }
     }
     let everything = libc::packet_mreq {
@@ -212,8 +217,7 @@ fn open(index: u32) -> io::Result<OwnedFd> {
     };
     let level = libc::SOL_PACKET;
     set(&socket, level, libc::PACKET_ADD_MEMBERSHIP, &everything)?;
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut address = libc::sockaddr_ll::zeroed();
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index as i32;
@@ -263,8 +267,8 @@ fn missed(socket: &OwnedFd) -> u64 {
     }
 }
 
-/// What has come, as a frame behind its header, with the VLAN tag that the host has taken out of it. `None`: there
-/// is not enough of it.
+/// What has come, as a frame behind its header, with the VLAN tag that the host has taken out of
+/// it. `None`: there is not enough of it.
 fn frame(datagram: Datagram<'_>) -> Option<&[u8]> {
     const ADDRESSES: usize = 12;
     let Datagram {

@@ -1,15 +1,16 @@
 //! passt: a way to the outside without root, through sockets of the host.
 //!
 //! passt(1) is a process of the host that speaks Ethernet over a Unix stream socket, and turns what
-//! it gets into TCP, UDP and ping sockets of its own. On the machine's side is a TAP interface. It is started before the kernel boots and asked for
-//! only when the program is about to run, since both take some milliseconds. It ends with its socket, and
-//! should this process be killed it is too, so it can't be left behind.
+//! it gets into TCP, UDP and ping sockets of its own. On the machine's side is a TAP interface. It
+//! is started before the kernel boots and asked for only when the program is about to run, since
+//! both take some milliseconds. It ends with its socket, and should this process be killed it is
+//! too, so it can't be left behind.
 
 use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -17,13 +18,16 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use vink_kernel::Kernel;
-use vink_trap::{Site, Worker};
+use vink_kernel::{DeviceHost, Kernel};
+use vink_sys::fd::{pipe, pipe_that_never_waits};
+use vink_sys::poll::events_of;
+use vink_sys::socket::set_option;
+use vink_trap::Worker;
 
-use super::far::{Far, Line};
-use super::link::State;
-use super::outside::Outside;
-use super::passt_far::PasstFar;
+use super::attachment::UplinkAttachment;
+use super::backend::{Backend, LinkState};
+use super::device::UplinkState;
+use super::passt_backend::PasstBackend;
 use super::Forward;
 use crate::{Error, Machine, Network};
 
@@ -31,14 +35,14 @@ use crate::{Error, Machine, Network};
 const INTERFACE: &str = "eth0";
 /// What passt takes for the largest frame is this, an Ethernet header and its length.
 const MTU: u32 = 65520;
-/// passt's own user, whoever starts it as root.
-const NOBODY: u32 = 65534;
+/// The user that passt runs as when root starts it.
+const PASST_UID: u32 = 65534;
 
-/// Bytes that may wait in the socket, as far as the host allows.
-const ROOM: libc::c_int = 4 << 20;
+/// Size of the socket's buffers in bytes, as far as the host allows.
+const SOCKET_BUFFER: libc::c_int = 4 << 20;
 
-/// The variable of the environment that a program has which a stack in its program's own process has started: one that has
-/// a stack must not begin by starting itself again.
+/// The variable of the environment that a program has which a stack in its program's own process
+/// has started: one that has a stack must not begin by starting itself again.
 pub const HELPER: &str = "VINK_HELPER";
 
 /// What can be done whatever is wrong.
@@ -79,7 +83,7 @@ pub struct Passt {
     /// passt writes its process id here when it is ready.
     ready: fs::File,
     /// How its uplink is, from when it has one until its end is told.
-    state: Option<Rc<RefCell<State>>>,
+    state: Option<Rc<RefCell<UplinkState>>>,
     /// The families that the machine gets: those in which the host has a default route.
     v4: bool,
     v6: bool,
@@ -105,8 +109,8 @@ impl Passt {
         Passt::begin(forwards, false)
     }
 
-    /// The same for a process whose children are somebody else's concern: passt is none of them. It still ends with its
-    /// socket.
+    /// The same for a process whose children its caller waits for: passt is none of them. It still
+    /// ends with its socket.
     ///
     /// # Errors
     /// As [`Passt::start`].
@@ -126,9 +130,9 @@ impl Passt {
         for socket in [&socket, &its_socket] {
             make_room(socket);
         }
-        let (ready, its_ready) = pipe(0).map_err(host("pipe"))?;
+        let (ready, its_ready) = pipe().map_err(host("pipe"))?;
         // It must not wait for us to read.
-        let (errors, its_errors) = pipe(libc::O_NONBLOCK).map_err(host("pipe"))?;
+        let (errors, its_errors) = pipe_that_never_waits().map_err(host("pipe"))?;
         let v4 = has_default_route("/proc/net/route", |f| {
             f[1] == "00000000" && f[7] == "00000000"
         });
@@ -161,10 +165,10 @@ impl Passt {
             process: Process {
                 child,
                 detached,
-                errors,
+                errors: errors.into(),
             },
             socket: Some(socket),
-            ready,
+            ready: ready.into(),
             state: None,
             v4: v4 || !v6,
             v6,
@@ -172,31 +176,36 @@ impl Passt {
         })
     }
 
-    /// Gives the machine an interface `eth0` with addresses and default routes, whose frames the worker
-    /// carries to passt and back from now on. If passt ends before the worker does, the interface is gone.
-    /// Does not wait for passt.
+    /// Gives the machine an interface `eth0` with addresses and default routes, whose frames the
+    /// worker carries to passt and back from now on. If passt ends before the worker does, the
+    /// interface is gone. Does not wait for passt.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Kernel`], [`Error::Trap`].
     ///
     /// # Panics
     /// If it was called before.
-    pub fn attach(&mut self, worker: &mut impl Site, machine: &Machine) -> Result<Route, Error> {
-        let admin = &machine.admin;
-        let far = self.far(worker)?;
+    pub fn attach(
+        &mut self,
+        worker: &mut impl DeviceHost,
+        machine: &Machine,
+    ) -> Result<Route, Error> {
+        let network = &machine.network;
+        let backend = self.backend(worker)?;
         let this = &*self;
         let configure = |kernel: &mut Kernel| {
-            admin.hardware(kernel, INTERFACE, MACHINE_MAC)?;
-            admin.mtu(kernel, INTERFACE, MTU)?;
+            network.hardware(kernel, INTERFACE, MACHINE_MAC)?;
+            network.mtu(kernel, INTERFACE, MTU)?;
             this.configure(kernel, machine, INTERFACE)
         };
-        let made = Outside::of_machine(worker, machine, INTERFACE, far, configure);
-        let (outside, route) = made?;
-        self.watch(&outside);
+        let made = UplinkAttachment::of_machine(worker, machine, INTERFACE, backend, configure);
+        let (attachment, route) = made?;
+        self.watch(&attachment);
         Ok(route)
     }
 
-    /// Gives an interface of a machine addresses and default routes by which passt is reached, and sets it up.
+    /// Gives an interface of a machine addresses and default routes by which passt is reached, and
+    /// sets it up.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Kernel`].
@@ -209,21 +218,21 @@ impl Passt {
         let families = [(self.v4, V4), (self.v6, V6)];
         let families = families.into_iter().filter(|(there, _)| *there);
         let families: Vec<_> = families.map(|(_, family)| family).collect();
-        let admin = &machine.admin;
+        let network = &machine.network;
         // passt must have seen the machine's Ethernet address before anything comes from outside.
         let notify = format!("net/ipv4/conf/{interface}/arp_notify");
-        admin.sysctl(kernel, &notify, "1")?;
+        network.sysctl(kernel, &notify, "1")?;
         for family in &families {
-            admin.address(kernel, interface, family.machine, family.prefix)?;
+            network.address(kernel, interface, family.machine, family.prefix)?;
         }
-        admin.up(kernel, interface)?;
-        admin.announce(kernel, interface)?;
+        network.up(kernel, interface)?;
+        network.announce(kernel, interface)?;
         for family in &families {
             let all = match family.machine {
                 IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                 IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             };
-            admin.route(kernel, all, 0, family.gateway)?;
+            network.route(kernel, all, 0, family.gateway)?;
         }
         let networks = families.iter().map(|family| Network {
             address: family.machine,
@@ -251,8 +260,8 @@ impl Passt {
         }
     }
 
-    /// Serves the machine until what its programs had sent before they ended has been taken by whom it was
-    /// sent to, or `limit` is over: what kernels do for programs that don't wait for it.
+    /// Serves the machine until what its programs had sent before they ended has been taken by its
+    /// receivers, or `limit` is over: what kernels do for programs that don't wait for it.
     ///
     /// # Errors
     /// [`Error::Kernel`], [`Error::Trap`].
@@ -282,24 +291,28 @@ impl Passt {
     }
 
     /// Its end is told by what its frames go through.
-    pub(crate) fn watch(&mut self, outside: &Outside) {
-        self.state = Some(outside.watch());
+    pub(crate) fn watch(&mut self, attachment: &UplinkAttachment) {
+        self.state = Some(attachment.watch());
     }
 
     fn has_ended(&self) -> bool {
         let state = self.state.as_ref();
-        state.is_some_and(|state| matches!(state.borrow().line, Line::Ended(_)))
+        state.is_some_and(|state| matches!(state.borrow().link, LinkState::Ended(_)))
     }
 
     /// What its frames go through.
     ///
     /// # Panics
     /// If there was one before.
-    pub(crate) fn far(&mut self, worker: &mut impl Site) -> Result<Box<dyn Far>, Error> {
-        worker.take_along(&self.process.child)?;
+    pub(crate) fn backend(
+        &mut self,
+        worker: &mut impl DeviceHost,
+    ) -> Result<Box<dyn Backend>, Error> {
+        worker.guard_helper(&self.process.child)?;
         let socket = self.socket.take().expect("one machine for one passt");
-        let far = PasstFar::new(socket);
-        far.map(|far| Box::new(far) as Box<dyn Far>)
+        let backend = PasstBackend::new(socket);
+        backend
+            .map(|backend| Box::new(backend) as Box<dyn Backend>)
             .map_err(|e| Error::Uplink(format!("waiting for passt: epoll: {e}")))
     }
 
@@ -338,14 +351,8 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // With its socket gone it ends by itself, once it has passed on what is there.
-        let mut fd = libc::pollfd {
-            fd: self.errors.as_raw_fd(),
-            events: 0,
-            revents: 0,
-        };
-        // SAFETY: one structure, as said.
-        unsafe { libc::poll(&mut fd, 1, 1000) };
-        // There is nobody to tell about anything else.
+        events_of(self.errors.as_raw_fd(), 0, 1000);
+        // No caller waits for any other error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -409,7 +416,7 @@ fn has_default_route(path: &str, is_default: impl Fn(&[&str]) -> bool) -> bool {
         })
 }
 
-/// Whom a host asks for names, by its resolv.conf(5).
+/// The name servers of a host, from its resolv.conf(5).
 #[derive(Debug)]
 struct Resolvers {
     v4: Servers,
@@ -421,9 +428,9 @@ struct Resolvers {
 /// Those of one family.
 #[derive(Debug, Default)]
 struct Servers {
-    /// The first one is on the host itself, or can only be named there: passt has to forward, which it
-    /// does to the first one only. It must not be told to otherwise, since it then gives answers its own
-    /// address, whoever was asked.
+    /// The first one is on the host itself, or can only be named there: passt has to forward, which
+    /// it does to the first one only. It must not be told to otherwise, since it then gives answers
+    /// its own address, whichever server was asked.
     forward: bool,
     /// That can be asked directly.
     others: Vec<IpAddr>,
@@ -484,9 +491,9 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// What passt is between fork and exec: in a session of its own, so that Ctrl-C is none of its business; with
-/// no descriptors but those given; not root, since it refuses that, and could not open what it was given
-/// once it had changed its user by itself.
+/// What passt is between fork and exec: in a session of its own, so that Ctrl-C is none of its
+/// business; with no descriptors but those given; not root, since it refuses that, and could not
+/// open what it was given once it had changed its user by itself.
 fn prepare(given: [i32; 2], detached: bool) -> io::Result<()> {
     let done = |result: libc::c_int| match result {
         0.. => Ok(()),
@@ -516,11 +523,11 @@ fn prepare(given: [i32; 2], detached: bool) -> io::Result<()> {
         ))?;
         if libc::geteuid() == 0 {
             // Its own process id is written there.
-            done(libc::fchown(given[1], NOBODY, NOBODY))?;
+            done(libc::fchown(given[1], PASST_UID, PASST_UID))?;
             done(libc::setgroups(0, std::ptr::null()))?;
-            done(libc::setgid(NOBODY))?;
+            done(libc::setgid(PASST_UID))?;
             done(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0))?;
-            done(libc::setuid(NOBODY))?;
+            done(libc::setuid(PASST_UID))?;
             // Not the least of root's reasons to be root. A container's may lack it.
             keep_low_ports();
         }
@@ -528,8 +535,8 @@ fn prepare(given: [i32; 2], detached: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets what this process executes bind ports below 1024, and nothing else that its user may not. Such a
-/// port is refused later if that fails. Async-signal-safe; see capabilities(7).
+/// Lets what this process executes bind ports below 1024, and nothing else that its user may not.
+/// Such a port is refused later if that fails. Async-signal-safe; see capabilities(7).
 fn keep_low_ports() {
     const NET_BIND_SERVICE: u32 = 10;
     // _LINUX_CAPABILITY_VERSION_3
@@ -545,33 +552,12 @@ fn keep_low_ports() {
     }
 }
 
-/// A pipe, close-on-exec: where to read, where to write.
-fn pipe(flags: i32) -> io::Result<(fs::File, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: fills two integers with new descriptors, which are then owned once each.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | flags) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok((
-            fs::File::from_raw_fd(ends[0]),
-            OwnedFd::from_raw_fd(ends[1]),
-        ))
-    }
-}
-
-/// Lets a socket take as much as it may. What it does not take from passt is lost, and passt repeats it
-/// after two seconds only.
+/// Lets a socket take as much as it may. What it does not take from passt is lost, and passt
+/// repeats it after two seconds only.
 fn make_room(socket: &UnixStream) {
-    let most: libc::c_int = ROOM;
     // The second is root's, and goes beyond net.core.wmem_max. Less will do, if slower.
     for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
-        // SAFETY: an integer, of the size that is given.
-        unsafe {
-            let (value, size) = ((&raw const most).cast(), size_of_val(&most));
-            let fd = socket.as_raw_fd();
-            libc::setsockopt(fd, libc::SOL_SOCKET, option, value, size as u32);
-        }
+        let _ = set_option(socket, libc::SOL_SOCKET, option, SOCKET_BUFFER);
     }
 }
 

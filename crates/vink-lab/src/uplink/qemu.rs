@@ -1,7 +1,7 @@
-//! QEMU's `-netdev stream` as the host's side of an uplink: a unix stream socket, and frames behind their lengths.
+//! The backend to QEMU's `-netdev stream`: a unix stream socket, and frames behind their lengths.
 //!
-//! Either side may be the one that listens. There is one connection at a time; when it ends, the next one may
-//! come. What a peer sends is not trusted: a length that can't be ends its connection.
+//! Either side may be the one that listens. There is one connection at a time; when it ends, the
+//! next one may come. What a peer sends is not trusted: a length that can't be ends its connection.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,13 +10,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::far::{Deliver, Far, Line, Offloads};
+use super::backend::{Backend, Deliver, LinkState, Offloads};
 use super::poll::{Poll, Timer, INPUT, ROOM};
 use super::stream::{Gone, Stream};
 use crate::Error;
 
 /// How often a peer that does not listen is tried again.
-const PERIOD: Duration = Duration::from_millis(250);
+const RETRY_PERIOD: Duration = Duration::from_millis(250);
 
 /// How connections are made.
 enum Origin {
@@ -25,7 +25,7 @@ enum Origin {
 }
 
 /// A socket in the file system.
-pub(crate) struct QemuFar {
+pub(crate) struct QemuBackend {
     origin: Origin,
     path: PathBuf,
     stream: Option<Stream>,
@@ -35,12 +35,12 @@ pub(crate) struct QemuFar {
     full: bool,
 }
 
-impl QemuFar {
-    /// Listens at this path, where nobody else does. The socket is for this user only.
+impl QemuBackend {
+    /// Listens at this path, at which no other process may listen. Only this user may connect.
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn listen(path: &Path) -> Result<QemuFar, Error> {
+    pub(crate) fn listen(path: &Path) -> Result<QemuBackend, Error> {
         let listener = take(path, || UnixListener::bind(path));
         let listener = listener.map_err(|error| failure(path, error))?;
         let made = listener.set_nonblocking(true).and_then(|()| {
@@ -49,29 +49,29 @@ impl QemuFar {
             Ok(poll)
         });
         let poll = made.map_err(|error| failure(path, error))?;
-        Ok(QemuFar {
+        Ok(QemuBackend {
             origin: Origin::Listener(listener),
             path: path.to_owned(),
             stream: None,
-            why: "nobody has connected yet".to_owned(),
+            why: "no peer has connected yet".to_owned(),
             poll,
             full: false,
         })
     }
 
-    /// Connects to who listens at this path, now or when there is someone.
+    /// Connects to the process that listens at this path, now or as soon as one does.
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn connect(path: &Path) -> Result<QemuFar, Error> {
+    pub(crate) fn connect(path: &Path) -> Result<QemuBackend, Error> {
         let made = Timer::new().and_then(|timer| {
-            timer.every(PERIOD)?;
+            timer.every(RETRY_PERIOD)?;
             let poll = Poll::new()?;
             poll.add(&timer, INPUT)?;
             Ok((timer, poll))
         });
         let (timer, poll) = made.map_err(|error| failure(path, error))?;
-        let mut far = QemuFar {
+        let mut backend = QemuBackend {
             origin: Origin::Client(timer),
             path: path.to_owned(),
             stream: None,
@@ -79,14 +79,14 @@ impl QemuFar {
             poll,
             full: false,
         };
-        far.try_to_connect();
-        Ok(far)
+        backend.try_to_connect();
+        Ok(backend)
     }
 
     fn try_to_connect(&mut self) {
         match UnixStream::connect(&self.path) {
             Ok(socket) => self.begin(socket),
-            Err(error) => self.why = format!("nobody listens yet: {error}"),
+            Err(error) => self.why = format!("no listener yet: {error}"),
         }
     }
 
@@ -110,7 +110,7 @@ impl QemuFar {
         if let Origin::Client(timer) = &self.origin {
             let period = match self.stream {
                 Some(_) => Duration::ZERO,
-                None => PERIOD,
+                None => RETRY_PERIOD,
             };
             if let Err(error) = timer.every(period) {
                 self.why = error.to_string();
@@ -134,7 +134,7 @@ impl QemuFar {
     }
 }
 
-impl Far for QemuFar {
+impl Backend for QemuBackend {
     fn offloads(&self) -> Offloads {
         Offloads::None
     }
@@ -143,7 +143,7 @@ impl Far for QemuFar {
         self.poll.as_fd()
     }
 
-    fn line(&mut self) -> Line {
+    fn link_state(&mut self) -> LinkState {
         while let Some(socket) = self.accept() {
             // One that comes while another one is there finds its connection closed.
             if self.stream.is_none() {
@@ -156,8 +156,8 @@ impl Far for QemuFar {
             }
         }
         match self.stream {
-            Some(_) => Line::Up,
-            None => Line::Down(format!("{}: {}", self.path.display(), self.why)),
+            Some(_) => LinkState::Up,
+            None => LinkState::Down(format!("{}: {}", self.path.display(), self.why)),
         }
     }
 
@@ -202,17 +202,17 @@ impl Far for QemuFar {
     }
 }
 
-impl Drop for QemuFar {
+impl Drop for QemuBackend {
     fn drop(&mut self) {
         if let Origin::Listener(_) = self.origin {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Makes a socket at this path by `bind`, which nobody but this user can connect to; also in the place of one that
-/// nobody has any more.
+/// Makes a socket at this path by `bind`, to which only this user may connect; also in place of one
+/// whose process has ended.
 pub(crate) fn take<T>(path: &Path, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let bound = match bind() {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {

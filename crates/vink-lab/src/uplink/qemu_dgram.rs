@@ -1,22 +1,23 @@
-//! QEMU's `-netdev dgram` as the host's side of an uplink: a unix datagram socket, and a frame in each datagram.
+//! The backend to QEMU's `-netdev dgram`: a unix datagram socket, and a frame in each datagram.
 //!
-//! The peer is who sent last. It is gone when its socket is, which is noticed when something is sent to it.
+//! The peer is the process that sent last. It is gone when its socket is, which is noticed when
+//! something is sent to it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use super::far::{Deliver, Far, Line, Offloads, LARGEST};
+use super::backend::{Backend, Deliver, LinkState, Offloads, LARGEST};
 use super::poll::{Poll, INPUT};
 use super::qemu::{failure, take};
 use crate::Error;
 
-/// Frames received before it is the others' turn.
-const TURN: usize = 64;
+/// Frames received before other devices are served.
+const FRAME_BUDGET: usize = 64;
 
 /// A socket in the file system.
-pub(crate) struct DgramFar {
+pub(crate) struct QemuDgramBackend {
     socket: UnixDatagram,
     path: PathBuf,
     /// A socket that is connected to the peer's, so that the host tells when there is room.
@@ -25,7 +26,7 @@ pub(crate) struct DgramFar {
     why: String,
     poll: Poll,
     buffer: Box<[u8]>,
-    /// A new peer's first frame is in `buffer`, and may be answered only when the line is up.
+    /// A new peer's first frame is in `buffer`, and may be answered only when the link is up.
     first: Option<usize>,
     /// A frame that there was no room for: so many bytes.
     waits: usize,
@@ -33,12 +34,12 @@ pub(crate) struct DgramFar {
     lost: u64,
 }
 
-impl DgramFar {
+impl QemuDgramBackend {
     /// Binds a socket at this path, for this user only.
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(path: &Path) -> Result<DgramFar, Error> {
+    pub(crate) fn open(path: &Path) -> Result<QemuDgramBackend, Error> {
         let socket = take(path, || UnixDatagram::bind(path));
         let socket = socket.map_err(|error| failure(path, error))?;
         let made = socket.set_nonblocking(true).and_then(|()| {
@@ -46,12 +47,12 @@ impl DgramFar {
             poll.add(&socket, INPUT)?;
             Ok(poll)
         });
-        Ok(DgramFar {
+        Ok(QemuDgramBackend {
             poll: made.map_err(|error| failure(path, error))?,
             socket,
             path: path.to_owned(),
             peer: None,
-            why: "nobody has sent anything yet".to_owned(),
+            why: "the peer has not sent anything yet".to_owned(),
             buffer: vec![0; LARGEST].into(),
             first: None,
             waits: 0,
@@ -120,7 +121,7 @@ impl DgramFar {
     }
 }
 
-/// Whether nobody has the peer's socket any more.
+/// Whether the peer's socket is closed.
 fn gone(sent: &io::Result<usize>) -> bool {
     let error = sent.as_ref().err().and_then(io::Error::raw_os_error);
     matches!(
@@ -129,7 +130,7 @@ fn gone(sent: &io::Result<usize>) -> bool {
     )
 }
 
-impl Far for DgramFar {
+impl Backend for QemuDgramBackend {
     fn offloads(&self) -> Offloads {
         Offloads::None
     }
@@ -138,15 +139,15 @@ impl Far for DgramFar {
         self.poll.as_fd()
     }
 
-    fn line(&mut self) -> Line {
+    fn link_state(&mut self) -> LinkState {
         match self.peer {
-            Some(_) => Line::Up,
-            None => Line::Down(format!("{}: {}", self.path.display(), self.why)),
+            Some(_) => LinkState::Up,
+            None => LinkState::Down(format!("{}: {}", self.path.display(), self.why)),
         }
     }
 
     fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
-        for _ in 0..TURN {
+        for _ in 0..FRAME_BUDGET {
             if let Some(length) = self.first.take() {
                 deliver(&self.buffer[..length])?;
             }
@@ -192,9 +193,9 @@ impl Far for DgramFar {
     }
 }
 
-impl Drop for DgramFar {
+impl Drop for QemuDgramBackend {
     fn drop(&mut self) {
-        // Somebody else may have removed it.
+        // Another process may have removed it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

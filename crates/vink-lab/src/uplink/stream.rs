@@ -1,11 +1,13 @@
-//! Frames on a unix stream socket, each behind its length (4 bytes, big endian): as passt and QEMU have them.
+//! Frames on a unix stream socket, each behind its length (4 bytes, big endian): as passt and QEMU
+//! have them.
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use super::far::{Deliver, LARGEST};
+use vink_sys::socket;
+
+use super::backend::{Deliver, LARGEST};
 
 /// A frame with its length in front fits into this.
 const SLOT: usize = 4 + LARGEST;
@@ -44,10 +46,10 @@ impl Queue {
 
 /// Where the stream is cut into sends.
 ///
-/// passt takes the end of what it has read for the end of a frame, or reads the rest of that frame, once.
-/// The host may let it read between any two pieces that a send is copied in, the first of which has more
-/// than [`PIECE`] bytes. So a send has frames that fit into one piece together, or one large frame, which
-/// makes two. To QEMU it makes no difference.
+/// passt takes the end of what it has read for the end of a frame, or reads the rest of that frame,
+/// once. The host may let it read between any two pieces that a send is copied in, the first of
+/// which has more than [`PIECE`] bytes. So a send has frames that fit into one piece together, or
+/// one large frame, which makes two. To QEMU it makes no difference.
 #[derive(Default)]
 struct Cut {
     /// Bytes of the send under way that have not been taken.
@@ -134,7 +136,7 @@ impl Stream {
         self.full
     }
 
-    /// See [`Far::room`](super::far::Far::room).
+    /// See [`Backend::room`](super::backend::Backend::room).
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         let queue = &mut self.out;
         if queue.is_empty() {
@@ -172,7 +174,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Receives once, and delivers the frames that are whole; the kernel's failure, or the stream's.
+    /// Receives once, and delivers the frames that are whole; the kernel's failure, or the
+    /// stream's.
     pub(crate) fn receive(
         &mut self,
         deliver: Deliver<'_>,
@@ -203,21 +206,13 @@ impl Stream {
 /// send(2), without waiting and without SIGPIPE.
 fn send(socket: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the bytes are as many as said.
-    let sent = unsafe {
-        let from = bytes.as_ptr().cast();
-        libc::send(socket.as_raw_fd(), from, bytes.len(), flags)
-    };
+    let sent = socket::send(socket, bytes, flags);
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 /// recv(2), without waiting.
 fn receive(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: there is room for as many bytes as said.
-    let got = unsafe {
-        let into = bytes.as_mut_ptr().cast();
-        libc::recv(socket.as_raw_fd(), into, bytes.len(), libc::MSG_DONTWAIT)
-    };
+    let got = socket::receive(socket, bytes, libc::MSG_DONTWAIT);
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
@@ -225,8 +220,8 @@ fn receive(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    /// A queue of frames of these lengths, and the lengths of the sends that it makes, if each takes at
-    /// most so many bytes.
+    /// A queue of frames of these lengths, and the lengths of the sends that it makes, if each
+    /// takes at most so many bytes.
     fn sends(frames: &[u32], most: usize) -> Vec<usize> {
         let mut queue = Queue::default();
         for frame in frames {

@@ -2,8 +2,8 @@
 
 use vink_kernel::{Kernel, TaskId};
 
-use super::far::Offloads;
-use crate::admin::Admin;
+use super::backend::Offloads;
+use crate::network_config::NetworkConfig;
 use crate::{Error, Machine};
 
 const TUN: &str = "/dev/net/tun\0";
@@ -23,7 +23,7 @@ pub(crate) const TUN_F_UDP: u64 = 0x60;
 /// An interface whose frames this process reads and writes. It is gone when its task is.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    admin: Admin,
+    network: NetworkConfig,
     name: String,
     /// Another interface of the machine, which is up as long as this one has a carrier.
     companion: Option<String>,
@@ -40,31 +40,36 @@ impl Tap {
         name: &str,
         offloads: Offloads,
     ) -> Result<Tap, Error> {
-        let admin = Admin::new(kernel, machine.id)?;
-        Tap::of(kernel, admin, name, offloads).inspect_err(|_| {
+        let network = NetworkConfig::new(kernel, machine.id)?;
+        Tap::of(kernel, network, name, offloads).inspect_err(|_| {
             // What went wrong first is what matters.
-            let _ = admin.close(kernel);
+            let _ = network.close(kernel);
         })
     }
 
-    fn of(kernel: &mut Kernel, admin: Admin, name: &str, offloads: Offloads) -> Result<Tap, Error> {
+    fn of(
+        kernel: &mut Kernel,
+        network: NetworkConfig,
+        name: &str,
+        offloads: Offloads,
+    ) -> Result<Tap, Error> {
         let (header, features) = match offloads {
             Offloads::None => (0, 0),
             Offloads::Tcp => (libc::IFF_VNET_HDR, TUN_F_TCP),
             Offloads::All => (libc::IFF_VNET_HDR, TUN_F_TCP | TUN_F_UDP),
         };
-        let file = admin.tap(kernel, TUN, name, header)?;
+        let file = network.tap(kernel, TUN, name, header)?;
         let tap = Tap {
-            admin,
+            network,
             name: name.to_owned(),
             companion: None,
-            task: admin.task(),
+            task: network.task(),
             file,
         };
         tap.ioctl(kernel, TUNSETOFFLOAD, features)
             // Machines of Linux 6.1 know nothing of UDP's segmentation.
             .or_else(|_| tap.ioctl(kernel, TUNSETOFFLOAD, features & TUN_F_TCP))?;
-        admin.queue(kernel, name, QUEUE)?;
+        network.queue(kernel, name, QUEUE)?;
         Ok(tap)
     }
 
@@ -104,11 +109,11 @@ impl Tap {
         let args = [self.file as u64, TUNSETCARRIER, address, 0, 0, 0];
         kernel.call(self.task, libc::SYS_ioctl, args)?;
         // Asked for, it takes effect at once.
-        let mut shown = self.admin.carrier(kernel, &self.name).map(drop);
+        let mut shown = self.network.carrier(kernel, &self.name).map(drop);
         if let Some(name) = &self.companion {
             shown = shown.and(match on {
-                true => self.admin.up(kernel, name),
-                false => self.admin.down(kernel, name),
+                true => self.network.up(kernel, name),
+                false => self.network.down(kernel, name),
             });
         }
         match shown {

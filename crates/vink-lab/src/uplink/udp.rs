@@ -1,17 +1,20 @@
-//! Another Vink as the host's side of an uplink: each frame is a UDP datagram behind a header of 8 bytes.
+//! The backend to another Vink: each frame is a UDP datagram behind a header of 8 bytes.
 //!
-//! The header is [`MAGIC`] and a number that counts datagrams, big endian. A datagram without a frame says that
-//! its sender is there: it is sent every [`PERIOD`], and at once in answer to the first one. A peer that has not
-//! been heard of for three periods is gone, and so is one whose host says that nobody listens. There is no
-//! secret in it: whoever can send datagrams with the peer's address is the peer.
+//! The header is [`MAGIC`] and a number that counts datagrams, big endian. A datagram without a
+//! frame says that its sender is there: it is sent every [`HELLO_PERIOD`], and at once in answer to
+//! the first one. A peer that has been silent for three periods is gone, and so is one whose host
+//! reports that the port is closed. There is no authentication: a process that can send datagrams
+//! from the peer's address is the peer.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use vink_sys::socket::set_option;
+
+use super::backend::{Backend, Deliver, LinkState, Offloads};
 use super::batch::{Incoming, Outgoing, FRONT};
-use super::far::{Deliver, Far, Line, Offloads};
 use super::poll::{Poll, Timer, INPUT, ROOM};
 use crate::Error;
 
@@ -19,38 +22,38 @@ use crate::Error;
 const MAGIC: [u8; 4] = *b"VNK\x01";
 /// Bytes in front of a frame: the magic, and a number.
 const LEAD: usize = 8;
-const PERIOD: Duration = Duration::from_secs(1);
-/// Periods without a word from a peer that is there.
-const PATIENCE: u32 = 3;
-/// Bytes that may wait in the socket, either way, as far as the host allows.
-const WAITING: libc::c_int = 4 << 20;
+const HELLO_PERIOD: Duration = Duration::from_secs(1);
+/// Periods of silence after which a peer is gone.
+const MAX_SILENT_PERIODS: u32 = 3;
+/// Size of the socket's buffers in bytes, each way, as far as the host allows.
+const SOCKET_BUFFER: libc::c_int = 4 << 20;
 
 /// A socket, connected with the peer's address.
-pub(crate) struct UdpFar {
+pub(crate) struct UdpBackend {
     socket: UdpSocket,
     peer: SocketAddr,
     timer: Timer,
     poll: Poll,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Of the next datagram that is sent.
+    /// The number of the next datagram to be sent.
     number: u32,
-    /// Of the next one that is received, if all are.
+    /// The number that the next received datagram has if none is lost.
     expected: Option<u32>,
-    /// Periods since the peer was last heard of.
+    /// Periods since the peer's last datagram.
     silence: u32,
-    /// What the host said of the peer since then.
+    /// The error that the host has reported since then.
     refused: Option<io::Error>,
     full: bool,
     lost: u64,
 }
 
-impl UdpFar {
+impl UdpBackend {
     /// Binds and connects the socket.
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(listen: SocketAddr, peer: SocketAddr) -> Result<UdpFar, Error> {
+    pub(crate) fn open(listen: SocketAddr, peer: SocketAddr) -> Result<UdpBackend, Error> {
         let fail = |what: &str| {
             let what = format!("the uplink udp:{listen}:{peer}: {what}");
             move |error: io::Error| {
@@ -82,26 +85,22 @@ impl UdpFar {
                 libc::IPV6_PMTUDISC_DONT,
             ),
         };
-        // Frames of the usual length are longer than a packet with their header: the host may cut them.
+        // Frames of the usual length are longer than a packet with their header: the host may cut
+        // them.
         for (level, option, value) in [
             whole,
-            (libc::SOL_SOCKET, libc::SO_SNDBUF, WAITING),
-            (libc::SOL_SOCKET, libc::SO_RCVBUF, WAITING),
+            (libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER),
+            (libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER),
         ] {
-            let address = (&raw const value).cast();
-            let length = size_of_val(&value) as u32;
-            // SAFETY: a value of this length, which outlives the call.
-            if unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, address, length) } < 0 {
-                return Err(fail("setting up")(io::Error::last_os_error()));
-            }
+            set_option(&socket, level, option, value).map_err(fail("setting up"))?;
         }
         let (timer, poll) = Timer::new()
             .and_then(|timer| Ok((timer, Poll::new()?)))
             .map_err(fail("setting up"))?;
-        timer.every(PERIOD).map_err(fail("setting up"))?;
+        timer.every(HELLO_PERIOD).map_err(fail("setting up"))?;
         poll.add(&timer, INPUT).map_err(fail("setting up"))?;
         poll.add(&socket, INPUT).map_err(fail("setting up"))?;
-        let mut far = UdpFar {
+        let mut backend = UdpBackend {
             socket,
             peer,
             timer,
@@ -110,17 +109,17 @@ impl UdpFar {
             outgoing: Outgoing::new(LEAD),
             number: 0,
             expected: None,
-            silence: PATIENCE,
+            silence: MAX_SILENT_PERIODS,
             refused: None,
             full: false,
             lost: 0,
         };
-        far.hello();
-        Ok(far)
+        backend.hello();
+        Ok(backend)
     }
 
     fn is_there(&self) -> bool {
-        self.silence < PATIENCE && self.refused.is_none()
+        self.silence < MAX_SILENT_PERIODS && self.refused.is_none()
     }
 
     /// Says that we are there.
@@ -159,7 +158,7 @@ fn read(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*number), frame))
 }
 
-impl Far for UdpFar {
+impl Backend for UdpBackend {
     fn offloads(&self) -> Offloads {
         Offloads::None
     }
@@ -168,22 +167,22 @@ impl Far for UdpFar {
         self.poll.as_fd()
     }
 
-    fn line(&mut self) -> Line {
+    fn link_state(&mut self) -> LinkState {
         if self.timer.went_off() {
-            self.silence = (self.silence + 1).min(PATIENCE);
+            self.silence = (self.silence + 1).min(MAX_SILENT_PERIODS);
             self.hello();
         }
         let peer = self.peer;
         match &self.refused {
-            Some(error) => Line::Down(format!("nobody answers at {peer}: {error}")),
-            None if self.silence < PATIENCE => Line::Up,
-            None => Line::Down(format!("nobody answers at {peer}")),
+            Some(error) => LinkState::Down(format!("no answer from {peer}: {error}")),
+            None if self.silence < MAX_SILENT_PERIODS => LinkState::Up,
+            None => LinkState::Down(format!("no answer from {peer}")),
         }
     }
 
     fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
         let was_there = self.is_there();
-        let UdpFar {
+        let UdpBackend {
             socket,
             incoming,
             expected,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use vink_apps::{AppId, Apps, State};
 use vink_kernel::MachineId;
 
-use super::lab::{refused, About, Lab, Trouble};
-use super::protocol::{Answer, Event};
+use super::lab::{refused, About, Lab, WorkerError};
+use vink_protocol::{Answer, Event};
 
 /// How long an app may take to stop when its machine is removed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Apps and their numbers.
 #[derive(Default)]
@@ -26,7 +26,11 @@ pub(super) struct Fibers {
 }
 
 impl Lab {
-    pub(super) fn start_app(&mut self, machine: &str, words: &[String]) -> Result<Answer, Trouble> {
+    pub(super) fn start_app(
+        &mut self,
+        machine: &str,
+        words: &[String],
+    ) -> Result<Answer, WorkerError> {
         let id = self.machine(machine)?.machine.id;
         let kernel = self.worker.kernel();
         let started = self.fibers.apps.start(kernel, id, words);
@@ -39,7 +43,7 @@ impl Lab {
         Ok(Answer::Program(number))
     }
 
-    pub(super) fn stop_app(&mut self, number: u64, report: bool) -> Result<Answer, Trouble> {
+    pub(super) fn stop_app(&mut self, number: u64, report: bool) -> Result<Answer, WorkerError> {
         let app = self.fibers.running.get(&number).copied().ok_or_else(|| {
             refused(format!(
                 "program {number}: there is no such virtualized process (any more); `vink lab ps` lists them"
@@ -77,10 +81,10 @@ impl Lab {
     }
 
     /// Stops those of a machine and waits until they have ended.
-    pub(super) fn end_apps(&mut self, machine: MachineId) -> Result<(), Trouble> {
+    pub(super) fn end_apps(&mut self, machine: MachineId) -> Result<(), WorkerError> {
         let start = Instant::now();
         // Their last words may take time on the machine's clock, too.
-        let horizon = self.worker.now() + PATIENCE.as_nanos() as u64;
+        let horizon = self.worker.now() + STOP_TIMEOUT.as_nanos() as u64;
         self.worker.set_horizon(horizon);
         loop {
             self.look_after_apps()?;
@@ -92,8 +96,8 @@ impl Lab {
             let Some((number, _)) = left.next() else {
                 return Ok(());
             };
-            if start.elapsed() > PATIENCE {
-                let seconds = PATIENCE.as_secs();
+            if start.elapsed() > STOP_TIMEOUT {
+                let seconds = STOP_TIMEOUT.as_secs();
                 return Err(refused(format!(
                     "virtualized process {number} was told to stop, and has not for {seconds} s; \
                      it ends with the lab"
@@ -124,7 +128,7 @@ impl Lab {
     }
 
     /// Tells which have written something, and which have ended.
-    pub(super) fn look_after_apps(&mut self) -> Result<(), Trouble> {
+    pub(super) fn look_after_apps(&mut self) -> Result<(), WorkerError> {
         while !self.fibers.hold {
             let Some(app) = self.fibers.apps.next_written() else {
                 break;
@@ -145,7 +149,7 @@ impl Lab {
             } = status.state
             {
                 let report = status.report.map(|report| value(Some(report)));
-                let time = self.note_news();
+                let time = self.advance_epoch();
                 self.events.push(Event::Ended {
                     program,
                     code,
@@ -165,11 +169,11 @@ fn value(report: Option<vink_apps::Report>) -> serde_json::Value {
     serde_json::to_value(report).expect("a report is plain data")
 }
 
-impl From<vink_apps::Error> for Trouble {
-    fn from(error: vink_apps::Error) -> Trouble {
+impl From<vink_apps::Error> for WorkerError {
+    fn from(error: vink_apps::Error) -> WorkerError {
         match error {
             vink_apps::Error::Kernel(error) => error.into(),
-            other => Trouble::Refused(other.to_string()),
+            other => WorkerError::Refused(other.to_string()),
         }
     }
 }

@@ -1,22 +1,32 @@
-//! Capture filters: compiled by libpcap, which is loaded when the first one is needed, and executed here.
+//! Capture filters: compiled by libpcap, which is loaded when the first one is needed, and executed
+//! here.
 //!
-//! The machine is that of the BSD packet filter: see Documentation/networking/filter.rst. A packet that a program looks
-//! beyond the end of is not what it looks for.
+//! libpcap takes minutes for thousands of terms and can't be interrupted, so that no worker
+//! compiles: a process of its own does ([`compile_filter_bounded`]).
+//!
+//! The machine is that of the BSD packet filter: see Documentation/networking/filter.rst. A packet
+//! that a program looks beyond the end of is not what it looks for.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::mem::transmute;
 use std::ptr::null_mut;
+
+use vink_protocol::{Filter, Instruction, MAX_COMPILE_SECONDS};
+use vink_sys::process::set_limit;
 
 /// `DLT_EN10MB`.
 const ETHERNET: c_int = 1;
 /// `PCAP_NETMASK_UNKNOWN`: no interface has a broadcast address that the filter could be about.
 const NO_NETMASK: c_uint = u32::MAX;
 /// Bytes of a packet that the program may ask for.
-const LONGEST: c_int = 262_144;
+const MAX_PACKET: c_int = 262_144;
 
-/// A program of the packet filter.
-#[derive(Clone, Debug)]
-pub(super) struct Filter(Vec<libc::sock_filter>);
+/// Bytes of an expression.
+const MAX_EXPRESSION: usize = 64 << 10;
+/// Instructions of a program, as Linux has it (`BPF_MAXINSNS`): each packet may take all of them.
+const MAX_INSTRUCTIONS: usize = 4096;
+/// Bytes of memory that libpcap may take.
+const MAX_MEMORY: u64 = 1 << 30;
 
 /// `struct bpf_program` of libpcap, whose instructions are laid out as the kernel's.
 #[repr(C)]
@@ -74,49 +84,92 @@ impl Libpcap {
     }
 }
 
-impl Filter {
-    /// Compiles an expression as in pcap-filter(7). The error is libpcap's.
-    pub(super) fn compile(text: &str) -> Result<Filter, String> {
-        let pcap = Libpcap::load()?;
-        let expression = CString::new(text).map_err(|_| "a NUL byte".to_owned())?;
-        let mut program = Program {
-            len: 0,
-            instructions: null_mut(),
+/// Compiles an expression in a process that does nothing else: the host ends the process when that
+/// takes too long.
+///
+/// # Errors
+/// As [`compile_filter`].
+pub fn compile_filter_bounded(text: &str) -> Result<Filter, String> {
+    for (what, most) in [
+        (libc::RLIMIT_CPU, MAX_COMPILE_SECONDS),
+        (libc::RLIMIT_AS, MAX_MEMORY),
+        // The end of a process that was bounded is no crash.
+        (libc::RLIMIT_CORE, 0),
+    ] {
+        let limit = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: most,
         };
-        // SAFETY: as pcap_compile(3pcap) wants it: a handle that is open, strings that outlive the calls, a program
-        // that is freed once, after its instructions were copied.
-        unsafe {
-            let handle = (pcap.open_dead)(ETHERNET, LONGEST);
-            if handle.is_null() {
-                return Err("pcap_open_dead(): no memory".to_owned());
-            }
-            let optimise = 1;
-            let text = expression.as_ptr();
-            let done = (pcap.compile)(handle, &mut program, text, optimise, NO_NETMASK);
-            let result = match done {
-                0 => {
-                    let len = program.len as usize;
-                    let code = std::slice::from_raw_parts(program.instructions, len).to_vec();
-                    (pcap.freecode)(&mut program);
-                    Ok(Filter(code))
-                }
-                _ => Err(CStr::from_ptr((pcap.geterr)(handle))
-                    .to_string_lossy()
-                    .into_owned()),
-            };
-            (pcap.close)(handle);
-            result
-        }
+        let _ = set_limit(0, what, &limit);
     }
+    compile_filter(text)
+}
 
-    /// Whether it wants a packet, of which these bytes are known and which has `length` of them.
-    pub(super) fn wants(&self, packet: &[u8], length: u32) -> bool {
-        run(&self.0, packet, length).is_some_and(|bytes| bytes > 0)
+/// Compiles an expression as in pcap-filter(7), which takes seconds if it has hundreds of terms.
+///
+/// # Errors
+/// libpcap's words, or that it is too long.
+pub fn compile_filter(text: &str) -> Result<Filter, String> {
+    if text.len() > MAX_EXPRESSION {
+        let bytes = text.len();
+        return Err(format!(
+            "it has {bytes} bytes, and {MAX_EXPRESSION} are the most"
+        ));
+    }
+    let pcap = Libpcap::load()?;
+    let expression = CString::new(text).map_err(|_| "a NUL byte".to_owned())?;
+    let mut program = Program {
+        len: 0,
+        instructions: null_mut(),
+    };
+    // SAFETY: as pcap_compile(3pcap) wants it: a handle that is open, strings that outlive the
+    // calls, a program that is freed once, after its instructions were copied.
+    unsafe {
+        let handle = (pcap.open_dead)(ETHERNET, MAX_PACKET);
+        if handle.is_null() {
+            return Err("pcap_open_dead(): no memory".to_owned());
+        }
+        let optimise = 1;
+        let source = expression.as_ptr();
+        let done = (pcap.compile)(handle, &mut program, source, optimise, NO_NETMASK);
+        let result = match done {
+            0 => {
+                let len = program.len as usize;
+                let code = std::slice::from_raw_parts(program.instructions, len);
+                let code = code.iter().map(|i| Instruction {
+                    code: i.code,
+                    jt: i.jt,
+                    jf: i.jf,
+                    k: i.k,
+                });
+                let code = code.collect();
+                (pcap.freecode)(&mut program);
+                match len {
+                    0..=MAX_INSTRUCTIONS => Ok(Filter {
+                        text: text.to_owned(),
+                        code,
+                    }),
+                    _ => Err(format!(
+                        "its program has {len} instructions, and {MAX_INSTRUCTIONS} are the most"
+                    )),
+                }
+            }
+            _ => Err(CStr::from_ptr((pcap.geterr)(handle))
+                .to_string_lossy()
+                .into_owned()),
+        };
+        (pcap.close)(handle);
+        result
     }
 }
 
+/// Whether a filter wants a packet, of which these bytes are known and which has `length` of them.
+pub(super) fn wants(filter: &Filter, packet: &[u8], length: u32) -> bool {
+    run(&filter.code, packet, length).is_some_and(|bytes| bytes > 0)
+}
+
 /// What the program returns; `None` if it looked for bytes that are not there, or is none.
-fn run(program: &[libc::sock_filter], packet: &[u8], length: u32) -> Option<u32> {
+fn run(program: &[Instruction], packet: &[u8], length: u32) -> Option<u32> {
     let mut memory = [0u32; 16];
     let (mut a, mut x) = (0u32, 0u32);
     let mut at = 0usize;
@@ -195,7 +248,7 @@ fn load(code: u32, k: u32, x: u32, packet: &[u8], length: u32, memory: &[u32; 16
 
 #[cfg(test)]
 mod tests {
-    use super::Filter;
+    use super::{compile_filter, wants, MAX_EXPRESSION};
 
     /// A UDP packet over IPv4 with a VLAN tag or without: 10.0.0.1:1000 to 10.0.0.2:53.
     fn packet(tag: bool) -> Vec<u8> {
@@ -232,29 +285,32 @@ mod tests {
             ("portrange 50-60", true),
             ("udp[100] = 0", false),
         ] {
-            let filter = Filter::compile(text).expect(text);
-            assert_eq!(filter.wants(&plain, plain.len() as u32), wanted, "{text}");
+            let filter = compile_filter(text).expect(text);
+            assert_eq!(wants(&filter, &plain, plain.len() as u32), wanted, "{text}");
         }
         let tagged = packet(true);
-        let filter = Filter::compile("vlan 7 and udp port 53").expect("vlan");
-        assert!(filter.wants(&tagged, tagged.len() as u32));
-        assert!(!filter.wants(&plain, plain.len() as u32));
+        let filter = compile_filter("vlan 7 and udp port 53").expect("vlan");
+        assert!(wants(&filter, &tagged, tagged.len() as u32));
+        assert!(!wants(&filter, &plain, plain.len() as u32));
     }
 
     #[test]
     fn a_mistake_is_explained() {
-        let error = Filter::compile("tpc port 80").expect_err("no such protocol");
+        let error = compile_filter("tpc port 80").expect_err("no such protocol");
         assert!(!error.is_empty(), "{error}");
-        assert!(Filter::compile("udp\0").is_err());
+        assert!(compile_filter("udp\0").is_err());
+        let long = vec!["udp"; MAX_EXPRESSION / 4].join(" or ");
+        let error = compile_filter(&long).expect_err("too long");
+        assert!(error.contains("65536 are the most"), "{error}");
     }
 
     #[test]
     fn a_packet_cut_short() {
-        let filter = Filter::compile("udp port 53").expect("good");
+        let filter = compile_filter("udp port 53").expect("good");
         let whole = packet(false);
         for len in 0..whole.len() {
             let enough = len >= 38;
-            assert_eq!(filter.wants(&whole[..len], 100), enough, "{len}");
+            assert_eq!(wants(&filter, &whole[..len], 100), enough, "{len}");
         }
     }
 }

@@ -1,115 +1,112 @@
-//! Breakpoints: what becomes of packets that pass interfaces, and what stops there.
+//! Breakpoints: the verdicts on packets that pass interfaces, and what stops there.
 //!
-//! The kernel asks about each packet of an end that a breakpoint is at, in its middle, and the answer is found there
-//! and then. What else follows (an event, a line to be carried out, a stop) follows after the kernel's turn. Where a packet
-//! waits for that, those behind it wait too, and are asked about when it goes on.
+//! The kernel asks about each packet of an end that a breakpoint is at, in its middle, and the
+//! answer is found there and then. What else follows (an event, a line to be carried out, a stop)
+//! follows after the kernel's turn. Where a packet waits for that, those behind it wait too, and
+//! are asked about when it is released.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use vink_kernel::{Asks, Clock, EndId, Fate, Hold, PacketEvent, PacketKind, Passing};
+use vink_kernel::{Clock, EndId, Hold, PacketEvent, PacketHooks, PacketKind, PacketQuery, Verdict};
 use vink_spec::{Breakpoint, Point, Stop};
 
-use super::bpf::Filter;
+use super::bpf;
 use super::breakpoint_tcp::Condition;
 use super::capture::with_header;
-use super::lab::{refused, Lab, Place, Trouble};
-use super::machine::Plugged;
-use super::protocol::{Answer, BreakpointStatus, Event, Hit, Where};
+use super::lab::{refused, EndName, Lab, WorkerError};
+use super::machine::WireRef;
+use vink_protocol::Filter;
+use vink_protocol::{Answer, BreakpointScope, BreakpointStatus, Event, Hit};
 
-/// How long a packet waits at most for those that it is to be behind, unless something else is said.
-const BEHIND: Duration = Duration::from_secs(1);
-/// Bytes of an Ethernet header, which no breakpoint corrupts.
+/// How long a reordered packet waits at most for the packets that are to overtake it, unless a
+/// delay is given.
+const REORDER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of an Ethernet header, which breakpoints do not corrupt.
 const HEADER: u32 = 14;
-/// Hits that wait to be told.
-const MOST_HITS: usize = 1 << 16;
+/// The most hits that may wait to be reported.
+const MAX_PENDING_HITS: usize = 1 << 16;
 
-/// All breakpoints of a lab's part.
+/// All breakpoints of a worker.
 #[derive(Default)]
 pub(super) struct Breakpoints {
-    table: Arc<Mutex<Table>>,
-    /// What the kernel asks about.
-    asked: HashMap<EndId, Asks>,
-    /// All of the lab stands still.
+    table: Arc<Mutex<BreakpointTable>>,
+    /// What the kernel asks about at each end.
+    queries: HashMap<EndId, PacketHooks>,
+    /// A breakpoint has stopped the whole lab.
     stopped: bool,
 }
 
-/// What the kernel's questions are answered by.
+/// The state from which the kernel's queries are answered.
 #[derive(Default)]
-struct Table {
-    all: BTreeMap<String, Set>,
-    /// The interfaces that breakpoints are at, and which.
-    ends: HashMap<EndId, (Place, Vec<String>)>,
-    /// Where packets wait: at an end, and for a departure or an arrival.
-    halted: HashMap<(EndId, Point), Wait>,
-    /// Machines that have stopped, and by which breakpoint.
+struct BreakpointTable {
+    all: BTreeMap<String, ActiveBreakpoint>,
+    /// The ends that have breakpoints, and the names of these.
+    ends: HashMap<EndId, (EndName, Vec<String>)>,
+    /// Where packets are halted: at an end, before departure or arrival.
+    halted: HashMap<(EndId, Point), HaltReason>,
+    /// Machines that are stopped, and the breakpoint of each.
     machines: BTreeMap<String, String>,
-    hits: Vec<Met>,
-    /// Hits that were not kept.
+    hits: Vec<PendingHit>,
+    /// Hits that were dropped.
     missed: u64,
-    /// All that is done is written down, not only what is to be told.
-    tells_all: bool,
+    /// The journal gets every hit, not only those that are reported.
+    reports_all: bool,
 }
 
-/// A breakpoint was met.
-struct Met {
+/// A hit that is not yet reported.
+struct PendingHit {
     hit: Hit,
-    /// The control process is to know.
-    told: bool,
-    /// What was done, in words.
-    deed: String,
+    /// It is reported to the control process.
+    reported: bool,
+    /// What the breakpoint did to the packet, in the words of a command.
+    effect: String,
 }
 
 /// A breakpoint.
-struct Set {
-    place: Where,
+struct ActiveBreakpoint {
+    scope: BreakpointScope,
     what: Breakpoint,
     filter: Option<Filter>,
     condition: Option<Condition>,
-    /// Packets that it was about.
+    /// Packets that matched.
     seen: u64,
-    /// Packets that it has done something to.
+    /// Packets that it has acted on.
     hits: u64,
 }
 
-/// Why packets wait at a point.
+/// Why packets are halted at a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wait {
-    /// For all of the lab to go on.
+enum HaltReason {
+    /// The whole lab is stopped.
     Lab,
-    /// For the line of this breakpoint.
+    /// The line of this breakpoint is not carried out yet.
     Line(String),
 }
 
 impl Breakpoints {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, BreakpointTable> {
         self.table.lock().expect("no panic while it is held")
     }
 
-    /// Whether all that breakpoints do is written down.
-    pub(super) fn tell_all(&self, all: bool) {
-        self.table().tells_all = all;
+    /// Sets whether the journal gets every hit.
+    pub(super) fn report_all(&self, all: bool) {
+        self.table().reports_all = all;
     }
 }
 
 impl Lab {
-    /// Sets a breakpoint, in the place of one of this name.
+    /// Sets a breakpoint, replacing one of this name.
     pub(super) fn set_breakpoint(
         &mut self,
         name: String,
-        place: Where,
+        scope: BreakpointScope,
         what: Breakpoint,
-    ) -> Result<(), Trouble> {
+        filter: Option<Filter>,
+    ) -> Result<(), WorkerError> {
         let about = |key: &str, text: &str, why: String| {
             refused(format!("breakpoint {name}: {key} {text:?}: {why}"))
-        };
-        let filter = match &what.filter {
-            Some(text) => Some(
-                Filter::compile(text)
-                    .map_err(|why| about("filter", text, format!("{why}; see pcap-filter(7)")))?,
-            ),
-            None => None,
         };
         let condition = match &what.tcp {
             Some(text) => {
@@ -124,8 +121,8 @@ impl Lab {
             let mut table = table.lock().expect("no panic while it is held");
             table.answer(packet)
         }));
-        let set = Set {
-            place,
+        let set = ActiveBreakpoint {
+            scope,
             what,
             filter,
             condition,
@@ -133,25 +130,29 @@ impl Lab {
             hits: 0,
         };
         self.breakpoints.table().all.insert(name.clone(), set);
-        let done = self.ask_everywhere();
+        let done = self.update_queries();
         if done.is_err() {
             self.breakpoints.table().all.remove(&name);
-            self.ask_everywhere()?;
+            self.update_queries()?;
         }
         done
     }
 
     /// Removes a breakpoint, if there is one of this name; what waits because of it goes on.
-    pub(super) fn remove_breakpoint(&mut self, name: &str) -> Result<(), Trouble> {
+    pub(super) fn remove_breakpoint(&mut self, name: &str) -> Result<(), WorkerError> {
         if self.breakpoints.table().all.remove(name).is_none() {
             return Ok(());
         }
         self.breakpoint_ran(name)?;
-        self.ask_everywhere()
+        self.update_queries()
     }
 
-    /// Has one do something, or nothing for a while.
-    pub(super) fn enable_breakpoint(&mut self, name: &str, enabled: bool) -> Result<(), Trouble> {
+    /// Enables or disables one.
+    pub(super) fn enable_breakpoint(
+        &mut self,
+        name: &str,
+        enabled: bool,
+    ) -> Result<(), WorkerError> {
         let found = match self.breakpoints.table().all.get_mut(name) {
             Some(set) => {
                 set.what.disabled = !enabled;
@@ -160,12 +161,12 @@ impl Lab {
             None => false,
         };
         match found {
-            true => self.ask_everywhere(),
+            true => self.update_queries(),
             false => Err(refused(format!("there is no breakpoint {name}"))),
         }
     }
 
-    /// What they have counted.
+    /// Their counters, and what is stopped.
     pub(super) fn breakpoints(&self) -> Answer {
         let table = self.breakpoints.table();
         let all = table.all.iter().map(|(name, set)| BreakpointStatus {
@@ -180,8 +181,8 @@ impl Lab {
         }
     }
 
-    /// An interface has come.
-    pub(super) fn break_at(&mut self, end: EndId) -> Result<(), Trouble> {
+    /// A new end: the kernel asks about its packets if a breakpoint is there.
+    pub(super) fn breakpoints_at_new_end(&mut self, end: EndId) -> Result<(), WorkerError> {
         let none = self.breakpoints.table().all.is_empty();
         match none {
             true => Ok(()),
@@ -189,76 +190,82 @@ impl Lab {
         }
     }
 
-    /// An interface goes.
-    pub(super) fn breakpoints_lose(&mut self, end: EndId) {
-        self.breakpoints.asked.remove(&end);
+    /// Forgets an end that is about to be detached.
+    pub(super) fn forget_end_of_breakpoints(&mut self, end: EndId) {
+        self.breakpoints.queries.remove(&end);
         let mut table = self.breakpoints.table();
         table.ends.remove(&end);
         table.halted.retain(|(its, _), _| *its != end);
     }
 
-    fn ask_everywhere(&mut self) -> Result<(), Trouble> {
-        let ends: Vec<EndId> = self.places.keys().copied().collect();
+    fn update_queries(&mut self) -> Result<(), WorkerError> {
+        let ends: Vec<EndId> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.ask(end))
     }
 
-    /// Tells the kernel what to ask about at an end.
-    fn ask(&mut self, end: EndId) -> Result<(), Trouble> {
-        let Some(place) = self.places.get(&end) else {
+    /// Sets what the kernel asks about at an end.
+    fn ask(&mut self, end: EndId) -> Result<(), WorkerError> {
+        let Some(end_name) = self.end_names.get(&end) else {
             return Ok(());
         };
-        let plugged = &self.interface(place)?.wire;
+        let wire_ref = &self.interface(end_name)?.wire;
         let mut table = self.breakpoints.table();
-        let mut asks = Asks::default();
+        let mut hooks = PacketHooks::default();
         let mut here = Vec::new();
         for (name, set) in &table.all {
-            let it_is = match &set.place {
-                Where::Everywhere => true,
-                Where::Interface(text) => *text == place.to_string(),
-                Where::Machine(machine) => *machine == place.machine,
-                Where::Wire(wire) => matches!(plugged, Plugged::In(its) if its == wire),
+            let it_is = match &set.scope {
+                BreakpointScope::Everywhere => true,
+                BreakpointScope::Interface(text) => *text == end_name.to_string(),
+                BreakpointScope::Machine(machine) => *machine == end_name.machine,
+                BreakpointScope::Wire(wire) => matches!(wire_ref, WireRef::Lab(its) if its == wire),
             };
-            // What a machine sends and receives waits when it has stopped, wherever that is.
+            // All packets of a machine that may stop are asked about, at each of its ends.
             let stops = set.what.stops() == Some(Stop::Machine);
-            let mates = match &set.place {
-                Where::Interface(text) => text.split(':').next() == Some(&place.machine),
+            let mates = match &set.scope {
+                BreakpointScope::Interface(text) => {
+                    text.split(':').next() == Some(&end_name.machine)
+                }
                 _ => true,
             };
             if stops && mates && !set.what.disabled {
-                (asks.departures, asks.arrivals) = (true, true);
+                (hooks.departures, hooks.arrivals) = (true, true);
             }
             if it_is && !set.what.disabled {
                 for point in set.what.points() {
                     match point {
-                        Point::Departure => asks.departures = true,
-                        Point::Arrival => asks.arrivals = true,
-                        Point::Loss => asks.losses = true,
+                        Point::Departure => hooks.departures = true,
+                        Point::Arrival => hooks.arrivals = true,
+                        Point::Loss => hooks.losses = true,
                     }
                 }
                 here.push(name.clone());
             }
         }
-        if table.machines.contains_key(&place.machine) {
-            (asks.departures, asks.arrivals) = (true, true);
+        if table.machines.contains_key(&end_name.machine) {
+            (hooks.departures, hooks.arrivals) = (true, true);
         }
-        if asks == Asks::default() {
+        if hooks == PacketHooks::default() {
             table.ends.remove(&end);
         } else {
-            table.ends.insert(end, (place.clone(), here));
+            table.ends.insert(end, (end_name.clone(), here));
         }
         drop(table);
-        let before = self.breakpoints.asked.insert(end, asks).unwrap_or_default();
-        if before == asks {
+        let before = self
+            .breakpoints
+            .queries
+            .insert(end, hooks)
+            .unwrap_or_default();
+        if before == hooks {
             return Ok(());
         }
-        match self.worker.kernel().ask(end, asks) {
-            // It may be gone, and then nothing passes there.
+        match self.worker.kernel().ask(end, hooks) {
+            // A program may have removed it.
             Ok(()) | Err(vink_kernel::Error::NoSuchEnd) => Ok(()),
             Err(vink_kernel::Error::Errno {
                 errno: libc::EINVAL | libc::EOPNOTSUPP,
                 ..
             }) => {
-                self.breakpoints.asked.remove(&end);
+                self.breakpoints.queries.remove(&end);
                 Err(refused(
                     "this image was built before Vink had breakpoints: build it again with stack/build or vink image build",
                 ))
@@ -267,30 +274,31 @@ impl Lab {
         }
     }
 
-    /// The line of a breakpoint was carried out: what waited for it goes on.
-    pub(super) fn breakpoint_ran(&mut self, name: &str) -> Result<(), Trouble> {
-        let wait = Wait::Line(name.to_owned());
-        self.go_on_at(|its, _| *its == wait)
+    /// The line of a breakpoint was carried out: releases the packets that it has halted.
+    pub(super) fn breakpoint_ran(&mut self, name: &str) -> Result<(), WorkerError> {
+        let wait = HaltReason::Line(name.to_owned());
+        self.resume_at(|its, _| *its == wait)
     }
 
-    /// Whether all of the lab stands still: the kernel and its clock, and programs whose calls are not answered.
-    pub(super) fn stands_still(&self) -> bool {
+    /// Whether the whole lab is stopped: its kernel, its clock, and the programs whose calls are
+    /// not answered.
+    pub(super) fn is_stopped(&self) -> bool {
         self.breakpoints.stopped
     }
 
-    /// A breakpoint elsewhere has stopped the lab.
+    /// Stops the lab, for a breakpoint of another worker.
     pub(super) fn stop(&mut self) {
         self.breakpoints.stopped = true;
     }
 
-    /// The lab goes on, if a breakpoint has stopped it: what waited for that does, too.
-    pub(super) fn goes_on(&mut self) -> Result<(), Trouble> {
+    /// Resumes the lab and the packets that it has halted.
+    pub(super) fn resume(&mut self) -> Result<(), WorkerError> {
         self.breakpoints.stopped = false;
-        self.go_on_at(|its, _| *its == Wait::Lab)
+        self.resume_at(|its, _| *its == HaltReason::Lab)
     }
 
-    /// A machine that a breakpoint has stopped goes on; none is named: all of them.
-    pub(super) fn machine_goes_on(&mut self, machine: Option<&str>) -> Result<(), Trouble> {
+    /// Resumes a machine that a breakpoint has stopped; `None`: all of them.
+    pub(super) fn resume_machine(&mut self, machine: Option<&str>) -> Result<(), WorkerError> {
         let stopped = {
             let mut table = self.breakpoints.table();
             let before = table.machines.clone();
@@ -306,9 +314,9 @@ impl Lab {
             return Err(refused(format!("no breakpoint has stopped {machine}")));
         }
         let ends: Vec<EndId> = self
-            .places
+            .end_names
             .iter()
-            .filter(|(_, place)| stopped.contains_key(&place.machine))
+            .filter(|(_, end_name)| stopped.contains_key(&end_name.machine))
             .map(|(end, _)| *end)
             .collect();
         for end in in_order(ends) {
@@ -317,10 +325,10 @@ impl Lab {
         for machine in stopped.keys() {
             self.signal_programs(machine, libc::SIGCONT);
         }
-        self.ask_everywhere()
+        self.update_queries()
     }
 
-    fn go_on_at(&mut self, which: impl Fn(&Wait, EndId) -> bool) -> Result<(), Trouble> {
+    fn resume_at(&mut self, which: impl Fn(&HaltReason, EndId) -> bool) -> Result<(), WorkerError> {
         let ends: HashSet<EndId> = {
             let mut table = self.breakpoints.table();
             let ends = table.halted.iter();
@@ -335,14 +343,14 @@ impl Lab {
         Ok(())
     }
 
-    fn release_end(&mut self, end: EndId) -> Result<(), Trouble> {
+    fn release_end(&mut self, end: EndId) -> Result<(), WorkerError> {
         match self.worker.kernel().release(end) {
             Ok(()) | Err(vink_kernel::Error::NoSuchEnd) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What breakpoints have found since this was last asked.
+    /// Reports the hits since the last call.
     pub(super) fn look_after_breakpoints(&mut self) {
         let (hits, missed) = {
             let mut table = self.breakpoints.table();
@@ -350,9 +358,14 @@ impl Lab {
             (std::mem::take(&mut table.hits), missed)
         };
         self.missed += missed;
-        for Met { hit, told, deed } in hits {
-            self.journal_hit(&hit, &deed);
-            if !told {
+        for PendingHit {
+            hit,
+            reported,
+            effect,
+        } in hits
+        {
+            self.journal_hit(&hit, &effect);
+            if !reported {
                 continue;
             }
             match hit.stopped {
@@ -363,52 +376,53 @@ impl Lab {
                 }
                 None => {}
             }
-            let time = match hit.is_news() {
-                true => self.note_news(),
+            let time = match hit.pauses_clock() {
+                true => self.advance_epoch(),
                 false => self.worker.now(),
             };
             self.events.push(Event::Breakpoint { hit, time });
         }
     }
 
-    /// Programs of a machine stop, or go on. With a virtual clock they wait for packets only.
+    /// Stops or continues the programs of a machine. With a virtual clock they need no signal: they
+    /// wait for packets.
     fn signal_programs(&mut self, machine: &str, signal: i32) {
         if self.worker.kernel().clock() == Clock::Virtual {
             return;
         }
         for program in self.programs_on(machine) {
-            // One that has ended needs no signal.
+            // Fails for one that has ended.
             let _ = self.worker.signal_group(program, signal);
         }
     }
 }
 
-/// Ends in the order in which they were made.
+/// Sorts ends by creation.
 fn in_order(mut ends: Vec<EndId>) -> Vec<EndId> {
     ends.sort_by_key(|end| end.get());
     ends
 }
 
-impl Table {
-    /// What becomes of a packet.
-    fn answer(&mut self, packet: &Passing<'_>) -> Fate {
+impl BreakpointTable {
+    /// The verdict on a packet.
+    fn answer(&mut self, packet: &PacketQuery<'_>) -> Verdict {
         let point = match packet.kind {
             PacketKind::Departure => Point::Departure,
             PacketKind::Arrival => Point::Arrival,
             PacketKind::Loss(_) | PacketKind::Drop { .. } => Point::Loss,
         };
-        let Some((place, names)) = self.ends.get(&packet.end) else {
-            return Fate::default();
+        let Some((end_name, names)) = self.ends.get(&packet.end) else {
+            return Verdict::default();
         };
         let halted = self.halted.contains_key(&(packet.end, point));
-        if point != Point::Loss && (halted || self.machines.contains_key(&place.machine)) {
-            return Fate {
+        if point != Point::Loss && (halted || self.machines.contains_key(&end_name.machine)) {
+            return Verdict {
                 hold: Hold::Again,
-                ..Fate::default()
+                ..Verdict::default()
             };
         }
-        let mut fate = Fate::default();
-        // All look alike to filters.
+        let mut verdict = Verdict::default();
+        // Filters see every packet with an Ethernet header.
         let framed;
         let bytes = match packet.headless {
             true => {
@@ -430,79 +444,83 @@ impl Table {
                 continue;
             }
             set.hits += 1;
-            set.change(name, packet.len, &mut fate);
+            set.change(name, packet.len, &mut verdict);
             let stop = set.what.stops();
-            let told = stop.is_some() || set.what.log || set.what.run.is_some();
-            if !told && !self.tells_all {
+            let reported = stop.is_some() || set.what.log || set.what.run.is_some();
+            if !reported && !self.reports_all {
                 continue;
             }
-            if point != Point::Loss && !fate.drop && (stop.is_some() || set.what.run.is_some()) {
-                fate.hold = Hold::Stay;
+            if point != Point::Loss && !verdict.drop && (stop.is_some() || set.what.run.is_some()) {
+                verdict.hold = Hold::Stay;
             }
             match (stop, &set.what.run) {
                 (Some(Stop::Machine), _) => {
-                    self.machines.insert(place.machine.clone(), name.clone());
+                    self.machines.insert(end_name.machine.clone(), name.clone());
                 }
                 (Some(Stop::All), _) => {
-                    self.halted.insert((packet.end, point), Wait::Lab);
+                    self.halted.insert((packet.end, point), HaltReason::Lab);
                 }
                 (None, Some(_)) if point != Point::Loss => {
-                    let wait = Wait::Line(name.clone());
+                    let wait = HaltReason::Line(name.clone());
                     self.halted.insert((packet.end, point), wait);
                 }
                 _ => {}
             }
             let waits = stop.is_some() || set.what.run.is_some();
-            if self.hits.len() >= MOST_HITS && !waits && !self.tells_all {
+            if self.hits.len() >= MAX_PENDING_HITS && !waits && !self.reports_all {
                 self.missed += 1;
                 continue;
             }
             let hit = Hit {
                 breakpoint: name.clone(),
                 number: set.hits,
-                packet: super::capture::told(place, &with_header(event(packet))),
+                packet: super::capture::told(end_name, &with_header(event(packet))),
                 stopped: stop,
                 run: set.what.run.clone(),
             };
-            let deed = set.deed();
-            self.hits.push(Met { hit, told, deed });
+            let effect = set.effect();
+            self.hits.push(PendingHit {
+                hit,
+                reported,
+                effect,
+            });
         }
-        fate
+        verdict
     }
 }
 
-impl Set {
-    fn wants(&self, packet: &Passing<'_>, bytes: &[u8]) -> bool {
+impl ActiveBreakpoint {
+    fn wants(&self, packet: &PacketQuery<'_>, bytes: &[u8]) -> bool {
         let filter = self.filter.as_ref();
         let condition = self.condition.as_ref();
-        filter.is_none_or(|filter| filter.wants(bytes, packet.len))
+        filter.is_none_or(|filter| bpf::wants(filter, bytes, packet.len))
             && condition.is_none_or(|condition| condition.holds(packet.socket))
     }
 
-    /// Adds what it does to a packet's fate.
-    fn change(&self, name: &str, len: u32, fate: &mut Fate) {
+    /// Adds its actions to a verdict.
+    fn change(&self, name: &str, len: u32, verdict: &mut Verdict) {
         let what = &self.what;
-        fate.drop |= what.drop;
+        verdict.drop |= what.drop;
         if what.corrupt && len > HEADER {
             let bits = u64::from(len - HEADER) * 8;
             let bit = chance(name, self.hits) % bits;
-            fate.corrupt = Some(HEADER * 8 + bit as u32);
+            verdict.corrupt = Some(HEADER * 8 + bit as u32);
         }
-        fate.copies += what.duplicate.unwrap_or(0);
+        verdict.copies += what.duplicate.unwrap_or(0);
         let delay = what.delay.map(|delay| delay.duration());
         if let Some(behind) = what.reorder {
-            fate.behind = fate.behind.max(behind);
-            fate.delay += delay.unwrap_or(BEHIND);
+            verdict.behind = verdict.behind.max(behind);
+            verdict.delay += delay.unwrap_or(REORDER_TIMEOUT);
         } else {
-            fate.delay += delay.unwrap_or_default();
+            verdict.delay += delay.unwrap_or_default();
         }
     }
 }
 
-impl Set {
-    /// What it does to packets, in the words of a command.
-    fn deed(&self) -> String {
-        let deed = Breakpoint {
+impl ActiveBreakpoint {
+    /// Its actions, in the words of a command.
+    fn effect(&self) -> String {
+        let effect = Breakpoint {
             at: None,
             on: Vec::new(),
             filter: None,
@@ -512,12 +530,13 @@ impl Set {
             times: None,
             ..self.what.clone()
         };
-        let text = deed.to_string();
+        let text = effect.to_string();
         text.strip_prefix("any ").unwrap_or(&text).to_owned()
     }
 }
 
-/// A number that is always the same for the same hit of a breakpoint: FNV-1a, and SplitMix's last step.
+/// A pseudo-random number, the same for the same hit of a breakpoint: FNV-1a, and the last step of
+/// SplitMix.
 fn chance(name: &str, hit: u64) -> u64 {
     let bytes = name.bytes().chain(hit.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -528,8 +547,8 @@ fn chance(name: &str, hit: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// As a trace has it.
-fn event(packet: &Passing<'_>) -> PacketEvent {
+/// The packet as a trace event.
+fn event(packet: &PacketQuery<'_>) -> PacketEvent {
     PacketEvent {
         time: packet.time,
         end: packet.end,

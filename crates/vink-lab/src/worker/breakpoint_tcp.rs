@@ -1,7 +1,8 @@
-//! Conditions on a packet's TCP connection: fields of the kernel's `struct tcp_sock` against numbers.
+//! Conditions on a packet's TCP connection: fields of the kernel's `struct tcp_sock` against
+//! numbers.
 //!
-//! `state = ESTABLISHED and snd_cwnd < 10`: names as `vink pcb --json` shows them, and `state` with the names of the
-//! states. Where a field is, is in the image's debug information.
+//! `state = ESTABLISHED and snd_cwnd < 10`: names as `vink pcb --json` shows them, and `state` with
+//! the names of the states. Where a field is, is in the image's debug information.
 
 use std::path::Path;
 

@@ -1,14 +1,15 @@
 //! Packets at the interfaces of a lab: written as pcapng, and told one by one.
 //!
-//! The kernel tells of each packet as it departs, arrives or is lost. A capture has a buffer of its own, from which its
-//! descriptor takes what it has room for; what comes faster is counted. Whatever becomes of the descriptor (a full disk,
-//! a reader that has gone) ends that capture and nothing else.
+//! The kernel tells of each packet as it departs, arrives or is lost. A capture has a buffer of its
+//! own, from which its descriptor takes what it has room for; what comes faster is counted.
+//! Whatever becomes of the descriptor (a full disk, a reader that has gone) ends that capture and
+//! nothing else.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -20,17 +21,19 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::{DataLink, Endianness};
 use vink_kernel::{EndId, PacketEvent, PacketKind, Trace};
 
-use super::bpf::Filter;
-use super::lab::{refused, Descriptors, Lab, Place, Trouble};
-use super::protocol::{Answer, Event, Packet};
+use super::bpf;
+use super::lab::{refused, Descriptors, EndName, Lab, WorkerError};
+use vink_protocol::Filter;
+use vink_protocol::{Answer, Event, Packet};
 use vink_record::summary;
+use vink_sys::fd::set_blocking;
 
 /// Bytes that wait to be written by one capture.
-const MOST_WAITING: usize = 8 << 20;
+const MAX_BUFFERED: usize = 8 << 20;
 /// Bytes of a packet that its summary is made of.
-const HEAD: u16 = 160;
+const SUMMARY_BYTES: u16 = 160;
 /// Bytes of a packet that are kept at most: a packet that is not segmented yet can have more.
-const MOST_BYTES: u16 = u16::MAX;
+const MAX_SNAP: u16 = u16::MAX;
 /// Nanoseconds, as an `if_tsresol` option has it.
 const NANOSECONDS: u8 = 9;
 /// The direction bits of an `epb_flags` option.
@@ -70,39 +73,32 @@ impl Lab {
     pub(super) fn capture(
         &mut self,
         interfaces: Vec<String>,
-        filter: Option<&str>,
+        filter: Option<Filter>,
         snap: u32,
         descriptors: &mut Descriptors,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, WorkerError> {
         let file = File::from(descriptors.next().expect("counted before"));
         let mut ends = Vec::new();
         for text in &interfaces {
-            ends.push((text, self.interface(&Place::parse(text)?)?.end));
+            ends.push((text, self.interface(&EndName::parse(text)?)?.end));
         }
         if ends.is_empty() {
             return Err(refused("a capture of no interface"));
         }
-        let filter = filter.filter(|text| !text.trim().is_empty());
-        let compiled = filter.map(Filter::compile).transpose();
-        let compiled = compiled.map_err(|why| {
-            let text = filter.unwrap_or_default();
-            refused(format!("the filter {text:?}: {why}; see pcap-filter(7)"))
-        })?;
-        // SAFETY: takes a descriptor and numbers.
-        unsafe {
-            let fd = file.as_raw_fd();
-            let flags = libc::fcntl(fd, libc::F_GETFL);
-            libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK);
-        }
+        let _ = set_blocking(&file, false);
         let snap = match snap {
-            0 => usize::from(MOST_BYTES),
-            snap => (snap as usize).min(MOST_BYTES.into()),
+            0 => usize::from(MAX_SNAP),
+            snap => (snap as usize).min(MAX_SNAP.into()),
         };
         let names: Vec<&str> = ends.iter().map(|(name, _)| name.as_str()).collect();
         let capture = Capture {
             file,
-            blocks: beginning(&names, filter, snap as u32),
-            filter: compiled,
+            blocks: beginning(
+                &names,
+                filter.as_ref().map(|filter| filter.text.as_str()),
+                snap as u32,
+            ),
+            filter,
             snap,
             interfaces: ends.len(),
             written: 0,
@@ -125,8 +121,8 @@ impl Lab {
         Ok(Answer::Capture(number))
     }
 
-    pub(super) fn stop_capture(&mut self, number: u64) -> Result<Answer, Trouble> {
-        // What the kernel has told and nobody has looked at yet belongs to it.
+    pub(super) fn stop_capture(&mut self, number: u64) -> Result<Answer, WorkerError> {
+        // Events that are not taken from the kernel yet belong to the earlier state.
         self.look_after_packets()?;
         let capture = self.captures.all.get_mut(&number);
         let capture = capture.filter(|capture| !capture.closing).ok_or_else(|| {
@@ -144,10 +140,10 @@ impl Lab {
         Ok(answer)
     }
 
-    pub(super) fn watch(&mut self, interfaces: Vec<String>) -> Result<(), Trouble> {
+    pub(super) fn watch(&mut self, interfaces: Vec<String>) -> Result<(), WorkerError> {
         let mut watched = HashSet::new();
         for text in &interfaces {
-            watched.insert(self.interface(&Place::parse(text)?)?.end);
+            watched.insert(self.interface(&EndName::parse(text)?)?.end);
         }
         let before = std::mem::replace(&mut self.captures.watched, watched.clone());
         for end in before.union(&watched) {
@@ -157,7 +153,7 @@ impl Lab {
     }
 
     /// An interface goes: nothing more will be told of it.
-    pub(super) fn captures_lose(&mut self, end: EndId) -> Result<(), Trouble> {
+    pub(super) fn forget_end_of_captures(&mut self, end: EndId) -> Result<(), WorkerError> {
         if self.captures.is_idle() {
             return Ok(());
         }
@@ -182,7 +178,7 @@ impl Lab {
     }
 
     /// Tells the kernel what is to be known of an end.
-    pub(super) fn trace(&mut self, end: EndId) -> Result<(), Trouble> {
+    pub(super) fn trace(&mut self, end: EndId) -> Result<(), WorkerError> {
         let captures = &self.captures;
         let here = captures.by_end.get(&end).map_or(&[][..], Vec::as_slice);
         let wanted = here
@@ -191,23 +187,23 @@ impl Lab {
         let mut bytes = wanted
             .map(|capture| match capture.filter {
                 // It may look anywhere.
-                Some(_) => MOST_BYTES,
+                Some(_) => MAX_SNAP,
                 None => capture.snap as u16,
             })
             .max();
         if captures.watched.contains(&end) {
-            bytes = bytes.max(Some(HEAD));
+            bytes = bytes.max(Some(SUMMARY_BYTES));
         }
         let series = &self.series;
         if self
-            .places
+            .end_names
             .get(&end)
-            .is_some_and(|place| series.want_packets(place))
+            .is_some_and(|end_name| series.want_packets(end_name))
         {
             bytes = bytes.max(Some(0));
         }
         if self.journal.is_some() {
-            bytes = Some(MOST_BYTES);
+            bytes = Some(MAX_SNAP);
         }
         let on = bytes.is_some();
         let trace = Trace {
@@ -225,7 +221,7 @@ impl Lab {
     }
 
     /// A capture wants nothing more.
-    fn untrace(&mut self, number: u64) -> Result<(), Trouble> {
+    fn untrace(&mut self, number: u64) -> Result<(), WorkerError> {
         let mut ends = Vec::new();
         self.captures.by_end.retain(|end, here| {
             let before = here.len();
@@ -239,7 +235,7 @@ impl Lab {
     }
 
     /// Takes what the kernel has told of packets, and writes what there is room for.
-    pub(super) fn look_after_packets(&mut self) -> Result<(), Trouble> {
+    pub(super) fn look_after_packets(&mut self) -> Result<(), WorkerError> {
         if self.captures.is_idle() && self.series.are_idle() && self.journal.is_none() {
             return Ok(());
         }
@@ -255,20 +251,20 @@ impl Lab {
             let captures = &mut self.captures;
             let event = with_header(event);
             if let Some(journal) = &mut self.journal {
-                let place = self.places.get(&event.end).map(Place::to_string);
-                journal.packet(place.as_deref(), &event);
+                let end_name = self.end_names.get(&event.end).map(EndName::to_string);
+                journal.packet(end_name.as_deref(), &event);
             }
             for (number, interface) in captures.by_end.get(&event.end).into_iter().flatten() {
                 if let Some(capture) = captures.all.get_mut(number) {
                     capture.take(*interface, &event, kernel.date(event.time));
                 }
             }
-            if let Some(place) = self.places.get(&event.end) {
-                if self.series.want_packets(place) {
-                    self.series.packet(place, &event);
+            if let Some(end_name) = self.end_names.get(&event.end) {
+                if self.series.want_packets(end_name) {
+                    self.series.packet(end_name, &event);
                 }
                 if captures.watched.contains(&event.end) {
-                    self.events.push(Event::Packet(told(place, &event)));
+                    self.events.push(Event::Packet(told(end_name, &event)));
                 }
             }
         }
@@ -278,21 +274,21 @@ impl Lab {
         self.write_captures()
     }
 
-    fn write_captures(&mut self) -> Result<(), Trouble> {
+    fn write_captures(&mut self) -> Result<(), WorkerError> {
         let mut ended = Vec::new();
         for (number, capture) in &mut self.captures.all {
             let done = capture.write();
             let waits = !capture.blocks.get_ref().is_empty();
             if done.is_err() || capture.closing && !waits {
                 if capture.waits {
-                    self.worker.ignore(capture.file.as_fd());
+                    self.worker.unwatch_fd(capture.file.as_fd());
                 }
                 ended.push((*number, done.err()));
             } else if waits != capture.waits {
                 capture.waits = waits;
                 match waits {
-                    true => self.worker.attend_to_room(capture.file.as_fd())?,
-                    false => self.worker.ignore(capture.file.as_fd()),
+                    true => self.worker.watch_fd_writable(capture.file.as_fd())?,
+                    false => self.worker.unwatch_fd(capture.file.as_fd()),
                 }
             }
         }
@@ -325,10 +321,10 @@ impl Capture {
     /// A packet at one of its interfaces.
     fn take(&mut self, interface: u32, event: &PacketEvent, date: u64) {
         let wanted = self.filter.as_ref();
-        if !wanted.is_none_or(|filter| filter.wants(&event.bytes, event.len)) {
+        if !wanted.is_none_or(|filter| bpf::wants(filter, &event.bytes, event.len)) {
             return;
         }
-        if self.blocks.get_ref().len() + event.bytes.len() > MOST_WAITING {
+        if self.blocks.get_ref().len() + event.bytes.len() > MAX_BUFFERED {
             self.missed += 1;
             self.gap += 1;
             return;
@@ -337,7 +333,7 @@ impl Capture {
         options.push(EnhancedPacketOption::Flags(match event.kind {
             PacketKind::Departure | PacketKind::Loss(_) => OUTBOUND,
             PacketKind::Arrival => INBOUND,
-            // On its way in or out: nobody knows.
+            // The direction is not known.
             PacketKind::Drop { .. } => 0,
         }));
         if let (_, Some(reason)) = event.kind.names() {
@@ -413,7 +409,8 @@ fn beginning(names: &[&str], filter: Option<&str>, snap: u32) -> PcapNgWriter<Ve
     writer
 }
 
-/// A packet that was dropped before it had an Ethernet header gets one of zeros, so that all of a file look alike.
+/// A packet that was dropped before it had an Ethernet header gets one of zeros, so that all of a
+/// file look alike.
 pub(super) fn with_header(mut event: PacketEvent) -> PacketEvent {
     const HEADER: u32 = 14;
     if event.headless {
@@ -429,11 +426,11 @@ pub(super) fn with_header(mut event: PacketEvent) -> PacketEvent {
     event
 }
 
-pub(super) fn told(place: &Place, event: &PacketEvent) -> Packet {
+pub(super) fn told(end_name: &EndName, event: &PacketEvent) -> Packet {
     let (kind, reason) = event.kind.names();
     Packet {
         time: event.time,
-        end: place.to_string(),
+        end: end_name.to_string(),
         kind: kind.to_owned(),
         reason,
         length: event.len,

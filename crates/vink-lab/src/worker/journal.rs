@@ -4,47 +4,50 @@ use std::fs::File;
 
 use vink_record::{Event as Happened, Request};
 
-use super::lab::{refused, Descriptors, Lab, Trouble};
-use super::protocol::{Answer, Event, Hit, Noted};
+use super::lab::{refused, Descriptors, Lab, WorkerError};
 use crate::Journal;
+use vink_protocol::{Answer, Event, Hit, Noted};
 
 impl Lab {
-    pub(super) fn start_journal(&mut self, descriptors: &mut Descriptors) -> Result<(), Trouble> {
+    pub(super) fn start_journal(
+        &mut self,
+        descriptors: &mut Descriptors,
+    ) -> Result<(), WorkerError> {
         let to = descriptors.next().expect("counted before");
         if self.journal.is_some() {
             return Err(refused("a journal is being written already: end it first"));
         }
         let journal = Journal::start(&mut self.worker, File::from(to), "the journal");
         self.journal = Some(journal);
-        self.breakpoints.tell_all(true);
-        let ends: Vec<_> = self.places.keys().copied().collect();
+        self.breakpoints.report_all(true);
+        let ends: Vec<_> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))
     }
 
-    pub(super) fn end_journal(&mut self, amidst: bool) -> Result<Answer, Trouble> {
+    pub(super) fn end_journal(&mut self, incomplete: bool) -> Result<Answer, WorkerError> {
         self.catch_up_journal()?;
-        self.breakpoints.tell_all(false);
+        self.breakpoints.report_all(false);
         let now = self.worker.kernel().now();
         let journal = self.journal.take();
         let mut journal = journal.ok_or_else(|| refused("no journal is being written"))?;
-        if amidst || self.pace.is_amidst_something() {
+        if incomplete || self.driver.has_pending_work() {
             journal.unfinished();
         }
         let totals = journal.finish(now)?;
-        let ends: Vec<_> = self.places.keys().copied().collect();
+        let ends: Vec<_> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))?;
         Ok(Answer::Journal(totals))
     }
 
     /// All that has happened until now is written down.
-    fn catch_up_journal(&mut self) -> Result<(), Trouble> {
+    fn catch_up_journal(&mut self) -> Result<(), WorkerError> {
         self.look_around()?;
         self.events = self.take_events();
         Ok(())
     }
 
     /// Something that is not seen here.
-    pub(super) fn note(&mut self, noted: Noted) -> Result<(), Trouble> {
+    pub(super) fn note(&mut self, noted: Noted) -> Result<(), WorkerError> {
         if self.journal.is_none() {
             return Ok(());
         }
@@ -72,12 +75,12 @@ impl Lab {
     }
 
     /// What a breakpoint has done.
-    pub(super) fn journal_hit(&mut self, hit: &Hit, deed: &str) {
+    pub(super) fn journal_hit(&mut self, hit: &Hit, effect: &str) {
         let event = Happened::Met {
             breakpoint: hit.breakpoint.clone(),
             number: hit.number,
             place: hit.packet.end.clone(),
-            what: format!("{deed}: {} {}", hit.packet.kind, hit.packet.summary),
+            what: format!("{effect}: {} {}", hit.packet.kind, hit.packet.summary),
         };
         self.journal_event(hit.packet.time, event);
     }

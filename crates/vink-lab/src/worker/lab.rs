@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use crate::calls::CallsSetup;
 use vink_abi::{VINK_CALL_TEST, VINK_TEST_BUG};
 use vink_kernel::EndId;
 use vink_trap::{ProgramId, Worker};
@@ -11,42 +12,44 @@ use vink_trap::{ProgramId, Worker};
 use super::app::Fibers;
 use super::breakpoint::Breakpoints;
 use super::capture::Captures;
-use super::machine::Inhabited;
-use super::pace::Pace;
+use super::clock_driver::ClockDriver;
+use super::machine::MachineEntry;
 use super::program::Running;
-use super::protocol::{Action, Answer, Event};
 use super::series::AllSeries;
-use super::uplink::Outdoors;
+use super::uplink::Uplinks;
 use super::wire::Wire;
-use crate::{Error, Journal, Recorders, Recording};
+use vink_protocol::ProbeRequest;
+use vink_protocol::{Action, Answer, Event};
+
+use crate::{Error, Journal, SocketProbes};
 
 /// The descriptors that came with a request.
 pub(super) type Descriptors = std::vec::IntoIter<OwnedFd>;
 
 /// Why a request was not carried out.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// For its user; nothing was changed.
+pub(super) enum WorkerError {
+    /// The request is refused, with this reason; nothing was changed.
     Refused(String),
-    /// The worker can't go on.
+    /// The kernel has panicked: the worker ends.
     Kernel(vink_kernel::Error),
-    /// Neither can it.
-    Broken(Error),
+    /// The socket failed, or what came is no request: the worker ends.
+    Protocol(Error),
 }
 
 /// A machine's interface, as the lab names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct EndName {
     pub(super) machine: String,
     pub(super) interface: String,
 }
 
 /// All that a worker has.
 pub(super) struct Lab {
-    pub(super) machines: HashMap<String, Inhabited>,
+    pub(super) machines: HashMap<String, MachineEntry>,
     pub(super) wires: HashMap<String, Wire>,
     /// Whose interface an end of a wire is.
-    pub(super) places: HashMap<EndId, Place>,
+    pub(super) end_names: HashMap<EndId, EndName>,
     pub(super) programs: HashMap<u64, Running>,
     pub(super) numbers: HashMap<ProgramId, u64>,
     pub(super) last_program: u64,
@@ -54,13 +57,14 @@ pub(super) struct Lab {
     pub(super) captures: Captures,
     pub(super) breakpoints: Breakpoints,
     pub(super) series: AllSeries,
-    pub(super) recorders: Recorders,
-    pub(super) outdoors: Outdoors,
+    pub(super) probes: SocketProbes,
+    pub(super) uplinks: Uplinks,
+    pub(super) calls: CallsSetup,
     pub(super) journal: Option<Journal>,
     /// What every machine's /etc/hosts ends with, and how often it was changed.
     pub(super) hosts: Rc<str>,
     pub(super) hosts_changes: u64,
-    pub(super) pace: Pace,
+    pub(super) driver: ClockDriver,
     /// What is to be told.
     pub(super) events: Vec<Event>,
     /// Packets that the kernel could not keep until they were told.
@@ -70,12 +74,12 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    pub(super) fn new(mut worker: Worker) -> Lab {
+    pub(super) fn new(mut worker: Worker, calls: CallsSetup) -> Lab {
         let clock = worker.kernel().clock();
         Lab {
             machines: HashMap::new(),
             wires: HashMap::new(),
-            places: HashMap::new(),
+            end_names: HashMap::new(),
             programs: HashMap::new(),
             numbers: HashMap::new(),
             last_program: 0,
@@ -83,12 +87,13 @@ impl Lab {
             captures: Captures::default(),
             breakpoints: Breakpoints::default(),
             series: AllSeries::default(),
-            recorders: Recorders::default(),
-            outdoors: Outdoors::default(),
+            probes: SocketProbes::default(),
+            uplinks: Uplinks::default(),
+            calls,
             journal: None,
             hosts: "".into(),
             hosts_changes: 0,
-            pace: Pace::new(clock),
+            driver: ClockDriver::new(clock),
             events: Vec::new(),
             missed: 0,
             worker,
@@ -105,7 +110,7 @@ impl Lab {
         &mut self,
         action: Action,
         descriptors: &mut Descriptors,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, WorkerError> {
         match action {
             Action::All(actions) => return self.all(actions, descriptors),
             Action::Machine(machine) => self.new_machine(machine)?,
@@ -149,7 +154,7 @@ impl Lab {
                 settings,
             } => self.set_wire(&wire, end.as_deref(), &settings)?,
             Action::Plug { wire, up } => self.plug(&wire, up)?,
-            Action::Uplink { wire, outside } => return self.uplink(&wire, outside, descriptors),
+            Action::Uplink { wire, target } => return self.uplink(&wire, target, descriptors),
             Action::RemoveUplink { wire } => self.remove_uplink(&wire)?,
             Action::Spawn(program) => return self.spawn(program, descriptors),
             Action::Signal { program, signal } => self.signal(program, signal)?,
@@ -162,13 +167,14 @@ impl Lab {
                 interfaces,
                 filter,
                 snap,
-            } => return self.capture(interfaces, filter.as_deref(), snap, descriptors),
+            } => return self.capture(interfaces, filter, snap, descriptors),
             Action::StopCapture { capture } => return self.stop_capture(capture),
             Action::Breakpoint {
                 breakpoint,
-                place,
+                scope,
                 what,
-            } => self.set_breakpoint(breakpoint, place, what)?,
+                filter,
+            } => self.set_breakpoint(breakpoint, scope, what, filter)?,
             Action::RemoveBreakpoint { breakpoint } => self.remove_breakpoint(&breakpoint)?,
             Action::EnableBreakpoint {
                 breakpoint,
@@ -184,20 +190,20 @@ impl Lab {
             Action::RemoveSeries { series } => self.remove_series(&series)?,
             Action::Series => return Ok(self.all_series()),
             Action::Stop => self.stop(),
-            Action::GoesOn => self.goes_on()?,
-            Action::MachineGoesOn { machine } => self.machine_goes_on(machine.as_deref())?,
-            Action::Record(what) => self.record(&what, descriptors)?,
+            Action::Resume => self.resume()?,
+            Action::ResumeMachine { machine } => self.resume_machine(machine.as_deref())?,
+            Action::Probe(what) => self.probe(&what, descriptors)?,
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
             Action::Note(noted) => self.note(noted)?,
-            Action::EndJournal { amidst } => return self.end_journal(amidst),
-            Action::Go {
-                leg,
+            Action::EndJournal { incomplete } => return self.end_journal(incomplete),
+            Action::RunUntil {
+                run,
                 until,
                 stop,
                 speed,
-                news,
-            } => return Ok(self.go(leg, until, stop, speed, news)),
+                epoch,
+            } => return Ok(self.run_until(run, until, stop, speed, epoch)),
             Action::Clock => return Ok(self.clock()),
             Action::Panic => self.panic()?,
         }
@@ -209,42 +215,46 @@ impl Lab {
         &mut self,
         actions: Vec<Action>,
         descriptors: &mut Descriptors,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, WorkerError> {
         let count = actions.len();
         let mut answers = Vec::with_capacity(count);
         for (i, action) in actions.into_iter().enumerate() {
             match self.carry_out(action, descriptors) {
                 Ok(answer) => answers.push(answer),
-                Err(Trouble::Refused(why)) => {
+                Err(WorkerError::Refused(why)) => {
                     let why = format!("request {} of {count}: {why}", i + 1);
-                    return Err(Trouble::Refused(why));
+                    return Err(WorkerError::Refused(why));
                 }
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
             }
         }
         Ok(Answer::List(answers))
     }
 
     /// To be called after each step: what has happened.
-    pub(super) fn look_around(&mut self) -> Result<(), Trouble> {
+    pub(super) fn look_around(&mut self) -> Result<(), WorkerError> {
         self.look_after_programs()?;
         self.look_after_apps()?;
         self.look_after_uplinks();
         self.look_after_packets()?;
         self.look_after_breakpoints();
-        self.recorders.look_after(&mut self.worker)?;
+        self.probes.look_after(&mut self.worker)?;
         self.look_after_series();
-        self.look_at_clock();
+        self.report_pause();
         Ok(())
     }
 
-    fn record(&mut self, what: &Recording, descriptors: &mut Descriptors) -> Result<(), Trouble> {
+    fn probe(
+        &mut self,
+        what: &ProbeRequest,
+        descriptors: &mut Descriptors,
+    ) -> Result<(), WorkerError> {
         let to = descriptors.next().expect("counted before");
-        self.recorders.start(self.worker.kernel(), what, to)?;
+        self.probes.start(self.worker.kernel(), what, to)?;
         Ok(())
     }
 
-    fn panic(&mut self) -> Result<(), Trouble> {
+    fn panic(&mut self) -> Result<(), WorkerError> {
         let kernel = self.worker.kernel();
         let machine = kernel.machine("panic")?;
         let task = kernel.task(machine)?;
@@ -254,36 +264,36 @@ impl Lab {
     }
 }
 
-impl Place {
+impl EndName {
     /// From `machine:interface`.
-    pub(super) fn parse(text: &str) -> Result<Place, Trouble> {
+    pub(super) fn parse(text: &str) -> Result<EndName, WorkerError> {
         let (machine, interface) = text.split_once(':').ok_or_else(|| {
             refused(format!(
                 "{text:?} is no interface: it is written as MACHINE:INTERFACE, such as m1:eth0"
             ))
         })?;
-        Ok(Place {
+        Ok(EndName {
             machine: machine.to_owned(),
             interface: interface.to_owned(),
         })
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for EndName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.machine, self.interface)
     }
 }
 
-pub(super) fn refused(why: impl Into<String>) -> Trouble {
-    Trouble::Refused(why.into())
+pub(super) fn refused(why: impl Into<String>) -> WorkerError {
+    WorkerError::Refused(why.into())
 }
 
-impl Trouble {
-    /// Says what a refusal was about.
-    pub(super) fn about(self, what: impl std::fmt::Display) -> Trouble {
+impl WorkerError {
+    /// Puts the object of a refusal before its reason.
+    pub(super) fn about(self, what: impl std::fmt::Display) -> WorkerError {
         match self {
-            Trouble::Refused(why) => Trouble::Refused(format!("{what}: {why}")),
+            WorkerError::Refused(why) => WorkerError::Refused(format!("{what}: {why}")),
             other => other,
         }
     }
@@ -291,50 +301,50 @@ impl Trouble {
 
 /// `about` for results.
 pub(super) trait About<T> {
-    fn about(self, what: impl std::fmt::Display) -> Result<T, Trouble>;
+    fn about(self, what: impl std::fmt::Display) -> Result<T, WorkerError>;
 }
 
-impl<T, E: Into<Trouble>> About<T> for Result<T, E> {
-    fn about(self, what: impl std::fmt::Display) -> Result<T, Trouble> {
+impl<T, E: Into<WorkerError>> About<T> for Result<T, E> {
+    fn about(self, what: impl std::fmt::Display) -> Result<T, WorkerError> {
         self.map_err(|error| error.into().about(what))
     }
 }
 
-impl From<vink_kernel::Error> for Trouble {
-    fn from(error: vink_kernel::Error) -> Trouble {
+impl From<vink_kernel::Error> for WorkerError {
+    fn from(error: vink_kernel::Error) -> WorkerError {
         match error {
-            vink_kernel::Error::Panic(_) => Trouble::Kernel(error),
-            other => Trouble::Refused(other.to_string()),
+            vink_kernel::Error::Panic(_) => WorkerError::Kernel(error),
+            other => WorkerError::Refused(other.to_string()),
         }
     }
 }
 
-impl From<vink_trap::Error> for Trouble {
-    fn from(error: vink_trap::Error) -> Trouble {
+impl From<vink_trap::Error> for WorkerError {
+    fn from(error: vink_trap::Error) -> WorkerError {
         match error {
             vink_trap::Error::Kernel(error) => error.into(),
-            other => Trouble::Refused(other.to_string()),
+            other => WorkerError::Refused(other.to_string()),
         }
     }
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
+impl From<Error> for WorkerError {
+    fn from(error: Error) -> WorkerError {
         match error {
             Error::Kernel(error) => error.into(),
             Error::Trap(error) => error.into(),
-            Error::Protocol(_) => Trouble::Broken(error),
-            other => Trouble::Refused(other.to_string()),
+            Error::Protocol(_) => WorkerError::Protocol(error),
+            other => WorkerError::Refused(other.to_string()),
         }
     }
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
-        match trouble {
-            Trouble::Kernel(error) => Error::Kernel(error),
-            Trouble::Broken(error) => error,
-            Trouble::Refused(why) => Error::Protocol(why),
+impl From<WorkerError> for Error {
+    fn from(error: WorkerError) -> Error {
+        match error {
+            WorkerError::Kernel(error) => Error::Kernel(error),
+            WorkerError::Protocol(error) => error,
+            WorkerError::Refused(why) => Error::Protocol(why),
         }
     }
 }

@@ -1,72 +1,73 @@
-//! Machines of a lab worker: made, furnished, configured, removed.
+//! Machines of a lab worker: made, configured, removed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use vink_kernel::{EndId, WireId};
-use vink_trap::{Home, ProgramId};
+use vink_trap::{NamespaceConfig, ProgramId};
 
-use super::lab::{refused, About, Lab, Place, Trouble};
-use super::protocol::NewMachine;
+use super::lab::{refused, About, EndName, Lab, WorkerError};
 use crate::files::hosts;
 use crate::route::StaticRoute;
 use crate::Machine;
+use vink_protocol::NewMachine;
 
-/// A machine with all that belongs to it.
-pub(super) struct Inhabited {
+/// A machine and what the worker keeps for it.
+pub(super) struct MachineEntry {
     pub(super) machine: Machine,
-    /// What is in place of the host's files.
+    /// Paths and texts that shadow the host's files.
     files: BTreeMap<String, String>,
     root: Option<String>,
-    /// What its home was made of: how often the lab's names had changed. `None`: it is to be made anew.
-    furnished: Option<u64>,
+    /// The value of `Lab::hosts_changes` when its files were last written; `None`: they are out of
+    /// date.
+    configured: Option<u64>,
     pub(super) interfaces: BTreeMap<String, Interface>,
 }
 
 /// An interface that is an end of a wire.
 pub(super) struct Interface {
     pub(super) end: EndId,
-    pub(super) wire: Plugged,
-    /// Those that it was given by requests.
+    pub(super) wire: WireRef,
+    /// The addresses that requests have given it.
     addresses: Vec<IpNet>,
 }
 
-/// What an interface is an end of.
-pub(super) enum Plugged {
-    /// A wire of the lab's.
-    In(String),
-    /// One of its own, which is not plugged in.
-    Nowhere(WireId),
+/// The wire that an interface is an end of.
+pub(super) enum WireRef {
+    /// A wire of the lab, by its name.
+    Lab(String),
+    /// A wire of the interface alone, which is not connected.
+    Private(WireId),
 }
 
-impl Inhabited {
-    /// It has got more addresses, and a resolver unless it was told another one.
+impl MachineEntry {
+    /// Adds addresses that passt has given, and its resolver unless the machine has another one.
     pub(super) fn adopt(&mut self, interface: &str, addresses: &[IpNet], resolver: &str) {
         if let Some(interface) = self.interfaces.get_mut(interface) {
             interface.addresses.extend(addresses);
         }
         let file = self.files.entry("/etc/resolv.conf".to_owned());
         file.or_insert_with(|| resolver.to_owned());
-        self.furnished = None;
+        self.configured = None;
     }
 
-    /// It has lost addresses. The resolver stays: it was nowhere else to be found before either.
+    /// Removes these addresses. The resolver stays.
     pub(super) fn disown(&mut self, interface: &str, addresses: &[IpNet]) {
         if let Some(interface) = self.interfaces.get_mut(interface) {
             interface.addresses.retain(|a| !addresses.contains(a));
         }
-        self.furnished = None;
+        self.configured = None;
     }
 
-    /// Its addresses have changed: its home is not as it was.
+    /// Its addresses have changed: its files are out of date.
     pub(super) fn moved(&mut self) {
-        self.furnished = None;
+        self.configured = None;
     }
 }
 
 impl Interface {
-    pub(super) fn new(end: EndId, wire: Plugged, addresses: Vec<IpNet>) -> Interface {
+    pub(super) fn new(end: EndId, wire: WireRef, addresses: Vec<IpNet>) -> Interface {
         Interface {
             end,
             wire,
@@ -76,30 +77,31 @@ impl Interface {
 }
 
 impl Lab {
-    /// A machine of this name.
-    pub(super) fn machine(&self, name: &str) -> Result<&Inhabited, Trouble> {
+    /// # Errors
+    /// There is no machine of this name.
+    pub(super) fn machine(&self, name: &str) -> Result<&MachineEntry, WorkerError> {
         self.machines.get(name).ok_or_else(|| no_machine(name))
     }
 
-    pub(super) fn machine_mut(&mut self, name: &str) -> Result<&mut Inhabited, Trouble> {
+    pub(super) fn machine_mut(&mut self, name: &str) -> Result<&mut MachineEntry, WorkerError> {
         self.machines.get_mut(name).ok_or_else(|| no_machine(name))
     }
 
-    pub(super) fn new_machine(&mut self, new: NewMachine) -> Result<(), Trouble> {
+    pub(super) fn new_machine(&mut self, new: NewMachine) -> Result<(), WorkerError> {
         let name = &new.machine;
         if self.machines.contains_key(name) {
             return Err(refused(format!("machine {name}: there is one already")));
         }
         let kernel = self.worker.kernel();
         let machine = Machine::new(kernel, name).about(format!("machine {name}"))?;
-        let inhabited = Inhabited {
+        let entry = MachineEntry {
             machine: machine.clone(),
             files: new.files.into_iter().collect(),
             root: new.root,
-            furnished: None,
+            configured: None,
             interfaces: BTreeMap::new(),
         };
-        self.machines.insert(name.clone(), inhabited);
+        self.machines.insert(name.clone(), entry);
         let ready = self.prepare(name, new.forward, &new.sysctls);
         if ready.is_err() {
             self.machines.remove(name);
@@ -113,7 +115,7 @@ impl Lab {
         name: &str,
         forward: bool,
         sysctls: &[(String, String)],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorkerError> {
         if forward {
             let machine = self.machine(name)?.machine.clone();
             machine
@@ -123,25 +125,25 @@ impl Lab {
         for (sysctl, value) in sysctls {
             self.sysctl(name, sysctl, value)?;
         }
-        // A root folder that can't be used is found out now, not by the first program.
+        // A root folder that cannot be used fails here, not at the first program.
         match self.machine(name)?.root {
-            Some(_) => self.furnish(name),
+            Some(_) => self.configure_namespaces(name),
             None => Ok(()),
         }
     }
 
-    fn give_up(&mut self, machine: &Machine) -> Result<(), Trouble> {
-        machine.admin.close(self.worker.kernel())?;
+    fn give_up(&mut self, machine: &Machine) -> Result<(), WorkerError> {
+        machine.network.close(self.worker.kernel())?;
         self.worker.destroy_machine(machine.id)?;
         Ok(())
     }
 
-    /// Ends all that runs on it, then it itself.
-    pub(super) fn remove_machine(&mut self, name: &str) -> Result<(), Trouble> {
+    /// Kills its programs and apps, detaches its interfaces, then removes it.
+    pub(super) fn remove_machine(&mut self, name: &str) -> Result<(), WorkerError> {
         let id = self.machine(name)?.machine.id;
         let programs: Vec<ProgramId> = self.programs_on(name);
         for program in &programs {
-            self.worker.strike(*program)?;
+            self.worker.kill_known(*program)?;
         }
         for program in programs {
             self.worker.kill(program)?;
@@ -154,7 +156,7 @@ impl Lab {
         }
         self.series.lose(name);
         match self.machines.remove(name) {
-            Some(inhabited) => self.give_up(&inhabited.machine),
+            Some(entry) => self.give_up(&entry.machine),
             None => Ok(()),
         }
     }
@@ -163,10 +165,10 @@ impl Lab {
         &mut self,
         name: &str,
         files: Vec<(String, String)>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorkerError> {
         let machine = self.machine_mut(name)?;
         machine.files.extend(files);
-        machine.furnished = None;
+        machine.configured = None;
         Ok(())
     }
 
@@ -178,12 +180,12 @@ impl Lab {
         }
     }
 
-    /// Sees to it that programs started from now on find the machine's files as they shall be.
-    pub(super) fn furnish(&mut self, name: &str) -> Result<(), Trouble> {
+    /// Writes the machine's files if they are out of date, for programs started from now on.
+    pub(super) fn configure_namespaces(&mut self, name: &str) -> Result<(), WorkerError> {
         let changes = self.hosts_changes;
         let names = self.hosts.clone();
         let machine = self.machine_mut(name)?;
-        if machine.furnished == Some(changes) {
+        if machine.configured == Some(changes) {
             return Ok(());
         }
         let addresses: Vec<IpAddr> = machine
@@ -197,32 +199,37 @@ impl Lab {
             ("/etc/hosts", hosts(name, &addresses) + &names),
             ("/etc/resolv.conf", String::new()),
         ]);
-        let mut home = Home::new().name(name);
+        let mut config = NamespaceConfig::new().name(name);
         for (path, text) in files {
             if !machine.files.contains_key(path) {
-                home = home.file(path, text);
+                config = config.file(path, text);
             }
         }
         for (path, text) in &machine.files {
-            home = home.put(path, text.as_bytes());
+            config = config.put(path, text.as_bytes());
         }
         if let Some(root) = &machine.root {
-            home = home.root(root);
+            config = config.root(root);
         }
-        machine.furnished = Some(changes);
+        machine.configured = Some(changes);
         let id = machine.machine.id;
-        let furnished = self.worker.furnish(id, &home);
-        if furnished.is_err() {
-            self.machine_mut(name)?.furnished = None;
+        let configured = self.worker.configure_namespaces(id, &config);
+        if configured.is_err() {
+            self.machine_mut(name)?.configured = None;
         }
-        furnished.about(format!("machine {name}"))
+        configured.about(format!("machine {name}"))
     }
 
-    pub(super) fn sysctl(&mut self, name: &str, sysctl: &str, value: &str) -> Result<(), Trouble> {
-        let admin = self.machine(name)?.machine.admin;
+    pub(super) fn sysctl(
+        &mut self,
+        name: &str,
+        sysctl: &str,
+        value: &str,
+    ) -> Result<(), WorkerError> {
+        let network = self.machine(name)?.machine.network;
         let path = sysctl_path(sysctl)
             .ok_or_else(|| refused(format!("machine {name}: {sysctl:?} is no sysctl")))?;
-        admin
+        network
             .sysctl(self.worker.kernel(), &path, value)
             .about(format!("machine {name}: sysctl {sysctl}"))
     }
@@ -233,16 +240,16 @@ impl Lab {
         interface: &str,
         address: IpNet,
         remove: bool,
-    ) -> Result<(), Trouble> {
-        let admin = self.machine(name)?.machine.admin;
+    ) -> Result<(), WorkerError> {
+        let network = self.machine(name)?.machine.network;
         let kernel = self.worker.kernel();
         let done = match remove {
-            true => admin.remove_address(kernel, interface, address),
-            false => admin.address(kernel, interface, address.addr(), address.prefix_len()),
+            true => network.remove_address(kernel, interface, address),
+            false => network.address(kernel, interface, address.addr(), address.prefix_len()),
         };
         done.about(format!("machine {name}"))?;
         let machine = self.machine_mut(name)?;
-        machine.furnished = None;
+        machine.configured = None;
         if let Some(known) = machine.interfaces.get_mut(interface) {
             known.addresses.retain(|a| *a != address);
             if !remove {
@@ -257,17 +264,17 @@ impl Lab {
         name: &str,
         route: &StaticRoute<'_>,
         remove: bool,
-    ) -> Result<(), Trouble> {
-        let admin = self.machine(name)?.machine.admin;
-        admin
+    ) -> Result<(), WorkerError> {
+        let network = self.machine(name)?.machine.network;
+        network
             .change_route(self.worker.kernel(), route, remove)
             .about(format!("machine {name}"))
     }
 
-    /// An interface of a machine's that is an end of a wire.
-    pub(super) fn interface(&self, place: &Place) -> Result<&Interface, Trouble> {
-        let machine = self.machine(&place.machine)?;
-        let found = machine.interfaces.get(&place.interface);
+    /// An interface that is an end of a wire.
+    pub(super) fn interface(&self, end_name: &EndName) -> Result<&Interface, WorkerError> {
+        let machine = self.machine(&end_name.machine)?;
+        let found = machine.interfaces.get(&end_name.interface);
         found.ok_or_else(|| {
             let known: Vec<&str> = machine.interfaces.keys().map(String::as_str).collect();
             let known = match known[..] {
@@ -276,19 +283,20 @@ impl Lab {
             };
             refused(format!(
                 "machine {}: there is no interface {} at a wire; {known}",
-                place.machine, place.interface
+                end_name.machine, end_name.interface
             ))
         })
     }
 }
 
-fn no_machine(name: &str) -> Trouble {
+fn no_machine(name: &str) -> WorkerError {
     refused(format!(
         "machine {name}: there is no such machine; `vink lab ps` lists them"
     ))
 }
 
-/// The path below /proc/sys of a name as in sysctl(8): with dots, in which a slash stands for a dot, or with slashes.
+/// The path below /proc/sys of a name as in sysctl(8): with dots, in which a slash stands for a
+/// dot, or with slashes.
 fn sysctl_path(name: &str) -> Option<String> {
     let first = name.find(['.', '/'])?;
     let path: String = match &name[first..=first] {

@@ -2,14 +2,16 @@
 //!
 //! # Theory of operation
 //!
-//! There is one thread and one loop (`serve`): it lets the [`vink_trap::Worker`] take a step, which waits for programs,
-//! devices, the kernel's timers and the socket alike; then it carries out some of the requests that have come, tells
-//! what has happened, and sends what there is room for. Nothing of this waits for the control process: requests come in
-//! whatever pieces (`channel`), and one that does not read what it is told gets no more of its requests carried out,
-//! while programs and packets go on.
+//! There is one thread and one loop (`serve`): it lets the [`vink_trap::Worker`] take a step, which
+//! waits for programs, devices, the kernel's timers and the socket alike; then it carries out some
+//! of the requests that have come, tells what has happened, and sends what there is room for.
+//! Nothing of this waits for the control process: requests come in pieces of any size, and while
+//! the control process does not read, no more of its requests are carried out; programs and packets
+//! go on.
 //!
-//! What a request does is in the file of what it is about: `machine`, `wire`, `program`, `app`, `uplink`, `capture`, `breakpoint`,
-//! `series`, `status`; how far a virtual clock goes, in `pace`. All of them work on one `Lab`, which knows everything by its name in the lab.
+//! What a request does is in the file of its object: `machine`, `wire`, `program`, `app`, `uplink`,
+//! `capture`, `breakpoint`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
+//! work on one `Lab`, which has everything by its name.
 //!
 //! When the socket ends, so do all programs, and then the process.
 
@@ -18,22 +20,16 @@ mod bpf;
 mod breakpoint;
 mod breakpoint_tcp;
 mod capture;
-mod channel;
-mod descriptors;
+mod clock_driver;
 mod journal;
 mod lab;
-mod link;
 mod machine;
-mod pace;
 mod program;
-pub mod protocol;
 mod series;
 mod serve;
 mod status;
 mod uplink;
 mod wire;
 
-pub(crate) use descriptors::receive_with;
-pub use descriptors::send_with;
-pub use link::Link;
-pub use serve::{seed, serve, Config, End};
+pub use bpf::{compile_filter, compile_filter_bounded};
+pub use serve::{seed, serve, End};

@@ -2,8 +2,8 @@
 
 use vink_trap::{Program, ProgramId, Stdio};
 
-use super::lab::{refused, About, Descriptors, Lab, Trouble};
-use super::protocol::{Answer, Event, NewProgram};
+use super::lab::{refused, About, Descriptors, Lab, WorkerError};
+use vink_protocol::{Answer, Event, NewProgram};
 
 /// A program of which some process is left.
 pub(super) struct Running {
@@ -20,14 +20,14 @@ impl Lab {
         &mut self,
         new: NewProgram,
         descriptors: &mut Descriptors,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, WorkerError> {
         let [stdin, stdout, stderr] = [(); 3].map(|()| descriptors.next().map(Stdio::Fd));
         let machine = self.machine(&new.machine)?.machine.id;
         let [name, arguments @ ..] = &new.words[..] else {
             let machine = &new.machine;
             return Err(refused(format!("machine {machine}: no program is named")));
         };
-        self.furnish(&new.machine)?;
+        self.configure_namespaces(&new.machine)?;
         let mut program = Program::new(name)
             .args(arguments)
             .env_clear()
@@ -42,6 +42,12 @@ impl Lab {
             true => program.terminal(),
             false => program.new_session(),
         };
+        let path = new.env.iter().find(|(key, _)| key == "PATH");
+        let path = path.map_or("".as_ref(), |(_, path)| path.as_ref());
+        let (program, why) = self.calls.apply(program, path, new.dir.as_ref());
+        if let Some(why) = why {
+            tracing::debug!(target: "calls", "trapped: {why}");
+        }
         let started = self.worker.spawn(machine, program);
         let program = started.about(format!("machine {}: starting {name}", new.machine))?;
         self.last_program += 1;
@@ -58,7 +64,7 @@ impl Lab {
         Ok(Answer::Program(number))
     }
 
-    pub(super) fn signal(&mut self, number: u64, signal: i32) -> Result<(), Trouble> {
+    pub(super) fn signal(&mut self, number: u64, signal: i32) -> Result<(), WorkerError> {
         if self.is_app(number) {
             return Err(refused(format!(
                 "program {number} is a virtualized process, which has no signals: it can be stopped"
@@ -71,7 +77,7 @@ impl Lab {
     }
 
     /// Returns when all of it is gone; but a virtualized process is only told to stop.
-    pub(super) fn kill(&mut self, number: u64) -> Result<(), Trouble> {
+    pub(super) fn kill(&mut self, number: u64) -> Result<(), WorkerError> {
         if self.is_app(number) {
             return self.stop_app(number, false).map(drop);
         }
@@ -87,7 +93,7 @@ impl Lab {
         here.map(|program| program.program).collect()
     }
 
-    fn program(&self, number: u64) -> Result<&Running, Trouble> {
+    fn program(&self, number: u64) -> Result<&Running, WorkerError> {
         self.programs.get(&number).ok_or_else(|| {
             refused(format!(
                 "program {number}: there is no such program (any more); `vink lab ps` lists them"
@@ -96,7 +102,7 @@ impl Lab {
     }
 
     /// Tells whose first process has ended, and whose last one.
-    pub(super) fn look_after_programs(&mut self) -> Result<(), Trouble> {
+    pub(super) fn look_after_programs(&mut self) -> Result<(), WorkerError> {
         while let Some(program) = self.worker.next_changed() {
             let Some(&number) = self.numbers.get(&program) else {
                 continue;
@@ -113,7 +119,7 @@ impl Lab {
                 Err(error) => return Err(error.into()),
             };
             if !std::mem::replace(&mut running.ended, true) {
-                let time = self.note_news();
+                let time = self.advance_epoch();
                 self.events.push(Event::Ended {
                     program: number,
                     code,

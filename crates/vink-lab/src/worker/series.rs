@@ -1,7 +1,9 @@
-//! Time series: numbers of the kernel and of files, looked at by the clock or at events, and written down.
+//! Time series: numbers of the kernel and of files, sampled periodically or at events, and written
+//! to files.
 //!
-//! By a clock of its own the lab stands at each time that is due, when nothing is left to be done there. The numbers of an event are
-//! those of the moment when its instant was over, but for its connection's fields, which are of the event itself.
+//! A virtual clock pauses at each time that is due, after all events of that time. A row for an
+//! event has the numbers at the end of its instant; only its connection's fields are those of the
+//! event itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,42 +13,42 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vink_kernel::{EndId, Kernel, PacketEvent, PacketKind, Passage, ProbeId};
+use vink_kernel::{EndId, Kernel, PacketEvent, PacketKind, ProbeHit, ProbeId};
 use vink_pcb::{Connection, Field, Layout, Process, Value};
-use vink_series::{Format, Writer};
-use vink_spec::{handle, Growth, Moment, Quantity, Series, Source};
+use vink_spec::{handle, Growth, Quantity, SampleEvent, Series, Source};
+use vink_timeseries::{Format, Writer};
 
-use super::lab::{refused, Descriptors, Lab, Place, Trouble};
-use super::protocol::{Answer, SeriesStatus};
+use super::lab::{refused, Descriptors, EndName, Lab, WorkerError};
 use super::status::numbers;
 use crate::dump::{Listed, Qdisc};
-use crate::samples::Copied;
-use crate::Admin;
+use crate::socket_probe::Copied;
+use crate::NetworkConfig;
+use vink_protocol::{Answer, SeriesStatus};
 
-/// Bytes of a file that are looked at.
-const MOST_BYTES: u64 = 1 << 20;
-/// Events that wait to be written down.
-const MOST_EVENTS: usize = 1 << 16;
+/// The most bytes read of a file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// The most events that wait for a row.
+const MAX_PENDING_EVENTS: usize = 1 << 16;
 
-/// All series of a lab's part.
+/// All series of a worker.
 #[derive(Default)]
 pub(super) struct AllSeries {
-    all: BTreeMap<String, Set>,
-    /// What has passed interfaces since it was last looked.
-    packets: Vec<(Place, Moment, u64)>,
-    /// This process's connections, once somebody wants them.
+    all: BTreeMap<String, ActiveSeries>,
+    /// Packet events since the last pass.
+    packets: Vec<(EndName, SampleEvent, u64)>,
+    /// This process's connections, if a series wants them.
     memory: Option<Process>,
-    /// Where each machine's namespace is.
+    /// Each machine's network namespace, by its address.
     nets: HashMap<String, u64>,
 }
 
 /// A series.
-struct Set {
+struct ActiveSeries {
     what: Series,
     columns: Vec<Column>,
-    /// When it is looked at next.
+    /// The time of its next row, in ns of the kernel's clock.
     due: u64,
-    /// None: it can't be written any more.
+    /// `None` after an error.
     writer: Option<Writer<BufWriter<File>>>,
     rows: u64,
     missed: u64,
@@ -56,17 +58,17 @@ struct Set {
 
 struct Column {
     quantity: Quantity,
-    /// Of a connection.
+    /// The field of a connection.
     field: Option<Field>,
-    /// Of a file.
+    /// The file's path.
     path: PathBuf,
-    /// When it was looked at last, and what it was.
+    /// The last time and number.
     before: Option<(u64, f64)>,
 }
 
-/// What was found on one look, for all that want it.
+/// What one pass has read, for all series that want it.
 #[derive(Default)]
-struct Found {
+struct Snapshot {
     connections: HashMap<String, Vec<Connection>>,
     links: HashMap<String, Vec<Listed>>,
     qdiscs: HashMap<String, Vec<Qdisc>>,
@@ -76,23 +78,23 @@ struct Found {
 impl AllSeries {
     /// When one of them is due next, in ns of the kernel's clock.
     pub(super) fn due(&self) -> Option<u64> {
-        let periodic = |set: &&Set| set.what.every.is_some() && set.writer.is_some();
+        let periodic = |set: &&ActiveSeries| set.what.every.is_some() && set.writer.is_some();
         let all = self.all.values().filter(periodic);
         all.map(|set| set.due).min()
     }
 
-    /// How long it is until then, by the host's clock.
+    /// The time until then, by the host's clock.
     pub(super) fn wait(&self, now: u64) -> Option<Duration> {
         let due = self.due()?;
         Some(Duration::from_nanos(due.saturating_sub(now)))
     }
 
     /// Whether packets of an interface are events.
-    pub(super) fn want_packets(&self, place: &Place) -> bool {
+    pub(super) fn want_packets(&self, end_name: &EndName) -> bool {
         let mut all = self.all.values();
         all.any(|set| {
             let on = set.what.on;
-            on.is_some_and(|on| on.tracepoint().is_none()) && set.is_at(place)
+            on.is_some_and(|on| on.tracepoint().is_none()) && set.is_at(end_name)
         })
     }
 
@@ -102,23 +104,24 @@ impl AllSeries {
         !all.any(|set| set.what.on.is_some_and(|on| on.tracepoint().is_none()))
     }
 
-    /// Something has happened to a packet.
-    pub(super) fn packet(&mut self, place: &Place, event: &PacketEvent) {
-        let moment = match event.kind {
-            PacketKind::Departure => Moment::Departure,
-            PacketKind::Arrival => Moment::Arrival,
-            PacketKind::Loss(_) | PacketKind::Drop { .. } => Moment::Loss,
+    /// A packet departed, arrived or was lost.
+    pub(super) fn packet(&mut self, end_name: &EndName, event: &PacketEvent) {
+        let sample_event = match event.kind {
+            PacketKind::Departure => SampleEvent::Departure,
+            PacketKind::Arrival => SampleEvent::Arrival,
+            PacketKind::Loss(_) | PacketKind::Drop { .. } => SampleEvent::Loss,
         };
-        if self.packets.len() < MOST_EVENTS {
-            self.packets.push((place.clone(), moment, event.time));
+        if self.packets.len() < MAX_PENDING_EVENTS {
+            self.packets
+                .push((end_name.clone(), sample_event, event.time));
             return;
         }
         for set in self.all.values_mut() {
-            set.missed += u64::from(set.what.on == Some(moment) && set.is_at(place));
+            set.missed += u64::from(set.what.on == Some(sample_event) && set.is_at(end_name));
         }
     }
 
-    /// A machine goes: another one may have its name.
+    /// Forgets a machine that is removed: another one may get its name.
     pub(super) fn lose(&mut self, machine: &str) {
         self.nets.remove(machine);
     }
@@ -152,7 +155,7 @@ impl AllSeries {
         self.nets.get(machine).copied()
     }
 
-    /// Whose connection it is.
+    /// The machine of a connection.
     fn machine_of(&mut self, connection: &Connection) -> Option<String> {
         let known = |nets: &HashMap<String, u64>| {
             let mut nets = nets.iter();
@@ -166,13 +169,13 @@ impl AllSeries {
     }
 }
 
-impl Set {
+impl ActiveSeries {
     /// Whether its events can be at an interface.
-    fn is_at(&self, place: &Place) -> bool {
+    fn is_at(&self, end_name: &EndName) -> bool {
         match &self.what.at {
             None => true,
-            Some(at) if at.contains(':') => *at == place.to_string(),
-            Some(machine) => *machine == place.machine,
+            Some(at) if at.contains(':') => *at == end_name.to_string(),
+            Some(machine) => *machine == end_name.machine,
         }
     }
 
@@ -228,7 +231,7 @@ impl Column {
         }
     }
 
-    /// What is written down of a number that was found at a time.
+    /// The value of a row: the number that was read at `time`, or its growth since the last one.
     fn grown(&mut self, time: u64, number: Option<f64>) -> Option<f64> {
         let Some(growth) = self.quantity.growth else {
             return number;
@@ -254,14 +257,14 @@ fn has(connection: &Connection, with: Option<&str>) -> bool {
 }
 
 impl Lab {
-    /// Begins a series, in the place of one of this name.
+    /// Begins a series, replacing one of this name.
     pub(super) fn add_series(
         &mut self,
         name: String,
         what: Series,
         folder: &Path,
         descriptors: &mut Descriptors,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorkerError> {
         let to = descriptors.next().expect("counted before");
         self.remove_series(&name)?;
         let about = |why: String| refused(format!("series {name}: {why}"));
@@ -278,9 +281,9 @@ impl Lab {
                 before: None,
             });
         }
-        let mut found = Found::default();
+        let mut snapshot = Snapshot::default();
         for column in &columns {
-            self.look(column, None, &mut found)
+            self.look(column, None, &mut snapshot)
                 .map_err(|why| about(format!("{}: {why}", column.quantity)))?;
         }
         let names: Vec<&str> = ["time"]
@@ -288,17 +291,17 @@ impl Lab {
             .chain(what.values.keys().map(String::as_str))
             .collect();
         let writer = open(&what.file(&name), &names, to).map_err(about)?;
-        let probe = match what.on.and_then(Moment::tracepoint) {
+        let probe = match what.on.and_then(SampleEvent::tracepoint) {
             Some(point) => {
                 self.series.memory().map_err(about)?;
                 let bytes = self.series.layout().map_or(0, |layout| layout.tcp.size);
                 let copied = Copied { bytes, only: None };
-                Some(self.recorders.tap(self.worker.kernel(), point, copied)?)
+                Some(self.probes.tap(self.worker.kernel(), point, copied)?)
             }
             None => None,
         };
         let every = what.every.map_or(1, |every| every.0.max(1));
-        let set = Set {
+        let set = ActiveSeries {
             due: self.worker.now().next_multiple_of(every),
             what,
             columns,
@@ -313,13 +316,13 @@ impl Lab {
     }
 
     /// Ends a series, if there is one of this name.
-    pub(super) fn remove_series(&mut self, name: &str) -> Result<(), Trouble> {
+    pub(super) fn remove_series(&mut self, name: &str) -> Result<(), WorkerError> {
         let Some(mut set) = self.series.all.remove(name) else {
             return Ok(());
         };
         set.finish();
         if let Some(probe) = set.probe {
-            self.recorders.end_tap(self.worker.kernel(), probe)?;
+            self.probes.end_tap(self.worker.kernel(), probe)?;
         }
         self.trace_everywhere()
     }
@@ -341,37 +344,42 @@ impl Lab {
             return;
         }
         let mut all = std::mem::take(&mut self.series.all);
-        let mut found = Found::default();
-        for passage in self.recorders.tapped() {
-            self.passed(&mut all, passage, &mut found);
+        let mut snapshot = Snapshot::default();
+        for hit in self.probes.tapped() {
+            self.passed(&mut all, hit, &mut snapshot);
         }
-        for (place, moment, time) in std::mem::take(&mut self.series.packets) {
+        for (end_name, sample_event, time) in std::mem::take(&mut self.series.packets) {
             for set in all.values_mut() {
-                if set.what.on == Some(moment) && set.is_at(&place) {
-                    self.write_row(set, time, None, &mut found);
+                if set.what.on == Some(sample_event) && set.is_at(&end_name) {
+                    self.write_row(set, time, None, &mut snapshot);
                 }
             }
         }
         let now = self.worker.now();
-        if !self.pace.has_own_clock() || self.worker.stands() {
+        if !self.driver.is_virtual() || self.worker.is_idle() {
             for set in all.values_mut() {
                 let Some(every) = set.what.every.filter(|_| set.due <= now) else {
                     continue;
                 };
                 set.due = (now + 1).next_multiple_of(every.0.max(1));
-                self.write_row(set, now, None, &mut found);
+                self.write_row(set, now, None, &mut snapshot);
             }
         }
-        all.values_mut().for_each(Set::flush);
+        all.values_mut().for_each(ActiveSeries::flush);
         self.series.all = all;
     }
 
     /// A connection has passed a tracepoint.
-    fn passed(&mut self, all: &mut BTreeMap<String, Set>, passage: Passage, found: &mut Found) {
+    fn passed(
+        &mut self,
+        all: &mut BTreeMap<String, ActiveSeries>,
+        hit: ProbeHit,
+        snapshot: &mut Snapshot,
+    ) {
         let Some(layout) = self.series.layout() else {
             return;
         };
-        let Some(connection) = layout.connection(passage.args[0], passage.bytes) else {
+        let Some(connection) = layout.connection(hit.args[0], hit.bytes) else {
             return;
         };
         let Some(machine) = self.series.machine_of(&connection) else {
@@ -379,23 +387,23 @@ impl Lab {
         };
         let event = (machine, connection);
         for set in all.values_mut() {
-            if set.probe == Some(passage.probe) && set.wants(&event.0, &event.1) {
-                self.write_row(set, passage.time, Some(&event), found);
+            if set.probe == Some(hit.probe) && set.wants(&event.0, &event.1) {
+                self.write_row(set, hit.time, Some(&event), snapshot);
             }
         }
     }
 
     fn write_row(
         &mut self,
-        set: &mut Set,
+        set: &mut ActiveSeries,
         time: u64,
         event: Option<&(String, Connection)>,
-        found: &mut Found,
+        snapshot: &mut Snapshot,
     ) {
         let mut row = vec![Some(time as f64 / 1e9)];
         for column in &mut set.columns {
             // What is not there, or not any more, leaves its cell empty.
-            let number = self.look(column, event, found).unwrap_or_default();
+            let number = self.look(column, event, snapshot).unwrap_or_default();
             row.push(column.grown(time, number));
         }
         set.write(&row);
@@ -408,10 +416,10 @@ impl Lab {
         };
         let own = if field == "state" { "skc_state" } else { field };
         let layout = self.series.memory()?.layout();
-        let found = layout.tcp.field(own).ok_or_else(|| {
+        let snapshot = layout.tcp.field(own).ok_or_else(|| {
             format!("a connection has no field {field}: `vink pcb --json` shows them")
         })?;
-        Ok(Some(found.clone()))
+        Ok(Some(snapshot.clone()))
     }
 
     /// What it is now; none: there is none now.
@@ -419,11 +427,11 @@ impl Lab {
         &mut self,
         column: &Column,
         event: Option<&(String, Connection)>,
-        found: &mut Found,
+        snapshot: &mut Snapshot,
     ) -> Result<Option<f64>, String> {
-        let admin_of = |machine: &str| {
+        let network_of = |machine: &str| {
             let machine = self.machines.get(machine);
-            machine.map(|inhabited| inhabited.machine.admin)
+            machine.map(|entry| entry.machine.network)
         };
         let text = |error: crate::Error| error.to_string();
         match &column.quantity.source {
@@ -436,48 +444,55 @@ impl Lab {
                 {
                     return Ok(field.read(&its.bytes).and_then(number));
                 }
-                let connections = self.connections(machine, found);
+                let connections = self.connections(machine, snapshot);
                 let busiest = busiest(self.series.layout(), connections, with.as_deref());
                 Ok(busiest.and_then(|its| field.read(&its.bytes).and_then(number)))
             }
             Source::Qdisc {
-                place,
+                place: end_name,
                 number,
                 handle: which,
             } => {
-                let (machine, interface) = place.split_once(':').unwrap_or_default();
-                let Some(admin) = admin_of(machine) else {
+                let (machine, interface) = end_name.split_once(':').unwrap_or_default();
+                let Some(network) = network_of(machine) else {
                     return Ok(None);
                 };
                 let kernel = self.worker.kernel();
-                let index = links(kernel, admin, machine, found)
+                let index = links(kernel, network, machine, snapshot)
                     .map_err(text)?
                     .iter()
                     .find(|link| link.name == interface)
                     .map(|link| link.index);
-                if !found.qdiscs.contains_key(machine) {
-                    let all = admin.qdiscs(kernel).map_err(text)?;
-                    found.qdiscs.insert(machine.to_owned(), all);
+                if !snapshot.qdiscs.contains_key(machine) {
+                    let all = network.qdiscs(kernel).map_err(text)?;
+                    snapshot.qdiscs.insert(machine.to_owned(), all);
                 }
                 let wanted = which.as_deref().and_then(handle);
-                let its = found.qdiscs[machine].iter().find(|qdisc| {
+                let its = snapshot.qdiscs[machine].iter().find(|qdisc| {
                     Some(qdisc.index) == index
                         && wanted.map_or(qdisc.is_root, |wanted| qdisc.handle == wanted)
                 });
                 Ok(its.and_then(|its| named(&its.numbers, number)))
             }
-            Source::Interface { place, number } => {
-                let (machine, interface) = place.split_once(':').unwrap_or_default();
-                let Some(admin) = admin_of(machine) else {
+            Source::Interface {
+                place: end_name,
+                number,
+            } => {
+                let (machine, interface) = end_name.split_once(':').unwrap_or_default();
+                let Some(network) = network_of(machine) else {
                     return Ok(None);
                 };
-                let links = links(self.worker.kernel(), admin, machine, found).map_err(text)?;
+                let links =
+                    links(self.worker.kernel(), network, machine, snapshot).map_err(text)?;
                 let link = links.iter().find(|link| link.name == interface);
                 Ok(link.and_then(|link| named(&link.counters, number)))
             }
-            Source::Wire { place, number } => {
-                let place = Place::parse(place);
-                let interface = place.and_then(|place| self.interface(&place));
+            Source::Wire {
+                place: end_name,
+                number,
+            } => {
+                let end_name = EndName::parse(end_name);
+                let interface = end_name.and_then(|end_name| self.interface(&end_name));
                 // It may have gone, or be no end of a wire.
                 let Ok(end) = interface.map(|interface| interface.end) else {
                     return Ok(None);
@@ -487,11 +502,11 @@ impl Lab {
                 Ok(all.find_map(|(name, value)| (name == *number).then_some(value as f64)))
             }
             Source::Counter { machine, name } => {
-                let Some(admin) = admin_of(machine) else {
+                let Some(network) = network_of(machine) else {
                     return Ok(None);
                 };
                 for path in ["/proc/net/snmp", "/proc/net/netstat", "/proc/net/snmp6"] {
-                    let text = own_file(self.worker.kernel(), admin, machine, path, found)?;
+                    let text = own_file(self.worker.kernel(), network, machine, path, snapshot)?;
                     if let Some(number) = counter(text, name) {
                         return Ok(Some(number));
                     }
@@ -505,10 +520,10 @@ impl Lab {
                 path,
                 after,
             } => {
-                let Some(admin) = admin_of(machine) else {
+                let Some(network) = network_of(machine) else {
                     return Ok(None);
                 };
-                let text = own_file(self.worker.kernel(), admin, machine, path, found)?;
+                let text = own_file(self.worker.kernel(), network, machine, path, snapshot)?;
                 Ok(first_number(text, after.as_deref()))
             }
             Source::File { after, .. } => {
@@ -519,23 +534,23 @@ impl Lab {
     }
 
     /// A machine's connections.
-    fn connections<'a>(&mut self, machine: &str, found: &'a mut Found) -> &'a [Connection] {
-        if !found.connections.contains_key(machine) {
+    fn connections<'a>(&mut self, machine: &str, snapshot: &'a mut Snapshot) -> &'a [Connection] {
+        if !snapshot.connections.contains_key(machine) {
             let net = self.series.net(machine);
             let memory = self.series.memory().ok();
             let all = net
                 .zip(memory)
                 .and_then(|(net, memory)| memory.connections(net).ok());
-            found
+            snapshot
                 .connections
                 .insert(machine.to_owned(), all.unwrap_or_default());
         }
-        &found.connections[machine]
+        &snapshot.connections[machine]
     }
 
     /// Tells the kernel what is to be known of all interfaces.
-    fn trace_everywhere(&mut self) -> Result<(), Trouble> {
-        let ends: Vec<EndId> = self.places.keys().copied().collect();
+    fn trace_everywhere(&mut self) -> Result<(), WorkerError> {
+        let ends: Vec<EndId> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.trace(end))
     }
 }
@@ -560,44 +575,44 @@ fn busiest<'a>(
 
 fn links<'a>(
     kernel: &mut Kernel,
-    admin: Admin,
+    network: NetworkConfig,
     machine: &str,
-    found: &'a mut Found,
+    snapshot: &'a mut Snapshot,
 ) -> Result<&'a [Listed], crate::Error> {
-    if !found.links.contains_key(machine) {
-        let all = admin.links(kernel)?;
-        found.links.insert(machine.to_owned(), all);
+    if !snapshot.links.contains_key(machine) {
+        let all = network.links(kernel)?;
+        snapshot.links.insert(machine.to_owned(), all);
     }
-    Ok(&found.links[machine])
+    Ok(&snapshot.links[machine])
 }
 
 /// One of a machine's own files.
 fn own_file<'a>(
     kernel: &mut Kernel,
-    admin: Admin,
+    network: NetworkConfig,
     machine: &str,
     path: &str,
-    found: &'a mut Found,
+    snapshot: &'a mut Snapshot,
 ) -> Result<&'a str, String> {
     let key = (machine.to_owned(), path.to_owned());
-    if !found.files.contains_key(&key) {
-        let text = admin.read(kernel, path);
+    if !snapshot.files.contains_key(&key) {
+        let text = network.read(kernel, path);
         let text = text.map_err(|error| error.to_string())?;
-        found.files.insert(key.clone(), text);
+        snapshot.files.insert(key.clone(), text);
     }
-    Ok(&found.files[&key])
+    Ok(&snapshot.files[&key])
 }
 
 /// A file of the host, which a program may be writing; one that can't be read is not there.
 fn host_file(path: &Path) -> Option<String> {
     let file = File::options()
         .read(true)
-        // A pipe has no numbers in it, and nobody is to wait for some.
+        // A pipe has no numbers, and reading it would block.
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
         .ok()?;
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -621,7 +636,8 @@ fn named(numbers: &[(&'static str, u64)], name: &str) -> Option<f64> {
     numbers.find_map(|(its, number)| (*its == name).then_some(*number as f64))
 }
 
-/// A counter by nstat(8)'s name, in a file as /proc/net/snmp (two lines for each protocol) or as /proc/net/snmp6.
+/// A counter by nstat(8)'s name, in a file as /proc/net/snmp (two lines for each protocol) or as
+/// /proc/net/snmp6.
 fn counter(text: &str, name: &str) -> Option<f64> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

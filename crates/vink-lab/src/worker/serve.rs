@@ -4,49 +4,31 @@ use std::io::{self, ErrorKind};
 use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use vink_kernel::{monotonic, stood_still, Clock, Image, Kernel, Panic};
-use vink_trap::{Charge, Virtual, Worker};
+use vink_trap::{Charge, VirtualTime, Worker};
 
-use super::channel::Channel;
-use super::lab::{Lab, Trouble};
-use super::protocol::{Event, Message, Request, VERSION};
+use super::lab::{Lab, WorkerError};
+use crate::calls::CallsSetup;
 use crate::Error;
+use vink_protocol::{Channel, WorkerClock, WorkerConfig};
+use vink_protocol::{Event, Message, Request, VERSION};
+use vink_sys::poll;
 
 /// Bytes that may wait to be sent before no further request is carried out.
-const MOST_WAITING: usize = 4 << 20;
+const MAX_UNSENT: usize = 4 << 20;
 /// ... and before packets are counted instead of told, and what apps write is left with them.
-const MOST_PACKETS: usize = 1 << 20;
+const MAX_UNSENT_PACKETS: usize = 1 << 20;
 /// How long requests are carried out before it is the programs' turn.
-const TURN: Duration = Duration::from_millis(5);
+const REQUEST_BUDGET: Duration = Duration::from_millis(5);
 /// How much of the kernel's log may wait to be told.
-const MOST_LOG: usize = 64 << 10;
+const MAX_LOG: usize = 64 << 10;
 /// The end of the log that goes with a panic.
-const LAST_LOG: usize = 16 << 10;
+const PANIC_LOG: usize = 16 << 10;
 /// How long the control process has to take the news of a panic.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-
-/// What a worker is started with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The image's path.
-    pub image: PathBuf,
-    /// The kernel's memory in bytes.
-    pub memory: u64,
-    /// Kernel parameters added to the image's own.
-    pub cmdline: String,
-    /// Of the kernel's random numbers; `None`: others each time.
-    pub seed: Option<u64>,
-    /// The kernel's clock. A virtual one stands until it is told to go.
-    pub clock: Clock,
-    /// What a system call of a program costs on a virtual clock.
-    pub call: Duration,
-    /// The processor's time stamp counter is that clock, too.
-    pub rdtsc: bool,
-}
+const PANIC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +39,20 @@ pub enum End {
     Panicked,
 }
 
-/// Boots a kernel and does what comes over the socket, as [`protocol`](super::protocol) says, until that ends. All
-/// programs are dead when this returns.
+/// Boots the kernel of the [`WorkerConfig`] that comes first over the socket, then serves requests
+/// until the socket ends. All programs are dead when this returns.
 ///
 /// # Errors
-/// [`Error::Kernel`], [`Error::Trap`]: there is no worker to be had. [`Error::Protocol`]: what came is no request, or the
-/// socket failed.
-pub fn serve(socket: OwnedFd, config: Config) -> Result<End, Error> {
-    let socket = UnixStream::from(socket);
-    socket.set_nonblocking(true).map_err(broken)?;
-    let mut channel = Channel::new(socket);
+/// [`Error::Kernel`], [`Error::Trap`]: there is no worker to be had. [`Error::Protocol`]: what came
+/// is no request, or the socket failed.
+pub fn serve(socket: OwnedFd) -> Result<End, Error> {
+    // Programs begin with default actions, whatever started the lab.
+    vink_sys::process::default_ignored_signals();
+    let mut channel = Channel::new(UnixStream::from(socket));
+    let Some(config) = receive_config(&mut channel)? else {
+        return Ok(End::Closed);
+    };
+    channel.socket().set_nonblocking(true).map_err(broken)?;
     let log = Log::default();
     let booted = boot(&config, &log);
     let (mut lab, boot_ms) = match booted {
@@ -83,28 +69,49 @@ pub fn serve(socket: OwnedFd, config: Config) -> Result<End, Error> {
     });
     let done = converse(&mut channel, &mut lab, &log);
     let end = match done {
-        Err(Trouble::Kernel(vink_kernel::Error::Panic(panic))) => {
+        Err(WorkerError::Kernel(vink_kernel::Error::Panic(panic))) => {
             tell_panic(&mut channel, &panic);
             Ok(End::Panicked)
         }
-        Err(trouble) => Err(trouble.into()),
+        Err(error) => Err(error.into()),
         Ok(()) => Ok(End::Closed),
     };
+    // That it was heard: what follows takes as long as there are programs.
+    let _ = channel.socket().shutdown(std::net::Shutdown::Both);
     lab.series.finish();
-    // Whoever waits for our end finds no program any more.
+    // All programs are dead before this process ends.
     drop(lab);
     end
 }
 
-fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
+/// Waits for the first message; `None`: the socket has ended.
+fn receive_config(channel: &mut Channel) -> Result<Option<WorkerConfig>, Error> {
+    loop {
+        if let Some(config) = channel.next_message().map_err(broken)? {
+            return Ok(Some(config));
+        }
+        match channel.receive() {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(broken(error)),
+        }
+    }
+}
+
+fn boot(config: &WorkerConfig, log: &Log) -> Result<(Lab, f64), Error> {
     let start = Instant::now();
+    let (clock, call, counter) = match config.clock {
+        WorkerClock::Real => (Clock::Real, Duration::ZERO, false),
+        WorkerClock::Virtual { call, rdtsc } => (Clock::Virtual, Duration::from_nanos(call), rdtsc),
+    };
     let console = log.clone();
     let kernel = Kernel::boot(
         Image::open(&config.image)?,
         vink_kernel::Config {
             arena_bytes: config.memory,
             cmdline: config.cmdline.clone(),
-            clock: config.clock,
+            clock,
             date: None,
             seed: config.seed.map(seed),
             console: Some(Box::new(move |text| console.add(text))),
@@ -112,20 +119,23 @@ fn boot(config: &Config, log: &Log) -> Result<(Lab, f64), Error> {
     )?;
     let boot_ms = start.elapsed().as_secs_f64() * 1e3;
     let mut worker = Worker::new(kernel)?;
-    worker.set_time(Virtual {
+    worker.set_time(VirtualTime {
         seed: config.seed,
         charge: Charge {
-            call: config.call,
+            call,
             ..Charge::default()
         },
-        counter: config.rdtsc,
+        tsc: counter,
     });
+    let calls = CallsSetup::new(config.calls, &mut worker).map_err(Error::Calls)?;
+    tracing::debug!(target: "calls", "{}", calls.form());
     // The control process may have something to do at each time.
-    worker.set_jumps(1);
-    Ok((Lab::new(worker), boot_ms))
+    worker.set_max_jumps(1);
+    Ok((Lab::new(worker, calls), boot_ms))
 }
 
-/// 32 bytes for [`vink_kernel::Config::seed`] from the number that a user gives: the kernel mixes them.
+/// 32 bytes for [`vink_kernel::Config::seed`] from the number that a user gives: the kernel mixes
+/// them.
 pub fn seed(number: u64) -> [u8; 32] {
     let mut seed = [0; 32];
     for (i, part) in seed.chunks_exact_mut(8).enumerate() {
@@ -135,7 +145,7 @@ pub fn seed(number: u64) -> [u8; 32] {
 }
 
 /// Requests and events, until the socket ends.
-fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Trouble> {
+fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), WorkerError> {
     // For the wish to write, which comes and goes.
     let writing = channel.socket().try_clone().map_err(broken)?;
     let (mut listens, mut waits) = (false, false);
@@ -145,8 +155,8 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
     loop {
         let mut unfinished = false;
         let start = Instant::now();
-        while channel.waiting() < MOST_WAITING {
-            match channel.next::<Request>().map_err(broken)? {
+        while channel.waiting() < MAX_UNSENT {
+            match channel.next_message::<Request>().map_err(broken)? {
                 Some(request) => answer(channel, lab, request)?,
                 None if readable => match receive(channel)? {
                     Some(more) => readable = more,
@@ -154,23 +164,23 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
                 },
                 None => break,
             }
-            unfinished = start.elapsed() >= TURN;
+            unfinished = start.elapsed() >= REQUEST_BUDGET;
             if unfinished {
                 break;
             }
         }
-        lab.fibers.hold = channel.waiting() >= MOST_PACKETS;
+        lab.fibers.hold = channel.waiting() >= MAX_UNSENT_PACKETS;
         lab.look_around()?;
         tell(channel, lab, log, &mut missed);
         match channel.flush() {
             Err(e) if is_end(&e) => return Ok(()),
             other => other.map_err(broken)?,
         }
-        let full = channel.waiting() >= MOST_WAITING;
+        let full = channel.waiting() >= MAX_UNSENT;
         if listens == full {
             match full {
-                true => lab.worker.ignore(channel.as_fd()),
-                false => lab.worker.attend_to(channel.as_fd())?,
+                true => lab.worker.unwatch_fd(channel.as_fd()),
+                false => lab.worker.watch_fd(channel.as_fd())?,
             }
             listens = !full;
             // What is not waited for has to be asked for.
@@ -179,51 +189,44 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Troub
         if waits != (channel.waiting() > 0) {
             waits = !waits;
             match waits {
-                true => lab.worker.attend_to_room(writing.as_fd())?,
-                false => lab.worker.ignore(writing.as_fd()),
+                true => lab.worker.watch_fd_writable(writing.as_fd())?,
+                false => lab.worker.unwatch_fd(writing.as_fd()),
             }
         }
-        if lab.stands_still() {
+        if lab.is_stopped() {
             if !(unfinished || readable && listens) {
-                stand_still(channel, listens)?;
+                wait_while_stopped(channel, listens)?;
             }
             readable = true;
             continue;
         }
         let at_once = (unfinished || readable && listens).then_some(Duration::ZERO);
-        let in_time = lab.set_pace();
+        let in_time = lab.set_horizon();
         lab.worker.step(at_once.or(in_time))?;
-        readable |= lab.worker.was_called();
+        readable |= lab.worker.take_fd_ready();
     }
 }
 
 /// Waits for the control process and nothing else, while the kernel's clock stands.
-fn stand_still(channel: &Channel, listens: bool) -> Result<(), Trouble> {
+fn wait_while_stopped(channel: &Channel, listens: bool) -> Result<(), WorkerError> {
     let wanted = [
         (listens, libc::POLLIN),
         (channel.waiting() > 0, libc::POLLOUT),
     ];
     let events = wanted.iter().filter(|(on, _)| *on);
-    let mut wait = libc::pollfd {
-        fd: channel.as_fd().as_raw_fd(),
-        events: events.fold(0, |all, (_, event)| all | event),
-        revents: 0,
-    };
+    let all = events.fold(0, |all, (_, event)| all | event);
+    let mut wait = [poll::wanted(channel.as_fd().as_raw_fd(), all)];
     let since = monotonic();
-    // SAFETY: one structure, which is there.
-    let done = unsafe { libc::poll(&mut wait, 1, -1) };
+    let done = poll::poll(&mut wait, -1);
     stood_still(monotonic() - since);
     match done {
-        -1 => match io::Error::last_os_error() {
-            error if error.kind() == ErrorKind::Interrupted => Ok(()),
-            error => Err(broken(error).into()),
-        },
+        Err(error) if error.kind() != ErrorKind::Interrupted => Err(broken(error).into()),
         _ => Ok(()),
     }
 }
 
 /// Whether there may be more to receive; `None` at the end.
-fn receive(channel: &mut Channel) -> Result<Option<bool>, Trouble> {
+fn receive(channel: &mut Channel) -> Result<Option<bool>, WorkerError> {
     match channel.receive() {
         Ok(true) => Ok(Some(true)),
         Ok(false) => Ok(None),
@@ -234,7 +237,7 @@ fn receive(channel: &mut Channel) -> Result<Option<bool>, Trouble> {
     }
 }
 
-fn answer(channel: &mut Channel, lab: &mut Lab, request: Request) -> Result<(), Trouble> {
+fn answer(channel: &mut Channel, lab: &mut Lab, request: Request) -> Result<(), WorkerError> {
     let Request { id, action } = request;
     let descriptors = channel.descriptors(action.descriptors()).map_err(broken)?;
     let carried_out = lab.carry_out(action, &mut descriptors.into_iter());
@@ -244,8 +247,8 @@ fn answer(channel: &mut Channel, lab: &mut Lab, request: Request) -> Result<(), 
     }
     channel.push(&match carried_out {
         Ok(answer) => Message::Done { id, answer },
-        Err(Trouble::Refused(error)) => Message::Failed { id, error },
-        Err(trouble) => return Err(trouble),
+        Err(WorkerError::Refused(error)) => Message::Failed { id, error },
+        Err(error) => return Err(error),
     });
     Ok(())
 }
@@ -259,7 +262,7 @@ fn tell(channel: &mut Channel, lab: &mut Lab, log: &Log, missed: &mut u64) {
     *missed += take(&mut lab.missed);
     for event in lab.take_events() {
         if matches!(event, Event::Packet(_)) {
-            if channel.waiting() >= MOST_PACKETS {
+            if channel.waiting() >= MAX_UNSENT_PACKETS {
                 *missed += 1;
                 continue;
             }
@@ -270,7 +273,7 @@ fn tell(channel: &mut Channel, lab: &mut Lab, log: &Log, missed: &mut u64) {
         }
         channel.push(&Message::Event(event));
     }
-    if *missed > 0 && channel.waiting() < MOST_PACKETS {
+    if *missed > 0 && channel.waiting() < MAX_UNSENT_PACKETS {
         let packets = take(missed);
         channel.push(&Message::Event(Event::Missed { packets }));
     }
@@ -278,7 +281,7 @@ fn tell(channel: &mut Channel, lab: &mut Lab, log: &Log, missed: &mut u64) {
 
 /// The last thing that the control process hears of a kernel.
 fn tell_panic(channel: &mut Channel, panic: &Panic) {
-    let mut start = panic.log.len().saturating_sub(LAST_LOG);
+    let mut start = panic.log.len().saturating_sub(PANIC_LOG);
     while !panic.log.is_char_boundary(start) {
         start += 1;
     }
@@ -290,7 +293,7 @@ fn tell_panic(channel: &mut Channel, panic: &Panic) {
     // It may be gone, or not want to know.
     let socket = channel.socket();
     let _ = socket.set_nonblocking(false);
-    let _ = socket.set_write_timeout(Some(LAST_WORDS));
+    let _ = socket.set_write_timeout(Some(PANIC_TIMEOUT));
     let _ = channel.flush();
 }
 
@@ -313,7 +316,7 @@ impl Log {
     /// In the middle of the kernel.
     fn add(&self, text: &str) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if log.len() + text.len() <= MOST_LOG {
+        if log.len() + text.len() <= MAX_LOG {
             log.push_str(text);
         }
     }

@@ -1,15 +1,15 @@
 //! How a lab worker's machines, wires and kernel are.
 
-use super::lab::{Lab, Trouble};
-use super::machine::Plugged;
-use super::protocol::{Answer, InterfaceStatus, MachineStatus, Status, WireStatus};
+use super::lab::{Lab, WorkerError};
+use super::machine::WireRef;
 use vink_kernel::{EndId, Kernel};
+use vink_protocol::{Answer, InterfaceStatus, MachineStatus, Status, WireStatus};
 
 /// A listening TCP socket, in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
 impl Lab {
-    pub(super) fn status(&mut self, machines: Option<Vec<String>>) -> Result<Answer, Trouble> {
+    pub(super) fn status(&mut self, machines: Option<Vec<String>>) -> Result<Answer, WorkerError> {
         let some = machines.as_ref().is_some_and(|names| !names.is_empty());
         let mut names = match machines {
             Some(names) => names,
@@ -42,40 +42,40 @@ impl Lab {
         for (name, wire) in &self.wires {
             let is_theirs = |wanted: &Vec<String>| {
                 let mut ends = wire.ends.iter();
-                ends.any(|place| wanted.contains(&place.machine))
+                ends.any(|end_name| wanted.contains(&end_name.machine))
             };
             if !only.as_ref().is_none_or(is_theirs) {
                 continue;
             }
             let mut ends = Vec::new();
-            for place in &wire.ends {
-                let interface = &self.machines[&place.machine].interfaces[&place.interface];
-                ends.push((place.to_string(), numbers(kernel, interface.end)?));
+            for end_name in &wire.ends {
+                let interface = &self.machines[&end_name.machine].interfaces[&end_name.interface];
+                ends.push((end_name.to_string(), numbers(kernel, interface.end)?));
             }
-            if let Some(joined) = &wire.uplink {
-                ends.push(("outside".to_owned(), numbers(kernel, joined.end)?));
+            if let Some(attached) = &wire.uplink {
+                ends.push(("outside".to_owned(), numbers(kernel, attached.end)?));
             }
             status.wires.push(WireStatus {
                 wire: name.clone(),
                 up: wire.up,
                 ends,
-                uplink_error: wire.uplink.as_ref().and_then(|joined| joined.error()),
+                uplink_error: wire.uplink.as_ref().and_then(|attached| attached.error()),
             });
         }
         status.wires.sort_by(|a, b| a.wire.cmp(&b.wire));
         Ok(Answer::Status(status))
     }
 
-    fn machine_status(&mut self, name: String) -> Result<MachineStatus, Trouble> {
-        let admin = self.machine(&name)?.machine.admin;
-        let listed = admin.interfaces(self.worker.kernel())?;
+    fn machine_status(&mut self, name: String) -> Result<MachineStatus, WorkerError> {
+        let network = self.machine(&name)?.machine.network;
+        let listed = network.interfaces(self.worker.kernel())?;
         let known = &self.machine(&name)?.interfaces;
         let interfaces = listed.into_iter().map(|listed| InterfaceStatus {
             wire: known
                 .get(&listed.name)
                 .and_then(|interface| match &interface.wire {
-                    Plugged::In(wire) => Some(wire.clone()),
-                    Plugged::Nowhere(_) => None,
+                    WireRef::Lab(wire) => Some(wire.clone()),
+                    WireRef::Private(_) => None,
                 }),
             interface: listed.name,
             mac: listed.mac,
@@ -90,19 +90,19 @@ impl Lab {
         })
     }
 
-    pub(super) fn listens(&mut self, machine: &str, port: u16) -> Result<Answer, Trouble> {
-        let admin = self.machine(machine)?.machine.admin;
+    pub(super) fn listens(&mut self, machine: &str, port: u16) -> Result<Answer, WorkerError> {
+        let network = self.machine(machine)?.machine.network;
         let kernel = self.worker.kernel();
         let mut found = false;
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            found |= has_listener(&admin.read(kernel, table)?, port);
+            found |= has_listener(&network.read(kernel, table)?, port);
         }
         Ok(Answer::Yes(found))
     }
 }
 
 /// What happened to the packets that an end sent.
-pub(super) fn numbers(kernel: &mut Kernel, end: EndId) -> Result<Vec<(String, u64)>, Trouble> {
+pub(super) fn numbers(kernel: &mut Kernel, end: EndId) -> Result<Vec<(String, u64)>, WorkerError> {
     let s = match kernel.wire_statistics(end) {
         Ok(statistics) => statistics,
         // A program has removed the interface.
@@ -138,8 +138,7 @@ fn named(numbers: Vec<(&'static str, u64)>) -> Vec<(String, u64)> {
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|n| n.parse().ok());
-    // SAFETY: takes and returns a number.
-    pages.unwrap_or(0) * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+    pages.unwrap_or(0) * 4096
 }
 
 /// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket that listens on the port.

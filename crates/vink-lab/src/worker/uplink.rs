@@ -1,4 +1,4 @@
-//! Wires of a lab worker to the outside.
+//! Uplinks of the wires of a lab worker.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
@@ -7,40 +7,39 @@ use ipnet::IpNet;
 use vink_kernel::{EndId, WireId};
 use vink_spec::Uplink;
 
-use super::lab::{refused, About, Descriptors, Lab, Place, Trouble};
-use super::protocol::{Answer, Event, Outside};
+use super::lab::{refused, About, Descriptors, EndName, Lab, WorkerError};
 use crate::route::StaticRoute;
-use crate::uplink::{Backstage, Forward, Half, Line, OutsideEnd, Passt, Route};
+use crate::uplink::{Forward, Half, LinkState, Passt, Route, TcBridge, UplinkEnd};
 use crate::Error;
+use vink_protocol::{Answer, Event, UplinkTarget};
 
-/// What all uplinks of a worker have in common.
+/// The uplinks of a worker.
 #[derive(Default)]
-pub(super) struct Outdoors {
-    /// From the first uplink on.
-    backstage: Option<Backstage>,
+pub(super) struct Uplinks {
+    /// Made with the first uplink.
+    tc_bridge: Option<TcBridge>,
     /// The wires that have one.
     wires: Vec<String>,
 }
 
-/// A wire's end outside.
-pub(super) struct Joined {
+/// The uplink of one wire.
+pub(super) struct AttachedUplink {
     pub(super) end: EndId,
-    /// Until it is taken off.
-    outside: OutsideEnd,
+    attached: UplinkEnd,
     passt: Option<Passt>,
-    /// Whom passt leads to, and the addresses that it gave.
-    guest: Option<Place>,
+    /// The interface that passt leads to, and the addresses that it gave.
+    guest: Option<EndName>,
     given: Vec<IpNet>,
-    /// What is wrong with it, as it was told last.
-    told: Option<String>,
+    /// The error that was last reported.
+    reported: Option<String>,
 }
 
-impl Joined {
-    /// What is wrong with it.
+impl AttachedUplink {
+    /// Why no frames get through.
     pub(super) fn error(&self) -> Option<String> {
-        match &self.outside.outside.state().line {
-            Line::Up => None,
-            Line::Down(why) | Line::Ended(why) => Some(why.clone()),
+        match &self.attached.attachment.state().link {
+            LinkState::Up => None,
+            LinkState::Down(why) | LinkState::Ended(why) => Some(why.clone()),
         }
     }
 }
@@ -49,31 +48,31 @@ impl Lab {
     pub(super) fn uplink(
         &mut self,
         name: &str,
-        outside: Outside,
+        target: UplinkTarget,
         descriptors: &mut Descriptors,
-    ) -> Result<Answer, Trouble> {
-        // They are taken whatever becomes of it.
-        let half: Vec<OwnedFd> = match outside {
-            Outside::Worker => descriptors.take(3).collect(),
-            Outside::Uplink(_) => Vec::new(),
+    ) -> Result<Answer, WorkerError> {
+        // Descriptors are taken from the message even if this fails.
+        let half: Vec<OwnedFd> = match target {
+            UplinkTarget::Worker => descriptors.take(3).collect(),
+            UplinkTarget::Uplink(_) => Vec::new(),
         };
         let wire = self.wire(name)?;
         let id = wire.id;
         if wire.uplink.is_some() {
             return Err(refused(format!("wire {name}: it has an uplink already")));
         }
-        let is_worker = matches!(outside, Outside::Worker);
-        if self.outdoors.backstage.is_none() && !is_worker {
-            let backstage = Backstage::new(self.worker.kernel())?;
-            self.outdoors.backstage = Some(backstage);
+        let is_worker = matches!(target, UplinkTarget::Worker);
+        if self.uplinks.tc_bridge.is_none() && !is_worker {
+            let tc_bridge = TcBridge::new(self.worker.kernel())?;
+            self.uplinks.tc_bridge = Some(tc_bridge);
         }
-        let joined = self.join(id, outside, half);
-        let joined = joined.about(format!("wire {name}"))?;
-        let is_passt = joined.passt.is_some();
-        self.wire_mut(name)?.uplink = Some(joined);
-        self.outdoors.wires.push(name.to_owned());
-        for place in self.wire(name)?.ends.clone() {
-            self.moderate(&place);
+        let attached = self.join(id, target, half);
+        let attached = attached.about(format!("wire {name}"))?;
+        let is_passt = attached.passt.is_some();
+        self.wire_mut(name)?.uplink = Some(attached);
+        self.uplinks.wires.push(name.to_owned());
+        for end_name in self.wire(name)?.ends.clone() {
+            self.limit_gso(&end_name);
         }
         if !is_passt {
             return Ok(Answer::Nothing);
@@ -91,27 +90,27 @@ impl Lab {
     fn join(
         &mut self,
         wire: WireId,
-        outside: Outside,
+        target: UplinkTarget,
         half: Vec<OwnedFd>,
-    ) -> Result<Joined, Trouble> {
+    ) -> Result<AttachedUplink, WorkerError> {
         let worker = &mut self.worker;
-        let backstage = || {
-            let backstage = self.outdoors.backstage.as_ref();
-            backstage.ok_or(refused("there is no machine for uplinks"))
+        let tc_bridge = || {
+            let tc_bridge = self.uplinks.tc_bridge.as_ref();
+            tc_bridge.ok_or(refused("there is no machine for uplinks"))
         };
         let mut passt = None;
-        let outside = match outside {
-            Outside::Worker => {
+        let attached = match target {
+            UplinkTarget::Worker => {
                 let half: [OwnedFd; 3] = half
                     .try_into()
                     .map_err(|_| refused("three descriptors belong to a wire between workers"))?;
-                OutsideEnd::of_half(worker, wire, Half::from_descriptors(half))?
+                UplinkEnd::of_half(worker, wire, Half::from_descriptors(half))?
             }
-            Outside::Uplink(Uplink::Passt { publish }) => {
+            UplinkTarget::Uplink(Uplink::Passt { publish }) => {
                 let forwards: Result<Vec<Forward>, _> =
                     publish.iter().map(|text| text.parse()).collect();
                 let mut started = Passt::start(&forwards?)?;
-                let end = started.attach_to_wire(worker, backstage()?, wire)?;
+                let end = started.attach_to_wire(worker, tc_bridge()?, wire)?;
                 if let Err(error) = started.wait() {
                     end.detach(worker)?;
                     return Err(error.into());
@@ -119,43 +118,43 @@ impl Lab {
                 passt = Some(started);
                 end
             }
-            Outside::Uplink(other) => backstage()?.attach(worker, wire, &other)?,
+            UplinkTarget::Uplink(other) => tc_bridge()?.attach(worker, wire, &other)?,
         };
-        Ok(Joined {
-            end: outside.end,
-            outside,
+        Ok(AttachedUplink {
+            end: attached.end,
+            attached,
             passt,
             guest: None,
             given: Vec::new(),
-            told: None,
+            reported: None,
         })
     }
 
-    /// An interface of a wire that leads outside: what it sends is to get through whole.
-    pub(super) fn moderate(&mut self, place: &Place) {
-        if let Some(inhabited) = self.machines.get(&place.machine) {
-            let admin = inhabited.machine.admin;
+    /// Limits GSO on an interface whose wire has an uplink.
+    pub(super) fn limit_gso(&mut self, end_name: &EndName) {
+        if let Some(entry) = self.machines.get(&end_name.machine) {
+            let network = entry.machine.network;
             // Slower, and nothing else, where a program has removed or renamed it.
-            let _ = admin.moderate(self.worker.kernel(), &place.interface);
+            let _ = network.limit_gso(self.worker.kernel(), &end_name.interface);
         }
     }
 
-    pub(super) fn remove_uplink(&mut self, name: &str) -> Result<(), Trouble> {
-        let joined = self.wire_mut(name)?.uplink.take();
-        let joined = joined
+    pub(super) fn remove_uplink(&mut self, name: &str) -> Result<(), WorkerError> {
+        let attached = self.wire_mut(name)?.uplink.take();
+        let attached = attached
             .ok_or_else(|| refused(format!("wire {name}: it has no uplink to be removed")))?;
-        self.outdoors.wires.retain(|wire| wire != name);
-        joined.outside.detach(&mut self.worker)?;
-        match &joined.guest {
-            Some(guest) => self.strip(guest, &joined.given),
+        self.uplinks.wires.retain(|wire| wire != name);
+        attached.attached.detach(&mut self.worker)?;
+        match &attached.guest {
+            Some(guest) => self.unconfigure_guest(guest, &attached.given),
             None => Ok(()),
         }
     }
 
-    /// Takes back what passt gave a machine, as far as it is there yet.
-    fn strip(&mut self, guest: &Place, given: &[IpNet]) -> Result<(), Trouble> {
+    /// Removes the addresses and routes that passt gave a machine.
+    fn unconfigure_guest(&mut self, guest: &EndName, given: &[IpNet]) -> Result<(), WorkerError> {
         let interface = &guest.interface;
-        let admin = self.machine(&guest.machine)?.machine.admin;
+        let network = self.machine(&guest.machine)?.machine.network;
         for address in given {
             let all = match address {
                 IpNet::V4(_) => IpNet::new(Ipv4Addr::UNSPECIFIED.into(), 0),
@@ -169,8 +168,8 @@ impl Lab {
             };
             let kernel = self.worker.kernel();
             for taken in [
-                admin.change_route(kernel, &route, true),
-                admin.remove_address(kernel, interface, *address),
+                network.change_route(kernel, &route, true),
+                network.remove_address(kernel, interface, *address),
             ] {
                 match taken {
                     Ok(()) | Err(Error::Refused { .. }) => {}
@@ -182,47 +181,48 @@ impl Lab {
         Ok(())
     }
 
-    /// If passt is at this wire and leads to nobody yet: the first end's machine gets its addresses and routes.
-    pub(super) fn configure_guest(&mut self, name: &str) -> Result<Option<Route>, Trouble> {
+    /// Gives the machine at the first end passt's addresses and routes, unless passt has a guest
+    /// already.
+    pub(super) fn configure_guest(&mut self, name: &str) -> Result<Option<Route>, WorkerError> {
         let wire = self.wire(name)?;
-        let Some(place) = wire.ends.first().cloned() else {
+        let Some(end_name) = wire.ends.first().cloned() else {
             return Ok(None);
         };
-        let machine = self.machine(&place.machine)?.machine.clone();
-        let Some(joined) = self.wires.get_mut(name).and_then(|w| w.uplink.as_mut()) else {
+        let machine = self.machine(&end_name.machine)?.machine.clone();
+        let Some(attached) = self.wires.get_mut(name).and_then(|w| w.uplink.as_mut()) else {
             return Ok(None);
         };
-        let Some(passt) = joined.passt.as_ref().filter(|_| joined.guest.is_none()) else {
+        let Some(passt) = attached.passt.as_ref().filter(|_| attached.guest.is_none()) else {
             return Ok(None);
         };
         let kernel = self.worker.kernel();
-        let route = passt.configure(kernel, &machine, &place.interface);
-        let route = route.about(format!("wire {name}: passt for {place}"))?;
-        joined.guest = Some(place.clone());
-        joined.given = networks(&route);
-        let machine = self.machine_mut(&place.machine)?;
-        machine.adopt(&place.interface, &networks(&route), &route.resolver);
+        let route = passt.configure(kernel, &machine, &end_name.interface);
+        let route = route.about(format!("wire {name}: passt for {end_name}"))?;
+        attached.guest = Some(end_name.clone());
+        attached.given = networks(&route);
+        let machine = self.machine_mut(&end_name.machine)?;
+        machine.adopt(&end_name.interface, &networks(&route), &route.resolver);
         Ok(Some(route))
     }
 
-    /// An end of the wire has gone: passt may lead to another one.
-    pub(super) fn lose_guest(&mut self, name: &str, place: &Place) {
+    /// An end of the wire is detached: passt may lead to another one.
+    pub(super) fn lose_guest(&mut self, name: &str, end_name: &EndName) {
         let wire = self.wires.get_mut(name);
-        if let Some(joined) = wire.and_then(|wire| wire.uplink.as_mut()) {
-            joined.guest.take_if(|guest| guest == place);
+        if let Some(attached) = wire.and_then(|wire| wire.uplink.as_mut()) {
+            attached.guest.take_if(|guest| guest == end_name);
         }
     }
 
-    /// Tells what has failed, and what works again.
+    /// Reports uplinks that have failed, and those that work again.
     pub(super) fn look_after_uplinks(&mut self) {
-        for name in &self.outdoors.wires {
+        for name in &self.uplinks.wires {
             let wire = self.wires.get_mut(name);
-            let Some(joined) = wire.and_then(|wire| wire.uplink.as_mut()) else {
+            let Some(attached) = wire.and_then(|wire| wire.uplink.as_mut()) else {
                 continue;
             };
-            let error = joined.error();
-            if error != joined.told {
-                joined.told.clone_from(&error);
+            let error = attached.error();
+            if error != attached.reported {
+                attached.reported.clone_from(&error);
                 let wire = name.clone();
                 self.events.push(Event::Uplink { wire, error });
             }
@@ -230,7 +230,7 @@ impl Lab {
     }
 }
 
-/// As the protocol has them.
+/// The addresses in the protocol's form.
 fn networks(route: &Route) -> Vec<IpNet> {
     let networks = route.addresses.iter();
     let known = networks.map(|network| IpNet::new(network.address, network.prefix));

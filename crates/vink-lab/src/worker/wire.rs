@@ -3,13 +3,13 @@
 use vink_kernel::{Attachment, Kernel, Loss, WireId, WireKind, WireSettings};
 use vink_spec::Settings;
 
-use super::lab::{refused, About, Lab, Place, Trouble};
-use super::machine::{Interface, Plugged};
-use super::protocol::NewInterface;
-use super::uplink::Joined;
+use super::lab::{refused, About, EndName, Lab, WorkerError};
+use super::machine::{Interface, WireRef};
+use super::uplink::AttachedUplink;
 use crate::{Error, Machine};
+use vink_protocol::NewInterface;
 
-/// Packets that may be under way at an end if nobody says otherwise.
+/// The default limit of packets under way at an end.
 const LIMIT: u32 = 1000;
 
 /// A wire of the lab's.
@@ -17,20 +17,20 @@ pub(super) struct Wire {
     pub(super) id: WireId,
     pub(super) up: bool,
     /// In the order in which they came.
-    pub(super) ends: Vec<Place>,
-    pub(super) uplink: Option<Joined>,
+    pub(super) ends: Vec<EndName>,
+    pub(super) uplink: Option<AttachedUplink>,
 }
 
 impl Lab {
-    pub(super) fn wire(&self, name: &str) -> Result<&Wire, Trouble> {
+    pub(super) fn wire(&self, name: &str) -> Result<&Wire, WorkerError> {
         self.wires.get(name).ok_or_else(|| no_wire(name))
     }
 
-    pub(super) fn wire_mut(&mut self, name: &str) -> Result<&mut Wire, Trouble> {
+    pub(super) fn wire_mut(&mut self, name: &str) -> Result<&mut Wire, WorkerError> {
         self.wires.get_mut(name).ok_or_else(|| no_wire(name))
     }
 
-    pub(super) fn new_wire(&mut self, name: String, bus: bool) -> Result<(), Trouble> {
+    pub(super) fn new_wire(&mut self, name: String, bus: bool) -> Result<(), WorkerError> {
         if self.wires.contains_key(&name) {
             return Err(refused(format!("wire {name}: there is one already")));
         }
@@ -53,12 +53,12 @@ impl Lab {
         Ok(())
     }
 
-    pub(super) fn remove_wire(&mut self, name: &str) -> Result<(), Trouble> {
+    pub(super) fn remove_wire(&mut self, name: &str) -> Result<(), WorkerError> {
         if self.wire(name)?.uplink.is_some() {
             self.remove_uplink(name)?;
         }
-        for place in self.wire(name)?.ends.clone() {
-            self.detach(&place.machine, &place.interface)?;
+        for end_name in self.wire(name)?.ends.clone() {
+            self.detach(&end_name.machine, &end_name.interface)?;
         }
         let id = self.wire(name)?.id;
         self.worker.kernel().destroy_wire(id)?;
@@ -66,24 +66,24 @@ impl Lab {
         Ok(())
     }
 
-    pub(super) fn attach(&mut self, new: NewInterface) -> Result<(), Trouble> {
-        let place = Place {
+    pub(super) fn attach(&mut self, new: NewInterface) -> Result<(), WorkerError> {
+        let end_name = EndName {
             machine: new.machine.clone(),
             interface: new.interface.clone(),
         };
         let machine = self.machine(&new.machine)?.machine.clone();
         let wire = match &new.wire {
-            Some(name) => Plugged::In(name.clone()),
+            Some(name) => WireRef::Lab(name.clone()),
             None => {
                 let kernel = self.worker.kernel();
                 let wire = kernel.wire(WireKind::PointToPoint)?;
                 kernel.wire_up(wire, false)?;
-                Plugged::Nowhere(wire)
+                WireRef::Private(wire)
             }
         };
         let id = match &wire {
-            Plugged::In(name) => self.wire(name)?.id,
-            Plugged::Nowhere(id) => *id,
+            WireRef::Lab(name) => self.wire(name)?.id,
+            WireRef::Private(id) => *id,
         };
         let kernel = self.worker.kernel();
         let attachment = Attachment {
@@ -103,65 +103,65 @@ impl Lab {
         };
         let end = match end {
             Ok(end) => end,
-            Err(trouble) => {
-                if let Plugged::Nowhere(id) = wire {
+            Err(error) => {
+                if let WireRef::Private(id) = wire {
                     kernel.destroy_wire(id)?;
                 }
-                return Err(trouble.about(&place));
+                return Err(error.about(&end_name));
             }
         };
-        if let Plugged::In(name) = &wire {
-            self.wire_mut(name)?.ends.push(place.clone());
+        if let WireRef::Lab(name) = &wire {
+            self.wire_mut(name)?.ends.push(end_name.clone());
         }
         let interface = Interface::new(end, wire, new.addresses);
-        let machine = self.machine_mut(&place.machine)?;
+        let machine = self.machine_mut(&end_name.machine)?;
         machine
             .interfaces
-            .insert(place.interface.clone(), interface);
+            .insert(end_name.interface.clone(), interface);
         machine.moved();
-        self.places.insert(end, place.clone());
+        self.end_names.insert(end, end_name.clone());
         if self.journal.is_some() {
             self.trace(end)?;
         }
-        self.break_at(end)?;
+        self.breakpoints_at_new_end(end)?;
         let wire = new.wire.as_ref().and_then(|name| self.wires.get(name));
         if wire.is_some_and(|wire| wire.uplink.is_some()) {
-            self.moderate(&place);
+            self.limit_gso(&end_name);
         }
         let guest = match &new.wire {
             Some(wire) => self.configure_guest(wire).map(drop),
             None => Ok(()),
         };
         if guest.is_err() {
-            self.detach(&place.machine, &place.interface)?;
+            self.detach(&end_name.machine, &end_name.interface)?;
         }
         guest
     }
 
-    pub(super) fn detach(&mut self, machine: &str, interface: &str) -> Result<(), Trouble> {
-        let place = Place {
+    pub(super) fn detach(&mut self, machine: &str, interface: &str) -> Result<(), WorkerError> {
+        let end_name = EndName {
             machine: machine.to_owned(),
             interface: interface.to_owned(),
         };
-        let end = self.interface(&place)?.end;
-        self.captures_lose(end)?;
-        self.breakpoints_lose(end);
+        let end = self.interface(&end_name)?.end;
+        self.forget_end_of_captures(end)?;
+        self.forget_end_of_breakpoints(end);
         let kernel = self.worker.kernel();
         match kernel.detach(end) {
             // A program may have removed it.
             Ok(()) | Err(vink_kernel::Error::NoSuchEnd) => {}
             Err(error) => return Err(error.into()),
         }
-        self.places.remove(&end);
-        let inhabited = self.machine_mut(machine)?;
-        let gone = inhabited.interfaces.remove(interface);
-        inhabited.moved();
+        self.end_names.remove(&end);
+        let entry = self.machine_mut(machine)?;
+        let gone = entry.interfaces.remove(interface);
+        entry.moved();
         match gone.map(|interface| interface.wire) {
-            Some(Plugged::In(wire)) => {
-                self.wire_mut(&wire)?.ends.retain(|end| *end != place);
-                self.lose_guest(&wire, &place);
+            Some(WireRef::Lab(wire)) => {
+                self.wire_mut(&wire)?.ends.retain(|end| *end != end_name);
+                self.lose_guest(&wire, &end_name);
             }
-            Some(Plugged::Nowhere(wire)) => self.worker.kernel().destroy_wire(wire)?,
+            Some(WireRef::Private(wire)) => self.worker.kernel().destroy_wire(wire)?,
             None => {}
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Lab {
         name: &str,
         end: Option<&str>,
         settings: &Settings,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), WorkerError> {
         let wire = self.wire(name)?;
         let id = wire.id;
         let end = match end {
@@ -180,12 +180,12 @@ impl Lab {
             Some("outside") => Some(wire.uplink.as_ref().map(|up| up.end).ok_or_else(|| {
                 refused(format!("wire {name}: it has no uplink, so no end outside"))
             })?),
-            Some(place) => {
-                let place = Place::parse(place)?;
-                if !wire.ends.contains(&place) {
-                    return Err(refused(format!("wire {name}: {place} is no end of it")));
+            Some(end_name) => {
+                let end_name = EndName::parse(end_name)?;
+                if !wire.ends.contains(&end_name) {
+                    return Err(refused(format!("wire {name}: {end_name} is no end of it")));
                 }
-                Some(self.interface(&place)?.end)
+                Some(self.interface(&end_name)?.end)
             }
         };
         let kernel = self.worker.kernel();
@@ -194,7 +194,7 @@ impl Lab {
             .about(format!("wire {name}"))
     }
 
-    pub(super) fn plug(&mut self, name: &str, up: bool) -> Result<(), Trouble> {
+    pub(super) fn plug(&mut self, name: &str, up: bool) -> Result<(), WorkerError> {
         let id = self.wire(name)?.id;
         self.worker.kernel().wire_up(id, up)?;
         self.wire_mut(name)?.up = up;
@@ -204,15 +204,15 @@ impl Lab {
 
 /// Gives a new interface its addresses and sets it up.
 fn configure(kernel: &mut Kernel, machine: &Machine, new: &NewInterface) -> Result<(), Error> {
-    let admin = machine.admin;
+    let network = machine.network;
     for address in &new.addresses {
-        admin.address(kernel, &new.interface, address.addr(), address.prefix_len())?;
+        network.address(kernel, &new.interface, address.addr(), address.prefix_len())?;
     }
-    admin.up(kernel, &new.interface)
+    network.up(kernel, &new.interface)
 }
 
 /// What the kernel means by refusing an interface.
-fn attach_error(error: vink_kernel::Error, new: &NewInterface) -> Trouble {
+fn attach_error(error: vink_kernel::Error, new: &NewInterface) -> WorkerError {
     let vink_kernel::Error::Errno { errno, .. } = error else {
         return error.into();
     };
@@ -265,7 +265,7 @@ fn of_kernel(s: &Settings) -> WireSettings {
     }
 }
 
-fn no_wire(name: &str) -> Trouble {
+fn no_wire(name: &str) -> WorkerError {
     refused(format!(
         "wire {name}: there is no such wire; `vink wire ls` lists them"
     ))

@@ -1,11 +1,12 @@
 //! Much data over AF_PACKET: it arrives as it was sent, in packets that are not cut.
 
-use vink_lab::Outside;
+use vink_lab::UplinkAttachment;
 use vink_spec::Uplink;
 
 use crate::common::{alone, machine, meanwhile, run, sh, start, wait_for_line, worker};
 
-/// Sends 64 MiB of a known pattern to whoever connects to port 7, then receives as much, and prints its hash.
+/// Sends 64 MiB of a known pattern to each client at port 7, then receives as much, and prints
+/// its hash.
 const SERVER: &str = r#"
 import hashlib, random, socket, sys
 data = random.Random(1).randbytes(1 << 20)
@@ -54,7 +55,7 @@ fn whole_packets() {
     let mut worker = worker();
     let (machine, outside) = machine(&mut worker, "m", &["10.9.0.2/24"], |worker, machine| {
         let uplink = Uplink::Interface("plug0".to_owned());
-        Outside::attach(worker, machine, "out", &uplink).expect("attached")
+        UplinkAttachment::attach(worker, machine, "out", &uplink).expect("attached")
     });
     wait_for_line(&mut worker, &outside, true);
     let (server, output) = start(&mut worker, &machine, &["python3", "-c", SERVER]);

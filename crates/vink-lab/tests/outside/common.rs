@@ -1,27 +1,26 @@
 //! A host for each test, and boxes on it.
 
 use std::fs::File;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::mpsc::{channel, Receiver};
 
 use vink_kernel::{Config, Image, Kernel};
-use vink_lab::{Machine, Network, Outside};
+use vink_lab::{Machine, Network, UplinkAttachment};
 use vink_trap::{Program, ProgramId, Stdio, Worker};
 
 const WITHIN: &str = "VINK_TEST_WITHIN";
 
-/// Whether this is the test itself: a copy of this process, alone in a network, and in a user namespace unless it is
-/// root. If it is not, runs that, which must succeed.
+/// Whether this is the test itself: a copy of this process, alone in a network, and in a user
+/// namespace unless it is root. If it is not, runs that, which must succeed.
 pub fn alone(test: &str) -> bool {
     if std::env::var_os(WITHIN).is_some() {
         return true;
     }
     let mut command = Command::new("unshare");
-    // SAFETY: geteuid(2) can't fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if !vink_sys::process::is_root() {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--net", "--mount", "--"]);
@@ -61,18 +60,18 @@ pub fn machine(
     worker: &mut Worker,
     name: &str,
     addresses: &[&str],
-    attach: impl FnOnce(&mut Worker, &Machine) -> Outside,
-) -> (Machine, Outside) {
+    attach: impl FnOnce(&mut Worker, &Machine) -> UplinkAttachment,
+) -> (Machine, UplinkAttachment) {
     let machine = Machine::new(worker.kernel(), name).expect("a machine");
     let outside = attach(worker, &machine);
-    let (kernel, admin) = (worker.kernel(), machine.admin);
+    let (kernel, config) = (worker.kernel(), machine.network);
     for address in addresses {
         let Network { address, prefix } = network(address);
-        admin
+        config
             .address(kernel, "out", address, prefix)
             .expect("an address");
     }
-    admin.up(kernel, "out").expect("up");
+    config.up(kernel, "out").expect("up");
     (machine, outside)
 }
 
@@ -101,14 +100,14 @@ pub fn meanwhile<T: Send + 'static>(
         // Its end wakes the worker.
         drop(theirs);
     });
-    worker.attend_to(ours.as_fd()).expect("attending");
+    worker.watch_fd(ours.as_fd()).expect("attending");
     let mut done = None;
     let panicked = worker.run_until(|_| {
         done = receiver.try_recv().ok();
         done.is_some() || thread.is_finished()
     });
     panicked.expect("steps");
-    worker.ignore(ours.as_fd());
+    worker.unwatch_fd(ours.as_fd());
     thread.join().expect("the other thread");
     done.or_else(|| receiver.try_recv().ok())
         .expect("what came of it")
@@ -122,12 +121,7 @@ pub fn sh_beside(worker: &mut Worker, script: &str) -> String {
 
 /// Starts a program on a machine, whose standard output is read from what is returned.
 pub fn start(worker: &mut Worker, machine: &Machine, words: &[&str]) -> (ProgramId, File) {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, each owned once.
-    let [ours, theirs] = unsafe {
-        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
-        ends.map(|fd| OwnedFd::from_raw_fd(fd))
-    };
+    let (ours, theirs) = vink_sys::fd::pipe().expect("a pipe");
     let program = Program::new(words[0])
         .args(&words[1..])
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -148,7 +142,7 @@ pub fn run(worker: &mut Worker, machine: &Machine, words: &[&str]) -> String {
 }
 
 /// Waits until the line is up or down.
-pub fn wait_for_line(worker: &mut Worker, outside: &Outside, up: bool) {
-    let waited = worker.run_until(|_| outside.state().line.is_up() == up);
+pub fn wait_for_line(worker: &mut Worker, outside: &UplinkAttachment, up: bool) {
+    let waited = worker.run_until(|_| outside.state().link.is_up() == up);
     waited.expect("steps");
 }

@@ -1,23 +1,24 @@
-//! A TAP device and a veth interface of the host: it reaches machines, and a machine behind another one.
+//! A TAP device and a veth interface of the host: it reaches machines, and a machine behind another
+//! one.
 
 use std::fs::File;
 use std::path::Path;
 
-use vink_lab::{wire, End, Machine, Outside};
+use vink_lab::{wire, End, Machine, UplinkAttachment};
 use vink_spec::Uplink;
 use vink_trap::{ProgramId, Worker};
 
 use crate::common::{alone, machine, network, run, sh, sh_beside, start, wait_for_line, worker};
 
-fn attach<'a>(uplink: &'a str) -> impl FnOnce(&mut Worker, &Machine) -> Outside + 'a {
+fn attach<'a>(uplink: &'a str) -> impl FnOnce(&mut Worker, &Machine) -> UplinkAttachment + 'a {
     move |worker, machine| {
         let uplink: Uplink = uplink.parse().expect("an uplink");
-        Outside::attach(worker, machine, "out", &uplink).expect("attached")
+        UplinkAttachment::attach(worker, machine, "out", &uplink).expect("attached")
     }
 }
 
 /// The host, 10.9.0.1, and a router; behind it, at 10.8.0.2, a machine with a web server.
-fn site(worker: &mut Worker, uplink: &str) -> (Machine, Outside, (ProgramId, File)) {
+fn site(worker: &mut Worker, uplink: &str) -> (Machine, UplinkAttachment, (ProgramId, File)) {
     let addresses = ["10.9.0.2/24", "fd09::2/64"];
     let (router, outside) = machine(worker, "router", &addresses, attach(uplink));
     let kernel = worker.kernel();
@@ -32,7 +33,7 @@ fn site(worker: &mut Worker, uplink: &str) -> (Machine, Outside, (ProgramId, Fil
     router.forward(kernel).expect("forwarding");
     let [all, gateway] = ["0.0.0.0", "10.8.0.1"].map(|a| a.parse().expect("an address"));
     server
-        .admin
+        .network
         .route(kernel, all, 0, gateway)
         .expect("a route");
     let page = "python3 -m http.server --bind 0.0.0.0 80";
@@ -63,10 +64,10 @@ fn tap() {
     let mut worker = worker();
     let opened = File::options().read(true).write(true).open("/dev/net/tun");
     if let Err(error) = opened {
-        // Not everybody may, and then it says what helps.
+        // Not every user may, and then it says what helps.
         let machine = Machine::new(worker.kernel(), "m").expect("a machine");
         let uplink = Uplink::Tap("vinktest0".to_owned());
-        let refused = Outside::attach(&mut worker, &machine, "out", &uplink);
+        let refused = UplinkAttachment::attach(&mut worker, &machine, "out", &uplink);
         let text = refused.expect_err("no TAP device").to_string();
         assert!(text.contains("as root: "), "{text} ({error})");
         return;
@@ -74,10 +75,10 @@ fn tap() {
     // Made by us, and gone with us.
     let (router, outside, server) = site(&mut worker, "tap:vinktest0");
     wait_for_line(&mut worker, &outside, false);
-    let why = outside.state().line.to_string();
+    let why = outside.state().link.to_string();
     assert!(why.contains("ip link set vinktest0 up"), "{why}");
     assert!(!router
-        .admin
+        .network
         .carrier(worker.kernel(), "out")
         .expect("a carrier"));
     let setup = "ip link set vinktest0 up; ip address add 10.9.0.1/24 dev vinktest0
@@ -85,14 +86,14 @@ fn tap() {
     sh(setup);
     wait_for_line(&mut worker, &outside, true);
     assert!(router
-        .admin
+        .network
         .carrier(worker.kernel(), "out")
         .expect("a carrier"));
     look_around(&mut worker, &router);
     // The device is ours alone.
     let other = Machine::new(worker.kernel(), "other").expect("a machine");
     let uplink = Uplink::Tap("vinktest0".to_owned());
-    let text = Outside::attach(&mut worker, &other, "out", &uplink);
+    let text = UplinkAttachment::attach(&mut worker, &other, "out", &uplink);
     let text = text.expect_err("it is taken").to_string();
     assert!(text.contains("another program has it"), "{text}");
     outside.detach(&mut worker).expect("detached");
@@ -108,14 +109,14 @@ fn tap() {
     sh_beside(&mut worker, "ping -c 1 10.7.0.2");
     sh_beside(&mut worker, "ip link delete vinktest1");
     wait_for_line(&mut worker, &outside, false);
-    let why = outside.state().line.to_string();
+    let why = outside.state().link.to_string();
     assert!(why.contains("deleted"), "{why}");
     outside.detach(&mut worker).expect("detached");
 
     // Not a TAP device at all.
     sh("ip link add vinktest2 type veth peer name vinktest3");
     let uplink = Uplink::Tap("vinktest2".to_owned());
-    let text = Outside::attach(&mut worker, &other, "out", &uplink);
+    let text = UplinkAttachment::attach(&mut worker, &other, "out", &uplink);
     let text = text.expect_err("a veth").to_string();
     assert!(text.contains("no TAP device"), "{text}");
     worker.kill(server.0).expect("the server ends");
@@ -125,7 +126,8 @@ const VETH: &str = "ip link add host0 type veth peer name plug0; ip link set plu
     ip link set host0 up; ip address add 10.9.0.1/24 dev host0
     ip address add fd09::1/64 dev host0 nodad; ip route add 10.8.0.0/24 via 10.9.0.2";
 
-/// Asks in VLAN 7 for 10.7.0.2, and prints the VLAN that the answer comes in, which the host takes out of frames.
+/// Asks in VLAN 7 for 10.7.0.2, and prints the VLAN that the answer comes in, which the host takes
+/// out of frames.
 const TAGGED: &str = r#"
 import socket, struct
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -168,10 +170,10 @@ fn interface() {
         (VETH, true, "up"),
     ] {
         sh_beside(&mut worker, change);
-        let told = worker.run_until(|_| outside.state().line.to_string().contains(reason));
+        let told = worker.run_until(|_| outside.state().link.to_string().contains(reason));
         told.expect(reason);
         let carrier = router
-            .admin
+            .network
             .carrier(worker.kernel(), "out")
             .expect("a carrier");
         assert_eq!(carrier, up, "{change}");
@@ -184,7 +186,7 @@ fn interface() {
 
     let machine = Machine::new(worker.kernel(), "m").expect("a machine");
     let uplink = Uplink::Interface("nowhere0".to_owned());
-    let text = Outside::attach(&mut worker, &machine, "out", &uplink);
+    let text = UplinkAttachment::attach(&mut worker, &machine, "out", &uplink);
     let text = text.expect_err("no such interface").to_string();
     assert!(
         text.contains("nowhere0") && text.contains("ip link"),

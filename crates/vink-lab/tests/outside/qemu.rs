@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use vink_lab::{Machine, Outside};
+use vink_lab::{Machine, UplinkAttachment};
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
@@ -139,9 +139,9 @@ fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-fn attached(worker: &mut Worker, uplink: Uplink) -> (Machine, Outside) {
+fn attached(worker: &mut Worker, uplink: Uplink) -> (Machine, UplinkAttachment) {
     machine(worker, "m", &["10.9.0.2/24"], |worker, machine| {
-        Outside::attach(worker, machine, "out", &uplink).expect("attached")
+        UplinkAttachment::attach(worker, machine, "out", &uplink).expect("attached")
     })
 }
 
@@ -181,8 +181,11 @@ fn stream() {
         ping(&mut socket);
         socket
     });
-    assert!(outside.state().line.is_up());
-    assert!(m.admin.carrier(worker.kernel(), "out").expect("a carrier"));
+    assert!(outside.state().link.is_up());
+    assert!(m
+        .network
+        .carrier(worker.kernel(), "out")
+        .expect("a carrier"));
     let mut socket = ping_the_guest(&mut worker, &m, socket);
 
     // A second guest is turned away; the first one stays.
@@ -192,14 +195,17 @@ fn stream() {
         second.read(&mut [0; 4]).expect("an end")
     });
     assert_eq!(nothing, 0);
-    assert!(outside.state().line.is_up());
+    assert!(outside.state().link.is_up());
 
     // Nonsense ends the connection.
     socket.write_all(&[0xff; 64]).expect("sent");
     wait_for_line(&mut worker, &outside, false);
-    let why = outside.state().line.to_string();
+    let why = outside.state().link.to_string();
     assert!(why.contains("4294967295 bytes"), "{why}");
-    assert!(!m.admin.carrier(worker.kernel(), "out").expect("a carrier"));
+    assert!(!m
+        .network
+        .carrier(worker.kernel(), "out")
+        .expect("a carrier"));
     drop(socket);
 
     // The next one may come, and go in the middle of a frame.
@@ -218,7 +224,7 @@ fn stream() {
 
     // The path is ours until we let go of it.
     let other = Machine::new(worker.kernel(), "other").expect("a machine");
-    let text = Outside::attach(&mut worker, &other, "out", &uplink);
+    let text = UplinkAttachment::attach(&mut worker, &other, "out", &uplink);
     let text = text.expect_err("it is taken").to_string();
     assert!(text.contains("another program has it"), "{text}");
     outside.detach(&mut worker).expect("detached");
@@ -242,7 +248,7 @@ fn client() {
             ping(&mut socket);
             socket
         });
-        assert!(outside.state().line.is_up());
+        assert!(outside.state().link.is_up());
         let socket = ping_the_guest(&mut worker, &m, socket);
         std::fs::remove_file(&path).expect("the path is free");
         drop(socket);
@@ -272,7 +278,7 @@ fn datagrams() {
         wire.send(&[]);
         wire.send(&[1, 2, 3]);
         let wire = ping_the_guest(&mut worker, &m, wire);
-        assert!(outside.state().line.is_up());
+        assert!(outside.state().link.is_up());
         drop(wire);
         std::fs::remove_file(&theirs).expect("the path is free");
         // That it is gone shows when something is sent.

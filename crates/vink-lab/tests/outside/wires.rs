@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use vink_kernel::{Attachment, Loss, WireId, WireKind, WireSettings};
-use vink_lab::{shared, Backstage, Half, Machine, Network, Passt};
+use vink_lab::{shared, Half, Machine, Network, Passt, TcBridge};
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
@@ -23,15 +23,15 @@ fn machine(worker: &mut Worker, name: &str, wire: WireId, address: Option<&str>)
         .expect("an interface");
     if let Some(text) = address {
         let Network { address, prefix } = network(text);
-        let given = machine.admin.address(kernel, "eth0", address, prefix);
+        let given = machine.network.address(kernel, "eth0", address, prefix);
         given.expect("an address");
     }
-    machine.admin.up(kernel, "eth0").expect("up");
+    machine.network.up(kernel, "eth0").expect("up");
     machine
 }
 
 fn has_carrier(worker: &mut Worker, machine: &Machine) -> bool {
-    let carrier = machine.admin.carrier(worker.kernel(), "eth0");
+    let carrier = machine.network.carrier(worker.kernel(), "eth0");
     carrier.expect("a carrier")
 }
 
@@ -46,7 +46,7 @@ fn a_bus() {
     );
     let mut worker = worker();
     let wire = worker.kernel().wire(WireKind::Bus).expect("a wire");
-    let backstage = Backstage::new(worker.kernel()).expect("a hidden machine");
+    let tc_bridge = TcBridge::new(worker.kernel()).expect("a hidden machine");
     let [a, b] = [("a", "10.9.0.2/24"), ("b", "10.9.0.3/24")]
         .map(|(name, address)| machine(&mut worker, name, wire, Some(address)));
     let uplink = Uplink::Interface("plug0".to_owned());
@@ -55,15 +55,15 @@ fn a_bus() {
         (counters.tasks, counters.sockets, counters.files)
     };
     let alone = counted(&mut worker);
-    let outside = backstage.attach(&mut worker, wire, &uplink);
-    let outside = outside.expect("attached");
+    let attached = tc_bridge.attach(&mut worker, wire, &uplink);
+    let attached = attached.expect("attached");
     for target in ["10.9.0.2", "10.9.0.3"] {
         sh_beside(&mut worker, &format!("ping -c 2 -i 0.2 {target}"));
     }
     run(&mut worker, &a, &["ping", "-c", "1", "10.9.0.3"]);
     run(&mut worker, &b, &["ping", "-c", "1", "10.9.0.1"]);
-    // Nothing but what was sent: nobody behind the stage has anything to say.
-    let before = outside.outside.state().clone();
+    // No other packets: the hidden machine sends none of its own.
+    let before = attached.attachment.state().clone();
     assert_eq!(before.lost, 0, "{before:?}");
 
     // What the wire does, it does to packets from outside.
@@ -71,12 +71,12 @@ fn a_bus() {
         loss: Loss::Random(1.0),
         ..WireSettings::default()
     };
-    let end = Some(outside.end);
+    let end = Some(attached.end);
     let set = worker.kernel().set_wire(wire, end, &lossy);
     set.expect("settings");
     let out = sh_beside(&mut worker, "! ping -c 2 -i 0.2 -W 1 10.9.0.2");
     assert!(out.contains("100% packet loss"), "{out}");
-    let statistics = worker.kernel().wire_statistics(outside.end);
+    let statistics = worker.kernel().wire_statistics(attached.end);
     assert!(statistics.expect("statistics").lost_random >= 2);
     run(&mut worker, &a, &["ping", "-c", "1", "10.9.0.3"]);
     let set = worker
@@ -86,12 +86,12 @@ fn a_bus() {
     sh_beside(&mut worker, "ping -c 1 10.9.0.2");
 
     // There is nothing left of it, and it may come again.
-    outside.detach(&mut worker).expect("detached");
+    attached.detach(&mut worker).expect("detached");
     assert!(sh("ip -d link show plug0").contains("promiscuity 0"));
     run(&mut worker, &b, &["true"]);
     assert_eq!(counted(&mut worker), alone);
     run(&mut worker, &a, &["ping", "-c", "1", "10.9.0.3"]);
-    let again = backstage.attach(&mut worker, wire, &uplink);
+    let again = tc_bridge.attach(&mut worker, wire, &uplink);
     let again = again.expect("attached again");
     sh_beside(&mut worker, "ping -c 1 10.9.0.3");
     // The wire may go first.
@@ -111,28 +111,28 @@ fn a_cable() {
     let mut worker = worker();
     let wire = worker.kernel().wire(WireKind::PointToPoint);
     let wire = wire.expect("a wire");
-    let backstage = Backstage::new(worker.kernel()).expect("a hidden machine");
+    let tc_bridge = TcBridge::new(worker.kernel()).expect("a hidden machine");
     let a = machine(&mut worker, "a", wire, Some("10.9.0.2/24"));
     assert!(!has_carrier(&mut worker, &a));
     let uplink = Uplink::Interface("plug0".to_owned());
-    let outside = backstage.attach(&mut worker, wire, &uplink);
-    let outside = outside.expect("attached");
+    let attached = tc_bridge.attach(&mut worker, wire, &uplink);
+    let attached = attached.expect("attached");
     assert!(has_carrier(&mut worker, &a));
     sh_beside(&mut worker, "ping -c 1 10.9.0.2");
     for (change, up) in [("down", false), ("up", true), ("down", false)] {
         sh_beside(&mut worker, &format!("ip link set host0 {change}"));
-        let seen = worker.run_until(|_| outside.outside.state().line.is_up() == up);
+        let seen = worker.run_until(|_| attached.attachment.state().link.is_up() == up);
         seen.expect("steps");
         assert_eq!(has_carrier(&mut worker, &a), up, "{change}");
     }
     sh_beside(&mut worker, "ip link set host0 up");
-    let seen = worker.run_until(|_| outside.outside.state().line.is_up());
+    let seen = worker.run_until(|_| attached.attachment.state().link.is_up());
     seen.expect("steps");
     // A wire with two ends has no room for a third one.
-    let text = backstage.attach(&mut worker, wire, &uplink);
+    let text = tc_bridge.attach(&mut worker, wire, &uplink);
     assert!(text.is_err());
     sh_beside(&mut worker, "ping -c 1 10.9.0.2");
-    outside.detach(&mut worker).expect("detached");
+    attached.detach(&mut worker).expect("detached");
     assert!(!has_carrier(&mut worker, &a));
 }
 
@@ -152,9 +152,9 @@ fn passt() {
     let mut worker = worker();
     let wire = worker.kernel().wire(WireKind::PointToPoint);
     let wire = wire.expect("a wire");
-    let backstage = Backstage::new(worker.kernel()).expect("a hidden machine");
+    let tc_bridge = TcBridge::new(worker.kernel()).expect("a hidden machine");
     let a = machine(&mut worker, "a", wire, None);
-    let end = passt.attach_to_wire(&mut worker, &backstage, wire);
+    let end = passt.attach_to_wire(&mut worker, &tc_bridge, wire);
     let end = end.expect("attached");
     let route = passt.configure(worker.kernel(), &a, "eth0");
     let route = route.expect("addresses");
@@ -169,11 +169,11 @@ fn passt() {
 }
 
 /// A worker with a machine at a wire that leads to another worker.
-fn site(worker: &mut Worker, address: &str, half: Half) -> (Machine, vink_lab::OutsideEnd) {
+fn site(worker: &mut Worker, address: &str, half: Half) -> (Machine, vink_lab::UplinkEnd) {
     let wire = worker.kernel().wire(WireKind::PointToPoint);
     let wire = wire.expect("a wire");
     let machine = machine(worker, "m", wire, Some(address));
-    let end = vink_lab::OutsideEnd::of_half(worker, wire, half);
+    let end = vink_lab::UplinkEnd::of_half(worker, wire, half);
     (machine, end.expect("attached"))
 }
 
@@ -213,7 +213,7 @@ print(s.recv(100).decode())
     let half = ends[0].take().expect("a half");
     let mut worker = worker();
     let (machine, end) = site(&mut worker, "10.1.0.1/24", half);
-    let seen = worker.run_until(|_| end.outside.state().line.is_up());
+    let seen = worker.run_until(|_| end.attachment.state().link.is_up());
     seen.expect("steps");
     let words = ["/usr/bin/python3", "-c", source];
     assert_eq!(run(&mut worker, &machine, &words), "104857600\n");
@@ -221,7 +221,7 @@ print(s.recv(100).decode())
     let numbers = worker.kernel().wire_statistics(end.end).expect("numbers");
     assert!(numbers.received < 35_000, "{numbers:?}");
     peer.kill();
-    let seen = worker.run_until(|_| !end.outside.state().line.is_up());
+    let seen = worker.run_until(|_| !end.attachment.state().link.is_up());
     seen.expect("steps");
     assert!(!has_carrier(&mut worker, &machine));
     end.detach(&mut worker).expect("detached");

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use vink_lab::{shared, Half, Machine, Outside};
+use vink_lab::{shared, Half, Machine, UplinkAttachment};
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
@@ -28,11 +28,9 @@ impl Peer {
     }
 
     pub fn kill(&self) {
-        // SAFETY: takes numbers; it is our child, and has not been waited for.
-        unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            libc::waitpid(self.0, std::ptr::null_mut(), 0);
-        }
+        // It is our child, and has not been waited for.
+        let _ = vink_sys::process::kill(self.0, libc::SIGKILL);
+        let _ = vink_sys::process::waitpid(self.0, 0);
     }
 }
 
@@ -43,7 +41,7 @@ impl Drop for Peer {
 }
 
 /// A worker with one machine, for ever.
-fn serve(addresses: &[&str], attach: impl FnOnce(&mut Worker, &Machine) -> Outside) {
+fn serve(addresses: &[&str], attach: impl FnOnce(&mut Worker, &Machine) -> UplinkAttachment) {
     let mut worker = worker();
     let (_machine, _outside) = machine(&mut worker, "b", addresses, attach);
     worker.run_until(|_| false).expect("steps");
@@ -62,11 +60,11 @@ fn by_udp() {
     sh("ip link set lo up");
     let mut worker = worker();
     let (a, outside) = machine(&mut worker, "a", &["10.1.0.1/24"], |worker, machine| {
-        Outside::attach(worker, machine, "out", &udp(4000, 4001)).expect("attached")
+        UplinkAttachment::attach(worker, machine, "out", &udp(4000, 4001)).expect("attached")
     });
     wait_for_line(&mut worker, &outside, false);
 
-    // Somebody who says something else.
+    // A peer that speaks another protocol.
     let garbage = UdpSocket::bind("127.0.0.1:4001").expect("a socket");
     for length in [0, 1, 7, 8, 60, 1500, 60_000] {
         let bytes: Vec<u8> = (0..length).map(|n| (n * 31 % 251) as u8).collect();
@@ -81,12 +79,16 @@ fn by_udp() {
     wait_for_line(&mut worker, &outside, true);
     drop(garbage);
     wait_for_line(&mut worker, &outside, false);
-    assert!(!a.admin.carrier(worker.kernel(), "out").expect("a carrier"));
+    assert!(!a
+        .network
+        .carrier(worker.kernel(), "out")
+        .expect("a carrier"));
 
     for _ in 0..2 {
         let peer = Peer::start(|| {
             serve(&["10.1.0.2/24"], |worker, machine| {
-                Outside::attach(worker, machine, "out", &udp(4001, 4000)).expect("attached")
+                UplinkAttachment::attach(worker, machine, "out", &udp(4001, 4000))
+                    .expect("attached")
             });
         });
         wait_for_line(&mut worker, &outside, true);
@@ -95,21 +97,26 @@ fn by_udp() {
         run(&mut worker, &a, &words);
         peer.kill();
         wait_for_line(&mut worker, &outside, false);
-        let why = outside.state().line.to_string();
-        assert!(why.contains("nobody answers at 127.0.0.1:4001"), "{why}");
-        assert!(!a.admin.carrier(worker.kernel(), "out").expect("a carrier"));
+        let why = outside.state().link.to_string();
+        assert!(why.contains("no answer from 127.0.0.1:4001"), "{why}");
+        assert!(!a
+            .network
+            .carrier(worker.kernel(), "out")
+            .expect("a carrier"));
     }
 
     let other = Machine::new(worker.kernel(), "other").expect("a machine");
-    let text = Outside::attach(&mut worker, &other, "out", &udp(4000, 4002));
+    let text = UplinkAttachment::attach(&mut worker, &other, "out", &udp(4000, 4002));
     let text = text.expect_err("it is taken").to_string();
     assert!(text.contains("another program has that port"), "{text}");
     outside.detach(&mut worker).expect("detached");
     UdpSocket::bind("127.0.0.1:4000").expect("the port is free");
 }
 
-fn attach(half: Half) -> impl FnOnce(&mut Worker, &Machine) -> Outside {
-    move |worker, machine| Outside::attach_half(worker, machine, "out", half).expect("attached")
+fn attach(half: Half) -> impl FnOnce(&mut Worker, &Machine) -> UplinkAttachment {
+    move |worker, machine| {
+        UplinkAttachment::attach_half(worker, machine, "out", half).expect("attached")
+    }
 }
 
 #[test]
@@ -132,16 +139,22 @@ fn by_shared_memory() {
         let name = format!("a{round}");
         let (a, outside) = machine(&mut worker, &name, &["10.1.0.1/24"], attach(half));
         wait_for_line(&mut worker, &outside, true);
-        assert!(a.admin.carrier(worker.kernel(), "out").expect("a carrier"));
+        assert!(a
+            .network
+            .carrier(worker.kernel(), "out")
+            .expect("a carrier"));
         let text = "ping -c 2 -i 0.2 -s 1472 -M do 10.1.0.2";
         let words: Vec<_> = text.split(' ').collect();
         run(&mut worker, &a, &words);
         peer.kill();
         wait_for_line(&mut worker, &outside, false);
-        let why = outside.state().line.to_string();
+        let why = outside.state().link.to_string();
         assert!(why.contains("the other worker is gone"), "{why}");
-        assert!(!a.admin.carrier(worker.kernel(), "out").expect("a carrier"));
-        // What is sent to nobody is nobody's.
+        assert!(!a
+            .network
+            .carrier(worker.kernel(), "out")
+            .expect("a carrier"));
+        // What is sent to no peer is lost.
         let (lost, _output) =
             crate::common::start(&mut worker, &a, &["ping", "-c", "1", "-W", "1", "10.1.0.2"]);
         assert_ne!(worker.wait(lost).expect("its end").code(), 0);

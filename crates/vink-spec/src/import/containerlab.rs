@@ -1,33 +1,34 @@
-//! Topologies of containerlab: <https://containerlab.dev/manual/topo-def-file/>. Its nodes are containers; machines
-//! run the host's programs instead, so that images and what depends on them can't be taken over.
+//! Topologies of containerlab: <https://containerlab.dev/manual/topo-def-file/>. Its nodes are
+//! containers; machines run the host's programs instead, so that images and what depends on them
+//! can't be taken over.
 
 use indexmap::IndexMap;
 
 use super::{Imported, Names};
-use crate::mistake::{Mistake, Mistakes};
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::node::{Kind, Node};
 use crate::{
     yaml, Command, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Restart, Scalar, Settings,
     Uplink, WireSpec,
 };
 
-pub(super) fn import(text: &str, file: &str) -> Result<Imported, Mistakes> {
+pub(super) fn import(text: &str, file: &str) -> Result<Imported, Diagnostics> {
     let (node, wrong) = yaml::parse(text);
     if !wrong.is_empty() {
         let lines: Vec<&str> = text.lines().collect();
-        let mistakes = wrong.into_iter().map(|wrong| Mistake {
+        let mistakes = wrong.into_iter().map(|wrong| Diagnostic {
             file: Some(file.to_owned()),
             excerpt: lines
-                .get(wrong.place.line.wrapping_sub(1))
+                .get(wrong.span.line.wrapping_sub(1))
                 .unwrap_or(&"")
                 .to_string(),
-            place: wrong.place,
+            span: wrong.span,
             path: String::new(),
             message: wrong.message,
             fix: wrong.fix,
             warning: false,
         });
-        return Err(Mistakes(mistakes.collect()));
+        return Err(Diagnostics(mistakes.collect()));
     }
     let topology = node.as_ref().and_then(|node| node.get("topology"));
     let Some((root, topology)) = node.as_ref().zip(topology) else {
@@ -255,7 +256,8 @@ impl<'n> Import<'n> {
                 continue;
             };
             let inside = crate::folder::looks_inside(from).is_ok();
-            // A folder is told by its looks: a file has an ending, or a name that the target repeats.
+            // A folder is told by its looks: a file has an ending, or a name that the target
+            // repeats.
             let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
             let is_file =
                 !from.ends_with('/') && (name(to).contains('.') || name(from).contains('.'));
@@ -360,8 +362,13 @@ impl<'n> Import<'n> {
             (None, []) => return,
             (None, _) if kind == "dummy" => String::new(),
             (None, names) => {
-                let base = names.join("-");
-                let taken = |name: &str| self.lab.wires.contains_key(name);
+                let base = match names {
+                    [one] => format!("{one}-out"),
+                    two => two.join("-"),
+                };
+                let taken = |name: &str| {
+                    self.lab.wires.contains_key(name) || self.lab.machines.contains_key(name)
+                };
                 let mut name = base.clone();
                 let mut again = 2;
                 while taken(&name) {

@@ -1,8 +1,9 @@
-//! GML, the Graph Modelling Language: `key value` pairs, of which values in brackets are lists of such.
+//! GML, the Graph Modelling Language: `key value` pairs, of which values in brackets are lists of
+//! such.
 
 use super::graph::{Edge, Graph, Vertex};
 use super::{text_place, wrong};
-use crate::mistake::Mistakes;
+use crate::diagnostic::Diagnostics;
 
 /// Lists within lists; a graph needs three.
 const DEEPEST: usize = 32;
@@ -15,7 +16,7 @@ enum Token<'a> {
     Close,
 }
 
-pub(super) fn read(text: &str, file: &str) -> Result<Graph, Mistakes> {
+pub(super) fn read(text: &str, file: &str) -> Result<Graph, Diagnostics> {
     let fix = "this is to be GML: give another --format if it is something else";
     let bad = |at: usize, message: &str| wrong(text_place(text, at), file, message.to_owned(), fix);
     let mut graph = Graph::default();
@@ -64,7 +65,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Graph, Mistakes> {
     Ok(graph)
 }
 
-/// The next token from a byte on, with where it begins and where to go on; an error is where an open text begins.
+/// The next token from a byte on, with where it begins and where to go on; an error is where an
+/// open text begins.
 fn next(text: &str, from: usize) -> Result<Option<(usize, Token<'_>, usize)>, usize> {
     let mut at = from;
     loop {

@@ -1,11 +1,11 @@
-//! A graph of places and lines between them becomes machines and wires, with addresses and shortest ways.
+//! A graph of places and lines between them becomes machines and wires, with addresses and shortest
+//! ways.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::ops::Range;
+use std::collections::HashMap;
 
 use super::{ImportOptions, Imported, Names};
-use crate::block::Plan;
+use crate::block::{table, ways, Plan};
 use crate::{Lab, Rate, Settings, Span, WireSpec};
 
 /// Kilometres that light goes in glass in a second: two thirds of its speed in empty space.
@@ -222,11 +222,12 @@ fn wire_up(
     Ok(warnings)
 }
 
-/// Numbers so that neighbours, and what is behind them, are close: depth first from the best connected one.
+/// Numbers so that neighbours, and what is behind them, are close: depth first from the best
+/// connected one.
 fn numbering(near: &[Vec<usize>]) -> Vec<usize> {
     let mut starts: Vec<usize> = (0..near.len()).collect();
     starts.sort_by_key(|machine| Reverse(near[*machine].len()));
-    // Who is found first by breadth is on a shortest way.
+    // A node that a breadth-first search finds first is on a shortest path.
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); near.len()];
     let mut seen = vec![false; near.len()];
     let mut order = Vec::with_capacity(near.len());
@@ -252,49 +253,4 @@ fn numbering(near: &[Vec<usize>]) -> Vec<usize> {
         }
     }
     order
-}
-
-/// By which of its neighbours (its place among them) a machine reaches each other one: Dijkstra's algorithm.
-fn ways(costs: &[Vec<(usize, u64)>], from: usize) -> Vec<Option<usize>> {
-    let mut way = vec![None; costs.len()];
-    let mut least = vec![u64::MAX; costs.len()];
-    let mut heap = BinaryHeap::from([Reverse((0, from, None))]);
-    while let Some(Reverse((cost, machine, first))) = heap.pop() {
-        if cost >= least[machine] {
-            continue;
-        }
-        least[machine] = cost;
-        way[machine] = first;
-        for (place, (next, more)) in costs[machine].iter().enumerate() {
-            if cost + more < least[*next] {
-                heap.push(Reverse((cost + more, *next, first.or(Some(place)))));
-            }
-        }
-    }
-    way
-}
-
-/// Ranges of machines with the same way, and the way that most ranges have as default. Where no way leads, none
-/// need be right.
-fn table(ways: &[Option<usize>]) -> (Vec<(Range<usize>, usize)>, Option<usize>) {
-    let mut ranges: Vec<(Range<usize>, usize)> = Vec::new();
-    for (machine, way) in ways.iter().enumerate() {
-        let Some(way) = *way else {
-            continue;
-        };
-        match ranges.last_mut() {
-            Some((range, same)) if *same == way => range.end = machine + 1,
-            _ => ranges.push((machine..machine + 1, way)),
-        }
-    }
-    let mut counts: HashMap<usize, usize> = HashMap::new();
-    for (_, way) in &ranges {
-        *counts.entry(*way).or_default() += 1;
-    }
-    let default = counts
-        .into_iter()
-        .max_by_key(|(way, count)| (*count, Reverse(*way)))
-        .map(|(way, _)| way);
-    ranges.retain(|(_, way)| Some(*way) != default);
-    (ranges, default)
 }

@@ -7,7 +7,7 @@ use quick_xml::Reader;
 
 use super::graph::{Edge, Graph, Vertex};
 use super::{text_place, wrong};
-use crate::mistake::Mistakes;
+use crate::diagnostic::Diagnostics;
 
 /// What `data` belongs to.
 enum Within {
@@ -16,7 +16,7 @@ enum Within {
     Edge,
 }
 
-pub(super) fn read(text: &str, file: &str) -> Result<Graph, Mistakes> {
+pub(super) fn read(text: &str, file: &str) -> Result<Graph, Diagnostics> {
     let mut reader = Reader::from_str(text);
     // `<node/>` as `<node></node>`.
     reader.config_mut().expand_empty_elements = true;
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Graph, Mistakes> {
         let event = reader
             .read_event()
             .map_err(|error| bad(format!("this is not XML: {error}")))?;
-        let attribute = |tag: &BytesStart<'_>, name: &str| -> Result<Option<String>, Mistakes> {
+        let attribute = |tag: &BytesStart<'_>, name: &str| -> Result<Option<String>, Diagnostics> {
             for attribute in tag.attributes() {
                 let attribute =
                     attribute.map_err(|error| bad(format!("this is not XML: {error}")))?;

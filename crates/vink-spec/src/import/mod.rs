@@ -1,4 +1,5 @@
-//! Labs from other programs' files: containerlab's topologies, GraphML (the Internet Topology Zoo's), GML.
+//! Labs from other programs' files: containerlab's topologies, GraphML (the Internet Topology
+//! Zoo's), GML.
 
 mod containerlab;
 mod gml;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use crate::mistake::{Mistake, Mistakes, Place};
+use crate::diagnostic::{Diagnostic, Diagnostics, SourceSpan};
 use crate::Lab;
 
 /// Whose file it is.
@@ -64,7 +65,7 @@ pub fn import(
     file: &str,
     format: Format,
     options: &ImportOptions,
-) -> Result<Imported, Mistakes> {
+) -> Result<Imported, Diagnostics> {
     let mut imported = match format {
         Format::Containerlab => containerlab::import(text, file)?,
         Format::Graphml => graphml::read(text, file)?
@@ -80,7 +81,7 @@ pub fn import(
     Ok(imported)
 }
 
-fn failed(file: &str, message: String) -> Mistakes {
+fn failed(file: &str, message: String) -> Diagnostics {
     wrong(
         text_place("", 0),
         file,
@@ -90,25 +91,30 @@ fn failed(file: &str, message: String) -> Mistakes {
 }
 
 /// Where a byte of a text is.
-fn text_place(text: &str, at: usize) -> (Place, String) {
+fn text_place(text: &str, at: usize) -> (SourceSpan, String) {
     let at = at.min(text.len());
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let excerpt = text[start..].lines().next().unwrap_or_default().to_owned();
-    let place = Place {
+    let span = SourceSpan {
         line: if text.is_empty() { 0 } else { line },
         column: before[start..].chars().count() + 1,
         length: 1,
     };
-    (place, excerpt)
+    (span, excerpt)
 }
 
 /// One mistake.
-fn wrong((place, excerpt): (Place, String), file: &str, message: String, fix: &str) -> Mistakes {
-    Mistakes(vec![Mistake {
+fn wrong(
+    (span, excerpt): (SourceSpan, String),
+    file: &str,
+    message: String,
+    fix: &str,
+) -> Diagnostics {
+    Diagnostics(vec![Diagnostic {
         file: Some(file.to_owned()),
-        place,
+        span,
         excerpt,
         path: String::new(),
         message,

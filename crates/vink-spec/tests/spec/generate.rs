@@ -1,4 +1,5 @@
-//! What `generate` makes: each machine reaches each other one by the shortest way, with small tables.
+//! What `generate` makes: each machine reaches each other one by the shortest way, with small
+//! tables.
 
 use vink_spec::{read_text, Lab};
 
@@ -103,6 +104,114 @@ fn grids() {
             (i / width).abs_diff(j / width) + (i % width).abs_diff(j % width)
         });
     }
+}
+
+/// How many wires are between each two machines, at least.
+fn distances(lab: &Lab) -> Vec<Vec<usize>> {
+    let number = |name: &str| lab.machines.get_index_of(name).expect("a machine");
+    let ends = lab.ends();
+    let pairs = ends
+        .values()
+        .map(|ends| (number(ends[0].0), number(ends[1].0)));
+    let count = lab.machines.len();
+    let mut far = vec![vec![count; count]; count];
+    for (a, b) in pairs {
+        (far[a][b], far[b][a]) = (1, 1);
+    }
+    for k in 0..count {
+        far[k][k] = 0;
+        for i in 0..count {
+            for j in 0..count {
+                far[i][j] = far[i][j].min(far[i][k] + far[k][j]);
+            }
+        }
+    }
+    far
+}
+
+#[test]
+fn meshes_fabrics_and_chance() {
+    for kind in [
+        "kind: mesh, machines: 2",
+        "kind: mesh, machines: 9",
+        "kind: leaf-spine, machines: 14, spines: 4",
+        "kind: leaf-spine, machines: 3",
+        "kind: random, machines: 2",
+        "kind: random, machines: 30",
+        "kind: random, machines: 40, degree: 5, seed: 7",
+    ] {
+        let text = format!("generate: {{{kind}, {BOTH}}}");
+        let far = distances(&lab(&text));
+        all_reach_all(&text, |i, j| far[i][j]);
+    }
+    let wires = |text: &str| lab(text).wires.len();
+    assert_eq!(wires("generate: {kind: mesh, machines: 9}"), 36);
+    assert_eq!(
+        wires("generate: {kind: leaf-spine, machines: 14, spines: 4}"),
+        40
+    );
+    assert_eq!(
+        wires("generate: {kind: random, machines: 40, degree: 5}"),
+        100
+    );
+    // The same seed, the same net; another one, another.
+    let random = |seed| {
+        lab(&format!(
+            "generate: {{kind: random, machines: 40, seed: {seed}}}"
+        ))
+    };
+    assert_eq!(random(3), random(3));
+    assert_ne!(random(3), random(4));
+    let fabric = lab("generate: {kind: leaf-spine, machines: 5, name: a-}");
+    let names: Vec<&String> = fabric.machines.keys().collect();
+    assert_eq!(
+        names,
+        ["a-spine1", "a-spine2", "a-leaf1", "a-leaf2", "a-leaf3"]
+    );
+}
+
+#[test]
+fn templates() {
+    let lab = lab("
+generate:
+  kind: leaf-spine
+  machines: 3
+  machine:
+    files:
+      /etc/frr.conf: |
+        router bgp {{number+65000}}
+         bgp router-id {{router-id}}
+         neighbor {{interface}} interface remote-as external ! {{peer}}
+        ! {{name}} is a {{role}}, {{nothing}} {{
+      /etc/ospfd.conf: |
+        interface {{interface}}
+         ip ospf cost 10
+        router ospf
+    setup: ['ip address add {{router-id}}/32 dev lo']
+    programs: {a: {command: 'echo {{number}}', ready: {output: '{{number}}'}}}
+");
+    let conf = |machine: &str, file: &str| {
+        let file = serde_json::to_value(&lab.machines[machine].files[file]).unwrap();
+        file.as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        conf("leaf1", "/etc/ospfd.conf"),
+        "interface eth0\n ip ospf cost 10\ninterface eth1\n ip ospf cost 10\nrouter ospf\n"
+    );
+    assert_eq!(
+        conf("spine2", "/etc/frr.conf"),
+        "router bgp 65002\n bgp router-id 10.255.0.2\n neighbor eth0 interface remote-as external ! leaf1\n! spine2 is a spine, {{nothing}} {{\n"
+    );
+    assert_eq!(
+        conf("leaf1", "/etc/frr.conf"),
+        "router bgp 65003\n bgp router-id 10.255.0.3\n neighbor eth0 interface remote-as external ! spine1\n \
+         neighbor eth1 interface remote-as external ! spine2\n! leaf1 is a leaf, {{nothing}} {{\n"
+    );
+    let leaf = &lab.machines["leaf1"];
+    assert_eq!(leaf.setup, ["ip address add 10.255.0.3/32 dev lo"]);
+    let program = serde_json::to_value(&leaf.programs["a"]).unwrap();
+    assert_eq!(program["command"], "echo 3");
+    assert_eq!(program["ready"]["output"], "3");
 }
 
 /// Most machines of a tree have one route; of a line, a few.

@@ -1,4 +1,5 @@
-//! Every kind of mistake in a lab file is told with its place and what to do: the texts are in golden/mistakes.txt.
+//! Every kind of mistake in a lab file is told with its place and what to do: the texts are in
+//! golden/mistakes.txt.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -136,7 +137,8 @@ fn labs_made_otherwise() {
     );
 }
 
-/// Ten lines that stand for a billion values, and other texts that shall neither crash nor take long.
+/// Ten lines that stand for a billion values, and other texts that shall neither crash nor take
+/// long.
 #[test]
 fn hostile_texts() {
     let mut bomb = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();

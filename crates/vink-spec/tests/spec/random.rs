@@ -1,8 +1,9 @@
 //! Labs at random: the same ones each time, all of them valid.
 
 use vink_spec::{
-    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Rate,
-    Ready, Restart, Route, Scalar, Series, Settings, Share, Span, Uplink, WireSpec,
+    Breakpoint, Burst, Calls, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
+    Rate, Readiness, Ready, Restart, Route, Scalar, Series, Settings, Share, Span, Uplink,
+    WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -97,12 +98,16 @@ impl Random {
                 .filter(|_| self.below(4) == 0)
                 .cloned()
                 .collect(),
-            ready: self.maybe(|r| match r.below(5) {
-                0 => Ready::Port(1 + r.below(65535) as u16),
-                1 => Ready::Command("true".to_owned()),
-                2 => Ready::Output(format!("ready{}", r.text())),
-                3 => Ready::Success,
-                _ => Ready::Time(r.span()),
+            ready: self.maybe(|r| {
+                let by = match r.below(5) {
+                    0 => Ready::Port(1 + r.below(65535) as u16),
+                    1 => Ready::Command("true".to_owned()),
+                    2 => Ready::Output(format!("ready{}", r.text())),
+                    3 => return Ready::Success.into(),
+                    _ => return Ready::Time(r.span()).into(),
+                };
+                let timeout = r.maybe(Random::span);
+                Readiness { by, timeout }
             }),
             restart: [Restart::Never, Restart::OnFailure, Restart::Always][self.below(3)],
         }
@@ -113,6 +118,7 @@ impl Random {
             name: ["", "lab", "no", "1"][self.below(4)].to_owned(),
             seed: self.maybe(|r| r.below(100) as u64),
             memory: self.maybe(|_| "64M".to_owned()),
+            calls: [Calls::Auto, Calls::Shared, Calls::Trapped][self.below(3)],
             images: (0..self.below(3))
                 .map(|i| (format!("image{i}"), format!("/images/{}.so", self.below(2))))
                 .collect(),
@@ -190,7 +196,8 @@ impl Random {
             }
             lab.machines.insert(name, machine);
         }
-        // Every wire that an interface names, so that none looks like a mistake; some of them only there.
+        // Every wire that an interface names, so that none looks like a mistake; some of them only
+        // there.
         let ends: Vec<(String, usize, Option<String>)> = lab
             .ends()
             .into_iter()

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use vink_spec::Lab;
 
-/// Who has an address, and how each machine forwards.
+/// Which machine has an address, and how each forwards.
 pub struct Net<'a> {
     owners: HashMap<IpAddr, &'a str>,
     tables: HashMap<&'a str, Vec<(IpNet, IpAddr)>>,

@@ -1,13 +1,12 @@
 //! What programs call, as text: a line for each trapped call, when it has ended.
 //!
-//! A call is looked at twice, both times with its thread at a standstill: when it is trapped, for what
-//! it is given, and before its result is sent, for what it has filled in. The second look is the
-//! listener's, which all answers go through.
+//! A call is printed in two parts, both times with its thread at a standstill: when it is trapped,
+//! its arguments, and before its result is sent, what it has filled in. The second part is printed
+//! by the listener, which all answers go through.
 
 mod names;
 mod print;
-mod shape;
-pub(crate) mod witness;
+pub(crate) mod subscriber;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,21 +14,22 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Instant;
 
-use syscalls::{Errno, Sysno};
+use syscalls::Errno;
+use vink_syscalls::{shapes, FOREIGN};
 
-use crate::calls::FOREIGN;
 use crate::interrupt::ERESTARTSYS;
-use crate::notify::{Notification, Sent};
+use crate::notify::{Notification, Reply};
 use print::Printer;
-use witness::{Moment, Teller, Witness};
+use subscriber::{Emitter, TraceSubscriber, TraceTime};
 
-/// Writes the lines, and tells a witness.
+/// Writes the lines, and calls a subscriber.
 #[derive(Default)]
 pub(crate) struct Tracer {
     to: Option<RefCell<Box<dyn Write>>>,
     host_too: bool,
-    teller: Option<Teller>,
-    /// Calls that have not ended, by their number at their listener (random: never the same at two).
+    emitter: Option<Emitter>,
+    /// Calls that have not ended, by their number at their listener (random: never the same at
+    /// two).
     pending: RefCell<HashMap<u64, Pending>>,
 }
 
@@ -37,15 +37,15 @@ struct Pending {
     call: Notification,
     pid: i32,
     /// The machine, the process and the thread.
-    who: String,
+    origin: String,
     /// The arguments; `None` for those that the call fills in.
     arguments: Vec<Option<String>>,
     /// A Vink descriptor is among them.
     vink: bool,
     began: Instant,
-    /// The thread's number, and when it was, if somebody is told.
+    /// The thread's number, and when the call began, if there is a subscriber.
     thread: u64,
-    moment: Moment,
+    time: TraceTime,
 }
 
 /// How a call ends.
@@ -65,7 +65,7 @@ pub(crate) struct Draft {
     /// Behind the result.
     found: String,
     shown: bool,
-    /// What the host is to write, if somebody is told.
+    /// Where a passed-through call writes, if there is a subscriber.
     written: Vec<u8>,
 }
 
@@ -74,8 +74,8 @@ pub fn call_name(nr: i64) -> String {
     if nr == FOREIGN {
         return "a system call of a 32-bit program".to_owned();
     }
-    let known = usize::try_from(nr).ok().and_then(Sysno::new);
-    known.map_or_else(|| format!("syscall_{nr}"), |call| call.name().to_owned())
+    let known = vink_syscalls::name(nr);
+    known.map_or_else(|| format!("syscall_{nr}"), str::to_owned)
 }
 
 impl Tracer {
@@ -88,18 +88,18 @@ impl Tracer {
         }
     }
 
-    /// From now on tells this one.
-    pub(crate) fn tell(self, witness: Witness) -> Tracer {
+    /// From now on calls this, too.
+    pub(crate) fn subscribe(self, subscriber: TraceSubscriber) -> Tracer {
         Tracer {
-            teller: Some(Teller::new(witness)),
+            emitter: Some(Emitter::new(subscriber)),
             ..self
         }
     }
 
-    /// What is told from now on happens at this moment.
-    pub(crate) fn set_moment(&self, moment: impl FnOnce() -> Moment) {
-        if let Some(teller) = &self.teller {
-            teller.now.set(moment());
+    /// What is traced from now on has this time.
+    pub(crate) fn set_time(&self, time: impl FnOnce() -> TraceTime) {
+        if let Some(emitter) = &self.emitter {
+            emitter.now.set(time());
         }
     }
 
@@ -112,8 +112,8 @@ impl Tracer {
         is_vink: &dyn Fn(i32) -> bool,
     ) {
         self.abandon(|old| old.call.tid == call.tid, "ended");
-        let teller = self.teller.as_ref();
-        let thread = teller.map_or(0, |teller| teller.begin(&call, pid, machine));
+        let emitter = self.emitter.as_ref();
+        let thread = emitter.map_or(0, |emitter| emitter.begin(&call, pid, machine));
         let vink = Cell::new(false);
         let watched = |fd| {
             let is = is_vink(fd);
@@ -123,28 +123,29 @@ impl Tracer {
         let printer = Printer {
             call: &call,
             is_vink: &watched,
+            addresses: emitter.is_none(),
         };
-        let arguments = match shape::shapes(call.nr) {
+        let arguments = match shapes(call.nr) {
             Some(shapes) => {
                 let shapes = shapes.iter().enumerate();
                 shapes.map(|(n, shape)| printer.before(n, *shape)).collect()
             }
-            // How many arguments it has, nobody knows: the rest are what was in the registers.
+            // How many arguments it has is unknown: the rest are what was in the registers.
             None => vec![Some("...".to_owned())],
         };
-        let who = match call.tid == pid {
+        let origin = match call.tid == pid {
             true => format!("{machine} {pid}"),
             false => format!("{machine} {pid}/{}", call.tid),
         };
         let pending = Pending {
             call,
             pid,
-            who,
+            origin,
             arguments,
             vink: vink.get(),
             began: Instant::now(),
             thread,
-            moment: teller.map(|teller| teller.now.get()).unwrap_or_default(),
+            time: emitter.map(|emitter| emitter.now.get()).unwrap_or_default(),
         };
         self.pending.borrow_mut().insert(call.id, pending);
     }
@@ -156,18 +157,19 @@ impl Tracer {
         let printer = Printer {
             call: &pending.call,
             is_vink: &|_| false,
+            addresses: self.emitter.is_none(),
         };
         let result = match end {
             End::Passed => -1,
             End::Result(result) => result,
             End::Descriptor => 0,
         };
-        let shapes = shape::shapes(pending.call.nr).unwrap_or_default();
+        let parameters = shapes(pending.call.nr).unwrap_or_default();
         let mut text = format!("{}(", call_name(pending.call.nr));
         for (n, argument) in pending.arguments.iter().enumerate() {
             let argument = match argument {
                 Some(argument) => argument.clone(),
-                None => printer.after(n, shapes[n], result),
+                None => printer.after(n, parameters[n], result),
             };
             if !argument.is_empty() {
                 text += if n > 0 { ", " } else { "" };
@@ -175,7 +177,7 @@ impl Tracer {
             }
         }
         text += ") = ";
-        let found = shapes
+        let found = parameters
             .iter()
             .enumerate()
             .filter_map(|(n, shape)| match result {
@@ -189,8 +191,8 @@ impl Tracer {
             End::Result(result) => text += &outcome(result),
             End::Descriptor => {}
         }
-        let written = match (&self.teller, end) {
-            (Some(_), End::Passed) => witness::written(&pending.call),
+        let written = match (&self.emitter, end) {
+            (Some(_), End::Passed) => subscriber::written(&pending.call),
             _ => Vec::new(),
         };
         Some(Draft {
@@ -203,27 +205,27 @@ impl Tracer {
     }
 
     /// The call has ended, or its thread had left it; `new` is its new descriptor.
-    pub(crate) fn finish(&self, draft: Draft, sent: Sent, new: Option<i32>) {
+    pub(crate) fn finish(&self, draft: Draft, sent: Reply, new: Option<i32>) {
         let Some(pending) = self.pending.borrow_mut().remove(&draft.id) else {
             return;
         };
         let mut line = draft.text;
-        if let (Some(fd), Sent::Taken) = (new, sent) {
+        if let (Some(fd), Reply::Delivered) = (new, sent) {
             let _ = write!(line, "{fd}<vink>");
         }
         if !draft.found.is_empty() {
             let _ = write!(line, " ({})", draft.found);
         }
-        if sent == Sent::Gone {
+        if sent == Reply::ThreadGone {
             line += " (not taken: killed)";
         }
-        if let Some(teller) = &self.teller {
+        if let Some(emitter) = &self.emitter {
             let nr = pending.call.nr;
             let line = match pending.vink {
                 true => line.as_str().into(),
-                false => witness::without_chance(nr, &line),
+                false => subscriber::without_chance(nr, &line),
             };
-            teller.end(pending.thread, pending.moment.time, &line, &draft.written);
+            emitter.end(pending.thread, pending.time.time, &line, &draft.written);
         }
         if draft.shown {
             self.write(&pending, &line);
@@ -233,8 +235,8 @@ impl Tracer {
     /// A process has ended.
     pub(crate) fn died(&self, pid: i32) {
         self.abandon(|old| old.pid == pid, "ended");
-        if let Some(teller) = &self.teller {
-            teller.died(pid);
+        if let Some(emitter) = &self.emitter {
+            emitter.died(pid);
         }
     }
 
@@ -256,8 +258,8 @@ impl Tracer {
             };
             let (call, _) = draft.text.rsplit_once(") = ").unwrap_or_default();
             let line = format!("{call}) = ? ({why})");
-            if let Some(teller) = &self.teller {
-                teller.end(pending.thread, pending.moment.time, &line, &[]);
+            if let Some(emitter) = &self.emitter {
+                emitter.end(pending.thread, pending.time.time, &line, &[]);
             }
             self.write(&pending, &line);
         }
@@ -270,7 +272,7 @@ impl Tracer {
         let took = pending.began.elapsed().as_secs_f64();
         // One write for a line, so that lines of others don't get in between. That the reader is
         // gone is no reason to end the programs.
-        let line = format!("{} {line} <{took:.6}>\n", pending.who);
+        let line = format!("{} {line} <{took:.6}>\n", pending.origin);
         let mut to = to.borrow_mut();
         let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
     }
@@ -313,8 +315,7 @@ mod tests {
     }
 
     fn call(id: u64, nr: i64, args: [u64; 6]) -> Notification {
-        // SAFETY: returns a number.
-        let tid = unsafe { libc::gettid() };
+        let tid = vink_sys::process::gettid();
         Notification { id, tid, nr, args }
     }
 
@@ -328,7 +329,7 @@ mod tests {
         text.lines().map(strip).collect()
     }
 
-    fn end(tracer: &Tracer, id: u64, end: End, sent: Sent, new: Option<i32>) {
+    fn end(tracer: &Tracer, id: u64, end: End, sent: Reply, new: Option<i32>) {
         tracer.finish(tracer.draft(id, end).unwrap(), sent, new);
     }
 
@@ -341,14 +342,14 @@ mod tests {
                 "m",
                 &|_| false,
             );
-            end(t, 1, End::Descriptor, Sent::Taken, Some(3));
+            end(t, 1, End::Descriptor, Reply::Delivered, Some(3));
             t.begin(
                 call(2, libc::SYS_listen, [3, 5, 0, 0, 0, 0]),
                 7,
                 "m",
                 &|fd| fd == 3,
             );
-            end(t, 2, End::Result(-98), Sent::Taken, None);
+            end(t, 2, End::Result(-98), Reply::Delivered, None);
             // The host's, and then one with a descriptor of Vink's.
             t.begin(
                 call(3, libc::SYS_close, [4, 0, 0, 0, 0, 0]),
@@ -356,14 +357,14 @@ mod tests {
                 "m",
                 &|fd| fd == 3,
             );
-            end(t, 3, End::Passed, Sent::Taken, None);
+            end(t, 3, End::Passed, Reply::Delivered, None);
             t.begin(
                 call(4, libc::SYS_close, [3, 0, 0, 0, 0, 0]),
                 7,
                 "m",
                 &|fd| fd == 3,
             );
-            end(t, 4, End::Passed, Sent::Taken, None);
+            end(t, 4, End::Passed, Reply::Delivered, None);
             assert!(t.draft(4, End::Passed).is_none());
         });
         assert_eq!(
@@ -381,7 +382,7 @@ mod tests {
         let listen = |id| call(id, libc::SYS_listen, [id, 0, 0, 0, 0, 0]);
         let written = lines(true, |t| {
             t.begin(listen(1), listen(1).tid, "m", &|_| false);
-            end(t, 1, End::Result(0), Sent::Gone, None);
+            end(t, 1, End::Result(0), Reply::ThreadGone, None);
             t.begin(listen(2), 7, "m", &|_| false);
             t.begin(listen(3), 7, "m", &|_| false);
             t.died(8);
@@ -399,39 +400,44 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_is_told_of_threads_and_calls() {
+    fn a_subscriber_is_told_of_threads_and_calls() {
         let told = Rc::new(RefCell::new(Vec::new()));
         let to = told.clone();
-        let tracer = Tracer::default().tell(Box::new(move |moment, what| {
+        let tracer = Tracer::default().subscribe(Box::new(move |at, what| {
             let line = match what {
-                witness::Told::Thread {
+                subscriber::TraceEvent::Thread {
                     thread,
                     machine,
                     process,
                 } => format!("{thread} of {process} on {machine}"),
-                witness::Told::Call {
+                subscriber::TraceEvent::Call {
                     thread,
                     began,
                     text,
                     written,
                 } => format!("{thread} from {began}: {text} {written:?}"),
-                witness::Told::Executed { thread, .. } => format!("{thread} executes"),
+                subscriber::TraceEvent::Executed { thread, .. } => format!("{thread} executes"),
             };
-            to.borrow_mut().push((moment.time, line));
+            to.borrow_mut().push((at.time, line));
         }));
-        let at = |time| Moment { time, packets: 0 };
+        let at = |time| TraceTime { time, packets: 0 };
         let bytes = *b"hello";
         let args = [1, bytes.as_ptr() as u64, 5, 0, 0, 0];
         let tid = call(0, 0, [0; 6]).tid;
-        tracer.set_moment(|| at(5));
+        tracer.set_time(|| at(5));
         tracer.begin(call(1, libc::SYS_write, args), tid, "m", &|_| false);
-        tracer.set_moment(|| at(7));
-        end(&tracer, 1, End::Passed, Sent::Taken, None);
+        tracer.set_time(|| at(7));
+        end(&tracer, 1, End::Passed, Reply::Delivered, None);
         tracer.begin(call(2, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
-        end(&tracer, 2, End::Result(-9), Sent::Taken, None);
+        end(&tracer, 2, End::Result(-9), Reply::Delivered, None);
         tracer.begin(call(3, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
         tracer.died(tid);
-        tracer.begin(call(4, libc::SYS_listen, [9; 6]), tid, "m", &|_| false);
+        // What is in the program's memory counts, and not where.
+        let args = [bytes.as_ptr() as u64, 5, 1, 0, 0, 0];
+        tracer.begin(call(4, libc::SYS_getrandom, args), tid, "m", &|_| false);
+        end(&tracer, 4, End::Result(5), Reply::Delivered, None);
+        tracer.begin(call(5, libc::SYS_uname, args), tid, "m", &|_| false);
+        end(&tracer, 5, End::Result(0), Reply::Delivered, None);
         let hello = "[104, 101, 108, 108, 111]";
         let bad = "listen(9, 9) = -1 EBADF (Bad file descriptor)";
         let expected = [
@@ -443,6 +449,11 @@ mod tests {
             (7, format!("1 from 7: {bad} []")),
             (7, "1 from 7: listen(9, 9) = ? (ended) []".to_owned()),
             (7, "2 of 2 on m".to_owned()),
+            (
+                7,
+                "2 from 7: getrandom(\"hello\", 5, 0x1) = 5 []".to_owned(),
+            ),
+            (7, "2 from 7: uname(&) = 0 []".to_owned()),
         ];
         assert_eq!(*told.borrow(), expected);
     }
@@ -452,14 +463,5 @@ mod tests {
         assert_eq!(call_name(libc::SYS_accept4), "accept4");
         assert_eq!(call_name(-1), "syscall_-1");
         assert_eq!(call_name(100_000), "syscall_100000");
-        for nr in 0..crate::calls::NR_END as i64 {
-            let trapped = crate::calls::kind(nr) != crate::calls::Kind::Other;
-            let refused = crate::calls::kind(nr) == crate::calls::Kind::Uring;
-            assert!(
-                !trapped || refused || shape::shapes(nr).is_some(),
-                "{}",
-                call_name(nr)
-            );
-        }
     }
 }

@@ -10,6 +10,20 @@ macro_rules! names {
     ($($name:ident)*) => { &[$((libc::$name as u32 as u64, stringify!($name))),*] };
 }
 
+/// The constants that a parameter's number is one of.
+pub(super) fn list(names: vink_syscalls::Names) -> Names {
+    match names {
+        vink_syscalls::Names::Fcntls => FCNTLS,
+        vink_syscalls::Names::Families => FAMILIES,
+        vink_syscalls::Names::TypeFlags => TYPE_FLAGS,
+        vink_syscalls::Names::ShutdownHow => HOW,
+        vink_syscalls::Names::Levels => LEVELS,
+        vink_syscalls::Names::CloneFlags => CLONES,
+        vink_syscalls::Names::MessageFlags => MESSAGE_FLAGS,
+        vink_syscalls::Names::FileFlags => FILE_FLAGS,
+    }
+}
+
 /// The name of a number, or the number.
 pub(super) fn name(names: Names, number: u64) -> String {
     match names.iter().find(|(n, _)| *n == number) {

@@ -4,14 +4,19 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use super::names::{self, flags, name};
-use super::shape::Shape;
-use crate::handover;
+use vink_syscalls::Shape;
+
 use crate::notify::Notification;
-use crate::target;
+use crate::scm_rights;
+use crate::tracee;
 
 /// Bytes of a buffer, and members of a list, that are shown.
 const BYTES: usize = 32;
 const MEMBERS: usize = 8;
+/// Options of which the value, a `struct sock_fprog`, points to a program.
+const FILTERS: [i32; 2] = [libc::SO_ATTACH_FILTER, libc::SO_ATTACH_REUSEPORT_CBPF];
+/// Nothing is mapped below, by default (`vm.mmap_min_addr`).
+const LOWEST: u64 = 1 << 16;
 /// Variables that are counted.
 const MOST_VARIABLES: u64 = 1000;
 
@@ -19,6 +24,9 @@ const MOST_VARIABLES: u64 = 1000;
 pub(super) struct Printer<'a> {
     pub(super) call: &'a Notification,
     pub(super) is_vink: &'a dyn Fn(i32) -> bool,
+    /// Shows addresses. Where a program has something is no part of what it does: another variable
+    /// of the environment moves its stack.
+    pub(super) addresses: bool,
 }
 
 impl Printer<'_> {
@@ -28,7 +36,7 @@ impl Printer<'_> {
         let arg = args[n];
         let int = arg as u32 as i32;
         Some(match shape {
-            Shape::Out
+            Shape::Out(_)
             | Shape::OutVector(_)
             | Shape::OutAddress(_)
             | Shape::OutMessage
@@ -36,10 +44,11 @@ impl Printer<'_> {
             | Shape::OutOption(_) => return None,
             Shape::Int => int.to_string(),
             Shape::Size => arg.to_string(),
-            Shape::Hex => pointer(arg),
+            Shape::Hex => hexadecimal(arg),
+            Shape::At => self.pointer(arg),
             Shape::Fd => self.fd(int),
-            Shape::Name(names) => name(names, int as u32 as u64),
-            Shape::Flags(names) => flags(names, arg & 0xffff_ffff),
+            Shape::Name(of) => name(names::list(of), int as u32 as u64),
+            Shape::Flags(of) => flags(names::list(of), arg & 0xffff_ffff),
             Shape::Type => {
                 let (kind, rest) = (arg & 0xf, arg & 0xffff_fff0);
                 let bar = if rest != 0 { "|" } else { "" };
@@ -64,11 +73,11 @@ impl Printer<'_> {
             Shape::InAddress(len) => self.address(arg, args[len] as u32),
             Shape::Length => match self.u32(arg) {
                 Some(length) => format!("[{length}]"),
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
-            Shape::Offset => match target::read_u64(self.call.tid, arg) {
+            Shape::Offset => match tracee::read_u64(self.call.tid, arg) {
                 Some(offset) if arg != 0 => format!("[{}]", offset as i64),
-                _ => pointer(arg),
+                _ => self.pointer(arg),
             },
             Shape::InMessage => self.message(arg, u64::MAX),
             Shape::InMessages(count) => self.messages(arg, args[count], false),
@@ -86,18 +95,18 @@ impl Printer<'_> {
                 libc::F_SETFL => flags(names::FILE_FLAGS, arg & 0xffff_ffff),
                 libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETOWN => int.to_string(),
                 libc::F_GETFL | libc::F_GETOWN => return Some(String::new()),
-                _ => pointer(arg),
+                _ => self.pointer_or_number(arg),
             },
             Shape::Polled(count) => self.polled(arg, args[count] & 0xffff_ffff),
             Shape::Set => match self.set(arg) {
                 Some(set) => self.list(set.len(), set.iter().map(|fd| self.fd(*fd))),
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
             Shape::Timespec => self.time(arg, 9),
             Shape::Timeval => self.time(arg, 6),
-            Shape::CloneArgs => match target::read_u64(self.call.tid, arg) {
+            Shape::CloneArgs => match tracee::read_u64(self.call.tid, arg) {
                 Some(set) => format!("{{flags={}}}", flags(names::CLONES, set)),
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
         })
     }
@@ -107,22 +116,22 @@ impl Printer<'_> {
         let args = &self.call.args;
         let arg = args[n];
         let Ok(result) = u64::try_from(result) else {
-            return pointer(arg);
+            return self.pointer(arg);
         };
         match shape {
-            Shape::Out => self.bytes(arg, result.min(args[2])),
+            Shape::Out(most) => self.bytes(arg, result.min(args[most])),
             Shape::OutVector(count) => self.vectors(arg, args[count], result),
             Shape::OutMessage => self.message(arg, result),
             Shape::OutMessages => self.messages(arg, result, true),
             Shape::OutAddress(len) => match self.u32(args[len]) {
                 Some(len) if arg != 0 => self.address(arg, len),
-                _ => pointer(arg),
+                _ => self.pointer(arg),
             },
             Shape::OutOption(len) => match self.u32(args[len]) {
                 Some(len) => self.option(arg, len.into()),
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
-            _ => pointer(arg),
+            _ => self.pointer(arg),
         }
     }
 
@@ -135,7 +144,7 @@ impl Printer<'_> {
                 let ready: Vec<String> = (0..count)
                     .filter_map(|i| {
                         let pollfd =
-                            target::read_u64(self.call.tid, arg.wrapping_add(8 * i as u64))?;
+                            tracee::read_u64(self.call.tid, arg.wrapping_add(8 * i as u64))?;
                         let events = pollfd >> 48;
                         (events != 0)
                             .then(|| format!("{}: {}", pollfd as i32, flags(names::POLLED, events)))
@@ -153,6 +162,23 @@ impl Printer<'_> {
         }
     }
 
+    /// What points to something that is not shown.
+    fn pointer(&self, address: u64) -> String {
+        match address {
+            0 => "NULL".to_owned(),
+            _ if !self.addresses => "&".to_owned(),
+            address => hexadecimal(address),
+        }
+    }
+
+    /// An argument that may be either.
+    fn pointer_or_number(&self, arg: u64) -> String {
+        match arg {
+            1..LOWEST => hexadecimal(arg),
+            _ => self.pointer(arg),
+        }
+    }
+
     /// A descriptor's number, and whether it is Vink's.
     pub(super) fn fd(&self, fd: i32) -> String {
         match fd {
@@ -164,27 +190,27 @@ impl Printer<'_> {
 
     fn u32(&self, address: u64) -> Option<u32> {
         let mut bytes = [0; 4];
-        target::read(self.call.tid, address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
+        tracee::read(self.call.tid, address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
     }
 
     fn read(&self, address: u64, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
-        target::read(self.call.tid, address, &mut bytes).then_some(bytes)
+        tracee::read(self.call.tid, address, &mut bytes).then_some(bytes)
     }
 
     fn bytes(&self, address: u64, len: u64) -> String {
         let shown = len.min(BYTES as u64) as usize;
         match self.read(address, shown) {
             Some(bytes) if address != 0 => quote(&bytes, len > shown as u64),
-            _ => pointer(address),
+            _ => self.pointer(address),
         }
     }
 
     fn text(&self, address: u64) -> String {
         let mut bytes = [0; 256];
-        match target::read_string(self.call.tid, address, &mut bytes) {
+        match tracee::read_string(self.call.tid, address, &mut bytes) {
             Some(len) => quote(&bytes[..len], len == bytes.len()),
-            None => pointer(address),
+            None => self.pointer(address),
         }
     }
 
@@ -192,21 +218,21 @@ impl Printer<'_> {
         let mut texts = Vec::new();
         while texts.len() <= MEMBERS {
             let at = address.wrapping_add(8 * texts.len() as u64);
-            match target::read_u64(self.call.tid, at) {
+            match tracee::read_u64(self.call.tid, at) {
                 Some(0) => break,
                 Some(text) => texts.push(self.text(text)),
-                None => return pointer(address),
+                None => return self.pointer(address),
             }
         }
         self.list(texts.len(), texts.into_iter())
     }
 
     fn variables(&self, address: u64) -> String {
-        let text = |n| target::read_u64(self.call.tid, address.wrapping_add(8 * n));
+        let text = |n| tracee::read_u64(self.call.tid, address.wrapping_add(8 * n));
         let count = (0..MOST_VARIABLES).take_while(|n| text(*n).is_some_and(|text| text != 0));
         match text(0) {
             Some(_) => format!("/* {} vars */", count.count()),
-            None => pointer(address),
+            None => self.pointer(address),
         }
     }
 
@@ -225,7 +251,7 @@ impl Printer<'_> {
     fn vectors(&self, address: u64, count: u64, mut filled: u64) -> String {
         let shown = count.min(MEMBERS as u64 + 1) as usize;
         let Some(bytes) = self.read(address, 16 * shown) else {
-            return pointer(address);
+            return self.pointer(address);
         };
         let buffers = bytes.chunks_exact(16).map(|vector| {
             let (base, len) = (number(&vector[..8]), number(&vector[8..]));
@@ -239,14 +265,14 @@ impl Printer<'_> {
     fn address(&self, address: u64, len: u32) -> String {
         match self.read(address, len.min(128) as usize) {
             Some(bytes) if address != 0 => socket_address(&bytes),
-            _ => pointer(address),
+            _ => self.pointer(address),
         }
     }
 
     /// A `struct msghdr`, of whose buffers `filled` bytes in all are of interest.
     fn message(&self, address: u64, filled: u64) -> String {
         let Some(header) = self.read(address, 56) else {
-            return pointer(address);
+            return self.pointer(address);
         };
         let word = |n: usize| number(&header[8 * n..8 * n + 8]);
         let mut text = String::from("{");
@@ -284,9 +310,9 @@ impl Printer<'_> {
     /// The headers of control data, and the descriptors among it.
     fn control(&self, address: u64, len: u64) -> String {
         let Some(bytes) = self.read(address, len.min(4096) as usize) else {
-            return pointer(address);
+            return self.pointer(address);
         };
-        let items: Vec<String> = handover::control(&bytes)
+        let items: Vec<String> = scm_rights::control(&bytes)
             .map(|(level, kind, data)| match (level, kind) {
                 (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
                     let fds = data.chunks_exact(4).map(|fd| number(fd) as i32);
@@ -307,11 +333,21 @@ impl Printer<'_> {
     fn option(&self, address: u64, len: u64) -> String {
         let len = len & 0xffff_ffff;
         let args = &self.call.args;
+        let (level, name) = (args[1] as i32, args[2] as i32);
+        if level == libc::SOL_SOCKET && FILTERS.contains(&name) && len == 16 {
+            return match (
+                self.u32(address),
+                tracee::read_u64(self.call.tid, address.wrapping_add(8)),
+            ) {
+                (Some(count), Some(at)) => self.bytes(at, u64::from(count & 0xffff) * 8),
+                _ => self.pointer(address),
+            };
+        }
         if names::is_text(args[1], args[2]) || !len.is_multiple_of(4) || len > 16 {
             return self.bytes(address, len);
         }
         let Some(bytes) = self.read(address, len as usize).filter(|_| address != 0) else {
-            return pointer(address);
+            return self.pointer(address);
         };
         let integers = bytes
             .chunks_exact(4)
@@ -324,7 +360,7 @@ impl Printer<'_> {
         match request {
             0x5421 | 0x5452 => match self.u32(arg) {
                 Some(on) => format!("[{on}]"),
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
             // A `struct ifreq`, which begins with the interface's name, whatever comes behind it.
             0x8910..=0x89af if !WITHOUT_NAME.contains(&request) => match self.read(arg, 16) {
@@ -332,16 +368,16 @@ impl Printer<'_> {
                     let len = name.iter().position(|b| *b == 0).unwrap_or(16);
                     format!("{{{}, ...}}", quote(&name[..len], false))
                 }
-                None => pointer(arg),
+                None => self.pointer(arg),
             },
-            _ => pointer(arg),
+            _ => self.pointer_or_number(arg),
         }
     }
 
     fn polled(&self, address: u64, count: u64) -> String {
         let shown = count.min(MEMBERS as u64 + 1) as usize;
         let Some(bytes) = self.read(address, 8 * shown) else {
-            return pointer(address);
+            return self.pointer(address);
         };
         let members = bytes.chunks_exact(8).map(|pollfd| {
             let pollfd = number(pollfd);
@@ -364,13 +400,13 @@ impl Printer<'_> {
 
     /// Seconds, with so many decimal places.
     fn time(&self, address: u64, places: usize) -> String {
-        let there = |at| target::read_u64(self.call.tid, at);
+        let there = |at| tracee::read_u64(self.call.tid, at);
         match (there(address), there(address.wrapping_add(8))) {
             (Some(seconds), Some(part)) => {
                 let text = format!("{}.{:0places$}", seconds as i64, part as i64);
                 format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
             }
-            _ => pointer(address),
+            _ => self.pointer(address),
         }
     }
 }
@@ -382,10 +418,11 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(all)
 }
 
-pub(super) fn pointer(address: u64) -> String {
-    match address {
-        0 => "NULL".to_owned(),
-        address => format!("{address:#x}"),
+/// In hexadecimal, as flags and addresses are shown.
+fn hexadecimal(number: u64) -> String {
+    match number {
+        0 => "0".to_owned(),
+        number => format!("{number:#x}"),
     }
 }
 
@@ -474,16 +511,16 @@ mod tests {
     fn shown(nr: i64, args: [u64; 6], n: usize, result: i64) -> String {
         let call = Notification {
             id: 0,
-            // SAFETY: returns a number.
-            tid: unsafe { libc::gettid() },
+            tid: vink_sys::process::gettid(),
             nr,
             args,
         };
         let printer = Printer {
             call: &call,
             is_vink: &|fd| fd == 3,
+            addresses: true,
         };
-        let shape = super::super::shape::shapes(nr).unwrap()[n];
+        let shape = vink_syscalls::shapes(nr).unwrap()[n];
         let before = printer.before(n, shape);
         before.unwrap_or_else(|| printer.after(n, shape, result))
     }
@@ -553,6 +590,22 @@ mod tests {
         let linger = [3, libc::SOL_SOCKET as u64, libc::SO_LINGER as u64, at, 8, 0];
         assert_eq!(shown(libc::SYS_setsockopt, linger, 2, 0), "SO_LINGER");
         assert_eq!(shown(libc::SYS_setsockopt, linger, 3, 0), "[1, 5]");
+        // `struct sock_fprog`: the program, not where it is.
+        let program = [0x06u64, 0x16];
+        let filter = [2, program.as_ptr() as u64];
+        let attach = libc::SO_ATTACH_FILTER as u64;
+        let args = [
+            3,
+            libc::SOL_SOCKET as u64,
+            attach,
+            filter.as_ptr() as u64,
+            16,
+            0,
+        ];
+        assert_eq!(
+            shown(libc::SYS_setsockopt, args, 3, 0),
+            r#""\x06\x00\x00\x00\x00\x00\x00\x00\x16\x00\x00\x00\x00\x00\x00\x00""#
+        );
         let polled = [libc::pollfd {
             fd: 3,
             events: libc::POLLIN,

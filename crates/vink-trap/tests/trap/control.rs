@@ -32,7 +32,8 @@ fn terminal() -> (File, OwnedFd) {
 fn a_signal_for_a_group() {
     as_both("control::a_signal_for_a_group", || {
         let mut lab = Lab::new();
-        // The shell is ended by the signal, its child says that it came, and goes on until the next.
+        // The shell is ended by the signal, its child says that it came, and goes on until the
+        // next.
         let script = "(trap 'echo caught; trap - USR1' USR1; echo ready; while :; do sleep 0.01; done) & wait";
         let program = Program::new("bash").args(["-c", script]).new_session();
         let mut program = lab.start_program(program);
@@ -53,8 +54,8 @@ fn a_signal_for_a_group() {
 #[test]
 fn job_control() {
     as_both("control::job_control", || {
-        // A shell that was told to test in the background has it ignored, and so would have the job.
-        // SAFETY: one system call, with no memory involved.
+        // A shell that was told to test in the background has it ignored, and so would have the
+        // job. SAFETY: one system call, with no memory involved.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         let mut lab = Lab::new();
         let (mut user, end) = terminal();
@@ -105,7 +106,8 @@ fn job_control() {
     });
 }
 
-/// Its child is gone without a word, and it has not spoken since: what the child was to inherit is there still.
+/// Its child is gone without a word, and it has not spoken since: what the child was to inherit is
+/// there still.
 const FORKED: &str = r"
 #define _GNU_SOURCE
 #include <netinet/in.h>
@@ -131,22 +133,25 @@ int main(void)
 }";
 
 #[test]
-fn who_is_killed_after_a_fork_leaves_nothing() {
-    as_both("control::who_is_killed_after_a_fork_leaves_nothing", || {
-        let built = Built::new("forked", FORKED, &[]);
-        let mut lab = Lab::new();
-        let before = lab.used();
-        for _ in 0..5 {
-            let mut program = lab.start(built.line());
-            lab.until_written(&mut program, "x");
-            lab.worker.kill(program.id).unwrap();
-            lab.worker.forget(program.id).unwrap();
-        }
-        assert_eq!(lab.worker.accounts(), [0; 3]);
-        // The kernel ends tasks when it is stepped.
-        lab.run("true");
-        assert_eq!(lab.used(), before);
-    });
+fn a_process_killed_after_a_fork_leaves_nothing() {
+    as_both(
+        "control::a_process_killed_after_a_fork_leaves_nothing",
+        || {
+            let built = Built::new("forked", FORKED, &[]);
+            let mut lab = Lab::new();
+            let before = lab.used();
+            for _ in 0..5 {
+                let mut program = lab.start(built.line());
+                lab.until_written(&mut program, "x");
+                lab.worker.kill(program.id).unwrap();
+                lab.worker.forget(program.id).unwrap();
+            }
+            assert_eq!(lab.worker.object_counts(), [0; 3]);
+            // The kernel ends tasks when it is stepped.
+            lab.run("true");
+            assert_eq!(lab.used(), before);
+        },
+    );
 }
 
 #[test]
@@ -171,7 +176,7 @@ fn programs_are_forgotten() {
             lab.worker.forget(running.id).unwrap();
             assert!(lab.worker.status(running.id).is_err());
             assert!(lab.worker.forget(running.id).is_err());
-            assert_eq!(lab.worker.accounts(), [0; 3]);
+            assert_eq!(lab.worker.object_counts(), [0; 3]);
             names.push(running.id);
         }
         names.sort();

@@ -40,12 +40,12 @@ fn time_goes_as_far_as_it_may() {
     for (horizon, seconds) in [
         (0, 0),
         (5 * SECOND / 2, 2),
-        // One that ends at 4 s may be told of then, or by its slack later.
+        // One that ends at 4 s may be reported then, or by its slack later.
         (4 * SECOND - 1, 3),
         (3600 * SECOND, 10),
     ] {
         worker.set_horizon(horizon);
-        worker.run_until(|worker| worker.stands()).unwrap();
+        worker.run_until(|worker| worker.is_idle()).unwrap();
         assert_eq!(worker.kernel().now(), horizon);
         assert_eq!(*slept.borrow(), seconds, "until {horizon}");
         // And stays there.

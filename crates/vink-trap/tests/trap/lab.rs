@@ -190,8 +190,9 @@ fn contents(file: &mut File) -> String {
 
 const CHILD: &str = "VINK_TRAP_TEST_OF_ITS_OWN";
 
-/// Runs a test as whoever we are and, if that is root, once more as the ordinary user `nobody`. Each in a process of its own: what
-/// other tests start at the same time would inherit, until it is executed, what the worker has open of its programs.
+/// Runs a test as the present user and, if that is root, once more as the ordinary user `nobody`.
+/// Each in a process of its own: what other tests start at the same time would inherit, until it is
+/// executed, what the worker has open of its programs.
 pub fn as_both(name: &str, test: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return test();

@@ -2,14 +2,14 @@
 
 mod built;
 mod control;
-mod home;
+mod deferred_sends;
 mod horizon;
 mod lab;
-mod letters;
-mod mail;
+mod namespaces;
 mod programs;
 mod semantics;
-mod virtual_rounds;
+mod shared_ring;
+mod virtual_batches;
 mod virtual_start;
 mod virtual_time;
 mod waits;

@@ -1,7 +1,7 @@
 //! What programs in virtual time find when they start, and of chance: the same in each run.
 
 use vink_kernel::Clock;
-use vink_trap::{Home, Status, Virtual};
+use vink_trap::{NamespaceConfig, Status, VirtualTime};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
@@ -36,7 +36,7 @@ const SOURCE: &str = r#"
 
 static int global;
 
-static void tell(const char *who)
+static void tell(const char *name)
 {
 	struct timespec ts;
 	struct timeval tv;
@@ -49,7 +49,7 @@ static void tell(const char *who)
 	uint64_t canary;
 
 	__asm__("mov %%fs:0x28, %0" : "=r"(canary));
-	printf("%s: pid %d parent %d\n", who, getpid(), getppid());
+	printf("%s: pid %d parent %d\n", name, getpid(), getppid());
 	printf("addresses %p %p %p %p\n", &local, &global, malloc(100), (void *)printf);
 	printf("canary %016lx\n", canary);
 	for (int i = 0; i < 16; i++)
@@ -136,7 +136,7 @@ fn numbers_of_processes() {
     as_both("virtual_start::numbers_of_processes", || {
         let output = repeats(|lab| {
             lab.worker
-                .furnish(lab.machine, &Home::new().name("machine"))
+                .configure_namespaces(lab.machine, &NamespaceConfig::new().name("machine"))
                 .unwrap();
             let script = "echo $$ $PPID; sh -c 'echo $$; exec sh -c \"echo \\$\\$\"'; (sleep 1 &)
                 true | cat; cat /proc/self/comm; cut -d' ' -f1 /proc/self/stat; wait
@@ -193,12 +193,12 @@ const COUNTER: &str = r#"
 #include <unistd.h>
 #include <x86intrin.h>
 
-static void tell(const char *who)
+static void tell(const char *name)
 {
 	unsigned cpu = 7;
 	unsigned long long first = __rdtsc(), second = __rdtscp(&cpu);
 
-	printf("%s: %llu %llu %u\n", who, first, second, cpu);
+	printf("%s: %llu %llu %u\n", name, first, second, cpu);
 }
 
 static void *thread(void *name)
@@ -251,9 +251,9 @@ int main(void)
 fn the_time_stamp_counter() {
     let built = Built::new("counter", COUNTER, &["-pthread"]);
     let output = repeats(|lab| {
-        lab.worker.set_time(Virtual {
-            counter: true,
-            ..Virtual::default()
+        lab.worker.set_time(VirtualTime {
+            tsc: true,
+            ..VirtualTime::default()
         });
         let done = lab.run(built.line());
         assert_eq!(done.status, Status::Killed(libc::SIGABRT), "{done:?}");

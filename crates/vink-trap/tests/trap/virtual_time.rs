@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use vink_kernel::Clock;
-use vink_trap::{Called, Status, Virtual};
+use vink_trap::{Called, Status, VirtualTime};
 
 use crate::lab::Lab;
 
@@ -82,9 +82,9 @@ type Seen = (u64, i64, Option<i64>, u64);
 /// What a script writes on a new worker, and all calls that are made for it.
 fn calls_of(script: &str, seed: Option<u64>) -> (String, Vec<Seen>) {
     let mut lab = lab();
-    lab.worker.set_time(Virtual {
+    lab.worker.set_time(VirtualTime {
         seed,
-        ..Virtual::default()
+        ..VirtualTime::default()
     });
     let calls = Rc::new(RefCell::new(Vec::new()));
     let seen = calls.clone();
@@ -186,7 +186,7 @@ while time.monotonic() < end: pass";
 }
 
 #[test]
-fn a_seed_draws_who_comes_next() {
+fn a_seed_draws_the_next_thread() {
     let script = "for i in 1 2 3 4 5 6; do echo $i & done; wait";
     let (first, calls) = calls_of(script, Some(3));
     assert_eq!(calls_of(script, Some(3)), (first, calls));
@@ -216,14 +216,14 @@ fn programs_are_killed_at_the_time_it_is() {
     let running = lab.start("sleep 100");
     let started = now(&mut lab);
     lab.worker.set_horizon(started + SECOND);
-    lab.worker.run_until(|worker| worker.stands()).unwrap();
+    lab.worker.run_until(|worker| worker.is_idle()).unwrap();
     lab.worker.kill(running.id).unwrap();
     assert_eq!(lab.finish(running).status, Status::Killed(libc::SIGKILL));
     assert_eq!(now(&mut lab) - started, SECOND);
 }
 
 #[test]
-fn who_is_killed_is_dead_at_once() {
+fn a_killed_process_is_dead_at_once() {
     let mut lab = lab();
     let output = lab.python(
         "import ctypes, os, signal, socket, time
@@ -236,7 +236,7 @@ for n in range(100):
         # Much to give up, which takes the host its time.
         ballast = b'x' * (n % 4 << 23)
         peer = socket.create_connection(server.getsockname())
-        # Parked, in the stack, or in the host.
+        # Blocked, in the stack, or in the host.
         empty, other = os.pipe()[0], os.pipe()[1]
         tee = lambda: ctypes.CDLL(None).tee(empty, other, 1, 0)
         (signal.pause, lambda: peer.recv(1), tee)[n % 3]()
@@ -266,10 +266,48 @@ fn turns_are_given_one_by_one() {
         .observe_calls(Some(Box::new(move |_| *calls.borrow_mut() += 1)));
     let running = lab.start("true");
     for turns in [1, 5] {
-        lab.worker.allow_turns(Some(turns));
+        lab.worker.allow_calls(Some(turns));
         lab.worker.run_until(|worker| worker.is_held()).unwrap();
     }
     assert_eq!(*seen.borrow(), 6);
-    lab.worker.allow_turns(None);
+    lab.worker.allow_calls(None);
     assert_eq!(lab.finish(running).status, Status::Exited(0));
+}
+
+#[test]
+fn an_error_alone_is_told_by_epoll() {
+    let mut lab = lab();
+    // A completion of MSG_ZEROCOPY is an error for poll(2), even if the thread waits for room only.
+    let output = lab.python(
+        "import select, socket
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+client.setsockopt(socket.SOL_SOCKET, 60, 1)
+edges, once = select.epoll(), select.epoll()
+edges.register(client, select.EPOLLOUT | select.EPOLLET)
+once.register(client, select.EPOLLOUT | select.EPOLLONESHOT)
+print(edges.poll(0)[0][1], edges.poll(0))
+client.send(bytes(4000), 0x4000000)
+server.recv(4000, socket.MSG_WAITALL)
+print(edges.poll(0)[0][1], edges.poll(0), once.poll(0)[0][1], once.poll(0))",
+    );
+    assert_eq!(output, "4 []\n12 [] 12 []\n");
+}
+
+#[test]
+fn ticks_come_and_memory_is_not_locked() {
+    let mut lab = lab();
+    let output = lab.python(
+        "import ctypes, os, resource
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+print(ctypes.CDLL(None).mlockall(3))
+start = os.times().elapsed
+while os.times().elapsed < start + 0.1: pass",
+    );
+    assert_eq!(output, "0\n");
+    let trapped = lab.worker.statistics().trapped();
+    let looks = trapped.filter(|(nr, _)| *nr == libc::SYS_times);
+    let looks: u64 = looks.map(|(_, count)| count).sum();
+    assert!(looks < 1_000, "{looks}");
 }

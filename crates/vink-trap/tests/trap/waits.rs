@@ -1,14 +1,14 @@
-//! C programs that wait in all ways there are, in virtual time: each line that they print has its time in front, and
-//! is known beforehand.
+//! C programs that wait in all ways there are, in virtual time: each line that they print has its
+//! time in front, and is known beforehand.
 
 use std::path::{Path, PathBuf};
 
 use vink_kernel::Clock;
-use vink_trap::{Program, Status, Virtual};
+use vink_trap::{Program, Status, VirtualTime};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
-use crate::mail::Library;
+use crate::shared_ring::Library;
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waits")
@@ -25,11 +25,11 @@ fn prints_what_is_expected(name: &str) {
     let program = Built::of(&sources().join(format!("{name}.c")), &["-pthread"]);
     let expected = std::fs::read_to_string(sources().join(format!("{name}.expected"))).unwrap();
     let library = Library::new();
-    // Four times on one clock, which makes no difference, nor does being traced, nor what is not trapped. The clock's zero is
-    // never shown.
+    // Four times on one clock, which makes no difference, nor does being traced, nor what is not
+    // trapped. The clock's zero is never shown.
     let mut lab = Lab::on(Clock::Virtual);
     lab.ok("sleep 1");
-    // (Who is traced is woken by signals that it ignores, which this one would see.)
+    // (A traced process is woken by signals that it ignores, which this one would see.)
     let traced = name != "signals";
     for (counter, quick) in [
         (false, false),
@@ -37,13 +37,13 @@ fn prints_what_is_expected(name: &str) {
         (false, true),
         (traced, true),
     ] {
-        lab.worker.set_time(Virtual {
-            counter,
-            ..Virtual::default()
+        lab.worker.set_time(VirtualTime {
+            tsc: counter,
+            ..VirtualTime::default()
         });
         let mut words = Program::new(program.line());
         if quick {
-            assert!(lab.worker.allow_mail());
+            assert!(lab.worker.allow_shared_rings());
             words = library.before(words);
         }
         let before = writes(&lab);

@@ -1,24 +1,31 @@
 //! Programs in virtual time that never wait, in one way or another: they end nevertheless.
 
+use std::cell::Cell;
+use std::fs;
+use std::rc::Rc;
 use std::time::Duration;
 
 use vink_kernel::Clock;
-use vink_trap::{Charge, Status, Virtual};
+use vink_trap::{Called, Charge, Status, VirtualTime};
 
 use crate::built::Built;
 use crate::lab::Lab;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Where nobody waits long for whoever computes.
+/// Where no thread waits long for one that computes.
 fn hasty() -> Lab {
+    with_cpu_budget(Duration::from_millis(100))
+}
+
+fn with_cpu_budget(cpu_budget: Duration) -> Lab {
     let mut lab = Lab::on(Clock::Virtual);
-    lab.worker.set_time(Virtual {
+    lab.worker.set_time(VirtualTime {
         charge: Charge {
-            endurance: Duration::from_millis(100),
+            cpu_budget,
             ..Charge::default()
         },
-        ..Virtual::default()
+        ..VirtualTime::default()
     });
     lab
 }
@@ -86,7 +93,7 @@ int main(void)
 	while (!rung)
 		;
 	clock_gettime(CLOCK_MONOTONIC, &b);
-	/* Three pauses, and as long as it was astray beside. */
+	/* Three pauses, and as long as it was a runaway beside. */
 	printf("an alarm%s\n", ns(a, b) < 60000000 ? ", too early" : "");
 
 	/* Back in its turn. */
@@ -98,7 +105,7 @@ int main(void)
 "#;
 
 #[test]
-fn who_spins_without_a_call_does_not_stop_the_others() {
+fn spinning_without_a_call_does_not_stop_the_others() {
     let built = Built::new("spinners", SPINNERS, &["-pthread"]);
     let mut lab = hasty();
     let output = lab.run(built.line());
@@ -107,19 +114,54 @@ fn who_spins_without_a_call_does_not_stop_the_others() {
 }
 
 #[test]
-fn who_spins_for_ever_can_be_ended() {
+fn spinning_for_ever_can_be_ended() {
     let mut lab = hasty();
     let output = lab.shell("timeout 2 bash -c 'while :; do :; done'; echo $?; sleep 1000; echo on");
     assert_eq!(output.out, "124\non\n", "{output:?}");
 }
 
+/// The processor's time of the thread's process, in ticks of 10 ms; see proc_pid_stat(5).
+fn ticks(tid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    let times = rest.split_ascii_whitespace().skip(14 - 3).take(2);
+    times.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
 #[test]
-fn the_clock_keeps_to_its_horizon_while_somebody_is_astray() {
+fn threads_that_contend_for_a_lock_of_5_ms_hold_the_others_up_once() {
+    // Each of these computes until the other has waited 5 ms for Python's global lock, and then
+    // makes a call.
+    let script = "import threading
+def spin():
+    while True: pass
+threading.Thread(target=spin).start()
+spin()";
+    let mut lab = with_cpu_budget(Duration::from_secs(2));
+    let caller = Rc::new(Cell::new(0));
+    let observed = caller.clone();
+    let observer = move |called: &Called| observed.set(called.tid);
+    lab.worker.observe_calls(Some(Box::new(observer)));
+    let spinner = lab.start_python(script);
+    lab.worker.run_until(|_| caller.get() != 0).unwrap();
+    lab.worker.observe_calls(None);
+    let before = lab.worker.now();
+    lab.ok("sleep 0.5");
+    assert!(lab.worker.now() >= before + SECOND / 2);
+    // Where the others get about 5 ms after each 2 s of the processor's, these are about 40 s.
+    let ticks = ticks(caller.get());
+    lab.worker.kill(spinner.id).unwrap();
+    lab.finish(spinner);
+    assert!(ticks < 1000, "{ticks} ticks");
+}
+
+#[test]
+fn the_clock_keeps_to_its_horizon_while_there_is_a_runaway() {
     let mut lab = hasty();
     let running = lab.start_python("while True: pass");
     let end = lab.worker.now() + SECOND / 5;
     lab.worker.set_horizon(end);
-    lab.worker.run_until(|worker| worker.stands()).unwrap();
+    lab.worker.run_until(|worker| worker.is_idle()).unwrap();
     assert_eq!(lab.worker.now(), end);
     lab.worker.kill(running.id).unwrap();
     assert_eq!(lab.finish(running).status, Status::Killed(libc::SIGKILL));
@@ -147,7 +189,8 @@ os.rmdir(name)";
     assert_eq!(output.out, "found\n", "{output:?}");
 }
 
-/// Asks whether a socket is readable or writable, as iperf3 does before its test begins: it is writable all the time.
+/// Asks whether a socket is readable or writable, as iperf3 does before its test begins: it is
+/// writable all the time.
 const IMPATIENT: &str = r#"
 #include <poll.h>
 #include <pthread.h>
@@ -188,7 +231,7 @@ int main(void)
 "#;
 
 #[test]
-fn who_looks_at_the_same_again_and_again_waits_for_what_comes_next() {
+fn polling_again_and_again_waits_for_what_comes_next() {
     let built = Built::new("impatient", IMPATIENT, &["-pthread"]);
     let mut lab = Lab::on(Clock::Virtual);
     let output = lab.run(built.line());

@@ -127,7 +127,7 @@ static void signals(void)
 	TRY(sigwaitinfo(&blocked, NULL) == SIGCHLD);
 	WAIT(-1, WNOHANG, a);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	/* Nobody is to know of them. */
+	/* The parent is not to know of them. */
 	signal(SIGCHLD, SIG_IGN);
 	child(10, 0);
 	child(30, 0);

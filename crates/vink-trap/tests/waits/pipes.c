@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pipes between threads and processes: who waits for one goes on when it is written to or read from, however that is
+ * Pipes between threads and processes: a thread that waits for one goes on when it is written to or read from, however that is
  * done, and a number means what it was last made to mean.
  */
 #include "exact.h"

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::cannot;
 use super::note::{gone, Note, Store};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// The command line.
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 }
 
 /// Builds an image, or builds it again from what it was made of.
-pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), CliError> {
     let name = &arguments.name;
     check(name)?;
     let script = script()?;
@@ -52,7 +52,7 @@ pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), Failure>
     } else {
         match &before {
             None => {
-                return Err(Failure::Other(format!(
+                return Err(CliError::Other(format!(
                     "no image {name:?} yet: say what it is made of, by --tree or --patch"
                 )))
             }
@@ -89,21 +89,21 @@ pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), Failure>
 }
 
 /// A name is a part of file names, and must not look like a release.
-fn check(name: &str) -> Result<(), Failure> {
+fn check(name: &str) -> Result<(), CliError> {
     let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     match fits {
         true => Ok(()),
-        false => Err(Failure::Other(format!(
+        false => Err(CliError::Other(format!(
             "{name:?} can't be an image's name: a letter comes first, then letters, digits, '.', '_' and '-'"
         ))),
     }
 }
 
 /// `stack/build`: in $VINK_ROOT, or in a folder above the executable or above this one.
-fn script() -> Result<PathBuf, Failure> {
+fn script() -> Result<PathBuf, CliError> {
     let mut roots: Vec<PathBuf> = Vec::new();
     match std::env::var_os("VINK_ROOT") {
         Some(root) => roots.push(root.into()),
@@ -119,7 +119,7 @@ fn script() -> Result<PathBuf, Failure> {
         .map(|root| root.join("stack/build"))
         .find(|script| script.exists())
         .ok_or_else(|| {
-            Failure::Other(
+            CliError::Other(
                 "no stack/build in VINK_ROOT, above the executable or above this folder: set VINK_ROOT to \
                  where Vink's own source is"
                     .to_owned(),
@@ -128,7 +128,7 @@ fn script() -> Result<PathBuf, Failure> {
 }
 
 /// Runs stack/build, whose words are the user's to read.
-fn run(store: &Store, script: &Path, arguments: &[&std::ffi::OsStr]) -> Result<(), Failure> {
+fn run(store: &Store, script: &Path, arguments: &[&std::ffi::OsStr]) -> Result<(), CliError> {
     let status = Command::new(script)
         .args(arguments)
         .env("VINK_CACHE", store.cache())
@@ -136,13 +136,13 @@ fn run(store: &Store, script: &Path, arguments: &[&std::ffi::OsStr]) -> Result<(
         .map_err(cannot("running", script))?;
     match status.success() {
         true => Ok(()),
-        false => Err(Failure::Other(
+        false => Err(CliError::Other(
             "the image was not built: see above".to_owned(),
         )),
     }
 }
 
-fn of_tree(tree: PathBuf) -> Result<(Note, PathBuf), Failure> {
+fn of_tree(tree: PathBuf) -> Result<(Note, PathBuf), CliError> {
     let path = tree.join("Makefile");
     let makefile = fs::read_to_string(&path).map_err(cannot("reading", &path))?;
     let value = |key| {
@@ -152,7 +152,7 @@ fn of_tree(tree: PathBuf) -> Result<(Note, PathBuf), Failure> {
         line.map(str::trim)
     };
     let (Some(major), Some(minor)) = (value("VERSION"), value("PATCHLEVEL")) else {
-        return Err(Failure::Other(format!(
+        return Err(CliError::Other(format!(
             "{} is no kernel tree: its Makefile has no VERSION",
             tree.display()
         )));
@@ -177,7 +177,7 @@ fn patched(
     before: Option<&Note>,
     patches: &[PathBuf],
     version: &str,
-) -> Result<(Note, PathBuf), Failure> {
+) -> Result<(Note, PathBuf), CliError> {
     if store.pristine(version).is_err() {
         run(store, script, &["--linux".as_ref(), version.as_ref()])?;
     }
@@ -233,7 +233,7 @@ fn patched(
 struct Aside(PathBuf);
 
 impl Aside {
-    fn new(folder: PathBuf) -> Result<Aside, Failure> {
+    fn new(folder: PathBuf) -> Result<Aside, CliError> {
         gone(fs::remove_dir_all(&folder)).map_err(cannot("removing", &folder))?;
         fs::create_dir_all(&folder).map_err(cannot("making", &folder))?;
         Ok(Aside(folder))
@@ -282,7 +282,7 @@ fn touched(patch: &[u8]) -> BTreeSet<String> {
     paths
 }
 
-fn apply(patch: &Path, tree: &Path) -> Result<(), Failure> {
+fn apply(patch: &Path, tree: &Path) -> Result<(), CliError> {
     let output = Command::new("patch")
         .args([
             "-p1",
@@ -299,13 +299,13 @@ fn apply(patch: &Path, tree: &Path) -> Result<(), Failure> {
         .output()
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Failure::Other("patch is not here: apt-get install patch".to_owned())
+                CliError::Other("patch is not here: apt-get install patch".to_owned())
             }
-            _ => Failure::host("patch")(error),
+            _ => CliError::host("patch")(error),
         })?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(Failure::Other(format!(
+        false => Err(CliError::Other(format!(
             "{} does not apply:\n{}{}",
             patch.display(),
             String::from_utf8_lossy(&output.stdout).trim_end(),
@@ -314,9 +314,9 @@ fn apply(patch: &Path, tree: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The package's tree without its bytes. Whoever writes into such a file by an editor that does not
-/// replace it writes into the package's tree; it is not made for that.
-fn hard_links(from: &Path, to: &Path) -> Result<(), Failure> {
+/// The package's tree without its bytes. An editor that writes into such a file and does not
+/// replace it writes into the package's tree, which is not made for that.
+fn hard_links(from: &Path, to: &Path) -> Result<(), CliError> {
     let new = to.with_extension("new");
     for old in [&new, &to.to_owned()] {
         gone(fs::remove_dir_all(old)).map_err(cannot("removing", old))?;
@@ -325,9 +325,9 @@ fn hard_links(from: &Path, to: &Path) -> Result<(), Failure> {
         .args(["--archive", "--link", "--no-target-directory"])
         .args([from, &new])
         .status()
-        .map_err(Failure::host("cp"))?;
+        .map_err(CliError::host("cp"))?;
     if !status.success() {
-        return Err(Failure::Other(format!(
+        return Err(CliError::Other(format!(
             "copying {} failed: see above",
             from.display()
         )));
@@ -336,7 +336,7 @@ fn hard_links(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// A copy with the age of now and the mode of `from`. What is not there is not there afterwards.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy(from: &Path, to: &Path) -> Result<(), CliError> {
     gone(fs::remove_file(to)).map_err(cannot("removing", to))?;
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(cannot("making", folder))?;
@@ -345,7 +345,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// The same, unless it is so already.
-fn replace(from: &Path, to: &Path) -> Result<(), Failure> {
+fn replace(from: &Path, to: &Path) -> Result<(), CliError> {
     let same = match (fs::read(from), fs::read(to)) {
         (Ok(a), Ok(b)) => a == b,
         (Err(_), Err(_)) => true,

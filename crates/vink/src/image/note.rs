@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::cannot;
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::print;
 
 /// Of what an image was made.
@@ -55,9 +55,9 @@ impl Note {
 pub(super) struct Store(PathBuf);
 
 impl Store {
-    pub(super) fn find() -> Result<Store, Failure> {
+    pub(super) fn find() -> Result<Store, CliError> {
         let cache = vink_kernel::cache().ok_or_else(|| {
-            Failure::Other("nowhere to keep images: neither VINK_CACHE nor HOME is set".to_owned())
+            CliError::Other("nowhere to keep images: neither VINK_CACHE nor HOME is set".to_owned())
         })?;
         // Other programs are started elsewhere.
         let cache = std::path::absolute(&cache).map_err(cannot("finding", &cache))?;
@@ -83,11 +83,11 @@ impl Store {
     }
 
     /// The package's tree of a version, if it has been unpacked.
-    pub(super) fn pristine(&self, version: &str) -> Result<PathBuf, Failure> {
+    pub(super) fn pristine(&self, version: &str) -> Result<PathBuf, CliError> {
         let tree = self.0.join(format!("linux-source-{version}"));
         match tree.join("Makefile").exists() {
             true => Ok(tree),
-            false => Err(Failure::Other(format!(
+            false => Err(CliError::Other(format!(
                 "{} is not here, the package's tree: `make stack` unpacks it",
                 tree.display()
             ))),
@@ -95,33 +95,33 @@ impl Store {
     }
 
     /// Tells one edition of the package from another.
-    pub(super) fn edition(&self, version: &str) -> Result<String, Failure> {
+    pub(super) fn edition(&self, version: &str) -> Result<String, CliError> {
         let stamp = self.0.join(format!("linux-source-{version}.stamp"));
         fs::read_to_string(&stamp).map_err(cannot("reading", &stamp))
     }
 
     /// What is noted of an image, if there is one of this name.
-    pub(super) fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
+    pub(super) fn note(&self, name: &str) -> Result<Option<Note>, CliError> {
         let path = self.folder(name).join("note.json");
         match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text)
                 .map(Some)
-                .map_err(|error| Failure::Other(format!("{}: {error}", path.display()))),
+                .map_err(|error| CliError::Other(format!("{}: {error}", path.display()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(cannot("reading", &path)(error)),
         }
     }
 
     /// What is noted of an image that there must be.
-    pub(super) fn noted(&self, name: &str) -> Result<Note, Failure> {
+    pub(super) fn noted(&self, name: &str) -> Result<Note, CliError> {
         self.note(name)?.ok_or_else(|| {
-            Failure::Other(format!(
+            CliError::Other(format!(
                 "no image {name:?} of yours: `vink image build` makes them, `vink image list` lists them"
             ))
         })
     }
 
-    pub(super) fn keep(&self, name: &str, note: &Note) -> Result<(), Failure> {
+    pub(super) fn keep(&self, name: &str, note: &Note) -> Result<(), CliError> {
         let folder = self.folder(name);
         let path = folder.join("note.json");
         fs::create_dir_all(&folder).map_err(cannot("making", &folder))?;
@@ -129,14 +129,14 @@ impl Store {
     }
 
     /// The tree that an image was made of.
-    pub(super) fn source(&self, name: &str) -> Result<PathBuf, Failure> {
+    pub(super) fn source(&self, name: &str) -> Result<PathBuf, CliError> {
         let tree = match self.noted(name)?.tree {
             Some(tree) => tree,
             None => self.folder(name).join("tree"),
         };
         match tree.join("Makefile").exists() {
             true => Ok(tree),
-            false => Err(Failure::Other(format!(
+            false => Err(CliError::Other(format!(
                 "{} is gone, of which the image {name} was made",
                 tree.display()
             ))),
@@ -144,7 +144,7 @@ impl Store {
     }
 
     /// Removes an image and all that was kept for it; not a tree of the user's.
-    pub(super) fn remove(&self, name: &str) -> Result<(), Failure> {
+    pub(super) fn remove(&self, name: &str) -> Result<(), CliError> {
         let note = self.noted(name)?;
         let objects = self
             .0
@@ -161,12 +161,12 @@ impl Store {
                 ))))
             })
             .and_then(|()| gone(fs::remove_dir_all(&objects)))
-            // Whoever builds it again finds a whole tree or none, though this ends halfway.
+            // The next build finds a whole tree or none, though this ends halfway.
             .and_then(|()| gone(fs::rename(folder.join("tree"), folder.join("tree.new"))))
             .and_then(|()| gone(fs::remove_dir_all(folder.join("tree.new"))))
             // Last: as long as it is there, a removal that failed can be repeated.
             .and_then(|()| fs::remove_dir_all(&folder))
-            .map_err(Failure::host(format!("removing image {name}")))
+            .map_err(CliError::host(format!("removing image {name}")))
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::note::{Note, Store};
 use super::{cannot, tree};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::print;
 
 /// The command line.
@@ -29,13 +29,13 @@ pub(super) struct Arguments {
 }
 
 /// Writes the difference between the package's tree and an image's.
-pub(super) fn export(store: &Store, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn export(store: &Store, arguments: &Arguments) -> Result<(), CliError> {
     let name = &arguments.name;
     let note = store.noted(name)?;
     let (old, new) = (store.pristine(&note.version)?, store.source(name)?);
     let changes = tree::changes(&old, &new)?;
     if changes.is_empty() {
-        return Err(Failure::Other(format!(
+        return Err(CliError::Other(format!(
             "the image {name} has the package's own source: there is nothing to export"
         )));
     }
@@ -94,7 +94,7 @@ struct Mail {
 
 impl Mail {
     /// Of the only patch that an image was made of, if it is a mail.
-    fn of(note: &Note) -> Result<Mail, Failure> {
+    fn of(note: &Note) -> Result<Mail, CliError> {
         let [patch] = note.patches.as_slice() else {
             return Ok(Mail::default());
         };
@@ -143,8 +143,8 @@ impl Mail {
     }
 }
 
-/// Who git says one is.
-fn ident() -> Result<String, Failure> {
+/// The user's name and address, as git has them.
+fn ident() -> Result<String, CliError> {
     let config = |key| {
         let output = Command::new("git").args(["config", key]).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
@@ -152,7 +152,7 @@ fn ident() -> Result<String, Failure> {
     };
     match (config("user.name"), config("user.email")) {
         (Some(name), Some(mail)) => Ok(format!("{name} <{mail}>")),
-        _ => Err(Failure::Other(
+        _ => Err(CliError::Other(
             "whose patch is it? Git has no user.name and user.email: say --from 'NAME <MAIL>'"
                 .to_owned(),
         )),
@@ -160,11 +160,11 @@ fn ident() -> Result<String, Failure> {
 }
 
 /// Now, as mails have it (RFC 5322).
-fn date() -> Result<String, Failure> {
+fn date() -> Result<String, CliError> {
     let output = Command::new("date")
         .arg("--rfc-email")
         .output()
-        .map_err(Failure::host("date"))?;
+        .map_err(CliError::host("date"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::cannot;
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// A file that is not the same in both trees, or in one of them only.
 pub(super) struct Change {
@@ -19,13 +19,13 @@ pub(super) struct Change {
 }
 
 /// The files that differ, in order of their paths. What builds and editors leave in a tree is none of it.
-pub(super) fn changes(old: &Path, new: &Path) -> Result<Vec<Change>, Failure> {
+pub(super) fn changes(old: &Path, new: &Path) -> Result<Vec<Change>, CliError> {
     let mut found = Vec::new();
     compare(old, new, "", &mut found)?;
     Ok(found)
 }
 
-fn compare(old: &Path, new: &Path, below: &str, found: &mut Vec<Change>) -> Result<(), Failure> {
+fn compare(old: &Path, new: &Path, below: &str, found: &mut Vec<Change>) -> Result<(), CliError> {
     let names: BTreeSet<String> = names(&old.join(below))?
         .into_iter()
         .chain(names(&new.join(below))?)
@@ -61,7 +61,7 @@ fn compare(old: &Path, new: &Path, below: &str, found: &mut Vec<Change>) -> Resu
 }
 
 /// None for a folder that is not there. What is no UTF-8 is no file of Linux.
-fn names(folder: &Path) -> Result<Vec<String>, Failure> {
+fn names(folder: &Path) -> Result<Vec<String>, CliError> {
     match fs::read_dir(folder) {
         Ok(entries) => entries
             .map(|entry| entry.map(|entry| entry.file_name().into_string().ok()))
@@ -73,7 +73,7 @@ fn names(folder: &Path) -> Result<Vec<String>, Failure> {
     .map_err(cannot("reading", folder))
 }
 
-fn about(path: &Path) -> Result<Option<Metadata>, Failure> {
+fn about(path: &Path) -> Result<Option<Metadata>, CliError> {
     match fs::symlink_metadata(path) {
         Ok(data) => Ok(Some(data)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -92,7 +92,7 @@ fn mode(data: &Metadata) -> u32 {
     }
 }
 
-fn is_same(a: &Metadata, b: &Metadata, old: &Path, new: &Path) -> Result<bool, Failure> {
+fn is_same(a: &Metadata, b: &Metadata, old: &Path, new: &Path) -> Result<bool, CliError> {
     if a.is_symlink() {
         let target = |path: &Path| fs::read_link(path).map_err(cannot("reading", path));
         return Ok(target(old)? == target(new)?);
@@ -105,7 +105,7 @@ fn is_same(a: &Metadata, b: &Metadata, old: &Path, new: &Path) -> Result<bool, F
         File::open(path)
             .and_then(|mut file| file.read_to_end(&mut bytes))
             .map_err(cannot("reading", path))?;
-        Ok::<_, Failure>(bytes)
+        Ok::<_, CliError>(bytes)
     };
     Ok(read(old, a)? == read(new, b)?)
 }
@@ -127,12 +127,12 @@ fn is_leftover(path: &str) -> bool {
 
 impl Change {
     /// The change as `git diff` writes it.
-    pub(super) fn diff(&self, old: &Path, new: &Path) -> Result<Vec<u8>, Failure> {
+    pub(super) fn diff(&self, old: &Path, new: &Path) -> Result<Vec<u8>, CliError> {
         let path = &self.path;
         if self.modes.0 == Some(0o120_000) || self.modes.1 == Some(0o120_000) {
             let text =
                 format!("{path} is a symbolic link in one of the trees: make that change by git");
-            return Err(Failure::Other(text));
+            return Err(CliError::Other(text));
         }
         let mut text = format!("diff --git a/{path} b/{path}\n");
         match self.modes {
@@ -157,10 +157,10 @@ impl Change {
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
-            .map_err(Failure::host("diff"))?;
+            .map_err(CliError::host("diff"))?;
         // 1: they differ; 2: they are no text, or worse.
         if !matches!(output.status.code(), Some(0 | 1)) || output.stdout.starts_with(b"Binary") {
-            return Err(Failure::Other(format!(
+            return Err(CliError::Other(format!(
                 "{path} is no text: a patch can't hold it"
             )));
         }

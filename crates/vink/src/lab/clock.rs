@@ -2,18 +2,18 @@
 
 use std::process::ExitCode;
 
-use vink_api::{ChangeClock, Client, Clock, Place, RunClock, Speed};
+use vink_api::{ChangeClock, Client, Clock, LabApi, RunClock, RuntimeDir, Speed};
 use vink_spec::Span;
 
-use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::client::{attentively, lab_or_only, runtime, Which, Within};
 use crate::print;
 
 /// The command line of `vink lab pause` and `vink lab clock`.
 #[derive(clap::Args)]
-pub(crate) struct Which {
-    /// The lab; may be left away if only one runs
-    name: Option<String>,
+pub(crate) struct Plain {
+    #[command(flatten)]
+    which: Which,
     /// Print how the clock is as JSON
     #[arg(long)]
     json: bool,
@@ -23,8 +23,8 @@ pub(crate) struct Which {
 #[derive(clap::Args)]
 pub(crate) struct Continue {
     #[command(flatten)]
-    which: Which,
-    /// Let the clock go on even if nobody waits for anything
+    plain: Plain,
+    /// Let the clock go on even if no program waits
     #[arg(long)]
     free: bool,
 }
@@ -64,28 +64,17 @@ pub(crate) struct Limit {
     within: Within,
 }
 
-/// Of which lab, and how it is told.
-#[derive(clap::Args)]
-struct Within {
-    /// The lab; may be left away if only one runs
-    #[arg(long, value_name = "NAME")]
-    lab: Option<String>,
-    /// Print how the clock is as JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Asks for something, and tells how the clock is then.
 fn ask(
     name: Option<&str>,
     json: bool,
     what: impl AsyncFnOnce(&Client, &str) -> Result<Clock, vink_api::Error>,
-) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let (lab, clock) = runtime()?.block_on(async {
         let lab = lab_or_only(&client, name).await?;
         let clock = what(&client, &lab).await?;
-        Ok::<_, Failure>((lab, clock))
+        Ok::<_, CliError>((lab, clock))
     })?;
     match json {
         true => print::json(&clock)?,
@@ -95,43 +84,43 @@ fn ask(
 }
 
 /// `vink lab clock`.
-pub(crate) fn clock(which: &Which) -> Result<ExitCode, Failure> {
-    ask(which.name.as_deref(), which.json, async |client, lab| {
+pub(crate) fn clock(plain: &Plain) -> Result<ExitCode, CliError> {
+    ask(plain.which.name(), plain.json, async |client, lab| {
         client.clock(lab).await
     })
 }
 
 /// `vink lab pause`.
-pub(crate) fn pause(which: &Which) -> Result<ExitCode, Failure> {
+pub(crate) fn pause(plain: &Plain) -> Result<ExitCode, CliError> {
     let change = ChangeClock {
         paused: Some(true),
         ..ChangeClock::default()
     };
-    ask(which.name.as_deref(), which.json, async |client, lab| {
+    ask(plain.which.name(), plain.json, async |client, lab| {
         client.change_clock(lab, &change).await
     })
 }
 
 /// `vink lab continue`.
-pub(crate) fn go_on(arguments: &Continue) -> Result<ExitCode, Failure> {
+pub(crate) fn go_on(arguments: &Continue) -> Result<ExitCode, CliError> {
     let change = ChangeClock {
         paused: Some(false),
         free: arguments.free.then_some(true),
         speed: None,
     };
-    let which = &arguments.which;
-    ask(which.name.as_deref(), which.json, async |client, lab| {
+    let plain = &arguments.plain;
+    ask(plain.which.name(), plain.json, async |client, lab| {
         client.change_clock(lab, &change).await
     })
 }
 
 /// `vink lab step`.
-pub(crate) fn step(arguments: &Stepped) -> Result<ExitCode, Failure> {
+pub(crate) fn step(arguments: &Stepped) -> Result<ExitCode, CliError> {
     run_clock(&arguments.within, &arguments.by)
 }
 
 /// `vink lab until`.
-pub(crate) fn until(arguments: &Until) -> Result<ExitCode, Failure> {
+pub(crate) fn until(arguments: &Until) -> Result<ExitCode, CliError> {
     let run = RunClock {
         until: arguments.time,
         ended: arguments.ended.clone(),
@@ -141,14 +130,14 @@ pub(crate) fn until(arguments: &Until) -> Result<ExitCode, Failure> {
     run_clock(&arguments.within, &run)
 }
 
-fn run_clock(within: &Within, run: &RunClock) -> Result<ExitCode, Failure> {
+fn run_clock(within: &Within, run: &RunClock) -> Result<ExitCode, CliError> {
     ask(within.lab.as_deref(), within.json, async |client, lab| {
-        client.run_clock(lab, run).await
+        attentively(client, lab, client.run_clock(lab, run)).await
     })
 }
 
 /// `vink lab speed`.
-pub(crate) fn speed(arguments: &Limit) -> Result<ExitCode, Failure> {
+pub(crate) fn speed(arguments: &Limit) -> Result<ExitCode, CliError> {
     let change = ChangeClock {
         speed: Some(arguments.speed),
         ..ChangeClock::default()

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use vink_api::{Client, Event, EventFilter, Happening, LabState, Packet, Place};
+use vink_api::{Client, Event, EventFilter, Happening, LabState, Packet, RuntimeDir};
 use vink_spec::Stop;
 
 use super::up::changed;
+use crate::cli_error::CliError;
 use crate::client::runtime;
-use crate::failure::Failure;
 use crate::print;
 
 /// The command line.
@@ -25,13 +25,13 @@ pub(crate) struct Events {
 }
 
 /// Until the control process ends.
-pub(crate) fn events(arguments: &Events) -> Result<ExitCode, Failure> {
+pub(crate) fn events(arguments: &Events) -> Result<ExitCode, CliError> {
     let filter = EventFilter {
         lab: arguments.lab.clone(),
         watch: Some(arguments.watch.join(",")).filter(|watch| !watch.is_empty()),
     };
     runtime()?.block_on(async {
-        let mut events = Client::of(&Place::find()).events(&filter).await?;
+        let mut events = Client::of(&RuntimeDir::find()).events(&filter).await?;
         follow(&mut events, |event| match arguments.json {
             true => print::json_line(event),
             false => line(event).map_or(Ok(()), |line| {
@@ -46,8 +46,8 @@ pub(crate) fn events(arguments: &Events) -> Result<ExitCode, Failure> {
 /// Gives each to a closure, until there are no more, or the lab has gone.
 pub(crate) async fn follow(
     events: &mut vink_api::Events,
-    mut each: impl FnMut(&Event) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut each: impl FnMut(&Event) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     while let Some(event) = events.next().await? {
         each(&event)?;
     }
@@ -127,6 +127,11 @@ pub(crate) fn line(event: &Event) -> Option<String> {
             }
             text
         }
+        Happening::Kernel {
+            worker,
+            pid,
+            message,
+        } => format!("the kernel of worker {worker} (process {pid}) {message}\n"),
         Happening::Log { line, .. } => format!("kernel: {line}\n"),
         Happening::CaptureEnded { capture, error } => {
             format!("capture {capture} has ended: {error}\n")

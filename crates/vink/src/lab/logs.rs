@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use vink_api::{Client, OutputQuery, Place};
+use vink_api::{Client, LabApi, OutputQuery, RuntimeDir};
 
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
 
 /// The command line.
 #[derive(clap::Args)]
@@ -25,8 +25,8 @@ pub(crate) struct Logs {
 }
 
 /// Copies it to standard output.
-pub(crate) fn logs(arguments: &Logs) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn logs(arguments: &Logs) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let query = OutputQuery {
         follow: arguments.follow,
         tail: arguments.tail,
@@ -38,7 +38,7 @@ pub(crate) fn logs(arguments: &Logs) -> Result<ExitCode, Failure> {
         while let Some(bytes) = log.next().await? {
             to.write_all(&bytes)
                 .and_then(|()| to.flush())
-                .map_err(Failure::host("standard output"))?;
+                .map_err(CliError::host("standard output"))?;
         }
         Ok(ExitCode::SUCCESS)
     })

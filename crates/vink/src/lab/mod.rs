@@ -7,11 +7,14 @@ mod logs;
 mod show;
 mod up;
 
+pub(crate) use events::line;
+pub(crate) use show::stuck;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::lab_file;
 
 /// The command line.
@@ -36,9 +39,9 @@ enum Command {
     /// Boot workers again, with all their machines and programs
     Restart(up::Restart),
     /// Tell how a lab's clock is
-    Clock(clock::Which),
+    Clock(clock::Plain),
     /// Stop a lab's clock, and with it the lab
-    Pause(clock::Which),
+    Pause(clock::Plain),
     /// Let a lab go on that was stopped
     Continue(clock::Continue),
     /// Let a lab's clock go a step
@@ -62,7 +65,7 @@ enum Command {
 }
 
 /// Does it.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Up(arguments) => up::up(arguments),
         Command::Apply(arguments) => up::apply(arguments),

@@ -5,19 +5,20 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vink_api::{
-    Client, Error, LabState, LabStatus, LabSummary, MachineSummary, Place, Program, ProgramState,
+    Client, Error, LabApi, LabState, LabStatus, LabSummary, MachineSummary, Program, ProgramState,
+    RuntimeDir,
 };
 
-use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::client::{lab_or_only, runtime, Which};
 use crate::machine::state_of;
 use crate::print::{self, Table};
 
 /// The command line of `vink lab ps`.
 #[derive(clap::Args)]
 pub(crate) struct Ps {
-    /// The lab (default: a list of all, or the only one)
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Print it as JSON
     #[arg(long)]
     json: bool,
@@ -26,8 +27,8 @@ pub(crate) struct Ps {
 /// The command line of `vink lab save`.
 #[derive(clap::Args)]
 pub(crate) struct Save {
-    /// The lab; may be left away if only one runs
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Where to (default: standard output)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -46,16 +47,16 @@ struct All {
 }
 
 /// `vink lab ps`.
-pub(crate) fn ps(arguments: &Ps) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn ps(arguments: &Ps) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     runtime()?.block_on(async {
         let labs = match client.labs().await {
             Ok(labs) => labs,
-            Err(Error::NotRunning(_)) if arguments.name.is_none() => Vec::new(),
+            Err(Error::NotRunning(_)) if arguments.which.name().is_none() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let name = match (&arguments.name, labs.as_slice()) {
-            (Some(name), _) => name.clone(),
+        let name = match (arguments.which.name(), labs.as_slice()) {
+            (Some(name), _) => name.to_owned(),
             (None, [only]) => only.name.clone(),
             (None, _) => {
                 return match arguments.json {
@@ -87,7 +88,7 @@ fn state(state: LabState) -> &'static str {
     }
 }
 
-fn list(labs: &[LabSummary]) -> Result<(), Failure> {
+fn list(labs: &[LabSummary]) -> Result<(), CliError> {
     if labs.is_empty() {
         return print::text("no lab runs\n");
     }
@@ -108,7 +109,7 @@ fn list(labs: &[LabSummary]) -> Result<(), Failure> {
     print::text(&table.text())
 }
 
-fn tell(all: &All) -> Result<(), Failure> {
+fn tell(all: &All) -> Result<(), CliError> {
     let lab = &all.status.summary;
     let mut text = format!(
         "lab {}: {}, up {}, {}\n",
@@ -124,6 +125,10 @@ fn tell(all: &All) -> Result<(), Failure> {
         if let Some(error) = &worker.error {
             text += &format!("a worker with {} has died: {error}\n", worker.path);
         }
+    }
+    for line in stuck(&all.status) {
+        text += &line;
+        text += "\n";
     }
     if !all.machines.is_empty() {
         let mut table = Table::new(["MACHINE", "STATE", "INTERFACES"]);
@@ -162,6 +167,20 @@ fn tell(all: &All) -> Result<(), Failure> {
     print::text(&text)
 }
 
+/// Kernels that have not returned, each with what to do about it.
+pub(crate) fn stuck(status: &LabStatus) -> Vec<String> {
+    let workers = status.workers.iter().enumerate();
+    let told = workers.filter_map(|(number, worker)| {
+        let (stuck, pid) = (worker.stuck.as_ref()?, worker.pid?);
+        let lab = &status.summary.name;
+        Some(format!(
+            "the kernel of worker {number} (process {pid}) {stuck}\n\
+             to look at it: vink debug --pid {pid}; to end it: vink lab restart --lab {lab}, or vink lab down {lab}"
+        ))
+    });
+    told.collect()
+}
+
 fn how(program: &Program) -> String {
     let again = match program.restarts {
         0 => String::new(),
@@ -177,11 +196,11 @@ fn how(program: &Program) -> String {
 }
 
 /// `vink lab save`.
-pub(crate) fn save(arguments: &Save) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn save(arguments: &Save) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let spec = runtime()?.block_on(async {
-        let lab = lab_or_only(&client, arguments.name.as_deref()).await?;
-        Ok::<_, Failure>(client.spec(&lab).await?)
+        let lab = lab_or_only(&client, arguments.which.name()).await?;
+        Ok::<_, CliError>(client.spec(&lab).await?)
     })?;
     let text = match arguments.json {
         true => print::pretty(&spec),
@@ -189,7 +208,7 @@ pub(crate) fn save(arguments: &Save) -> Result<ExitCode, Failure> {
     };
     match &arguments.output {
         Some(path) => {
-            std::fs::write(path, text).map_err(Failure::host(path.display().to_string()))?
+            std::fs::write(path, text).map_err(CliError::host(path.display().to_string()))?
         }
         None => print::text(&text)?,
     }

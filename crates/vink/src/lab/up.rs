@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 use vink_api::{
-    Applied, Change, ChangeKind, Client, Error, EventFilter, Happening, Place, PutLab, RecordLab,
+    Applied, Change, ChangeKind, Client, Error, EventFilter, Happening, LabApi, PutLab, RecordLab,
+    RuntimeDir,
 };
 use vink_spec::{Lab, Time};
+use vink_sys::rustix::rand::{getrandom, GetRandomFlags};
 
 use super::events::{follow, line};
-use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::client::{attentively, lab_or_only, runtime, Which};
 use crate::interrupt::Interrupts;
 use crate::lab_file;
 use crate::print;
@@ -29,7 +31,7 @@ pub(crate) struct Up {
     /// The lab file (default: lab.yaml; without one a lab without machines)
     file: Option<PathBuf>,
     /// The lab's name (default: as in the file, or the file's)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "lab", value_name = "NAME")]
     name: Option<String>,
     /// Listen for telnet sessions on this loopback port; 0: any
     #[arg(long, value_name = "PORT")]
@@ -60,7 +62,7 @@ pub(crate) struct Apply {
     /// The lab file (default: lab.yaml)
     file: Option<PathBuf>,
     /// The lab's name (default: as in the file, or the file's)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "lab", value_name = "NAME")]
     name: Option<String>,
     /// Only tell what would be changed
     #[arg(long)]
@@ -73,10 +75,10 @@ pub(crate) struct Apply {
 /// The command line of `vink lab down`.
 #[derive(clap::Args)]
 pub(crate) struct Down {
-    /// The lab; may be left away if only one runs
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// All labs
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long, conflicts_with_all = ["word", "lab"])]
     all: bool,
     /// Print the names of the labs as JSON
     #[arg(long)]
@@ -97,15 +99,15 @@ pub(crate) struct Restart {
 }
 
 /// What a lab file says, as a request.
-fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<PutLab, Failure> {
-    let here = std::env::current_dir().map_err(Failure::host("the current folder"))?;
+fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<PutLab, CliError> {
+    let here = std::env::current_dir().map_err(CliError::host("the current folder"))?;
     let usual = Path::new(USUAL);
     let file = match file {
         Some(file) => Some(file),
         None if usual.exists() => Some(usual),
         None if may_be_empty => None,
         None => {
-            return Err(Failure::Other(format!(
+            return Err(CliError::Other(format!(
                 "no lab file is given, and there is no {USUAL} here"
             )))
         }
@@ -128,7 +130,7 @@ fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<P
     }
     let folder = folder
         .canonicalize()
-        .map_err(Failure::host(folder.display().to_string()))?;
+        .map_err(CliError::host(folder.display().to_string()))?;
     let env: IndexMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -141,10 +143,10 @@ fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<P
 }
 
 /// Has it recorded: with the seed that it has, or one that is drawn now.
-fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(), Failure> {
+fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(), CliError> {
     let absolute = |path: &Path| {
-        let path = std::path::absolute(path).map_err(Failure::host(path.display().to_string()))?;
-        Ok::<_, Failure>(path.display().to_string())
+        let path = std::path::absolute(path).map_err(CliError::host(path.display().to_string()))?;
+        Ok::<_, CliError>(path.display().to_string())
     };
     let file = file.or_else(|| Some(Path::new(USUAL)).filter(|usual| usual.exists()));
     wanted.record = Some(RecordLab {
@@ -153,8 +155,7 @@ fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(),
     });
     if wanted.spec.seed.is_none() {
         let mut seed = [0; 8];
-        // SAFETY: fills the array.
-        unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
+        let _ = getrandom(&mut seed, GetRandomFlags::empty());
         // So that JSON's readers have all of its digits.
         wanted.spec.seed = Some(u64::from_le_bytes(seed) >> 12);
     }
@@ -162,15 +163,16 @@ fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(),
 }
 
 /// Sends it to the control process, which is started if none runs; one that is just ending makes room for the next.
-async fn put(wanted: &PutLab) -> Result<(Client, Applied), Failure> {
-    let place = Place::find();
-    let executable = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
+async fn put(wanted: &PutLab) -> Result<(Client, Applied), CliError> {
+    let dir = RuntimeDir::find();
+    let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
     let mut tries = 0;
     loop {
         tries += 1;
-        let client = Client::start(&place, &executable)?;
+        let client = Client::start(&dir, &executable)?;
         let progress = Progress::start(&client, &wanted.spec.name).await;
-        let applied = client.put_lab(&wanted.spec.name, wanted).await;
+        let name = &wanted.spec.name;
+        let applied = attentively(&client, name, client.put_lab(name, wanted)).await;
         if let Some(progress) = progress {
             progress.end();
         }
@@ -206,7 +208,9 @@ impl Progress {
                     continue;
                 }
                 last = Some(now);
-                eprint!("\r\x1b[K{done}/{total} {step}");
+                let step: String = step.chars().filter(|c| !c.is_control()).collect();
+                // What is longer than the terminal is wide is cut there (DECAWM), so that the next line can take its place.
+                eprint!("\r\x1b[K\x1b[?7l{done}/{total} {step}\x1b[?7h");
                 let _ = std::io::stderr().flush();
             }
         })))
@@ -219,7 +223,7 @@ impl Progress {
 }
 
 /// `vink lab up`.
-pub(crate) fn up(arguments: &Up) -> Result<ExitCode, Failure> {
+pub(crate) fn up(arguments: &Up) -> Result<ExitCode, CliError> {
     let mut wanted = read(arguments.file.as_deref(), arguments.name.as_deref(), true)?;
     wanted.new = true;
     wanted.keep = arguments.keep;
@@ -239,11 +243,11 @@ pub(crate) fn up(arguments: &Up) -> Result<ExitCode, Failure> {
         let (client, applied) = tokio::select! {
             done = put(&wanted) => done?,
             signal = interrupts.next() => {
-                let client = Client::of(&Place::find());
-                // It may not be there yet, or be somebody else's by now.
+                let client = Client::of(&RuntimeDir::find());
+                // It may not be there yet, or be another one of this name by now.
                 let _ = client.remove_lab(&name).await;
                 eprintln!("vink: lab {name} was taken down again");
-                return Err(Failure::Signal(signal));
+                return Err(CliError::Signal(signal));
             }
         };
         if arguments.json {
@@ -290,15 +294,15 @@ pub(crate) fn up(arguments: &Up) -> Result<ExitCode, Failure> {
 }
 
 /// `vink lab apply`.
-pub(crate) fn apply(arguments: &Apply) -> Result<ExitCode, Failure> {
+pub(crate) fn apply(arguments: &Apply) -> Result<ExitCode, CliError> {
     let mut wanted = read(arguments.file.as_deref(), arguments.name.as_deref(), false)?;
     wanted.dry_run = arguments.dry_run;
     wanted.running = true;
     let name = wanted.spec.name.clone();
     let applied = runtime()?.block_on(async {
-        let client = Client::of(&Place::find());
+        let client = Client::of(&RuntimeDir::find());
         let progress = Progress::start(&client, &name).await;
-        let applied = client.put_lab(&name, &wanted).await;
+        let applied = attentively(&client, &name, client.put_lab(&name, &wanted)).await;
         if let Some(progress) = progress {
             progress.end();
         }
@@ -331,8 +335,8 @@ pub(crate) fn changed(change: &Change) -> String {
 }
 
 /// `vink lab down`.
-pub(crate) fn down(arguments: &Down) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn down(arguments: &Down) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let gone = runtime()?.block_on(async {
         let names = match arguments.all {
             true => match client.labs().await {
@@ -341,12 +345,12 @@ pub(crate) fn down(arguments: &Down) -> Result<ExitCode, Failure> {
                 Err(Error::NotRunning(_)) => Vec::new(),
                 Err(error) => return Err(error.into()),
             },
-            false => vec![lab_or_only(&client, arguments.name.as_deref()).await?],
+            false => vec![lab_or_only(&client, arguments.which.name()).await?],
         };
         for name in &names {
             client.remove_lab(name).await?;
         }
-        Ok::<_, Failure>(names)
+        Ok::<_, CliError>(names)
     })?;
     if arguments.json {
         print::json(&gone)?;
@@ -359,11 +363,11 @@ pub(crate) fn down(arguments: &Down) -> Result<ExitCode, Failure> {
 }
 
 /// `vink lab restart`.
-pub(crate) fn restart(arguments: &Restart) -> Result<ExitCode, Failure> {
-    let client = Client::of(&Place::find());
+pub(crate) fn restart(arguments: &Restart) -> Result<ExitCode, CliError> {
+    let client = Client::of(&RuntimeDir::find());
     let restarted = runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
-        Ok::<_, Failure>(match &arguments.machine {
+        Ok::<_, CliError>(match &arguments.machine {
             Some(machine) => client.restart_machine(&lab, machine).await?,
             None => client.restart_lab(&lab).await?,
         })

@@ -1,29 +1,31 @@
 //! Which fields are wanted.
 
 use vink_pcb::{Field, Structure};
+use vink_spec::nearest;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// How many names a mistake is answered with.
 const MOST_HINTS: usize = 6;
 
 /// The fields that these patterns name, in the order of the source; all of them if there are no patterns.
-pub(super) fn choose(of: &Structure, patterns: &[String]) -> Result<Vec<Field>, Failure> {
+pub(super) fn choose(of: &Structure, patterns: &[String]) -> Result<Vec<Field>, CliError> {
     for pattern in patterns {
         if of.fields.iter().any(|field| names(pattern, field)) {
             continue;
         }
-        let mut like = of.fields.iter().map(|field| field.name.as_str());
-        let like: Vec<&str> = like
-            .by_ref()
-            .filter(|name| name.contains(pattern.as_str()))
+        let name = pattern.trim_matches('*');
+        let all = || of.fields.iter().map(|field| field.name.as_str());
+        let like: Vec<&str> = all()
+            .filter(|its| its.contains(name))
             .take(MOST_HINTS)
             .collect();
-        let hint = match &like[..] {
-            [] => "vink pcb without --field shows all".to_owned(),
-            like => format!("'*{pattern}*' takes {}", like.join(", ")),
+        let hint = match (&like[..], nearest(name, all())) {
+            ([], Some(near)) => format!("did you mean {near}?"),
+            ([], None) => "vink pcb without --field shows all of a connection".to_owned(),
+            (like, _) => format!("'*{name}*' takes {}", like.join(", ")),
         };
-        return Err(Failure::Other(format!(
+        return Err(CliError::Other(format!(
             "the kernel's connections have no field {pattern}; {hint}"
         )));
     }
@@ -95,6 +97,10 @@ mod tests {
             error.contains("no field cwnd; '*cwnd*' takes snd_cwnd, snd_cwnd_cnt"),
             "{error}"
         );
+        for pattern in ["snd_cwdn", "*snd_cwdn*", "sndcwnd"] {
+            let error = chosen(&[pattern]).expect_err("it is misspelt");
+            assert!(error.contains("did you mean snd_cwnd?"), "{error}");
+        }
         assert!(chosen(&["nothing"]).is_err());
     }
 }

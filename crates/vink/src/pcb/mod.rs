@@ -1,7 +1,7 @@
 //! `vink pcb`: TCP connections as the kernel sees them, live, by the image's own debug information.
 //!
 //! Connections are found and read from outside, in the memory of the process that the kernel is in (`vink-pcb`). For
-//! samples at the kernel's own events, the worker copies them at that moment and sends them (`vink_lab::Recorders`).
+//! samples at the kernel's own events, the worker copies them at that moment and sends them (`vink_lab::SocketProbes`).
 //! Whatever comes goes through one channel to one loop (`session`), which has the screen, or the stream, as its output.
 
 mod choice;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use vink_spec::Span;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 pub(crate) use program::Watcher;
 use session::Session;
 use source::Event;
@@ -80,8 +80,8 @@ enum Form {
     Once,
 }
 
-/// Watches until there is nothing more, or somebody says so.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+/// Watches until there is nothing more, or a signal ends it.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let form = form(arguments)?;
     let start = Session::begin();
     if arguments.run {
@@ -92,9 +92,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// What the options say of the output.
-fn form(arguments: &Arguments) -> Result<Form, Failure> {
+fn form(arguments: &Arguments) -> Result<Form, CliError> {
     let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let refused = |text: &str| Err(Failure::Other(text.to_owned()));
+    let refused = |text: &str| Err(CliError::Other(text.to_owned()));
     let stream = arguments.json || arguments.csv;
     if arguments.every.duration() < Duration::from_millis(1) {
         return refused("--every is 1ms at least; --each looks at every single event");

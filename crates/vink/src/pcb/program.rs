@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::str::FromStr;
@@ -15,13 +15,18 @@ use std::sync::mpsc::{sync_channel, SyncSender};
 use std::thread;
 
 use vink_kernel::Kernel;
-use vink_lab::{Recorders, Recording};
+use vink_lab::SocketProbes;
 use vink_pcb::{Layout, Process};
+use vink_protocol::ProbeRequest;
+use vink_sys::child::{prepare, Step};
+use vink_sys::fd::set_cloexec;
+use vink_sys::process::kill;
+use vink_sys::terminal;
 
 use super::session::{Beside, End, Message, Session};
 use super::source::{by_net, pass_keys, pass_samples_of, pass_signals, points};
 use super::{Arguments, Form};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::signals::{die_by, Signals};
 
 /// Signals that are not for us, but for the program.
@@ -36,18 +41,18 @@ const CAUGHT: [i32; 5] = [
 const READY: u8 = b'r';
 
 /// Runs the program, and ends as it ended.
-pub(super) fn run(arguments: &Arguments, form: Form, start: u64) -> Result<ExitCode, Failure> {
-    let signals = Signals::catch(&CAUGHT).map_err(Failure::host("signalfd"))?;
-    let (mut ours, theirs) = UnixStream::pair().map_err(Failure::host("socketpair"))?;
+pub(super) fn run(arguments: &Arguments, form: Form, start: u64) -> Result<ExitCode, CliError> {
+    let signals = Signals::catch(&CAUGHT).map_err(CliError::host("signalfd"))?;
+    let (mut ours, theirs) = UnixStream::pair().map_err(CliError::host("socketpair"))?;
     let terminal = match form {
-        Form::Screen => Some(Terminal::open().map_err(Failure::host("opening a terminal"))?),
+        Form::Screen => Some(Terminal::open().map_err(CliError::host("opening a terminal"))?),
         _ => None,
     };
     let mut child = {
         let mut command = command(arguments, &theirs, terminal.as_ref())?;
         command
             .spawn()
-            .map_err(Failure::host("starting vink run"))?
+            .map_err(CliError::host("starting vink run"))?
     };
     drop(theirs);
     let pid = child.id();
@@ -57,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, form: Form, start: u64) -> Result<ExitC
     if ours.read_exact(&mut ready).is_err() {
         let status = child
             .wait()
-            .map_err(Failure::host("waiting for vink run"))?;
+            .map_err(CliError::host("waiting for vink run"))?;
         if let Some(terminal) = terminal {
             let _ = io::copy(&mut terminal.master(), &mut io::stderr());
         }
@@ -76,7 +81,7 @@ pub(super) fn run(arguments: &Arguments, form: Form, start: u64) -> Result<ExitC
         pass_output(terminal.master(), to.clone());
     }
     ours.write_all(&[READY])
-        .map_err(Failure::host("meeting vink run"))?;
+        .map_err(CliError::host("meeting vink run"))?;
     pass_samples_of(ours, to.clone());
     thread::spawn(move || {
         let status = child.wait().unwrap_or(ExitStatus::from_raw(125 << 8));
@@ -98,8 +103,8 @@ fn command(
     arguments: &Arguments,
     meeting: &UnixStream,
     terminal: Option<&Terminal>,
-) -> Result<Command, Failure> {
-    let vink = std::env::current_exe().map_err(Failure::host("finding vink"))?;
+) -> Result<Command, CliError> {
+    let vink = std::env::current_exe().map_err(CliError::host("finding vink"))?;
     let mut command = Command::new(vink);
     command.arg("run");
     let meeting = meeting.as_raw_fd();
@@ -110,30 +115,19 @@ fn command(
     }
     command.args(&arguments.program);
     let slave = terminal.map(Terminal::slave).transpose();
-    let slave = slave.map_err(Failure::host("opening a terminal"))?;
+    let slave = slave.map_err(CliError::host("opening a terminal"))?;
     if let Some(slave) = &slave {
         let again = || slave.try_clone().map(Stdio::from);
-        let host = || Failure::host("copying a descriptor");
+        let host = || CliError::host("copying a descriptor");
         command.stdin(again().map_err(host())?);
         command.stdout(again().map_err(host())?);
         command.stderr(again().map_err(host())?);
     }
-    let has_terminal = terminal.is_some();
-    // SAFETY: between fork and exec only system calls are made, on descriptors that are open.
-    unsafe {
-        command.pre_exec(move || {
-            // vink run inherits it, and nobody else.
-            libc::fcntl(meeting, libc::F_SETFD, 0);
-            // What we have blocked is for us.
-            let mut none = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            if has_terminal && (libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0) {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
-        })
-    };
+    // Only vink run inherits it. What we have blocked is for us.
+    prepare(&mut command, [Step::Keep(meeting), Step::UnblockAll]);
+    if terminal.is_some() {
+        prepare(&mut command, [Step::Session, Step::Terminal]);
+    }
     Ok(command)
 }
 
@@ -160,8 +154,8 @@ impl Beside for Program {
     fn signal(&mut self, number: i32) {
         // What our terminal sends, the program has got by itself.
         if self.terminal.is_some() || number == libc::SIGTERM || number == libc::SIGHUP {
-            // SAFETY: takes numbers; the process is our child, for which somebody waits until it ends.
-            unsafe { libc::kill(self.pid as i32, number) };
+            // The process is our child, which a thread waits for until it ends.
+            let _ = kill(self.pid as i32, number);
         }
     }
 }
@@ -170,7 +164,7 @@ impl Beside for Program {
 fn pass_output(mut from: File, to: SyncSender<Message>) {
     thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        // EIO: nobody has the terminal open any more.
+        // EIO: no process has the terminal open any more.
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             if to.send(Message::Output(buffer[..count].to_vec())).is_err() {
                 return;
@@ -192,18 +186,7 @@ struct Terminal(File);
 
 impl Terminal {
     fn open() -> io::Result<Terminal> {
-        // SAFETY: system calls on a descriptor that was just opened, and is ours alone.
-        unsafe {
-            let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
-            if master < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let master = File::from_raw_fd(master);
-            match libc::unlockpt(master.as_raw_fd()) {
-                0 => Ok(Terminal(master)),
-                _ => Err(io::Error::last_os_error()),
-            }
-        }
+        terminal::open_master().map(Terminal)
     }
 
     fn master(&self) -> File {
@@ -212,25 +195,11 @@ impl Terminal {
 
     /// The program's side, by the master, not by a path below /dev.
     fn slave(&self) -> io::Result<OwnedFd> {
-        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-        // SAFETY: the descriptor is new, and ours alone.
-        unsafe {
-            match libc::ioctl(self.0.as_raw_fd(), libc::TIOCGPTPEER, flags) {
-                -1 => Err(io::Error::last_os_error()),
-                slave => Ok(OwnedFd::from_raw_fd(slave)),
-            }
-        }
+        terminal::slave_of(&self.0)
     }
 
     fn resize(&self, rows: u16, columns: u16) {
-        let size = libc::winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        // SAFETY: the structure outlives the call, which only reads it.
-        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        let _ = terminal::resize(&self.0, rows, columns);
     }
 }
 
@@ -255,33 +224,32 @@ impl FromStr for Watcher {
 }
 
 impl Watcher {
-    /// Nobody whom we start is to have our end of the socket.
+    /// No process that we start is to have our end of the socket.
     pub(crate) fn keep(&self) {
-        // SAFETY: takes numbers.
-        unsafe { libc::fcntl(self.meeting, libc::F_SETFD, libc::FD_CLOEXEC) };
+        let _ = set_cloexec(self.meeting, true);
     }
 
     /// Begins to record, if that is wanted, and waits until the kernel has been found.
     pub(crate) fn meet(
         &self,
-        recorders: &mut Recorders,
+        probes: &mut SocketProbes,
         kernel: &mut Kernel,
         image: &Path,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         // SAFETY: vink pcb has left it open for this.
         let mut meeting = unsafe { UnixStream::from_raw_fd(self.meeting) };
         let copy = meeting.try_clone();
         if !self.points.is_empty() {
             let layout = Layout::of_file(image)?;
-            let recording = Recording {
+            let request = ProbeRequest {
                 points: self.points.clone(),
                 bytes: layout.tcp.size,
                 only: None,
             };
-            let to = copy.map_err(Failure::host("copying a descriptor"))?;
-            recorders.start(kernel, &recording, to.into())?;
+            let to = copy.map_err(CliError::host("copying a descriptor"))?;
+            probes.start(kernel, &request, to.into())?;
         }
-        // Whoever has gone by now need not be waited for.
+        // A reader that has gone is not waited for.
         let mut answer = [0];
         let _ = meeting.set_nonblocking(false);
         let met = meeting.write_all(&[READY]);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use vink_pcb::{Connection, Field, Layout, Process, Value};
 
 use super::session::{named, title};
+use crate::cli_error::CliError;
 use crate::exec::{size, Raw};
-use crate::failure::Failure;
 
 /// The alternate screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -61,7 +61,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Takes the terminal. `choose`: of all fields, those that say something.
-    pub fn open(beside: bool, choose: bool) -> Result<Screen, Failure> {
+    pub fn open(beside: bool, choose: bool) -> Result<Screen, CliError> {
         let raw = Raw::enter()?;
         print!("{ENTER}");
         let mut screen = Screen {

@@ -15,7 +15,7 @@ use super::screen::Screen;
 use super::source::Event;
 use super::stream::{Line, Stream};
 use super::{Arguments, Form};
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// How often the screen is drawn at most.
 const FRAME: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ pub(super) enum Message {
     Ended(ExitStatus),
     /// From our terminal.
     Keys(Vec<u8>),
-    /// Somebody wants us to end, or the terminal has another size.
+    /// A signal: vink is to end, or the terminal has another size.
     Signal(i32),
 }
 
@@ -42,7 +42,7 @@ pub(super) trait Beside {
     fn keys(&mut self, keys: &[u8]);
     /// Its part of the screen has another size.
     fn resize(&mut self, rows: u16, columns: u16);
-    /// Somebody wants it to end.
+    /// A signal asks it to end.
     fn signal(&mut self, number: i32);
 }
 
@@ -92,7 +92,7 @@ impl<'a> Session<'a> {
         process: Process,
         machines: HashMap<u64, String>,
         beside: bool,
-    ) -> Result<Session<'a>, Failure> {
+    ) -> Result<Session<'a>, CliError> {
         let fields = choose(&process.layout().tcp, &arguments.fields)?;
         let output = match form {
             Form::Screen => {
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
                 let to: Box<dyn Write> = match &arguments.output {
                     Some(path) => {
                         let what = format!("creating {}", path.display());
-                        Box::new(File::create(path).map_err(Failure::host(what))?)
+                        Box::new(File::create(path).map_err(CliError::host(what))?)
                     }
                     None => Box::new(io::stdout()),
                 };
@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
         &mut self,
         messages: &Receiver<Message>,
         mut beside: Option<&mut dyn Beside>,
-    ) -> Result<End, Failure> {
+    ) -> Result<End, CliError> {
         if matches!(self.output, Output::Once) {
             self.look()?;
             return Ok(End::Done);
@@ -160,12 +160,12 @@ impl<'a> Session<'a> {
             if let (Output::Screen(screen), true) = (&mut self.output, now >= draw) {
                 screen
                     .draw(&self.process, ended)
-                    .map_err(Failure::host("drawing"))?;
+                    .map_err(CliError::host("drawing"))?;
                 draw = now + FRAME;
             }
             let shown = matches!(self.output, Output::Screen(_));
             match ended {
-                // Who sees a screen says when it has been seen.
+                // With a screen, the user ends it.
                 Some(status) if no_more && !shown => return Ok(End::Program(status)),
                 None if self.left == 0 && beside.is_none() => return Ok(End::Done),
                 None if self.over && beside.is_none() => return Ok(End::Done),
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
             let message = match messages.recv_timeout(wait) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
-                // Whoever told us something has nothing to tell any more: time goes on.
+                // The senders are gone: only time goes on.
                 Err(RecvTimeoutError::Disconnected) => {
                     std::thread::sleep(wait);
                     continue;
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
             };
             match message {
                 Message::Sample(sample) => self.sample(sample)?,
-                Message::NoMore(Some(error)) => return Err(Failure::Other(error)),
+                Message::NoMore(Some(error)) => return Err(CliError::Other(error)),
                 Message::NoMore(None) => {
                     no_more = true;
                     self.over |= beside.is_none();
@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
     }
 
     /// How all connections are now.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn look(&mut self) -> Result<(), CliError> {
         let date = Session::begin();
         let mut found = Vec::new();
         for net in self.machines.keys() {
@@ -266,7 +266,7 @@ impl<'a> Session<'a> {
     }
 
     /// A socket, at an event.
-    fn sample(&mut self, sample: Sample) -> Result<(), Failure> {
+    fn sample(&mut self, sample: Sample) -> Result<(), CliError> {
         self.missed += sample.missed;
         let event = self.arguments.each.get(sample.point).copied();
         match self.process.layout().connection(sample.at, sample.bytes) {
@@ -289,7 +289,7 @@ impl<'a> Session<'a> {
         date: u64,
         event: Option<Event>,
         connection: Connection,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let layout = self.process.layout();
         let machine = &self.machines[&connection.net];
         match &mut self.output {
@@ -317,7 +317,7 @@ impl<'a> Session<'a> {
                     values: values(&self.process, &self.fields, &connection),
                 };
                 match stream.write(&line) {
-                    // Who has read enough closes it.
+                    // A reader that has read enough closes it.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.left = 0,
                     done => done.map_err(written)?,
                 }
@@ -328,9 +328,9 @@ impl<'a> Session<'a> {
     }
 
     /// What is told after the end: samples that were lost, and what was on the program's screen.
-    pub fn close(self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), CliError> {
         match self.output {
-            Output::Screen(screen) => screen.close().map_err(Failure::host("drawing"))?,
+            Output::Screen(screen) => screen.close().map_err(CliError::host("drawing"))?,
             Output::Stream(_) | Output::Once => {}
         }
         if self.missed > 0 {
@@ -343,8 +343,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn written(error: io::Error) -> Failure {
-    Failure::host("writing samples")(error)
+fn written(error: io::Error) -> CliError {
+    CliError::host("writing samples")(error)
 }
 
 /// The bytes of all wanted fields, one after the other.

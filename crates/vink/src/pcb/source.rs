@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::thread;
 
-use vink_api::{Client, Place, SampleQuery};
-use vink_lab::Samples;
+use vink_api::{Client, LabApi, RuntimeDir, SampleQuery};
+use vink_lab::SampleDecoder;
 use vink_pcb::{Machine, Process};
+use vink_sys::poll::is_readable;
 
 use super::session::{Message, Session};
 use super::{Arguments, Form};
+use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime};
-use crate::failure::Failure;
 use crate::signals::Signals;
 
 /// Messages that wait for the loop.
@@ -78,7 +78,7 @@ pub(super) struct Found {
 }
 
 /// The machine or process that is meant.
-pub(super) fn find(arguments: &Arguments) -> Result<Found, Failure> {
+pub(super) fn find(arguments: &Arguments) -> Result<Found, CliError> {
     let machine = arguments.machine.as_deref();
     if let Some(pid) = arguments.pid {
         let process = Process::open(pid)?;
@@ -87,7 +87,7 @@ pub(super) fn find(arguments: &Arguments) -> Result<Found, Failure> {
             let names: Vec<String> = machines.iter().map(|m| m.name.clone()).collect();
             machines.retain(|machine| machine.name == name);
             if machines.is_empty() {
-                return Err(Failure::Other(format!(
+                return Err(CliError::Other(format!(
                     "process {pid} has no machine {name}; it has {}",
                     names.join(", ")
                 )));
@@ -100,17 +100,17 @@ pub(super) fn find(arguments: &Arguments) -> Result<Found, Failure> {
         });
     }
     let Some(machine) = machine else {
-        return Err(Failure::Other(
+        return Err(CliError::Other(
             "of which machine? vink pcb MACHINE; or vink pcb --run -- PROGRAM".to_owned(),
         ));
     };
-    let client = Client::of(&Place::find());
+    let client = Client::of(&RuntimeDir::find());
     let (lab, status) = runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
         // It says so if there is no such machine.
         client.machine(&lab, machine).await?;
         let status = client.lab(&lab).await?;
-        Ok::<_, Failure>((lab, status))
+        Ok::<_, CliError>((lab, status))
     })?;
     for pid in status.workers.iter().filter_map(|worker| worker.pid) {
         let process = Process::open(pid)?;
@@ -124,7 +124,7 @@ pub(super) fn find(arguments: &Arguments) -> Result<Found, Failure> {
             });
         }
     }
-    Err(Failure::Other(format!(
+    Err(CliError::Other(format!(
         "no worker of lab {lab} has machine {machine} any more; vink lab show {lab} tells"
     )))
 }
@@ -137,15 +137,15 @@ pub(super) fn by_net(machines: Vec<Machine>) -> HashMap<u64, String> {
         .collect()
 }
 
-/// Watches it until it ends, or somebody says so.
+/// Watches it until it ends, or a signal ends this.
 pub(super) fn watch(
     arguments: &Arguments,
     form: Form,
     start: u64,
     found: Found,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CliError> {
     let signals = Signals::catch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGWINCH]);
-    let signals = signals.map_err(Failure::host("signalfd"))?;
+    let signals = signals.map_err(CliError::host("signalfd"))?;
     let (to, messages) = sync_channel(WAITING);
     pass_signals(signals, to.clone());
     if form == Form::Screen {
@@ -179,10 +179,10 @@ fn pass_samples(
     lab: &str,
     query: &SampleQuery,
     to: &SyncSender<Message>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     runtime()?.block_on(async {
         let mut pieces = client.samples(lab, query).await?;
-        let mut samples = Samples::default();
+        let mut samples = SampleDecoder::default();
         while let Some(piece) = pieces.next().await? {
             samples.push(&piece);
             while let Some(sample) = samples.pop() {
@@ -198,7 +198,7 @@ fn pass_samples(
 /// From a descriptor to the loop, until its end.
 pub(super) fn pass_samples_of(mut from: impl Read + Send + 'static, to: SyncSender<Message>) {
     thread::spawn(move || {
-        let mut samples = Samples::default();
+        let mut samples = SampleDecoder::default();
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             samples.push(&buffer[..count]);
@@ -238,12 +238,5 @@ pub(super) fn pass_signals(signals: Signals, to: SyncSender<Message>) {
 
 /// Until there is something to be read; see poll(2).
 fn wait_for(what: &Signals) {
-    use std::os::fd::AsRawFd;
-    let mut wanted = libc::pollfd {
-        fd: what.as_fd().as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one structure, which is there.
-    unsafe { libc::poll(&raw mut wanted, 1, -1) };
+    is_readable(what, -1);
 }

@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vink_api::{
-    ChangeClock, Client, Error, Output, Place, Program, ProgramState, PutLab, RecordLab, RunClock,
-    Step,
+    ChangeClock, Client, Error, Input, LabApi, Output, Program, ProgramState, PutLab, RecordLab,
+    RunClock, RuntimeDir, Step,
 };
 use vink_record::{Event, Manifest, Request, Totals};
 use vink_spec::{Lab, Span, Time};
 
+use crate::cli_error::CliError;
 use crate::client::runtime;
-use crate::failure::Failure;
 use crate::record::open;
 
 /// Between two looks at whether a program has been started.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Makes the lab, lets its clock go, takes it down. What is recorded of it is in this folder then, which must not be there yet.
 pub(super) fn again(
@@ -30,11 +30,11 @@ pub(super) fn again(
     then: &Totals,
     journal: &Path,
     folder: &Path,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let spec: Lab = serde_json::from_value(spec.clone())
-        .map_err(|error| Failure::Other(format!("the lab in the manifest: {error}")))?;
+        .map_err(|error| CliError::Other(format!("the lab in the manifest: {error}")))?;
     if spec.time == Time::Real {
-        return Err(Failure::Other(format!(
+        return Err(CliError::Other(format!(
             "lab {} lived by the host's clock: no two runs of it are the same. vink lab diff compares them; with \
              `time: virtual` in its file, or vink lab up --time virtual, it repeats",
             spec.name
@@ -54,9 +54,9 @@ pub(super) fn again(
         }),
         ..PutLab::default()
     };
-    let executable = std::env::current_exe().map_err(Failure::host("finding vink itself"))?;
+    let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
     runtime()?.block_on(async {
-        let client = Client::start(&Place::find(), &executable)?;
+        let client = Client::start(&RuntimeDir::find(), &executable)?;
         client.put_lab(&name, &wanted).await?;
         let went = repeat(&client, &name, asked, then.end).await;
         client.remove_lab(&name).await?;
@@ -65,7 +65,7 @@ pub(super) fn again(
 }
 
 /// What users have asked for, and when (ns on the kernel's clock).
-fn asked(journal: &Path) -> Result<Vec<(u64, Request)>, Failure> {
+fn asked(journal: &Path) -> Result<Vec<(u64, Request)>, CliError> {
     let mut reader = open(journal)?;
     let mut asked = Vec::new();
     while let Some(record) = reader.next_record()? {
@@ -103,14 +103,14 @@ async fn repeat(
                 }
             }
             Request { path, .. } if path.ends_with(&format!("/labs/{lab}/continue")) => {
-                client.goes_on(lab).await
+                client.resume(lab).await
             }
             Request { path, body, .. } if path.ends_with("/clock") => {
                 match serde_json::from_str(body) {
                     Ok(ChangeClock {
                         paused: Some(false),
                         ..
-                    }) => client.goes_on(lab).await,
+                    }) => client.resume(lab).await,
                     _ => Ok(()),
                 }
             }
@@ -139,15 +139,15 @@ async fn repeat(
 /// Starts a program with nothing to read, and reads what it writes.
 async fn attach(client: &Client, lab: &str, program: u64) -> Result<(), Error> {
     let (mut input, mut output) = client.attach(lab, program).await?.split();
-    input.end().await?;
+    input.send(Input::End).await?;
     tokio::spawn(async move {
         // Kept, for without a client the program ends.
         let _input = input;
         while !matches!(output.next().await, Ok(Output::Ended { .. }) | Err(_)) {}
     });
-    // It is started after the handshake, and nobody tells.
+    // It is started after the handshake, of which there is no event.
     while client.program(lab, &program.to_string()).await?.state == ProgramState::Waiting {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

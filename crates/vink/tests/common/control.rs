@@ -131,19 +131,9 @@ impl Control<'_> {
     /// Waits until there are none any more: those of a killed worker are being killed.
     pub fn wait_for_no_process(&self) {
         for pid in self.processes() {
-            // SAFETY: takes numbers; the descriptor is ours.
-            unsafe {
-                let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
-                if fd >= 0 {
-                    let mut wait = libc::pollfd {
-                        fd,
-                        events: libc::POLLIN,
-                        revents: 0,
-                    };
-                    let ended = libc::poll(&raw mut wait, 1, 60_000);
-                    libc::close(fd);
-                    assert!(ended == 1, "process {pid} does not end");
-                }
+            if let Ok(process) = vink_sys::pidfd::open(pid) {
+                let ended = vink_sys::poll::is_readable(&process, 60_000);
+                assert!(ended, "process {pid} does not end");
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{root, Place};
 
 /// Until when something that needs a while must have happened, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A lab that is up, of a copy of labs/. Down again when dropped.
 pub struct Up<'a> {
@@ -52,6 +52,18 @@ impl Up<'_> {
         up
     }
 
+    /// The same of `tests/labs/NAME/lab.yaml`, which no reader is told of; its copy is `labs/tests/NAME`.
+    pub fn of_tests<'a>(place: &'a Place, name: &'static str) -> Up<'a> {
+        copy_labs(place);
+        let folder = labs(place).join("tests").join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        let from = root().join("tests/labs").join(name).join("lab.yaml");
+        fs::copy(from, folder.join("lab.yaml")).expect("a lab for tests");
+        let up = Up { place, name };
+        up.vink(&["lab", "up", &format!("labs/tests/{name}/lab.yaml")]);
+        up
+    }
+
     /// A program outside, of this place's user.
     pub fn command(&self, program: &str) -> Command {
         let mut command = self.place.command(program);
@@ -90,8 +102,8 @@ impl Up<'_> {
         let begin = Instant::now();
         while !self.succeeds(machine, line) {
             assert!(
-                begin.elapsed() < PATIENCE,
-                "{}, {machine}: {line}: not within {PATIENCE:?}",
+                begin.elapsed() < TIMEOUT,
+                "{}, {machine}: {line}: not within {TIMEOUT:?}",
                 self.name
             );
         }

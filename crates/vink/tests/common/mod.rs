@@ -1,4 +1,4 @@
-//! Who runs vink in a test, and from where.
+//! The user that runs vink in a test, and the folder.
 #![allow(dead_code)] // Each test file uses a part.
 
 pub mod control;
@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use vink_sys::child::{prepare, Step};
 
 /// `nobody` on Debian.
 const NOBODY: u32 = 65534;
@@ -58,7 +60,7 @@ impl Place {
         let library = vink.with_file_name("libvink_preload.so");
         let quick = vink.with_file_name("libvink_quick.so");
         let old = root().join("build/libvink-linux-6.1.so");
-        // What is below root's home or the target folder nobody else may be able to read.
+        // What is below root's home or the target folder, other users may be unable to read.
         for (from, to) in [
             (vink, "vink"),
             (&image, "libvink-linux-6.12.so"),
@@ -79,8 +81,7 @@ impl Place {
 
     /// Ourselves; and if we are root, an ordinary user too.
     pub fn all() -> Vec<Place> {
-        // SAFETY: geteuid(2) can't fail.
-        let root = unsafe { libc::geteuid() } == 0;
+        let root = vink_sys::process::is_root();
         if root {
             vec![Place::new(false), Place::new(true)]
         } else {
@@ -88,8 +89,8 @@ impl Place {
         }
     }
 
-    /// Ourselves, served before whatever else this machine does: for what is measured by the host's clock. Who may not ask for
-    /// that (`setpriority(2)`) is served as everybody.
+    /// Ourselves, served before whatever else this machine does: for what is measured by the host's clock. A user that may
+    /// not ask for that (`setpriority(2)`) is served as all are.
     pub fn urgent() -> Place {
         let mut place = Place::new(false);
         place.urgent = true;
@@ -137,23 +138,11 @@ impl Place {
             .env("VINK_RUNTIME", self.temporary().join("run"));
         command.env_remove("VINK_IMAGE");
         // A shell that was told to test in the background has it ignored.
-        // SAFETY: one system call, with no memory involved.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            })
-        };
+        prepare(&mut command, [Step::DefaultSignal(libc::SIGINT)]);
         if self.urgent {
             // Real-time policies would do it better, but programs that end under them can spin for each other in the host's
             // kernel for ever.
-            // SAFETY: one system call, which takes numbers.
-            unsafe {
-                command.pre_exec(|| {
-                    libc::setpriority(libc::PRIO_PROCESS, 0, LEAST_NICE);
-                    Ok(())
-                })
-            };
+            prepare(&mut command, [Step::Nice(LEAST_NICE)]);
         }
         if self.nobody {
             command
@@ -179,10 +168,36 @@ impl Drop for Place {
     }
 }
 
+/// Processor time of a process, in ticks.
+pub fn ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let words = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let times = words.split_ascii_whitespace().skip(14 - 3).take(2);
+    times.filter_map(|n| n.parse::<u64>().ok()).sum()
+}
+
+/// Waits until a process has a handler for a signal; proc_pid_status(5).
+pub fn catches(pid: i32, signal: i32) {
+    loop {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.expect("a set").trim(), 16).expect("a number");
+        if caught >> (signal - 1) & 1 == 1 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// The workspace's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
         .expect("the workspace's folder")
+}
+
+/// Whether within half a minute there is something to be read, or an end.
+pub fn is_readable(from: &impl std::os::fd::AsFd) -> bool {
+    vink_sys::poll::is_readable(from, 30_000)
 }

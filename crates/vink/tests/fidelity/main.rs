@@ -16,7 +16,7 @@ use common::{root, Place};
 use compare::{compare, Bound};
 use transfer::{transfer, Lab, Run, Time, LABS};
 
-/// Who measures by the host's clock does it alone.
+/// A test that measures by the host's clock runs alone.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,7 +39,7 @@ fn rates(lab: &Up<'_>, congestion: &str) -> [f64; 2] {
 fn a_wire_is_as_netem() {
     let _alone = alone();
     let place = Place::urgent();
-    let lab = Up::new(&place, "tests/netem");
+    let lab = Up::of_tests(&place, "netem");
     let [wire, netem] = rates(&lab, "bbr");
     assert!(
         (0.8..1.25).contains(&(wire / netem)),

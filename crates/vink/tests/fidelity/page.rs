@@ -41,23 +41,33 @@ pub fn text(plan: &Plan, bounds: &[Bound], real: &[BTreeMap<u32, Vec<Run>>]) -> 
 
 const PAGE: &str = "# Virtual time beside the host's clock
 
-Written by `make fidelity`; a shorter form of it is a test (`crates/vink/tests/fidelity`). The transfers of the ready labs
-[lossy-wan](../labs/lossy-wan/README.md) and [bufferbloat](../labs/bufferbloat/README.md), iperf3 for 6 s each, with SEEDS seeds: once in virtual time, EACH times by the
-host's clock. The wires lose the same packets in all runs with one seed, so that run is compared with run. 20 times a second a time series
-looks at what was delivered, at the congestion window, the round trip and the queue.
+Written by `make fidelity`; a shorter form of it is a test (`crates/vink/tests/fidelity`).
 
-By the host's clock no two runs are the same, for the host is late by a little. How far a run is from the others with its
-seed is the *spread*, of the farthest one. In virtual time a run may be *off* by a margin stated
-beforehand, 5 % of rates and round trips and 15 % of windows and queues, for what the host takes for itself in all of its runs, and by that spread, of which
-no more counts than MOST margins: together *at most*. Numbers are
-means over a run, the middle of all; a curve is off by the area between two, as a share of the area below them.
+The transfers of the ready labs [lossy-wan](../labs/lossy-wan/README.md) and
+[bufferbloat](../labs/bufferbloat/README.md), iperf3 for 6 s each, run with SEEDS seeds: once in
+virtual time, EACH times by the host's clock. The wires lose the same packets in all runs with one
+seed, so runs are compared one by one. 20 times a second a time series samples the delivered bytes,
+the congestion window, the round trip and the queue.
+
+By the host's clock no two runs are the same, because the host is always a little late. The *spread*
+is how far the farthest run is from the others with its seed. In virtual time a run may be *off* by
+at most the sum of two parts (*at most*):
+
+- a margin stated beforehand, 5 % of rates and round trips and 15 % of windows and queues, for the
+  processor time that the host takes for itself in all of its runs,
+- the spread, of which no more counts than MOST margins.
+
+Numbers are means over a run, the middle of all. A curve is off by the area between two curves, as a
+share of the area below them.
 
 | transfer | what | host's clock | virtual time | spread | off | at most |
 |---|---|---|---|---|---|---|
 ROWS
 
-A busy host spoils its runs: BBR comes to a tenth of its rate when timers are 10 ms late, CUBIC's slow start ends elsewhere. So they are served first
-(nice -20, which only root may ask for), and each ms the kernel has something to do that is written down: a run counts if no more
-than 3 % of that is missing (here MISSED %), and if it never is for longer than 40 ms. How the run went is not asked. That the bounds are tight
-is tested, too: with 2 % loss instead of 1 %, or 13 ms of delay instead of 10, they do not hold.
+A busy host spoils its runs. BBR reaches a tenth of its rate when timers are 10 ms late, and CUBIC's
+slow start ends elsewhere. So the runs are scheduled first (nice -20, which only root may ask for),
+and the kernel has a task each millisecond that is recorded. A run counts if at most 3 % of these
+are missing (here MISSED %), and never for longer than 40 ms. The run's own results do not decide. A
+test shows that the bounds are tight: with 2 % loss instead of 1 %, or 13 ms of delay instead of 10,
+they do not hold.
 ";

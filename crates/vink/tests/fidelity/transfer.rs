@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use vink_series::{Cell, Format, Table};
+use vink_timeseries::{Cell, Format, Table};
 
 use super::common::control::Control;
 use super::common::{root, Place};
@@ -15,7 +15,7 @@ pub struct Lab {
     pub another: Another,
 }
 
-/// From which machine, to whom, with which congestion control, and past which queue.
+/// From which machine, to which, with which congestion control, and past which queue.
 pub struct Transfer {
     pub name: &'static str,
     machine: &'static str,
@@ -246,7 +246,7 @@ fn number(cell: Option<&Cell>) -> Option<f64> {
 fn table(control: &Control<'_>, lab: &Lab, name: &str) -> Table {
     let file = file(lab, name);
     let csv = std::fs::read(control.folder().join(&file)).expect(&file);
-    vink_series::read(Format::Csv, &csv).expect(&file)
+    vink_timeseries::read(Format::Csv, &csv).expect(&file)
 }
 
 fn run(control: &Control<'_>, lab: &Lab, time: Time) -> Run {

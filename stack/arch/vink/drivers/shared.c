@@ -9,10 +9,10 @@
  * namespace, which sees neither: it is there for the queue of a wire that is not
  * ideal, and to be up as long as the other process is there.
  *
- * Nobody interrupts: the rings are looked at when the timer is. A frame for which
+ * Nothing interrupts: the rings are looked at when the timer is. A frame for which
  * there is no room waits, and so does the socket that sent it, until half of the
- * ring is free. Both sides' hosts can sleep: who finds that the other one's does,
- * and has something for it, rings its bell.
+ * ring is free. Both sides' hosts can sleep: a side that finds the other one asleep
+ * and has something for it rings its bell.
  *
  * The other process is not trusted. Its counters must make sense and nothing is
  * read twice; a frame is looked at when it has been copied.

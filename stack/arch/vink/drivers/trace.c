@@ -24,7 +24,7 @@ static const char *const causes[] = {
 	[VINK_LOST_LIMIT]	= "limit",
 	[VINK_LOST_MTU]		= "mtu",
 	[VINK_LOST_DOWN]	= "down",
-	[VINK_LOST_FATE]	= "breakpoint",
+	[VINK_LOST_VERDICT]	= "breakpoint",
 };
 
 static void describe(struct vink_packet *packet, struct vx_end *end, u32 kind,
@@ -59,7 +59,7 @@ static void show(struct vink_packet *packet, struct sk_buff *skb, int from,
 void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 {
 	struct vink_packet packet;
-	struct vink_fate fate = {};
+	struct vink_verdict verdict = {};
 	int from = 0;
 
 	describe(&packet, end, kind, reason);
@@ -77,19 +77,19 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 	/* Of what is gone the host is told that way, too, to stop there. */
 	if (end->trace & kind << 4 & (VINK_ASK_LOSS | VINK_ASK_DROP)) {
 		show(&packet, skb, from, U16_MAX);
-		vink_ops->fate(vink_host, &packet, &fate);
+		vink_ops->verdict(vink_host, &packet, &verdict);
 	}
 }
 
 void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
-		  const struct sock *sock, struct vink_fate *fate)
+		  const struct sock *sock, struct vink_verdict *verdict)
 {
 	struct vink_packet packet;
 
 	describe(&packet, end, kind, 0);
 	show(&packet, skb, 0, U16_MAX);
 	packet.sock = sock;
-	vink_ops->fate(vink_host, &packet, fate);
+	vink_ops->verdict(vink_host, &packet, verdict);
 }
 
 /*
@@ -119,7 +119,7 @@ static void dropped(struct sk_buff *skb, u32 reason, const struct net *net)
 
 VINK_DROP_PROBE(probe, dropped)
 
-/* Listens to the kernel's tracepoint for as long as somebody wants it. */
+/* Listens to the kernel's tracepoint for as long as an end is traced. */
 static int listen(void)
 {
 	struct vx_end *end;
@@ -144,7 +144,7 @@ int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen)
 	if (mask & TELLS && !vink_ops->packet)
 		return -EOPNOTSUPP;
 	if (mask & ~TELLS) {
-		err = vx_fate_init(end);
+		err = vx_verdict_init(end);
 		if (err)
 			return err;
 	}

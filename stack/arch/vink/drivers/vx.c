@@ -88,12 +88,12 @@ void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 static void arrive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 {
 	if (unlikely(to->trace & VINK_ASK_ARRIVAL) &&
-	    !vx_fate(to, VINK_PACKET_ARRIVAL, skb))
+	    !vx_verdict(to, VINK_PACKET_ARRIVAL, skb))
 		return;
 	vx_receive(from, to, skb);
 }
 
-/* To whom it is addressed, or to all if it is to many or to nobody known. */
+/* To the end it is addressed to, or to all if that is a group or not known. */
 static void arrive_on_bus(struct vx_end *from, struct sk_buff *skb)
 {
 	const u8 *address = eth_hdr(skb)->h_dest;
@@ -146,21 +146,21 @@ static netdev_tx_t vx_xmit(struct sk_buff *skb, struct net_device *dev)
 	struct vx_end *end = netdev_priv(dev);
 
 	if (unlikely(end->next))
-		return NETDEV_TX_BUSY;	/* who sent it did not look */
+		return NETDEV_TX_BUSY;	/* the sender did not look */
 	end->stats.sent++;
 	end->stats.sent_bytes += skb->len;
 	skb_tx_timestamp(skb);
 	if (unlikely(end->trace)) {
 		vx_trace(end, VINK_PACKET_DEPARTURE, 0, skb);
 		if (end->trace & VINK_ASK_DEPARTURE &&
-		    !vx_fate(end, VINK_PACKET_DEPARTURE, skb))
+		    !vx_verdict(end, VINK_PACKET_DEPARTURE, skb))
 			return NETDEV_TX_OK;
 	}
 	if (likely(!end->busy)) {
 		vx_carry(end, skb);
 		return NETDEV_TX_OK;
 	}
-	return vx_line_send(end, skb);
+	return vx_link_send(end, skb);
 }
 
 static int vx_open(struct net_device *dev)
@@ -304,7 +304,7 @@ struct net_device *vx_create(struct net *net, const char *name,
 	end->dev = dev;
 	INIT_LIST_HEAD(&end->list);
 	INIT_LIST_HEAD(&end->traced);
-	vx_line_init(end);
+	vx_link_init(end);
 	return dev;
 }
 
@@ -361,7 +361,7 @@ int vx_switch(struct vx_end *end, const struct vink_wire_settings *settings)
 	}
 	local_bh_disable();
 	end->settings = *settings;
-	vx_line_changed(end);
+	vx_link_changed(end);
 	local_bh_enable();
 	if (!vx_ideal(&old))
 		netdev_update_features(end->dev);

@@ -35,22 +35,22 @@ struct vx_end {
 	/* What each packet needs, together. */
 	struct net_device *dev;
 	struct vx_end *to;		/* far, if the wire is up */
-	bool busy;			/* packets go through line.c */
+	bool busy;			/* packets go through link_model.c */
 	u8 trace;			/* VINK_PACKET_*, VINK_ASK_* */
 	u16 snaplen;
-	struct sk_buff *next;		/* line.c's, behind the one it sends */
+	struct sk_buff *next;		/* link_model.c's, behind the one it sends */
 	struct vink_wire_stats stats;
 
 	struct vx_wire *wire;		/* NULL: no longer an end */
 	struct vx_end *far;		/* the other one, point to point */
 	struct vx_shared *shared;	/* what leads to another process, or NULL */
-	struct vx_held *held;		/* fate.c's, or NULL */
+	struct vx_held *held;		/* verdict.c's, or NULL */
 	struct list_head list;		/* in wire->ends */
 	struct list_head traced;	/* in trace.c's list */
 	u64 id;
 	struct vink_wire_settings settings;
 
-	/* line.c: the transmitter, */
+	/* link_model.c: the transmitter, */
 	struct hrtimer transmitted;
 	struct sk_buff *sending;
 	u64 free_at;			/* when its last packet is, or was, sent */
@@ -58,7 +58,7 @@ struct vx_end {
 	u64 late;			/* how much later it may find out */
 	/* the packets under way by their time of arrival, */
 	struct hrtimer arrival;
-	struct rb_root_cached line;
+	struct rb_root_cached in_flight;
 	u32 under_way;
 	u64 last;			/* arrival of the last one in order */
 	/* and chance. */
@@ -87,13 +87,13 @@ void vx_carry(struct vx_end *end, struct sk_buff *skb);
 void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb);
 void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause);
 
-/* line.c */
-void vx_line_init(struct vx_end *end);
-netdev_tx_t vx_line_send(struct vx_end *end, struct sk_buff *skb);
-void vx_line_join(struct vx_end *end, struct sk_buff *skb, u64 *joined);
-bool vx_line_flip(struct sk_buff *skb, u64 bit);
-void vx_line_changed(struct vx_end *end);	/* with softirqs disabled */
-void vx_line_purge(struct vx_end *end);		/* all is lost; likewise */
+/* link_model.c */
+void vx_link_init(struct vx_end *end);
+netdev_tx_t vx_link_send(struct vx_end *end, struct sk_buff *skb);
+void vx_link_join(struct vx_end *end, struct sk_buff *skb, u64 *joined);
+bool vx_link_flip(struct sk_buff *skb, u64 bit);
+void vx_link_changed(struct vx_end *end);	/* with softirqs disabled */
+void vx_link_purge(struct vx_end *end);		/* all is lost; likewise */
 
 /* shared.c */
 int vx_shared_init(struct vx_end *end, const struct vink_share *share);
@@ -102,18 +102,18 @@ void vx_shared_send(struct vx_end *end, struct sk_buff *skb);
 void vx_shared_meet(struct vx_end *end);
 void vx_shared_purge(struct vx_end *end);	/* with softirqs disabled */
 
-/* fate.c */
-int vx_fate_init(struct vx_end *end);
-void vx_fate_end(struct vx_end *end);		/* with softirqs disabled */
-void vx_fate_release(struct vx_end *end);
-bool vx_fate(struct vx_end *end, u32 kind, struct sk_buff *skb);
+/* verdict.c */
+int vx_verdict_init(struct vx_end *end);
+void vx_verdict_end(struct vx_end *end);		/* with softirqs disabled */
+void vx_verdict_release(struct vx_end *end);
+bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb);
 
 /* trace.c */
 int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen);
 void vx_trace_end(struct vx_end *end);
 void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb);
 void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
-		  const struct sock *sock, struct vink_fate *fate);
+		  const struct sock *sock, struct vink_verdict *verdict);
 
 static inline void vx_trace(struct vx_end *end, u32 kind, u32 reason,
 			    struct sk_buff *skb)

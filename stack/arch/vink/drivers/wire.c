@@ -28,7 +28,7 @@ static struct vx_end *find_end(u64 id)
 
 /*
  * As those of a cable are: up with the interfaces at both ends. Told at once, to
- * whoever listens; by itself the kernel would take up to a second to do so.
+ * all listeners; by itself the kernel would take up to a second to do so.
  */
 void vx_update_carriers(struct vx_wire *wire)
 {
@@ -123,8 +123,8 @@ void vx_detached(struct vx_end *end)
 		return;		/* it could not be registered */
 	vx_trace_end(end);
 	local_bh_disable();
-	vx_line_purge(end);
-	vx_fate_end(end);
+	vx_link_purge(end);
+	vx_verdict_end(end);
 	list_del_init(&end->list);
 	if (end->far)
 		end->far->far = NULL;
@@ -221,13 +221,13 @@ static long wire_share(u64 wire_id, const struct vink_share *share, u64 end_id)
 		return vx_shared_init(end, share) ?: end_id;
 	}
 	id = attach(wire, &init_net, "shared%d", NULL, 0, share);
-	/* Whom it stands for may have any address. */
+	/* The machine that it stands for may have any address. */
 	if (id > 0)
 		dev_set_promiscuity(find_end(id)->dev, 1);
 	return id;
 }
 
-static long wire_line(u64 id, u64 up)
+static long wire_carrier(u64 id, u64 up)
 {
 	struct vx_end *end = find_end(id);
 
@@ -296,7 +296,7 @@ static long wire_state(u64 id, u64 up)
 	update_ways(wire);
 	if (!up) {
 		list_for_each_entry(end, &wire->ends, list)
-			vx_line_purge(end);
+			vx_link_purge(end);
 	}
 	local_bh_enable();
 	vx_update_carriers(wire);
@@ -331,7 +331,7 @@ static long wire_release(u64 id)
 
 	if (!end)
 		return -ESRCH;
-	vx_fate_release(end);
+	vx_verdict_release(end);
 	return 0;
 }
 
@@ -357,8 +357,8 @@ static long serve(u64 nr, const u64 *args)
 		return wire_trace(args[0], args[1], args[2]);
 	case VINK_CALL_WIRE_SHARE:
 		return wire_share(args[0], (const void *)args[1], args[2]);
-	case VINK_CALL_WIRE_LINE:
-		return wire_line(args[0], args[1]);
+	case VINK_CALL_WIRE_CARRIER:
+		return wire_carrier(args[0], args[1]);
 	case VINK_CALL_WIRE_RELEASE:
 		return wire_release(args[0]);
 	}

@@ -95,7 +95,7 @@ void vink_yield(void)
 	yielded = false;
 	vink_take_notes();
 	vink_poll_interrupts();
-	/* The clock may be a virtual one, by which nobody has run for long. */
+	/* The clock may be a virtual one, by which no task has run for long. */
 	yield();
 }
 

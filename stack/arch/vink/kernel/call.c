@@ -127,7 +127,7 @@ int vink_call_start(uint64_t task, struct vink_call *call)
 	call->flags &= ~VINK_FLAG_RESTART;
 	call->signals = 0;
 	call->events = 0;
-	call->room = 0;
+	call->credit = 0;
 	slot->call = call;
 	calls_started++;
 	if (slot != vink_staying)
@@ -222,12 +222,12 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 		do_exit(call->args[0]);
 	}
 
-	/* Cancelled before the task first ran, there was nobody to notify. */
+	/* Cancelled before the task first ran, there was no task to notify. */
 	if (slot->cancelled)
 		set_notify_signal(current);
 	current->thread.space = call->space;
-	if (unlikely(call->flags & VINK_FLAG_CERTAIN && call->nr == __NR_sendto))
-		result = vink_send_for_certain(call->args);
+	if (unlikely(call->flags & VINK_FLAG_DEFERRED && call->nr == __NR_sendto))
+		result = vink_deferred_send(call->args);
 	else if (call->nr < NR_syscalls)
 		result = sys_call_table[call->nr](call->args[0], call->args[1],
 						  call->args[2], call->args[3],
@@ -244,8 +244,8 @@ static void serve(struct vink_slot *slot, struct vink_call *call)
 	if (call->flags & VINK_FLAG_POLL) {
 		mask = vink_poll(call->poll_fd);
 		call->events = mask < 0 ? 0 : mask;
-		if (call->flags & VINK_FLAG_ROOM)
-			call->room = vink_room(call->poll_fd);
+		if (call->flags & VINK_FLAG_CREDIT)
+			call->credit = vink_send_credit(call->poll_fd);
 	}
 	current->thread.space = VINK_SPACE_SELF;
 
@@ -304,7 +304,7 @@ bool vink_serve_staying(void)
 void __noreturn vink_serve_calls(struct vink_slot *slot)
 {
 	for (;;) {
-		/* Asleep for nobody's load average, but killed with its group. */
+		/* Not counted in the load average, but killed with its group. */
 		set_current_state(TASK_KILLABLE | TASK_NOLOAD);
 		if (slot->call) {
 			__set_current_state(TASK_RUNNING);

@@ -147,7 +147,7 @@ static void __noreturn __ref init_main(void)
 		panic("no memory for the watching task");
 
 	/*
-	 * A full arena is an error for whoever asked for memory, not a reason
+	 * A full arena is an error for the task that asked for memory, not a reason
 	 * to kill a program that the host has to answer for.
 	 */
 	oom_killer_disable(HZ);

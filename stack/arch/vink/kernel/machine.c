@@ -63,7 +63,7 @@ static void release_unused(struct net *net)
 /*
  * /proc/sys/net/ipv4 and its like are other folders in each machine, but for the
  * cache of names they are one name in one folder: it looks through those of all
- * machines. What nobody has open may go.
+ * machines. What is not open may go.
  */
 static void clear_proc(void)
 {

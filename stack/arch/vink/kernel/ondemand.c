@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Protocols that wait until somebody wants them.
+ * Protocols that wait until they are asked for.
  *
  * The modules of asm/ondemand.h are built in, but their initcalls are not run at
  * boot: many of them take memory in every network namespace there is. Generic
@@ -92,8 +92,8 @@ bool vink_ondemand_find(const char *request, struct vink_group **group)
 }
 
 /*
- * Starts a group. Of those who ask at the same time one does and the others
- * wait. An error leaves the rest for the next who asks.
+ * Starts a group. Of tasks that ask at the same time one does and the others
+ * wait. An error leaves the rest for the next that asks.
  */
 int __ref vink_ondemand_start(struct vink_group *group)
 {

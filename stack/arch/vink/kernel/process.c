@@ -33,6 +33,8 @@ int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
 	if (!args->fn)
 		return -ENOSYS;
 
+	/* kthreadd's alone: see reserve.c. */
+	p->flags &= ~PF_MEMALLOC;
 	memset(task_pt_regs(p), 0, sizeof(struct pt_regs));
 	frame--;
 	*frame = (struct first_frame) {
@@ -102,7 +104,7 @@ void show_regs(struct pt_regs *regs)
 	show_stack(current, NULL, KERN_DEFAULT);
 }
 
-/* reboot(2) is not in the system call table: nobody gets here. */
+/* reboot(2) is not in the system call table: nothing gets here. */
 void machine_restart(char *cmd)
 {
 	panic("restart");

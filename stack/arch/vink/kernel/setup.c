@@ -15,11 +15,15 @@
 /*
  * Before anything that the host adds:
  *  - namespaces without fallback tunnel devices take half the memory and time;
- *  - legacy devices that a driver would make by itself are made when asked for.
+ *  - legacy devices that a driver would make by itself are made when asked for;
+ *  - how many threads there may be is for the host to say, and for the arena:
+ *    by default their stacks could have an eighth of it.
  */
 #define BUILT_IN_CMDLINE						\
 	"fb_tunnels=none "						\
-	"bonding.max_bonds=0 dummy.numdummies=0 ifb.numifbs=0"
+	"bonding.max_bonds=0 dummy.numdummies=0 ifb.numifbs=0 "		\
+	"sysctl.kernel.threads-max=1000000 "				\
+	"sysctl.kernel.pid_max=4194304"
 
 unsigned long vink_arena_start;
 unsigned long vink_arena_end;

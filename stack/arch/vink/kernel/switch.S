@@ -36,7 +36,7 @@ SYM_FUNC_END(vink_switch_stack)
  * void vink_call_and_switch(unsigned long (*fn)(void), unsigned long *save,
  *			     unsigned long load)
  *
- * Whoever returns to where it was called from has its returns predicted; whoever
+ * Code that returns to where it was called from has its returns predicted; code that
  * goes on elsewhere has not one, up to the top of both stacks.
  */
 SYM_FUNC_START(vink_call_and_switch)

@@ -59,7 +59,7 @@ early_param("vink_exact_sched_clock", set_exact_sched_clock);
 /*
  * By default jiffies, since the host's clock costs a call at each switch of
  * tasks. They stand still in an idle kernel, and its next task is charged for
- * what has passed since they last moved: that depends on who has looked. When a
+ * what has passed since they last moved: that depends on what has looked. When a
  * task ends, its time goes into the kernel's random numbers, which would then
  * differ between runs that are to repeat.
  */

@@ -38,7 +38,7 @@ unsigned long __get_wchan(struct task_struct *p);
 
 static inline void cpu_relax(void)
 {
-	/* Whoever spins waits for time to pass, so let it. */
+	/* What spins waits for time to pass, so let it. */
 	extern int vink_poll_budget;
 
 	vink_poll_budget = 0;

@@ -5,7 +5,7 @@
 #include <asm/page.h>
 
 /*
- * Softirqs run on the stack of whoever is interrupted, so twice what other
+ * Softirqs run on the stack of the interrupted task, so twice what other
  * 64-bit kernels take. Only what is touched costs memory of the host.
  */
 #define THREAD_SIZE_ORDER	3

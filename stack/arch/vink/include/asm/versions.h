@@ -25,7 +25,7 @@ static inline void vink_set_gso_max(struct net_device *dev)
 	WRITE_ONCE(dev->gso_ipv4_max_size, GSO_MAX_SIZE);
 }
 
-/* Whoever listens learns now that the carrier has come or gone. */
+/* Listeners learn now that the carrier has come or gone. */
 static inline void vink_tell_carrier(struct net_device *dev)
 {
 	ethtool_op_get_link(dev);

@@ -49,9 +49,9 @@ int vink_task_main(void *slot);
 /* init.c; from switch.S */
 void __noreturn vink_program_main(void);
 
-/* certain.c */
-u32 vink_room(int fd);
-long vink_send_for_certain(const u64 args[6]);
+/* deferred_send.c */
+u32 vink_send_credit(int fd);
+long vink_deferred_send(const u64 args[6]);
 
 /* control.c */
 long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args);

@@ -52,7 +52,7 @@ static inline const char *vink_drop_reason(u32 reason)
 	return reason < SKB_DROP_REASON_MAX ? drop_reasons[reason] : NULL;
 }
 
-/* The tracepoint does not tell who was to receive the packet: its route does. */
+/* The tracepoint does not tell which socket was to receive the packet: its route does. */
 #define VINK_DROP_PROBE(probe, dropped)					\
 static void probe(void *unused, struct sk_buff *skb, void *location,	\
 		  enum skb_drop_reason reason)				\

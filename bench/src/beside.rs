@@ -1,0 +1,123 @@
+//! Beside processes that only compute: what the default form of calls and a stack in the own process
+//! lose there.
+//!
+//! Two such processes run during a round, and end with it. A round of programs is one of
+//! `vink-compat`, which runs the suite's programs trapped and in the default form, one after the other,
+//! so that the ratio is of the same minute.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::side::{die_with_parent, Round};
+use crate::BoxError;
+
+/// How many busy processes there are.
+const BUSY: usize = 2;
+/// One ends by itself then, whatever has become of this process.
+const LONGEST: Duration = Duration::from_secs(150);
+
+/// What a busy process does.
+pub(crate) fn spin() {
+    let end = Instant::now() + LONGEST;
+    while Instant::now() < end {}
+}
+
+/// Busy processes, ended with this.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start() -> Result<Busy, BoxError> {
+        let mut busy = Busy(Vec::new());
+        for _ in 0..BUSY {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["loop", "spin"]).stdin(Stdio::null());
+            // SAFETY: one system call, with no memory involved.
+            unsafe { command.pre_exec(die_with_parent) };
+            busy.0.push(command.spawn()?);
+        }
+        Ok(busy)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// `vink-compat` with one program; ended with this.
+struct Suite(Child, Option<ChildStdin>);
+
+impl Drop for Suite {
+    fn drop(&mut self) {
+        // No more orders: it removes its folders and ends.
+        self.1 = None;
+        let _ = self.0.wait();
+    }
+}
+
+/// A program of the suite: the time in the default form to the trapped one, then both, in seconds.
+pub(crate) fn programs(program: &str) -> Result<Round, BoxError> {
+    let suite = std::env::current_exe()?.with_file_name("vink-compat");
+    let mut command = Command::new(&suite);
+    command
+        .args(["rounds", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    // SAFETY: one system call, with no memory involved.
+    unsafe { command.pre_exec(die_with_parent) };
+    let mut child = command
+        .spawn()
+        .map_err(|e| format!("{}: {e}: build vink-compat first", suite.display()))?;
+    let orders = child.stdin.take();
+    let mut answers = BufReader::new(child.stdout.take().expect("piped"));
+    let mut suite = Suite(child, orders);
+    let mut answer = move || -> Result<String, BoxError> {
+        let mut line = String::new();
+        match answers.read_line(&mut line)? {
+            0 => Err("vink-compat has ended; what it said is above".into()),
+            _ => Ok(line),
+        }
+    };
+    // It has prepared what the program needs.
+    answer()?;
+    Ok(Box::new(move || {
+        let orders = suite.1.as_mut().expect("open until the end");
+        let busy = Busy::start()?;
+        writeln!(orders, "round")?;
+        let line = answer()?;
+        drop(busy);
+        let times: Vec<f64> = line
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let [trapped, auto] = times[..] else {
+            return Err(format!("vink-compat says {line}").into());
+        };
+        Ok(vec![Some(auto / trapped), Some(auto), Some(trapped)])
+    }))
+}
+
+/// Round trips between two programs beside busy processes: the time with the stack in their own
+/// process to the trapped one, then both, and the first without busy processes, in us.
+pub(crate) fn round_trips(mut in_process: Round, mut trapped: Round) -> Round {
+    let figure = |round: &mut Round| -> Result<f64, BoxError> {
+        let figure = round()?.first().copied().flatten();
+        figure.ok_or_else(|| "the client has printed no figure".into())
+    };
+    Box::new(move || {
+        let idle = figure(&mut in_process)?;
+        let busy = Busy::start()?;
+        let beside = figure(&mut in_process)?;
+        let trapped = figure(&mut trapped)?;
+        drop(busy);
+        let ratio = beside / trapped;
+        Ok(vec![Some(ratio), Some(beside), Some(trapped), Some(idle)])
+    })
+}

@@ -1,0 +1,26 @@
+//! A machine's own folder among the lab's: what its programs leave.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::lab::Lab;
+
+impl Lab {
+    fn machine_dir(&self, machine: &str) -> PathBuf {
+        self.runtime.join("machines").join(machine)
+    }
+
+    /// What the environment tells programs of where they are: the lab, the machine, and a folder
+    /// for sockets and the like, which is gone with the lab.
+    pub(super) fn machine_variables(&self, machine: &str) -> [(String, String); 3] {
+        let run = self.machine_dir(machine).join("run");
+        // A program that needs it fails with an error of its own.
+        let _ = fs::create_dir_all(&run);
+        [
+            ("VINK_LAB", self.name.clone()),
+            ("VINK_MACHINE", machine.to_owned()),
+            ("VINK_RUN", run.display().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+    }
+}

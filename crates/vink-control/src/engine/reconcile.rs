@@ -1,0 +1,1081 @@
+//! Reconciles a lab with its specification, one step after the other.
+//!
+//! A step becomes requests to workers. Many steps of a kind are in flight at once: workers answer
+//! in order, and a step is committed to the lab's state when its answers have come. So the state
+//! says what runs even if a step fails.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use vink_api::Happening;
+use vink_protocol::{Action, Answer, NewInterface, NewMachine, UplinkTarget};
+use vink_spec::{
+    inside, mac_bytes, Change, FileSpec, Interface, MachineSpec, Route, Settings, WireSpec,
+};
+
+use super::lab::{api_change, Lab, State, WirePlacement};
+use super::series::series_file;
+use super::worker::Worker;
+use super::worker_client::PendingAnswer;
+use crate::http_error::HttpError;
+
+/// Steps in flight at once.
+const MAX_IN_FLIGHT: usize = 128;
+/// The most steps that an error names.
+const MAX_NAMED_STEPS: usize = 100;
+/// Machines whose set-up lines run at once.
+const MAX_PARALLEL_SETUPS: usize = 8;
+
+/// A request for a worker.
+struct WorkerCmd {
+    worker: usize,
+    action: Action,
+    descriptors: Vec<OwnedFd>,
+    /// Undoes what was done of it if it fails.
+    undo: Option<Action>,
+    /// It may fail: what it removes may be gone.
+    lenient: bool,
+}
+
+impl WorkerCmd {
+    fn new(worker: usize, action: Action) -> WorkerCmd {
+        WorkerCmd {
+            worker,
+            action,
+            descriptors: Vec::new(),
+            undo: None,
+            lenient: false,
+        }
+    }
+}
+
+/// A step in flight.
+struct InFlightStep {
+    at: usize,
+    commands: Vec<(usize, PendingAnswer, Option<Action>, bool)>,
+}
+
+impl Lab {
+    /// Carries out these steps in order, up to the first that fails; with `commit`, the lab's state
+    /// follows.
+    pub(crate) async fn reconcile(
+        self: &Arc<Lab>,
+        steps: Vec<Change>,
+        commit: bool,
+    ) -> Result<(), HttpError> {
+        let mut done = 0;
+        // Before the actor's turn: the lab's clock runs meanwhile.
+        let carried = match self.compile_filters(&steps).await {
+            Ok(()) => {
+                self.as_actor(Box::pin(self.steps(&steps, commit, &mut done)))
+                    .await
+            }
+            Err(fault) => Err((0, fault)),
+        };
+        if done > 0 {
+            let mut state = self.state();
+            for worker in &mut state.workers {
+                worker.knows_hosts = false;
+            }
+        }
+        carried.map_err(|(at, mut fault)| {
+            let name = |steps: &[Change]| {
+                let mut names: Vec<String> = steps
+                    .iter()
+                    .take(MAX_NAMED_STEPS)
+                    .map(Change::to_string)
+                    .collect();
+                if steps.len() > MAX_NAMED_STEPS {
+                    names.push(format!("and {} more", steps.len() - MAX_NAMED_STEPS));
+                }
+                names
+            };
+            fault.problem.done = name(&steps[..at]);
+            fault.problem.not_done = name(&steps[at..]);
+            fault
+        })
+    }
+
+    /// The error comes with the index of the step that failed.
+    async fn steps(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        commit: bool,
+        done: &mut usize,
+    ) -> Result<(), (usize, HttpError)> {
+        let mut window: VecDeque<InFlightStep> = VecDeque::new();
+        let mut at = 0;
+        let mut failed: Option<(usize, HttpError)> = None;
+        while at < steps.len() && failed.is_none() {
+            if *self.ending.borrow() {
+                failed = Some((
+                    at,
+                    HttpError::conflict(format!("lab {} is being taken down", self.name)),
+                ));
+                break;
+            }
+            let exclusive = matches!(
+                steps[at],
+                Change::RemoveProgram { .. }
+                    | Change::Options(_)
+                    | Change::Setup { .. }
+                    | Change::AddProgram { .. }
+                    | Change::RestartProgram { .. }
+                    | Change::Events { .. }
+            );
+            // A step needs the commits of steps of other kinds: a machine those of its wires.
+            let kind = std::mem::discriminant(&steps[at]);
+            let other = window.back().is_some_and(|step_in_flight| {
+                std::mem::discriminant(&steps[step_in_flight.at]) != kind
+            });
+            let left = match exclusive || other {
+                true => 0,
+                false => MAX_IN_FLIGHT / 2,
+            };
+            if left == 0 || window.len() >= MAX_IN_FLIGHT {
+                while window.len() > left && failed.is_none() {
+                    let step_in_flight = window.pop_front().expect("not empty");
+                    failed = self
+                        .finish_step(steps, step_in_flight, commit, done)
+                        .await
+                        .err();
+                }
+                if failed.is_some() {
+                    break;
+                }
+            }
+            if exclusive {
+                match self.exclusive(&steps[at..], commit).await {
+                    Ok(count) => {
+                        at += count;
+                        *done = at;
+                    }
+                    Err((after, fault)) => failed = Some((at + after, fault)),
+                }
+                continue;
+            }
+            match self.command(&steps[at], commit).await {
+                Ok(commands) => {
+                    window.push_back(self.send(at, commands));
+                    at += 1;
+                }
+                Err(fault) => failed = Some((at, fault)),
+            }
+        }
+        // Steps in flight are carried out even if an earlier one has failed.
+        while let Some(step_in_flight) = window.pop_front() {
+            if let Err(error) = self.finish_step(steps, step_in_flight, commit, done).await {
+                failed.get_or_insert(error);
+            }
+        }
+        match failed {
+            Some((at, fault)) => Err((at, fault.during(&steps[at].to_string()))),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&self, at: usize, commands: Vec<WorkerCmd>) -> InFlightStep {
+        let state = self.state();
+        let commands = commands
+            .into_iter()
+            .filter_map(|command| {
+                // `None`: the worker has died, and its machines are known to be dead.
+                let client = state.workers[command.worker].client.as_ref()?;
+                let asked = client.ask(command.action, command.descriptors);
+                Some((command.worker, asked, command.undo, command.lenient))
+            })
+            .collect();
+        InFlightStep { at, commands }
+    }
+
+    /// Waits for a step's answers, and commits it.
+    async fn finish_step(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        step_in_flight: InFlightStep,
+        commit: bool,
+        done: &mut usize,
+    ) -> Result<(), (usize, HttpError)> {
+        let step = &steps[step_in_flight.at];
+        let mut failed = None;
+        for (worker, asked, undo, lenient) in step_in_flight.commands {
+            match self.read(asked.answer().await) {
+                Err(fault) if !lenient => {
+                    if let Some(undo) = undo {
+                        // It was done in part, or not at all.
+                        let _ = self.have(worker, undo, Vec::new()).await;
+                    }
+                    failed.get_or_insert(fault);
+                }
+                Ok(Answer::Route { .. }) | Ok(_) | Err(_) => {}
+            }
+        }
+        if let Some(fault) = failed {
+            if let Change::AddMachine { machine, .. } = step {
+                self.state().unplace(machine);
+            }
+            return Err((step_in_flight.at, fault));
+        }
+        self.commit(step, commit);
+        *done += 1;
+        let (at, total) = (step_in_flight.at + 1, steps.len());
+        if at % 64 == 0 || at == total {
+            self.tell(Happening::Progress {
+                step: api_change(step).object,
+                done: at,
+                total,
+            });
+        }
+        Ok(())
+    }
+
+    /// Applies a step to the lab's state, and sends its events.
+    fn commit(&self, step: &Change, commit: bool) {
+        if !commit {
+            return;
+        }
+        step.apply(&mut self.state().spec);
+        self.tell(Happening::Changed {
+            change: api_change(step),
+        });
+        match step {
+            Change::SetWire { wire, new, .. } => self.tell(Happening::Wire {
+                wire: wire.clone(),
+                from: None,
+                settings: new.settings.clone(),
+                up: new.up != Some(false),
+            }),
+            Change::Plug { wire, up } => {
+                let settings = {
+                    let state = self.state();
+                    let wire = state.spec.wires.get(wire);
+                    wire.map(|wire| wire.settings.clone()).unwrap_or_default()
+                };
+                self.tell(Happening::Wire {
+                    wire: wire.clone(),
+                    from: None,
+                    settings,
+                    up: *up,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Steps that cannot be in flight with others: returns how many were committed, or which
+    /// failed.
+    async fn exclusive(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        commit: bool,
+    ) -> Result<usize, (usize, HttpError)> {
+        match &steps[0] {
+            Change::Setup { .. } => {
+                let count = steps
+                    .iter()
+                    .take_while(|step| matches!(step, Change::Setup { .. }))
+                    .count();
+                self.run_setup(&steps[..count], commit).await?;
+                Ok(count)
+            }
+            Change::AddProgram { .. } | Change::RestartProgram { .. } => {
+                let is_program = |step: &&Change| {
+                    matches!(
+                        step,
+                        Change::AddProgram { .. } | Change::RestartProgram { .. }
+                    )
+                };
+                let count = steps.iter().take_while(is_program).count();
+                for step in &steps[..count] {
+                    self.commit(step, commit);
+                }
+                self.start_named(&steps[..count]).await?;
+                Ok(count)
+            }
+            Change::RemoveProgram { machine, program } => {
+                self.remove_named(machine, program).await;
+                self.commit(&steps[0], commit);
+                Ok(1)
+            }
+            Change::Options(options) => {
+                let others = {
+                    let state = self.state();
+                    options.memory != state.spec.memory
+                        || options.calls != state.spec.calls
+                        || options.seed != state.spec.seed
+                        || options.time != state.spec.time
+                };
+                if others {
+                    // Their machines are removed by now, and are made again on new workers.
+                    let count = self.state().workers.len();
+                    for number in 0..count {
+                        self.end_worker(number).await.map_err(|fault| (0, fault))?;
+                    }
+                }
+                self.commit(&steps[0], commit);
+                Ok(1)
+            }
+            step => {
+                self.commit(step, commit);
+                self.start_timed();
+                Ok(1)
+            }
+        }
+    }
+
+    /// Runs the set-up lines of several machines at once.
+    async fn run_setup(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        commit: bool,
+    ) -> Result<(), (usize, HttpError)> {
+        if self.state().clock.is_virtual {
+            return self.run_setup_in_order(steps, commit).await;
+        }
+        let mut running = tokio::task::JoinSet::new();
+        let mut failed: Option<(usize, HttpError)> = None;
+        let mut done = 0;
+        let mut next = steps.iter().enumerate();
+        loop {
+            while running.len() < MAX_PARALLEL_SETUPS && failed.is_none() {
+                let Some((at, Change::Setup { machine, lines })) = next.next() else {
+                    break;
+                };
+                let (lab, machine, lines) = (self.clone(), machine.clone(), lines.clone());
+                running.spawn(async move {
+                    for line in &lines {
+                        let ran = lab.set_up_line(&machine, line).await;
+                        ran.map_err(|fault| (at, fault))?;
+                    }
+                    Ok(at)
+                });
+            }
+            match running.join_next().await {
+                None => break,
+                Some(Ok(Ok(at))) => {
+                    self.commit(&steps[at], commit);
+                    done += 1;
+                    self.tell(Happening::Progress {
+                        step: "setup".to_owned(),
+                        done,
+                        total: steps.len(),
+                    });
+                }
+                Some(Ok(Err(error))) => {
+                    failed.get_or_insert(error);
+                }
+                Some(Err(error)) => {
+                    failed.get_or_insert((0, HttpError::invalid(error.to_string())));
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Runs them one after the other, for a lab with a clock of its own.
+    async fn run_setup_in_order(
+        self: &Arc<Lab>,
+        steps: &[Change],
+        commit: bool,
+    ) -> Result<(), (usize, HttpError)> {
+        for (at, step) in steps.iter().enumerate() {
+            if let Change::Setup { machine, lines } = step {
+                for line in lines {
+                    let ran = self.set_up_line(machine, line).await;
+                    ran.map_err(|fault| (at, fault))?;
+                }
+            }
+            self.commit(step, commit);
+            self.tell(Happening::Progress {
+                step: "setup".to_owned(),
+                done: at + 1,
+                total: steps.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The requests that a step becomes.
+    async fn command(
+        self: &Arc<Lab>,
+        step: &Change,
+        commit: bool,
+    ) -> Result<Vec<WorkerCmd>, HttpError> {
+        match step {
+            Change::AddMachine { machine, spec } => {
+                let worker = self.worker_for(spec.image.as_deref()).await?;
+                let files = self.files(machine, spec)?;
+                let root = match &spec.root {
+                    Some(root) => Some(inside(&self.folder, root).map_err(|error| {
+                        HttpError::invalid(format!("root of {machine}: {error}"))
+                    })?),
+                    None => None,
+                };
+                let new = NewMachine {
+                    machine: machine.clone(),
+                    forward: spec.forward,
+                    files,
+                    root: root.map(|root| root.display().to_string()),
+                    sysctls: spec
+                        .sysctls
+                        .iter()
+                        .map(|(name, value)| (name.clone(), value.to_string()))
+                        .collect(),
+                };
+                let mut state = self.state();
+                let commands = state.add_machine(&self.name, spec, new, worker)?;
+                if state.worker_of.insert(machine.clone(), worker).is_none() {
+                    state.workers[worker].machines += 1;
+                }
+                Ok(commands)
+            }
+            Change::AddUplink { wire, uplink } => {
+                let time = self.state().spec.time;
+                if !time.allows_uplinks() {
+                    let error = format!(
+                        "wire {wire}: what is outside does not live by the virtual clock of lab {}",
+                        self.name
+                    );
+                    return Err(HttpError::conflict(error).hint(
+                        "`time: {virtual: {uplinks: true}}` in its file allows it: runs are not the same then",
+                    ));
+                }
+                let found = {
+                    let state = self.state();
+                    let placement = state.wires.get(wire);
+                    placement.and_then(|placement| placement.workers.first().copied())
+                };
+                let worker = match found {
+                    Some(worker) => worker,
+                    None => self.worker_for(None).await?,
+                };
+                let mut state = self.state();
+                let mut commands = state.ensure_wire(wire, worker)?;
+                let placement = state.wires.entry(wire.clone()).or_default();
+                if placement.joined {
+                    return Err(HttpError::invalid(format!(
+                        "wire {wire} joins machines of two images, and can't have an uplink too"
+                    ))
+                    .hint("give the uplink to a wire of its own, and join both by a machine that forwards"));
+                }
+                placement.uplink = Some(worker);
+                placement.uplink_error = None;
+                commands.push(WorkerCmd {
+                    undo: Some(Action::RemoveUplink { wire: wire.clone() }),
+                    ..WorkerCmd::new(
+                        worker,
+                        Action::Uplink {
+                            wire: wire.clone(),
+                            target: UplinkTarget::Uplink(uplink.clone()),
+                        },
+                    )
+                });
+                commands.extend(state.end_settings(wire, worker, "outside"));
+                Ok(commands)
+            }
+            step => {
+                let mut state = self.state();
+                state.command(self, step, commit)
+            }
+        }
+    }
+
+    /// The texts of a machine's files.
+    fn files(&self, machine: &str, spec: &MachineSpec) -> Result<Vec<(String, String)>, HttpError> {
+        let mut files = Vec::with_capacity(spec.files.len());
+        for (path, file) in &spec.files {
+            files.push((path.clone(), self.text_of(machine, path, file)?));
+        }
+        Ok(files)
+    }
+
+    fn text_of(&self, machine: &str, path: &str, file: &FileSpec) -> Result<String, HttpError> {
+        match file {
+            FileSpec::Text(text) => Ok(text.clone()),
+            FileSpec::From { from } => {
+                let of = format!("file {path} of {machine}");
+                let source = inside(&self.folder, from)
+                    .map_err(|error| HttpError::invalid(format!("{of}: {error}")))?;
+                vink_spec::read_text_file(&source, vink_spec::LARGEST_FILE).map_err(|error| {
+                    HttpError::invalid(format!("{of}: {}: {error}", source.display()))
+                })
+            }
+        }
+    }
+
+    /// An image by its path, from the lab's folder, or by its name.
+    fn image(&self, path: &str) -> Result<PathBuf, HttpError> {
+        let file = self.folder.join(path);
+        if file.is_file() || path.contains('/') {
+            return Ok(file);
+        }
+        vink_kernel::image_named(Path::new(path))
+            .map_err(|error| HttpError::invalid(error.to_string()))
+    }
+
+    /// The worker for machines of an image, which is started if it does not run.
+    async fn worker_for(self: &Arc<Lab>, image: Option<&str>) -> Result<usize, HttpError> {
+        let path = {
+            let state = self.state();
+            match image {
+                Some(name) => match state.spec.images.get(name) {
+                    Some(path) => self.image(path)?,
+                    None => {
+                        let names = state.spec.images.keys().map(String::as_str);
+                        return Err(HttpError::no("image", name, names, "in the lab's images"));
+                    }
+                },
+                None => match self.env.get("VINK_IMAGE").filter(|path| !path.is_empty()) {
+                    Some(path) => vink_kernel::image_named(Path::new(path)),
+                    None => vink_kernel::find_image(),
+                }
+                .map_err(|error| HttpError::invalid(error.to_string()))?,
+            }
+        };
+        let number = {
+            let mut state = self.state();
+            let found = state.workers.iter().position(|worker| worker.path == path);
+            match found {
+                Some(number) if state.workers[number].client.is_some() => return Ok(number),
+                Some(number) if state.workers[number].error.is_some() => {
+                    return Err(self.is_dead());
+                }
+                Some(number) => number,
+                None if state.clock.is_virtual && !state.workers.is_empty() => {
+                    let error = format!(
+                        "lab {} has a clock of its own, and that is the clock of one kernel: a machine of another image \
+                         needs another kernel",
+                        self.name
+                    );
+                    return Err(HttpError::conflict(error).hint(
+                        "give all machines the same image, or take a lab with `time: real`",
+                    ));
+                }
+                None => {
+                    state.workers.push(Worker {
+                        image: image.map(str::to_owned),
+                        path,
+                        generation: 0,
+                        client: None,
+                        pid: None,
+                        release: String::new(),
+                        machines: 0,
+                        error: None,
+                        stage: None,
+                        stuck: None,
+                        knows_hosts: false,
+                    });
+                    state.workers.len() - 1
+                }
+            }
+        };
+        self.boot(number).await?;
+        Ok(number)
+    }
+}
+
+impl State {
+    /// Forgets the worker of a machine.
+    fn unplace(&mut self, machine: &str) {
+        if let Some(worker) = self.worker_of.remove(machine) {
+            self.workers[worker].machines -= 1;
+        }
+    }
+
+    fn add_machine(
+        &mut self,
+        lab: &str,
+        spec: &MachineSpec,
+        new: NewMachine,
+        worker: usize,
+    ) -> Result<Vec<WorkerCmd>, HttpError> {
+        let name = new.machine.clone();
+        let machine = name.as_str();
+        let mut before = Vec::new();
+        let mut actions = vec![Action::Machine(new)];
+        let mut after = Vec::new();
+        for (name, interface) in &spec.interfaces {
+            if let Some(wire) = &interface.wire {
+                before.extend(self.ensure_wire(wire, worker)?);
+            }
+            actions.push(self.attach(lab, machine, name, interface)?);
+            if let Some(wire) = &interface.wire {
+                after.extend(self.end_settings(wire, worker, &format!("{machine}:{name}")));
+            }
+        }
+        for route in &spec.routes {
+            actions.push(self::route(machine, route, false)?);
+        }
+        before.push(WorkerCmd {
+            undo: Some(Action::RemoveMachine {
+                machine: machine.to_owned(),
+            }),
+            ..WorkerCmd::new(worker, Action::All(actions))
+        });
+        before.extend(after);
+        Ok(before)
+    }
+
+    fn attach(
+        &self,
+        lab: &str,
+        machine: &str,
+        name: &str,
+        interface: &Interface,
+    ) -> Result<Action, HttpError> {
+        let mac = match &interface.mac {
+            Some(text) => mac_bytes(text).ok_or_else(|| {
+                HttpError::invalid(format!("{text:?} is not an Ethernet address"))
+                    .hint("write it like 02:00:00:00:00:01")
+            })?,
+            None => derived_mac(lab, machine, name),
+        };
+        let wire = interface.wire.as_ref();
+        let mtu = wire.and_then(|wire| self.spec.wires.get(wire)?.settings.mtu);
+        Ok(Action::Attach(NewInterface {
+            machine: machine.to_owned(),
+            interface: name.to_owned(),
+            wire: interface.wire.clone(),
+            mac,
+            mtu: mtu.unwrap_or(1500),
+            addresses: interface.addresses.clone(),
+        }))
+    }
+
+    /// Makes a wire on a worker if it is not there, and joins it to its ends on another worker.
+    fn ensure_wire(&mut self, wire: &str, worker: usize) -> Result<Vec<WorkerCmd>, HttpError> {
+        let spec = self.spec.wires.get(wire).cloned().unwrap_or_default();
+        let placement = self.wires.entry(wire.to_owned()).or_default();
+        if placement.workers.contains(&worker) {
+            return Ok(Vec::new());
+        }
+        let mut commands = Vec::new();
+        let name = || wire.to_owned();
+        let bus = spec.bus.unwrap_or(false);
+        let mut actions = vec![Action::Wire { wire: name(), bus }];
+        if spec.settings != Settings::default() {
+            actions.push(Action::Set {
+                wire: name(),
+                end: None,
+                settings: spec.settings.clone(),
+            });
+        }
+        if spec.up == Some(false) {
+            actions.push(Action::Plug {
+                wire: name(),
+                up: false,
+            });
+        }
+        commands.push(WorkerCmd::new(worker, Action::All(actions)));
+        match placement.workers.as_slice() {
+            [] => {}
+            &[other] if placement.uplink.is_none() => {
+                let halves = vink_kernel::halves()
+                    .map_err(|error| HttpError::host("making a wire in shared memory", error))?;
+                for (worker, half) in [other, worker].into_iter().zip(&halves) {
+                    let descriptors = half
+                        .descriptors()
+                        .iter()
+                        .map(|descriptor: &BorrowedFd<'_>| descriptor.try_clone_to_owned())
+                        .collect::<Result<_, _>>()
+                        .map_err(|error| HttpError::host("dup", error))?;
+                    commands.push(WorkerCmd {
+                        descriptors,
+                        ..WorkerCmd::new(
+                            worker,
+                            Action::Uplink {
+                                wire: name(),
+                                target: UplinkTarget::Worker,
+                            },
+                        )
+                    });
+                    // Packets from there were impaired by the other worker's ends already.
+                    commands.push(ideal_uplink_end(wire, worker));
+                }
+                placement.joined = true;
+            }
+            _ => {
+                let why = match placement.uplink {
+                    Some(_) => "an uplink and machines of two images",
+                    None => "machines of three images",
+                };
+                return Err(HttpError::invalid(format!("wire {wire} would have {why}"))
+                    .hint("use two wires, and a machine between them that forwards"));
+            }
+        }
+        placement.workers.push(worker);
+        Ok(commands)
+    }
+
+    /// Sets what is different for packets of a new end.
+    fn end_settings(&self, wire: &str, worker: usize, end: &str) -> Option<WorkerCmd> {
+        let spec = self.spec.wires.get(wire)?;
+        let own = spec.from.get(end)?;
+        Some(WorkerCmd::new(
+            worker,
+            Action::Set {
+                wire: wire.to_owned(),
+                end: Some(end.to_owned()),
+                settings: spec.settings.with(own),
+            },
+        ))
+    }
+
+    /// The worker of one of a wire's ends, if that end is there.
+    fn worker_of_end(&self, wire: &str, end: &str) -> Option<usize> {
+        if end == "outside" {
+            return self.wires.get(wire)?.uplink;
+        }
+        let (machine, interface) = end.split_once(':')?;
+        let found = self.spec.machines.get(machine)?.interfaces.get(interface)?;
+        let here = found.wire.as_deref() == Some(wire);
+        self.worker_of.get(machine).filter(|_| here).copied()
+    }
+
+    fn worker_for_machine(&self, machine: &str) -> Result<usize, HttpError> {
+        match self.worker_of.get(machine) {
+            Some(worker) => Ok(*worker),
+            None => {
+                let names = self.spec.machines.keys().map(String::as_str);
+                Err(HttpError::no("machine", machine, names, "in the lab"))
+            }
+        }
+    }
+
+    fn command(
+        &mut self,
+        lab: &Lab,
+        step: &Change,
+        commit: bool,
+    ) -> Result<Vec<WorkerCmd>, HttpError> {
+        let commands = match step {
+            Change::RemoveUplink { wire } => {
+                let placement = self.wires.get_mut(wire);
+                let worker = placement.and_then(|placement| {
+                    placement.uplink_error = None;
+                    placement.uplink.take()
+                });
+                let wire = wire.clone();
+                let command = worker.map(|w| WorkerCmd::new(w, Action::RemoveUplink { wire }));
+                command.into_iter().collect()
+            }
+            Change::RemoveInterface { machine, interface } => vec![WorkerCmd::new(
+                self.worker_for_machine(machine)?,
+                Action::Detach {
+                    machine: machine.clone(),
+                    interface: interface.clone(),
+                },
+            )],
+            Change::RemoveMachine { machine, .. } => {
+                let worker = self.worker_for_machine(machine)?;
+                self.forget_programs(machine);
+                self.unplace(machine);
+                let machine = machine.clone();
+                vec![WorkerCmd::new(worker, Action::RemoveMachine { machine })]
+            }
+            Change::RemoveWire { wire, .. } => {
+                let placement = self.wires.remove(wire).unwrap_or_default();
+                let command = |worker: &usize| {
+                    let wire = wire.clone();
+                    WorkerCmd::new(*worker, Action::RemoveWire { wire })
+                };
+                placement.workers.iter().map(command).collect()
+            }
+            // Workers make it with its first end.
+            Change::AddWire { wire, .. } => {
+                self.wires.insert(wire.clone(), WirePlacement::default());
+                Vec::new()
+            }
+            Change::RemoveBreakpoint { breakpoint } => {
+                let command = |worker| {
+                    let breakpoint = breakpoint.clone();
+                    WorkerCmd::new(worker, Action::RemoveBreakpoint { breakpoint })
+                };
+                self.alive().into_iter().map(command).collect()
+            }
+            Change::AddBreakpoint { breakpoint, spec } => {
+                let command = |worker| WorkerCmd {
+                    undo: Some(Action::RemoveBreakpoint {
+                        breakpoint: breakpoint.clone(),
+                    }),
+                    ..WorkerCmd::new(worker, self.breakpoint(breakpoint, spec))
+                };
+                self.alive().into_iter().map(command).collect()
+            }
+            Change::RemoveSeries { series } => {
+                let command = |worker| {
+                    let series = series.clone();
+                    WorkerCmd::new(worker, Action::RemoveSeries { series })
+                };
+                self.alive().into_iter().map(command).collect()
+            }
+            Change::AddSeries { series, spec } => {
+                let action = Action::AddSeries {
+                    series: series.clone(),
+                    what: spec.clone(),
+                    folder: lab.folder.display().to_string(),
+                };
+                vec![WorkerCmd {
+                    descriptors: vec![series_file(&lab.folder, spec, series)?],
+                    undo: Some(Action::RemoveSeries {
+                        series: series.clone(),
+                    }),
+                    ..WorkerCmd::new(self.worker_of_series(spec), action)
+                }]
+            }
+            Change::SetWire { wire, old, new } => self.set_wire(wire, old, new),
+            Change::Plug { wire, up } => {
+                let placement = self.wires.get(wire).cloned().unwrap_or_default();
+                let command = |worker: &usize| {
+                    let wire = wire.clone();
+                    WorkerCmd::new(*worker, Action::Plug { wire, up: *up })
+                };
+                placement.workers.iter().map(command).collect()
+            }
+            Change::Forward { machine, forward } => {
+                let worker = self.worker_for_machine(machine)?;
+                let value = u8::from(*forward).to_string();
+                let command = |name: &str| {
+                    let action = Action::Sysctl {
+                        machine: machine.clone(),
+                        name: name.to_owned(),
+                        value: value.clone(),
+                    };
+                    WorkerCmd::new(worker, action)
+                };
+                vec![
+                    command("net.ipv4.ip_forward"),
+                    command("net.ipv6.conf.all.forwarding"),
+                ]
+            }
+            Change::Sysctl {
+                machine, name, new, ..
+            } => {
+                let worker = self.worker_for_machine(machine)?;
+                let set = new.as_ref().map(|value| {
+                    let action = Action::Sysctl {
+                        machine: machine.clone(),
+                        name: name.clone(),
+                        value: value.to_string(),
+                    };
+                    WorkerCmd::new(worker, action)
+                });
+                // The kernel does not report defaults: the value stays until the machine is made
+                // again.
+                set.into_iter().collect()
+            }
+            Change::File {
+                machine, path, new, ..
+            } => {
+                let worker = self.worker_for_machine(machine)?;
+                let mut spec = self.spec.machines.get(machine).cloned().unwrap_or_default();
+                match new {
+                    Some(file) => spec.files.insert(path.clone(), file.clone()),
+                    None => spec.files.shift_remove(path),
+                };
+                let files = lab.files(machine, &spec)?;
+                let machine = machine.clone();
+                vec![WorkerCmd::new(worker, Action::Files { machine, files })]
+            }
+            Change::AddInterface {
+                machine,
+                interface,
+                spec,
+            } => {
+                let worker = self.worker_for_machine(machine)?;
+                let mut commands = match &spec.wire {
+                    Some(wire) => self.ensure_wire(wire, worker)?,
+                    None => Vec::new(),
+                };
+                commands.push(WorkerCmd {
+                    undo: Some(Action::Detach {
+                        machine: machine.clone(),
+                        interface: interface.clone(),
+                    }),
+                    ..WorkerCmd::new(worker, self.attach(&lab.name, machine, interface, spec)?)
+                });
+                if let Some(wire) = &spec.wire {
+                    commands.extend(self.end_settings(
+                        wire,
+                        worker,
+                        &format!("{machine}:{interface}"),
+                    ));
+                }
+                commands
+            }
+            Change::Addresses {
+                machine,
+                interface,
+                old,
+                new,
+            } => {
+                let worker = self.worker_for_machine(machine)?;
+                let command = |address: &IpNet, remove| WorkerCmd {
+                    // A program may have removed it.
+                    lenient: remove,
+                    ..WorkerCmd::new(
+                        worker,
+                        Action::Address {
+                            machine: machine.clone(),
+                            interface: interface.clone(),
+                            address: *address,
+                            remove,
+                        },
+                    )
+                };
+                let gone = old.iter().filter(|address| !new.contains(address));
+                let come = new.iter().filter(|address| !old.contains(address));
+                gone.map(|address| command(address, true))
+                    .chain(come.map(|address| command(address, false)))
+                    .collect()
+            }
+            Change::Routes { machine, old, new } => {
+                let worker = self.worker_for_machine(machine)?;
+                let mut commands = Vec::new();
+                // All are added again: routes that went with an interface are not known.
+                for (routes, remove) in [(old, true), (new, false)] {
+                    for each in routes {
+                        commands.push(WorkerCmd {
+                            lenient: remove,
+                            ..WorkerCmd::new(worker, route(machine, each, remove)?)
+                        });
+                    }
+                }
+                commands
+            }
+            other => unreachable!("{other} is not a step for workers (noted: {commit})"),
+        };
+        Ok(commands)
+    }
+
+    fn set_wire(&self, wire: &str, old: &WireSpec, new: &WireSpec) -> Vec<WorkerCmd> {
+        let placement = self.wires.get(wire).cloned().unwrap_or_default();
+        let mut commands = Vec::new();
+        if old.settings != new.settings {
+            for &worker in &placement.workers {
+                commands.push(WorkerCmd::new(
+                    worker,
+                    Action::Set {
+                        wire: wire.to_owned(),
+                        end: None,
+                        settings: new.settings.clone(),
+                    },
+                ));
+                if placement.joined {
+                    commands.push(ideal_uplink_end(wire, worker));
+                }
+            }
+        }
+        let mut ends: HashMap<&String, &Settings> = new.from.iter().collect();
+        let none = Settings::default();
+        for end in old.from.keys() {
+            ends.entry(end).or_insert(&none);
+        }
+        for (end, own) in ends {
+            if let Some(worker) = self.worker_of_end(wire, end) {
+                commands.push(WorkerCmd::new(
+                    worker,
+                    Action::Set {
+                        wire: wire.to_owned(),
+                        end: Some(end.clone()),
+                        settings: new.settings.with(own),
+                    },
+                ));
+            }
+        }
+        commands
+    }
+}
+
+impl Lab {
+    /// The worker of a machine.
+    pub(crate) fn worker_for_machine(&self, machine: &str) -> Result<usize, HttpError> {
+        self.state().worker_for_machine(machine)
+    }
+}
+
+fn ideal_uplink_end(wire: &str, worker: usize) -> WorkerCmd {
+    WorkerCmd::new(
+        worker,
+        Action::Set {
+            wire: wire.to_owned(),
+            end: Some("outside".to_owned()),
+            settings: Settings::default(),
+        },
+    )
+}
+
+fn route(machine: &str, route: &Route, remove: bool) -> Result<Action, HttpError> {
+    let to = match (route.to.as_str(), route.via) {
+        ("default", Some(IpAddr::V6(_))) => IpNet::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+        ("default", _) => IpNet::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+        (to, _) => match to.parse::<IpAddr>() {
+            Ok(host) => Ok(host.into()),
+            Err(_) => match to.parse() {
+                Ok(net) => Ok(net),
+                Err(_) => {
+                    return Err(HttpError::invalid(format!(
+                        "a route of {machine}: {to:?} is not a network"
+                    ))
+                    .hint("write it like 10.1.0.0/16, fd00::/64 or default"))
+                }
+            },
+        },
+    };
+    Ok(Action::Route {
+        machine: machine.to_owned(),
+        to: to.expect("prefixes of no length are good").trunc(),
+        via: route.via,
+        dev: route.dev.clone(),
+        metric: route.metric,
+        remove,
+    })
+}
+
+/// An Ethernet address derived from names: FNV-1a, with the bit of locally administered addresses.
+fn derived_mac(lab: &str, machine: &str, interface: &str) -> [u8; 6] {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for byte in format!("{lab}/{machine}/{interface}").bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let [_, _, a, b, c, d, e, f] = hash.to_be_bytes();
+    [a & 0xfc | 0x02, b, c, d, e, f]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ethernet_addresses() {
+        let made = derived_mac("lab", "m1", "eth0");
+        assert_eq!(made[0] & 3, 2);
+        assert_eq!(made, derived_mac("lab", "m1", "eth0"));
+        assert_ne!(made, derived_mac("lab", "m1", "eth1"));
+    }
+
+    #[test]
+    fn routes() {
+        let to = |to: &str, via: Option<&str>| {
+            let route = Route {
+                to: to.to_owned(),
+                via: via.map(|via| via.parse().unwrap()),
+                dev: None,
+                metric: None,
+            };
+            match super::route("m", &route, false) {
+                Ok(Action::Route { to, .. }) => Some(to.to_string()),
+                _ => None,
+            }
+        };
+        assert_eq!(to("default", None).as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(to("default", Some("fd00::1")).as_deref(), Some("::/0"));
+        assert_eq!(to("10.1.2.3", None).as_deref(), Some("10.1.2.3/32"));
+        assert_eq!(to("10.1.2.3/16", None).as_deref(), Some("10.1.0.0/16"));
+        assert_eq!(to("nowhere", None), None);
+    }
+}

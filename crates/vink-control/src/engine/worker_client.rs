@@ -1,0 +1,215 @@
+//! The client of a lab worker: requests, which are answered in order, events, and the worker's end.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+use vink_protocol::{encode, send_with};
+use vink_protocol::{Action, Answer, Event, FrameDecoder, Message, Request};
+
+/// Why a request has failed.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestError {
+    /// The worker has refused it, with this text.
+    Failed(String),
+    /// The worker has ended.
+    Dead,
+}
+
+type Reply = oneshot::Sender<Result<Answer, RequestError>>;
+
+/// The answer to a request in flight.
+pub(crate) struct PendingAnswer(oneshot::Receiver<Result<Answer, RequestError>>);
+
+impl PendingAnswer {
+    /// Waits for the answer.
+    pub(crate) async fn answer(self) -> Result<Answer, RequestError> {
+        self.0.await.unwrap_or(Err(RequestError::Dead))
+    }
+}
+
+struct Outgoing {
+    action: Action,
+    descriptors: Vec<OwnedFd>,
+    reply: Reply,
+}
+
+/// Sends requests; the worker ends when all clones of this are dropped.
+#[derive(Clone)]
+pub(crate) struct WorkerClient(mpsc::UnboundedSender<Outgoing>);
+
+/// A message that is no answer.
+pub(crate) enum WorkerMessage {
+    /// It has booted.
+    Ready { protocol: u32, release: String },
+    /// Something happened.
+    Event(Event),
+}
+
+impl WorkerClient {
+    /// A client over this socket, and a channel of messages, which ends when the worker does.
+    pub(crate) fn new(
+        socket: UnixStream,
+    ) -> (WorkerClient, mpsc::UnboundedReceiver<WorkerMessage>) {
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let (said, saying) = mpsc::unbounded_channel();
+        let (replies, answered) = mpsc::unbounded_channel();
+        let (read, write) = socket.into_split();
+        tokio::spawn(async move {
+            let _ = send_all(outgoing, write, replies).await;
+        });
+        tokio::spawn(async move {
+            if let Err(error) = receive_all(read, answered, said).await {
+                // A worker that was killed may have left requests unread.
+                if error.kind() != io::ErrorKind::ConnectionReset {
+                    tracing::warn!(target: "control", "a worker's messages: {error}");
+                }
+            }
+        });
+        (WorkerClient(requests), saying)
+    }
+
+    /// Sends a request, after all earlier ones.
+    pub(crate) fn ask(&self, action: Action, descriptors: Vec<OwnedFd>) -> PendingAnswer {
+        let (reply, answer) = oneshot::channel();
+        // If it has ended, the reply is dropped with the message.
+        let _ = self.0.send(Outgoing {
+            action,
+            descriptors,
+            reply,
+        });
+        PendingAnswer(answer)
+    }
+}
+
+/// Writes requests until the channel is closed; then it closes the writing half, which ends the
+/// worker.
+async fn send_all(
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    socket: tokio::net::unix::OwnedWriteHalf,
+    replies: mpsc::UnboundedSender<(u64, Reply)>,
+) -> io::Result<()> {
+    let mut id = 0;
+    while let Some(next) = outgoing.recv().await {
+        id += 1;
+        let request = Request {
+            id,
+            action: next.action,
+        };
+        let mut frame = Vec::new();
+        encode(&request, &mut frame);
+        // Queued before the request is sent, so that the answer finds it.
+        let _ = replies.send((id, next.reply));
+        let mut at = 0;
+        while at < frame.len() {
+            let descriptors = if at == 0 { &next.descriptors[..] } else { &[] };
+            let stream: &UnixStream = socket.as_ref();
+            at += stream
+                .async_io(Interest::WRITABLE, || {
+                    send_with(stream.as_fd(), &frame[at..], descriptors)
+                })
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn receive_all(
+    socket: OwnedReadHalf,
+    mut replies: mpsc::UnboundedReceiver<(u64, Reply)>,
+    said: mpsc::UnboundedSender<WorkerMessage>,
+) -> io::Result<()> {
+    let mut waiting: VecDeque<(u64, Reply)> = VecDeque::new();
+    let mut decoder = FrameDecoder::default();
+    loop {
+        while let Some(message) = decoder.next_message()? {
+            let mut answer = |id: u64, result| {
+                while let Ok(next) = replies.try_recv() {
+                    waiting.push_back(next);
+                }
+                match waiting.pop_front() {
+                    Some((expected, reply)) if expected == id => {
+                        // The task that asked may have been dropped.
+                        let _ = reply.send(result);
+                        Ok(())
+                    }
+                    _ => Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("answer {id} was not asked for"),
+                    )),
+                }
+            };
+            match message {
+                Message::Done { id, answer: with } => answer(id, Ok(with))?,
+                Message::Failed { id, error } => answer(id, Err(RequestError::Failed(error)))?,
+                Message::Ready {
+                    protocol, release, ..
+                } => {
+                    let _ = said.send(WorkerMessage::Ready { protocol, release });
+                }
+                Message::Event(event) => {
+                    let _ = said.send(WorkerMessage::Event(event));
+                }
+            }
+        }
+        socket.readable().await?;
+        match decoder.fill(|room| socket.try_read(room)) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_in_order_and_the_end() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (client, mut said) = WorkerClient::new(ours);
+        let first = client.ask(Action::Status { machines: None }, Vec::new());
+        let second = client.ask(Action::StopCapture { capture: 1 }, Vec::new());
+        let (mut read, mut write) = theirs.into_split();
+        for id in [1, 2] {
+            let length = read.read_u32().await.unwrap();
+            let mut body = vec![0; length as usize];
+            read.read_exact(&mut body).await.unwrap();
+            let request: Request = serde_json::from_slice(&body).unwrap();
+            assert_eq!(request.id, id);
+        }
+        for message in [
+            Message::Ready {
+                protocol: 1,
+                release: "6.12".to_owned(),
+                boot_ms: 1.0,
+            },
+            Message::Done {
+                id: 1,
+                answer: Answer::Nothing,
+            },
+        ] {
+            let body = serde_json::to_vec(&message).unwrap();
+            write.write_u32(body.len() as u32).await.unwrap();
+            write.write_all(&body).await.unwrap();
+        }
+        assert!(matches!(
+            said.recv().await,
+            Some(WorkerMessage::Ready { .. })
+        ));
+        assert!(matches!(first.answer().await, Ok(Answer::Nothing)));
+        drop((read, write));
+        assert!(matches!(second.answer().await, Err(RequestError::Dead)));
+        assert!(said.recv().await.is_none());
+        let third = client.ask(Action::Status { machines: None }, Vec::new());
+        assert!(matches!(third.answer().await, Err(RequestError::Dead)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a request is refused, and with which HTTP status.
+
+use axum::http::StatusCode;
+use vink_api::Problem;
+
+/// A refusal.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpError {
+    pub(crate) status: StatusCode,
+    pub(crate) problem: Box<Problem>,
+}
+
+impl HttpError {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> HttpError {
+        HttpError {
+            status,
+            problem: Box::new(Problem {
+                error: error.into(),
+                ..Problem::default()
+            }),
+        }
+    }
+
+    /// What it is that was asked for is not there; names those that are.
+    pub(crate) fn no<'a>(
+        kind: &str,
+        name: &str,
+        there: impl IntoIterator<Item = &'a str>,
+        where_: &str,
+    ) -> HttpError {
+        let mut names: Vec<&str> = there.into_iter().collect();
+        let many = names.len();
+        // The nearest ones by their beginnings; a lab may have ten thousand.
+        let beginning = |name: &str| name.chars().take(32).collect::<String>();
+        let name_begins = beginning(name);
+        names.sort_by_cached_key(|other| strsim::levenshtein(&name_begins, &beginning(other)));
+        names.truncate(5);
+        let hint = match (names.as_slice(), many) {
+            ([], _) => format!("there is no {kind} {where_}"),
+            (names, many) if many > names.len() => {
+                format!("{many} are {where_}, such as {}", names.join(", "))
+            }
+            (names, _) => format!("{where_}: {}", names.join(", ")),
+        };
+        HttpError::new(StatusCode::NOT_FOUND, format!("no {kind} {name}")).hint(hint)
+    }
+
+    /// It is not as it would have to be for this.
+    pub(crate) fn conflict(error: impl Into<String>) -> HttpError {
+        HttpError::new(StatusCode::CONFLICT, error)
+    }
+
+    /// What was asked for can't be.
+    pub(crate) fn invalid(error: impl Into<String>) -> HttpError {
+        HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+    }
+
+    /// The host failed.
+    pub(crate) fn host(what: &str, error: std::io::Error) -> HttpError {
+        HttpError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("{what}: {error}"),
+        )
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> HttpError {
+        self.problem.hint = Some(hint.into());
+        self
+    }
+
+    /// Where in the request: a JSON pointer.
+    pub(crate) fn at(mut self, path: impl Into<String>) -> HttpError {
+        self.problem.paths.push(path.into());
+        self
+    }
+
+    /// What was done when it failed.
+    pub(crate) fn during(mut self, what: &str) -> HttpError {
+        self.problem.error = format!("{what}: {}", self.problem.error);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_what_is_near() {
+        let names: Vec<String> = (0..100).map(|i| format!("router{i}")).collect();
+        let fault = HttpError::no(
+            "machine",
+            "ruter7",
+            names.iter().map(String::as_str),
+            "in lab ring",
+        );
+        assert_eq!(fault.status, 404);
+        let hint = fault.problem.hint.unwrap();
+        assert!(
+            hint.starts_with("100 are in lab ring, such as router7, "),
+            "{hint}"
+        );
+        let fault = HttpError::no("wire", "w", [], "in lab ring");
+        assert_eq!(fault.problem.hint.unwrap(), "there is no wire in lab ring");
+    }
+}

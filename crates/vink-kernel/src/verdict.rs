@@ -1,0 +1,197 @@
+//! Verdicts: the host decides what becomes of packets that pass an end of a wire, as with
+//! netfilter's queues.
+//!
+//! The kernel asks in the middle of its work and waits for the verdict. A packet that is held stays
+//! in the kernel; packets behind it must be held too ([`Hold::Again`]), or they overtake it.
+
+use std::ops::Range;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::slice;
+use std::time::Duration;
+
+use vink_abi::{
+    VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_LOSS, VINK_CALL_WIRE_RELEASE,
+    VINK_NEVER, VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP,
+};
+
+use crate::wire::kind_of;
+use crate::{EndId, Error, Kernel, PacketKind};
+
+/// The most bytes of a socket that can be read.
+const SOCKET: u64 = 8192;
+
+/// Which packets of an end are asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketHooks {
+    /// Those that its interface has sent, before the wire has them.
+    pub departures: bool,
+    /// Those that the wire has carried to it, before the interface has them.
+    pub arrivals: bool,
+    /// Those that the wire has lost, or the stack dropped: their verdicts are ignored.
+    pub losses: bool,
+}
+
+/// A packet that is asked about.
+#[derive(Debug)]
+pub struct PacketQuery<'a> {
+    /// On [`Kernel::now`]'s clock, ns.
+    pub time: u64,
+    /// Where it is.
+    pub end: EndId,
+    /// What happens to it.
+    pub kind: PacketKind,
+    /// Its length in bytes.
+    pub len: u32,
+    /// Its first bytes, 65,535 at most.
+    pub bytes: &'a [u8],
+    /// It was dropped before it had an Ethernet header: the bytes begin with the network's.
+    pub headless: bool,
+    /// Of a TCP segment: the memory from the `struct tcp_sock` on of the connection that has sent
+    /// it, or that it comes for, on the machine of this end. Empty: it is of none.
+    pub socket: &'a [u8],
+}
+
+/// What becomes of a packet. The default lets it pass unchanged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The wire loses it.
+    pub drop: bool,
+    /// This bit of it is changed, counted from the Ethernet header on, modulo how many it has.
+    pub corrupt: Option<u32>,
+    /// So many copies pass with it, 64 at most.
+    pub copies: u32,
+    /// It passes later by so much.
+    pub delay: Duration,
+    /// It passes behind so many later packets, and after `delay` at the latest; 0: after the delay.
+    pub behind: u32,
+    /// Whether it is held.
+    pub hold: Hold,
+}
+
+/// Whether a packet waits for [`Kernel::release`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// It passes.
+    #[default]
+    No,
+    /// It is held, then it passes.
+    Stay,
+    /// It is held; then it is asked about again.
+    Again,
+}
+
+/// Says what becomes of a packet.
+pub type Answer = Box<dyn FnMut(&PacketQuery<'_>) -> Verdict + Send>;
+
+/// The callback that gives verdicts.
+#[derive(Default)]
+pub(crate) struct Verdicts(Option<Answer>);
+
+impl Verdicts {
+    /// Asks. `arena` is the kernel's memory.
+    ///
+    /// # Safety
+    /// The packet is as abi.h says; the kernel does nothing else meanwhile, and all of `arena` is
+    /// its memory.
+    pub unsafe fn ask(
+        &mut self,
+        packet: &vink_abi::Packet,
+        arena: &Range<u64>,
+    ) -> vink_abi::Verdict {
+        let Some(answer) = self.0.as_mut() else {
+            return vink_abi::Verdict::default();
+        };
+        let sock = packet.sock as u64;
+        // SAFETY: by contract: so many bytes, and what is in the arena.
+        let (kind, bytes, socket) = unsafe {
+            let bytes = match packet.captured {
+                0 => &[],
+                len => slice::from_raw_parts(packet.bytes.cast(), len as usize),
+            };
+            let socket = match arena.contains(&sock) {
+                true => {
+                    let len = SOCKET.min(arena.end - sock);
+                    slice::from_raw_parts(sock as *const u8, len as usize)
+                }
+                false => &[],
+            };
+            (kind_of(packet), bytes, socket)
+        };
+        let passing = PacketQuery {
+            time: packet.time,
+            end: EndId(packet.end),
+            kind,
+            len: packet.len,
+            bytes,
+            headless: packet.headless != 0,
+            socket,
+        };
+        // The kernel's frames below can't be unwound. One that panics is not asked again.
+        match catch_unwind(AssertUnwindSafe(|| answer(&passing))) {
+            Ok(verdict) => verdict.for_image(),
+            Err(_) => {
+                self.0 = None;
+                vink_abi::Verdict::default()
+            }
+        }
+    }
+}
+
+impl Verdict {
+    fn for_image(self) -> vink_abi::Verdict {
+        let flags = [
+            (self.drop, VINK_VERDICT_DROP),
+            (self.corrupt.is_some(), VINK_VERDICT_CORRUPT),
+            (self.hold == Hold::Again, VINK_VERDICT_AGAIN),
+        ];
+        let delay = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX - 1);
+        vink_abi::Verdict {
+            flags: flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum(),
+            copies: self.copies,
+            delay: match self.hold {
+                Hold::No => delay.min(u64::MAX / 4),
+                Hold::Stay | Hold::Again => VINK_NEVER,
+            },
+            behind: self.behind,
+            bit: self.corrupt.unwrap_or(0),
+        }
+    }
+}
+
+impl Kernel {
+    /// Sets the function that is asked for verdicts. Its answer is waited for in the middle of the
+    /// kernel.
+    pub fn on_passing(&mut self, answer: Answer) {
+        self.host.verdicts.borrow_mut().0 = Some(answer);
+    }
+
+    /// From now on asks about these packets of an end.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEnd`]; [`Error::Errno`]: `EINVAL`, the image was built before it could ask;
+    /// `ENOMEM`.
+    pub fn ask(&mut self, end: EndId, asks: PacketHooks) -> Result<(), Error> {
+        let mask = [
+            (asks.departures, VINK_ASK_DEPARTURE),
+            (asks.arrivals, VINK_ASK_ARRIVAL),
+            (asks.losses, VINK_ASK_LOSS | VINK_ASK_DROP),
+        ];
+        let mask: u32 = mask.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
+        let (told, bytes) = self.told.get(&end).copied().unwrap_or((0, 0));
+        self.tell_of(end, told | mask, bytes)?;
+        match mask {
+            0 => self.asked.remove(&end),
+            mask => self.asked.insert(end, mask),
+        };
+        Ok(())
+    }
+
+    /// Lets packets go on that are held at an end ([`Hold`]).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEnd`].
+    pub fn release(&mut self, end: EndId) -> Result<(), Error> {
+        let args = [end.0, 0, 0, 0, 0, 0];
+        self.at_end("let packets go on", VINK_CALL_WIRE_RELEASE, args)
+    }
+}

@@ -1,0 +1,336 @@
+//! What becomes of packets by the host's will: on a virtual clock, on which all is exact.
+
+mod common;
+#[path = "common/net.rs"]
+mod net;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{at, Caller, Task};
+use net::{number, sockaddr, Net, MS, TIMES};
+use vink_kernel::{
+    EndId, Hold, LossCause, PacketHooks, PacketKind, PacketQuery, Trace, Verdict, WireKind,
+    WireSettings,
+};
+
+const SECOND: u64 = 1_000_000_000;
+const DEPARTURES: PacketHooks = PacketHooks {
+    departures: true,
+    arrivals: false,
+    losses: false,
+};
+const ARRIVALS: PacketHooks = PacketHooks {
+    departures: false,
+    arrivals: true,
+    losses: false,
+};
+
+/// Two machines; what is sent to the second one has the verdict that is said for its number, where
+/// it is asked for.
+fn net(
+    at: usize,
+    asks: PacketHooks,
+    verdict: impl Fn(u32) -> Verdict + Send + 'static,
+) -> (Net, EndId) {
+    let mut net = Net::new(WireKind::PointToPoint, 2);
+    let end = net.hosts[at].end;
+    let answer = move |packet: &PacketQuery<'_>| verdict(number(packet.bytes));
+    net.kernel.on_passing(Box::new(answer));
+    net.kernel.ask(end, asks).expect("asked");
+    (net, end)
+}
+
+/// Where one can be asked, and on what wires.
+fn everywhere() -> impl Iterator<Item = (usize, PacketHooks, WireSettings)> {
+    let line = WireSettings {
+        rate: 1_000_000_000,
+        delay: MS,
+        ..WireSettings::default()
+    };
+    [(0, DEPARTURES), (1, ARRIVALS)]
+        .into_iter()
+        .flat_map(move |(at, asks)| {
+            [WireSettings::default(), line].map(|settings| (at, asks, settings))
+        })
+}
+
+fn delayed(by: Duration) -> Verdict {
+    Verdict {
+        delay: by,
+        ..Verdict::default()
+    }
+}
+
+#[test]
+fn a_packet_is_lost_and_said_to_be() {
+    for (at, asks, settings) in everywhere() {
+        let (mut net, end) = net(at, asks, |n| Verdict {
+            drop: n % 3 == 1,
+            ..Verdict::default()
+        });
+        net.set(settings);
+        let losses = Trace {
+            losses: true,
+            bytes: 100,
+            ..Trace::default()
+        };
+        net.trace(at, losses);
+        for n in 0..6 {
+            net.send(n, 100);
+            net.settle();
+        }
+        assert_eq!(net.received(1), [0, 2, 3, 5]);
+        let events = net.events();
+        assert_eq!(events.len(), 2);
+        for (event, n) in events.iter().zip([1, 4]) {
+            assert_eq!(event.kind, PacketKind::Loss(LossCause::Breakpoint));
+            assert_eq!((event.end, number(&event.bytes)), (end, n));
+        }
+    }
+}
+
+#[test]
+fn a_packet_comes_later_twice_or_with_another_bit() {
+    for (at, asks, settings) in everywhere() {
+        let (mut net, _) = net(at, asks, |n| match n {
+            1 => delayed(7 * MS),
+            2 => Verdict {
+                copies: 2,
+                ..Verdict::default()
+            },
+            3 => Verdict {
+                corrupt: Some(8 * 60 + 3),
+                ..Verdict::default()
+            },
+            4 => Verdict {
+                copies: 1,
+                delay: MS,
+                ..Verdict::default()
+            },
+            _ => Verdict::default(),
+        });
+        net.set(settings);
+        net.trace(
+            1,
+            Trace {
+                bytes: 100,
+                ..TIMES
+            },
+        );
+        let start = net.kernel.now();
+        for n in 0..5 {
+            net.advance(start + u64::from(n) * SECOND);
+            net.send(n, 100);
+        }
+        net.advance(start + 5 * SECOND);
+        let way = match settings.rate {
+            0 => 0,
+            _ => 1_000_800,
+        };
+        let arrivals: Vec<_> = net
+            .events()
+            .iter()
+            .map(|event| {
+                let n = number(&event.bytes);
+                let time = event.time - start - u64::from(n) * SECOND;
+                (n, event.bytes[60], time - way)
+            })
+            .collect();
+        // What goes on there has to be sent first, one after the other.
+        let each = match at {
+            0 if way > 0 => 800,
+            _ => 0,
+        };
+        let expected = [
+            (0, 0, 0),
+            (1, 0, 7_000_000),
+            (2, 0, 0),
+            (2, 0, 0),
+            (2, 0, each),
+            (3, 8, 0),
+            (4, 0, 1_000_000),
+            (4, 0, 1_000_000 + each),
+        ];
+        assert_eq!(arrivals, expected);
+    }
+}
+
+#[test]
+fn a_packet_goes_behind_those_that_follow() {
+    for (at, asks, settings) in everywhere() {
+        let (mut net, _) = net(at, asks, |n| match n {
+            1 => Verdict {
+                behind: 2,
+                delay: Duration::from_secs(1),
+                ..Verdict::default()
+            },
+            6 => Verdict {
+                behind: 3,
+                delay: Duration::from_secs(1),
+                ..Verdict::default()
+            },
+            _ => Verdict::default(),
+        });
+        net.set(settings);
+        for n in 0..8 {
+            net.send(n, 100);
+        }
+        net.advance(net.kernel.now() + 2 * SECOND);
+        // Too few follow the last one: its time comes.
+        assert_eq!(net.received(1), [0, 2, 3, 1, 4, 5, 7, 6]);
+    }
+}
+
+#[test]
+fn what_is_held_goes_on_in_order_when_it_may() {
+    for (at, asks, settings) in everywhere() {
+        let holds = Arc::new(Mutex::new(false));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (answer_holds, answer_seen) = (holds.clone(), seen.clone());
+        let (mut net, end) = net(at, asks, move |n| {
+            let mut holds = answer_holds.lock().unwrap();
+            if *holds {
+                return Verdict {
+                    hold: Hold::Again,
+                    ..Verdict::default()
+                };
+            }
+            answer_seen.lock().unwrap().push(n);
+            *holds = n == 2 || n == 4;
+            Verdict {
+                hold: if *holds { Hold::Stay } else { Hold::No },
+                ..Verdict::default()
+            }
+        });
+        net.set(settings);
+        for n in 0..6 {
+            net.send(n, 100);
+        }
+        net.settle();
+        assert_eq!(net.received(1), [0, 1]);
+        assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+        for more in [&[2, 3][..], &[4, 5], &[]] {
+            *holds.lock().unwrap() = false;
+            net.kernel.release(end).expect("released");
+            net.settle();
+            assert_eq!(net.received(1), more);
+        }
+        assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+    }
+}
+
+#[test]
+fn nothing_is_asked_without_need_and_what_is_held_may_go() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = asked.clone();
+    let (mut net, end) = net(0, DEPARTURES, move |_| {
+        *count.lock().unwrap() += 1;
+        Verdict {
+            hold: Hold::Stay,
+            ..Verdict::default()
+        }
+    });
+    net.send(1, 100);
+    assert_eq!(*asked.lock().unwrap(), 1);
+    net.kernel
+        .ask(end, PacketHooks::default())
+        .expect("no longer");
+    // A trace does not bring the questions back.
+    net.trace(0, TIMES);
+    net.send(2, 100);
+    net.settle();
+    assert_eq!(*asked.lock().unwrap(), 1);
+    assert_eq!(net.received(1), [2]);
+    assert_eq!(net.events().len(), 1);
+    net.kernel
+        .detach(end)
+        .expect("the end goes with what it holds");
+    net.kernel.release(end).expect_err("there is no end");
+    assert_eq!(net.received(1), []);
+}
+
+#[test]
+fn losses_are_told_and_a_callback_that_panics_is_not_asked_again() {
+    let kinds = Arc::new(Mutex::new(Vec::new()));
+    let told = kinds.clone();
+    let mut net = Net::new(WireKind::PointToPoint, 2);
+    net.kernel.on_passing(Box::new(move |packet| {
+        told.lock().unwrap().push(packet.kind.clone());
+        assert!(number(packet.bytes) < 3, "enough");
+        Verdict {
+            drop: packet.kind == PacketKind::Departure,
+            ..Verdict::default()
+        }
+    }));
+    let all = PacketHooks {
+        departures: true,
+        arrivals: true,
+        losses: true,
+    };
+    let end = net.hosts[0].end;
+    net.kernel.ask(end, all).expect("asked");
+    for n in 2..5 {
+        net.send(n, 100);
+    }
+    net.settle();
+    assert_eq!(
+        *kinds.lock().unwrap(),
+        [
+            PacketKind::Departure,
+            PacketKind::Loss(LossCause::Breakpoint),
+            PacketKind::Departure,
+        ]
+    );
+    assert_eq!(net.received(1), [3, 4]);
+}
+
+#[test]
+fn a_connection_waits_for_its_second_syn() {
+    /// The flags of a TCP segment over IPv4.
+    fn flags(frame: &[u8]) -> u8 {
+        let tcp = 14 + usize::from(frame[14] & 15) * 4;
+        frame[tcp + 13]
+    }
+    const SYN: u8 = 2;
+    let times = [false, true, true].map(|drops| {
+        let mut net = Net::new(WireKind::PointToPoint, 2);
+        net.address();
+        net.set(WireSettings {
+            delay: MS,
+            ..WireSettings::default()
+        });
+        let mut left = u32::from(drops);
+        net.kernel.on_passing(Box::new(move |packet| {
+            let first = packet.bytes[12..14] == [8, 0] && flags(packet.bytes) == SYN && left > 0;
+            left -= u32::from(first);
+            // A connection that is being made: nothing of it is to be looked at before.
+            assert!(!first || !packet.socket.is_empty());
+            Verdict {
+                drop: first,
+                ..Verdict::default()
+            }
+        }));
+        let end = net.hosts[0].end;
+        net.kernel.ask(end, DEPARTURES).expect("asked");
+        let server = net.hosts[1].task;
+        let mut sys = Task(&mut net.kernel, server);
+        let listener = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        let name = sockaddr(2, 80);
+        let len = size_of_val(&name) as u64;
+        sys.ok(libc::SYS_bind, &[listener, at(&name), len]);
+        sys.ok(libc::SYS_listen, &[listener, 1]);
+        let client = net.hosts[0].task;
+        let mut sys = Task(&mut net.kernel, client);
+        let socket = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        let before = sys.0.now();
+        sys.ok(libc::SYS_connect, &[socket, at(&name), len]);
+        net.kernel.now() - before
+    });
+    assert!(times[0] >= 2_000_000, "{times:?}");
+    assert_eq!(times[1], times[2]);
+    // TCP_TIMEOUT_INIT, and what the kernel's timer wheel adds at such a distance: eight ticks at
+    // most.
+    let later = times[1] - times[0];
+    assert!((1_000_000_000..1_080_000_000).contains(&later), "{times:?}");
+}

@@ -1,0 +1,292 @@
+//! Rendezvous of two processes that share a wire, at the path of a unix socket. The first process
+//! listens; it hands the descriptors of the other end to the process that connects. When one of
+//! them ends, the other can meet the next.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::poll::{Poll, Timer, INPUT};
+use super::qemu::{failure, take};
+use super::shared::shared;
+use super::Half;
+use crate::Error;
+use vink_protocol::{receive_with, send_with};
+
+/// How often connecting is tried again.
+const RETRY_PERIOD: Duration = Duration::from_millis(100);
+
+/// The byte that comes with the descriptors of a [`Half`].
+const WELCOME: u8 = b'V';
+
+enum Role {
+    Listener(UnixListener),
+    /// Connected to a listener that has not answered yet.
+    Guest(UnixStream),
+    /// It has its end, or the timer tries again.
+    Neither,
+}
+
+/// A path, and this process's role there.
+pub struct Rendezvous {
+    path: PathBuf,
+    role: Role,
+    timer: Timer,
+    poll: Poll,
+}
+
+impl Rendezvous {
+    /// Connects to the process that listens at this path, or listens there. Only this user may
+    /// connect.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`].
+    pub fn open(path: &Path) -> Result<Rendezvous, Error> {
+        let made = || -> io::Result<Rendezvous> {
+            let (timer, poll) = (Timer::new()?, Poll::new()?);
+            poll.add(&timer, INPUT)?;
+            let mut rendezvous = Rendezvous {
+                path: path.to_owned(),
+                role: Role::Neither,
+                timer,
+                poll,
+            };
+            rendezvous.meet()?;
+            Ok(rendezvous)
+        };
+        made().map_err(|error| failure(path, error))
+    }
+
+    /// Connects or listens.
+    fn meet(&mut self) -> io::Result<()> {
+        let _alone = lock(&self.path)?;
+        match UnixStream::connect(&self.path) {
+            Ok(socket) => {
+                socket.set_nonblocking(true)?;
+                self.poll.add(&socket, INPUT)?;
+                self.role = Role::Guest(socket);
+            }
+            Err(error) if is_unattended(&error) => {
+                let listener = take(&self.path, || UnixListener::bind(&self.path))?;
+                listener.set_nonblocking(true)?;
+                self.poll.add(&listener, INPUT)?;
+                self.role = Role::Listener(listener);
+            }
+            Err(error) => return Err(error),
+        }
+        self.timer.every(Duration::ZERO)
+    }
+
+    /// Whether a listener was found that has not answered yet.
+    pub(crate) fn is_guest(&self) -> bool {
+        matches!(self.role, Role::Guest(_))
+    }
+
+    /// To be called whenever the descriptor is readable: this side's end of a wire, if a peer has
+    /// come. While `in_use`, peers are turned away.
+    pub fn answer(&mut self, in_use: bool) -> Option<Half> {
+        if self.timer.went_off() && self.meet().is_err() {
+            // The timer tries again.
+            return None;
+        }
+        match &self.role {
+            Role::Listener(listener) => {
+                let mut half = None;
+                while let Ok((socket, _)) = listener.accept() {
+                    if !in_use && half.is_none() {
+                        half = welcome(&socket);
+                    }
+                }
+                half
+            }
+            Role::Guest(socket) => {
+                let welcomed = welcomed(socket);
+                if matches!(&welcomed, Err(error) if error.kind() == ErrorKind::WouldBlock) {
+                    return None;
+                }
+                self.role = Role::Neither;
+                if welcomed.is_err() {
+                    self.again();
+                }
+                welcomed.ok()
+            }
+            Role::Neither => None,
+        }
+    }
+
+    /// The peer has gone: looks for the next one.
+    pub fn again(&mut self) {
+        if let Role::Neither = self.role {
+            // Fails for no valid period.
+            let _ = self.timer.every(RETRY_PERIOD);
+        }
+    }
+}
+
+impl AsFd for Rendezvous {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.as_fd()
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        if let Role::Listener(_) = self.role {
+            // Another process may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Sends the guest its end, and returns this process's.
+fn welcome(guest: &UnixStream) -> Option<Half> {
+    let [ours, theirs] = shared().ok()?;
+    let sent = send_with(guest.as_fd(), &[WELCOME], &theirs.descriptors());
+    sent.is_ok().then_some(ours)
+}
+
+/// Receives an end from the listener.
+fn welcomed(host: &UnixStream) -> io::Result<Half> {
+    let (mut word, mut descriptors) = ([0], VecDeque::new());
+    let got = receive_with(host.as_fd(), &mut word, &mut descriptors)?;
+    let descriptors: Result<[_; 3], _> = Vec::from(descriptors).try_into();
+    match descriptors {
+        Ok(descriptors) if got == 1 && word == [WELCOME] => Ok(Half::from_descriptors(descriptors)),
+        _ => Err(io::Error::other("sent away")),
+    }
+}
+
+fn is_unattended(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused
+    )
+}
+
+/// Locks the path's folder until this is dropped: of two processes that find no listener, one
+/// listens.
+fn lock(path: &Path) -> io::Result<File> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let folder = File::open(folder)?;
+    vink_sys::fd::lock(&folder)?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use vink_sys::poll::{is_readable, poll, wanted};
+
+    use super::*;
+
+    /// A path of the test's own, in a folder that is removed with it.
+    struct TestPath(PathBuf);
+
+    impl TestPath {
+        fn new(name: &str) -> TestPath {
+            let folder = format!("vink-rendezvous-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            std::fs::create_dir(&folder).expect("a folder");
+            TestPath(folder.join("wire"))
+        }
+    }
+
+    impl Drop for TestPath {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(self.0.parent().expect("a folder"));
+        }
+    }
+
+    /// Waits until both have an end.
+    fn meet(pair: &mut [Rendezvous; 2]) -> [Half; 2] {
+        let mut halves = [None, None];
+        while halves.iter().any(Option::is_none) {
+            let waits =
+                |rendezvous: &Rendezvous| wanted(rendezvous.as_fd().as_raw_fd(), libc::POLLIN);
+            let _ = poll(&mut pair.each_ref().map(waits), -1);
+            for (half, rendezvous) in halves.iter_mut().zip(pair.iter_mut()) {
+                let found = rendezvous.answer(half.is_some());
+                *half = half.take().or(found);
+            }
+        }
+        halves.map(|half| half.expect("found"))
+    }
+
+    fn is_listener(rendezvous: &Rendezvous) -> bool {
+        matches!(rendezvous.role, Role::Listener(_))
+    }
+
+    /// Writing to one end's bell is heard at the other's.
+    fn are_one_wire([a, b]: [Half; 2]) -> bool {
+        let [a, b] = [a, b].map(|half| {
+            let [_, _, bell] = half.descriptors();
+            UnixStream::from(bell.try_clone_to_owned().expect("a descriptor"))
+        });
+        let mut byte = [0];
+        io::Write::write_all(&mut &a, b"!").is_ok()
+            && io::Read::read_exact(&mut &b, &mut byte).is_ok()
+            && byte == *b"!"
+    }
+
+    #[test]
+    fn two_meet_and_meet_again() {
+        let path = TestPath::new("two");
+        let open = || Rendezvous::open(&path.0).expect("a rendezvous");
+        let mut pair = [open(), open()];
+        assert!(is_listener(&pair[0]) && !is_listener(&pair[1]));
+        assert!(are_one_wire(meet(&mut pair)));
+        // The guest goes, another one comes.
+        let [listener, _] = pair;
+        let mut pair = [listener, open()];
+        assert!(are_one_wire(meet(&mut pair)));
+        // The one that listens goes: the guest takes its place.
+        let [listener, mut guest] = pair;
+        drop(listener);
+        assert!(!path.0.exists());
+        guest.again();
+        while !is_listener(&guest) {
+            is_readable(&guest, -1);
+            assert!(guest.answer(false).is_none());
+        }
+        assert!(are_one_wire(meet(&mut [guest, open()])));
+    }
+
+    #[test]
+    fn a_third_one_waits() {
+        let path = TestPath::new("three");
+        let open = || Rendezvous::open(&path.0).expect("a rendezvous");
+        let mut pair = [open(), open()];
+        let _halves = meet(&mut pair);
+        let [mut listener, mut third] = [pair, [open(), open()]].map(|[rendezvous, _]| rendezvous);
+        assert!(listener.answer(true).is_none());
+        assert!(third.answer(false).is_none());
+        assert!(matches!(third.role, Role::Neither), "it was sent away");
+        assert!(are_one_wire(meet(&mut [listener, third])));
+    }
+
+    #[test]
+    fn what_is_left_of_others() {
+        let path = TestPath::new("left");
+        drop(UnixListener::bind(&path.0).expect("a socket"));
+        assert!(path.0.exists());
+        assert!(is_listener(
+            &Rendezvous::open(&path.0).expect("a rendezvous")
+        ));
+        std::fs::write(&path.0, "a file").expect("a file");
+        let error = Rendezvous::open(&path.0)
+            .err()
+            .expect("no socket")
+            .to_string();
+        assert!(error.contains("take another path"), "{error}");
+        let nowhere = path.0.join("wire");
+        assert!(Rendezvous::open(&nowhere).is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! What an open file is and has; files without names.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::ptr::null_mut;
+
+use crate::plain::Zeroed;
+use crate::{done, owned};
+
+/// fstat(2).
+///
+/// # Errors
+/// As fstat(2).
+pub fn stat(fd: RawFd) -> io::Result<libc::stat> {
+    let mut found = libc::stat::zeroed();
+    // SAFETY: the call fills the structure.
+    done(unsafe { libc::fstat(fd, &mut found) }.into()).map(|_| found)
+}
+
+/// stat(2).
+///
+/// # Errors
+/// As stat(2).
+pub fn stat_path(path: &CStr) -> io::Result<libc::stat> {
+    let mut found = libc::stat::zeroed();
+    // SAFETY: a terminated string; the call fills the structure.
+    done(unsafe { libc::stat(path.as_ptr(), &mut found) }.into()).map(|_| found)
+}
+
+/// statx(2) of an open file, which libc's structure shows as the kernel wrote it.
+///
+/// # Errors
+/// As statx(2).
+pub fn statx(fd: impl AsFd, mask: u32) -> io::Result<libc::statx> {
+    let mut found = libc::statx::zeroed();
+    let (number, flags) = (fd.as_fd().as_raw_fd(), libc::AT_EMPTY_PATH);
+    // SAFETY: an empty path; the call fills the structure.
+    done(unsafe { libc::statx(number, c"".as_ptr(), flags, mask, &mut found) }.into())
+        .map(|_| found)
+}
+
+/// Device and inode of an open file; zeros if there is none.
+pub fn identity(fd: RawFd) -> (u64, u64) {
+    stat(fd).map_or((0, 0), |stat| (stat.st_dev, stat.st_ino))
+}
+
+/// The flags of an open file (`F_GETFL`); -1 if there is none.
+pub fn flags(fd: RawFd) -> i32 {
+    // SAFETY: takes numbers.
+    unsafe { libc::fcntl(fd, libc::F_GETFL) }
+}
+
+/// Sets the flags of an open file (`F_SETFL`).
+///
+/// # Errors
+/// As fcntl(2).
+pub fn set_flags(fd: impl AsFd, flags: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFL, flags) }.into()).map(|_| ())
+}
+
+/// Lets executed programs inherit a descriptor or not (`F_SETFD`).
+///
+/// # Errors
+/// As fcntl(2): there is none of this number.
+pub fn set_cloexec(fd: RawFd, closed: bool) -> io::Result<()> {
+    let flags = if closed { libc::FD_CLOEXEC } else { 0 };
+    // SAFETY: takes numbers.
+    done(unsafe { libc::fcntl(fd, libc::F_SETFD, flags) }.into()).map(|_| ())
+}
+
+/// The offset of an open file; below 0 if it has none, as a pipe.
+pub fn offset(fd: RawFd) -> i64 {
+    // SAFETY: takes numbers.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }
+}
+
+/// Sets the offset of an open file; one that has none stays as it is.
+pub fn set_offset(fd: RawFd, offset: i64) {
+    // SAFETY: takes numbers.
+    unsafe { libc::lseek(fd, offset, libc::SEEK_SET) };
+}
+
+/// A further descriptor of an open file, which executed programs inherit unless `cloexec`.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn duplicate(fd: RawFd, cloexec: bool) -> io::Result<OwnedFd> {
+    let how = if cloexec {
+        libc::F_DUPFD_CLOEXEC
+    } else {
+        libc::F_DUPFD
+    };
+    // SAFETY: makes a descriptor that nothing else owns.
+    unsafe { owned(libc::fcntl(fd, how, 0).into()) }
+}
+
+/// A file in memory that no executed program inherits (memfd_create(2)).
+///
+/// # Errors
+/// As memfd_create(2).
+pub fn in_memory(name: &CStr) -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(rustix::fs::memfd_create(name, flags)?.into())
+}
+
+/// A file in memory of a size that nothing can change.
+///
+/// # Errors
+/// As memfd_create(2), ftruncate(2) and `F_ADD_SEALS`.
+pub fn in_memory_sealed(name: &CStr, size: u64) -> io::Result<File> {
+    use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(name, flags)?);
+    file.set_len(size)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// openat2(2) from a directory (`AT_FDCWD`: the current one); no executed program inherits it.
+///
+/// # Errors
+/// As openat2(2).
+pub fn open_resolving(from: RawFd, path: &CStr, flags: i32, resolve: u64) -> io::Result<File> {
+    let mut how = libc::open_how::zeroed();
+    how.flags = (flags | libc::O_CLOEXEC) as u64;
+    how.resolve = resolve;
+    // SAFETY: a terminated path, and a structure of the size given; makes a descriptor that nothing
+    // else owns.
+    unsafe {
+        owned(libc::syscall(
+            libc::SYS_openat2,
+            from,
+            path.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        ))
+    }
+    .map(File::from)
+}
+
+/// A pipe's ends, for reading and for writing, that never wait.
+///
+/// # Errors
+/// As pipe2(2).
+pub fn pipe_that_never_waits() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::pipe::{pipe_with, PipeFlags};
+    Ok(pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+}
+
+/// tee(2) that does not wait: how many bytes of a pipe are in the other one, too.
+///
+/// # Errors
+/// As tee(2).
+pub fn tee(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
+    let flags = rustix::pipe::SpliceFlags::NONBLOCK;
+    Ok(rustix::pipe::tee(from, to, len, flags)?)
+}
+
+/// splice(2) that does not wait, at the files' offsets.
+///
+/// # Errors
+/// As splice(2).
+pub fn splice(from: RawFd, to: RawFd, len: usize) -> io::Result<usize> {
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: takes numbers and null pointers.
+    let moved = unsafe { libc::splice(from, null_mut(), to, null_mut(), len, flags) };
+    done(moved as i64).map(|moved| moved as usize)
+}
+
+/// Locks a file for this open one alone, when no other has it locked (flock(2)).
+///
+/// # Errors
+/// As flock(2).
+pub fn lock(fd: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::flock(
+        fd,
+        rustix::fs::FlockOperation::LockExclusive,
+    )?)
+}
+
+/// flock(2) by the operation's number; does not wait.
+///
+/// # Errors
+/// As flock(2).
+pub fn try_flock(fd: impl AsFd, operation: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::flock(fd.as_fd().as_raw_fd(), operation | libc::LOCK_NB) }.into())
+        .map(|_| ())
+}
+
+/// Sets a lock of an open file's range (`F_SETLK`, `F_OFD_SETLK`), which does not wait.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn set_lock(fd: impl AsFd, whose: LockOwner, lock: &libc::flock) -> io::Result<()> {
+    let what = match whose {
+        LockOwner::Process => libc::F_SETLK,
+        LockOwner::OpenFile => libc::F_OFD_SETLK,
+    };
+    // SAFETY: reads the structure.
+    done(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), what, lock) }.into()).map(|_| ())
+}
+
+/// What a lock of a range ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockOwner {
+    /// The process that set it.
+    Process,
+    /// The open file that it was set with.
+    OpenFile,
+}
+
+/// Whether reads and writes wait (`O_NONBLOCK`), for all descriptors of the open file.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn set_blocking(fd: impl AsFd, blocking: bool) -> io::Result<()> {
+    let flags = flags(fd.as_fd().as_raw_fd());
+    let flags = match blocking {
+        true => flags & !libc::O_NONBLOCK,
+        false => flags | libc::O_NONBLOCK,
+    };
+    set_flags(fd, flags)
+}
+
+/// A pipe's ends, for reading and for writing, that no executed program inherits.
+///
+/// # Errors
+/// As pipe2(2).
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = std::io::pipe()?;
+    Ok((read.into(), write.into()))
+}

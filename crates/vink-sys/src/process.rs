@@ -1,0 +1,223 @@
+//! Processes and threads by their numbers: signals, groups, ends, processors, limits.
+
+use std::io;
+
+use rustix::process::Pid;
+pub use rustix::thread::CpuSet;
+
+use crate::done;
+use crate::plain::Zeroed;
+
+/// The calling thread's number.
+pub fn gettid() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// As which user this process accesses files, but for capabilities.
+pub fn geteuid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// As which group.
+pub fn getegid() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// Whether this process is root.
+pub fn is_root() -> bool {
+    geteuid() == 0
+}
+
+/// A process's group (0: this one's); -1 if there is no such process.
+pub fn getpgid(pid: i32) -> i32 {
+    // SAFETY: takes and returns numbers.
+    unsafe { libc::getpgid(pid) }
+}
+
+/// A process's session (0: this one's); -1 if there is no such process.
+pub fn getsid(pid: i32) -> i32 {
+    // SAFETY: takes and returns numbers.
+    unsafe { libc::getsid(pid) }
+}
+
+/// The group in a terminal's foreground; -1 if it is no terminal of this session.
+pub fn foreground(terminal: impl std::os::fd::AsFd) -> i32 {
+    use std::os::fd::AsRawFd;
+    // SAFETY: takes and returns numbers.
+    unsafe { libc::tcgetpgrp(terminal.as_fd().as_raw_fd()) }
+}
+
+/// Gives signals that this process was started with as ignored their default action, as daemon(7) asks for: a job that a
+/// shell has started in the background ignores SIGINT, and so would all that is executed by it. SIGPIPE stays ignored.
+pub fn default_ignored_signals() {
+    let kept = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE];
+    for number in (1..=libc::SIGSYS).filter(|number| !kept.contains(number)) {
+        let mut action = libc::sigaction::zeroed();
+        // SAFETY: reads the action of a signal, and replaces one without a handler by another one without.
+        unsafe {
+            if libc::sigaction(number, std::ptr::null(), &mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+            {
+                libc::signal(number, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+/// kill(2): a process, a group (below 0), or 0 for no signal but the question whether it is there.
+///
+/// # Errors
+/// As kill(2).
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::kill(pid, signal) }.into()).map(|_| ())
+}
+
+/// Sends a signal to one thread of a process (tgkill(2)).
+///
+/// # Errors
+/// As tgkill(2).
+pub fn tgkill(pid: i32, tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers.
+    done(unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) }).map(|_| ())
+}
+
+/// waitpid(2): the child's number (0: none yet), and its status.
+///
+/// # Errors
+/// As waitpid(2); `Interrupted` if a handler of a signal ran.
+pub fn waitpid(pid: i32, options: i32) -> io::Result<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: fills an integer.
+    let child = done(unsafe { libc::waitpid(pid, &mut status, options) }.into())?;
+    Ok((child as i32, status))
+}
+
+/// waitid(2): what is told of a child; a number of 0 if nothing is.
+///
+/// # Errors
+/// As waitid(2).
+pub fn waitid(kind: libc::idtype_t, number: i32, options: i32) -> io::Result<ChildEvent> {
+    let mut info = libc::siginfo_t::zeroed();
+    // SAFETY: fills the structure.
+    done(unsafe { libc::waitid(kind, number as libc::id_t, &mut info, options) }.into())?;
+    // SAFETY: the call has filled in what belongs to a child, or left zeros.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    Ok(ChildEvent {
+        pid,
+        code: info.si_code,
+        status,
+    })
+}
+
+/// What waitid(2) tells of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildEvent {
+    /// 0: there is nothing to be told.
+    pub pid: i32,
+    /// `CLD_*`.
+    pub code: i32,
+    /// An exit status or a signal.
+    pub status: i32,
+}
+
+/// What two processes may share (kcmp(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Their memory.
+    Memory = 1,
+    /// Their descriptors.
+    Files = 2,
+}
+
+/// Whether two processes have it in common (kcmp(2)).
+pub fn share(what: Shared, pid: i32, other: i32) -> bool {
+    // SAFETY: takes numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, pid, other, what as i32, 0, 0) == 0 }
+}
+
+/// A process's limit of a resource (`RLIMIT_*`); 0: this one's.
+///
+/// # Errors
+/// As prlimit(2).
+pub fn limit(pid: i32, resource: u32) -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    done(unsafe { libc::prlimit(pid, resource, std::ptr::null(), &mut limit) }.into())
+        .map(|_| limit)
+}
+
+/// Sets it.
+///
+/// # Errors
+/// As prlimit(2).
+pub fn set_limit(pid: i32, resource: u32, limit: &libc::rlimit) -> io::Result<()> {
+    // SAFETY: reads the structure.
+    done(unsafe { libc::prlimit(pid, resource, limit, std::ptr::null_mut()) }.into()).map(|_| ())
+}
+
+/// The processors that a thread may use (0: the calling one).
+pub fn affinity(tid: i32) -> Option<CpuSet> {
+    rustix::thread::sched_getaffinity(Pid::from_raw(tid)).ok()
+}
+
+/// Sets them; false if it can't be.
+pub fn set_affinity(tid: i32, to: &CpuSet) -> bool {
+    rustix::thread::sched_setaffinity(Pid::from_raw(tid), to).is_ok()
+}
+
+/// The processor that the calling thread is on.
+pub fn current_cpu() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// The members of a set of processors.
+pub fn cpus(set: &CpuSet) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu))
+}
+
+/// The set of one processor.
+pub fn one_cpu(cpu: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn what_processes_share() {
+        let me = std::process::id() as i32;
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let other = child.id() as i32;
+        assert!(share(Shared::Memory, me, gettid()) && !share(Shared::Memory, me, other));
+        assert!(share(Shared::Files, me, gettid()) && !share(Shared::Files, me, other));
+        assert_eq!(waitpid(other, libc::WNOHANG).unwrap(), (0, 0));
+        kill(other, libc::SIGKILL).unwrap();
+        let event = waitid(libc::P_PID, other, libc::WEXITED | libc::WNOWAIT).unwrap();
+        let killed = ChildEvent {
+            pid: other,
+            code: libc::CLD_KILLED,
+            status: libc::SIGKILL,
+        };
+        assert_eq!(event, killed);
+        child.wait().unwrap();
+        assert!(kill(other, 0).is_err());
+    }
+
+    #[test]
+    fn processors() {
+        let own = affinity(0).unwrap();
+        assert_eq!(cpus(&own).count(), own.count() as usize);
+        let last = cpus(&own).next_back().unwrap();
+        assert!(set_affinity(0, &one_cpu(last)));
+        assert_eq!(current_cpu(), last);
+        assert!(affinity(gettid()) == Some(one_cpu(last)) && set_affinity(0, &own));
+    }
+}

@@ -1,0 +1,175 @@
+//! Sockets beyond what std has: pairs that keep messages apart, flags, options by number, and
+//! descriptors in messages (`SCM_RIGHTS`; unix(7)).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::net::{
+    recvmsg, sendmsg, socketpair, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage,
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use crate::done;
+use crate::plain::Zeroed;
+
+/// Two ends of a unix socket that no executed program inherits.
+///
+/// # Errors
+/// As socketpair(2).
+pub fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socketpair(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+/// The same, which keeps messages apart, and knows of their end.
+///
+/// # Errors
+/// As socketpair(2).
+pub fn seqpacket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    pair(SocketType::SEQPACKET)
+}
+
+/// The same, a stream.
+///
+/// # Errors
+/// As socketpair(2).
+pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    pair(SocketType::STREAM)
+}
+
+/// send(2): how many bytes; negative with errno set if none.
+pub fn send(socket: impl AsFd, bytes: &[u8], flags: i32) -> isize {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: as many bytes as said.
+    unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) }
+}
+
+/// recv(2): how many bytes; negative with errno set if none.
+pub fn receive(socket: impl AsFd, into: &mut [u8], flags: i32) -> isize {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: room for as many bytes as said.
+    unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), flags) }
+}
+
+/// Sets an option whose value is an integer (setsockopt(2)).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let (fd, size) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as u32);
+    // SAFETY: the value is an integer that outlives the call.
+    done(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), size) }.into())
+        .map(|_| ())
+}
+
+/// The process at the other end of a unix socket, or that made both ends, with its user and group;
+/// all 0 if it is of another namespace.
+///
+/// # Errors
+/// As `SO_PEERCRED`: this is no unix socket.
+pub fn peer(socket: RawFd) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred::zeroed();
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: the structure is of the size given.
+    let result =
+        unsafe { libc::getsockopt(socket, level, option, (&raw mut peer).cast(), &mut len) };
+    done(result.into()).map(|_| peer)
+}
+
+/// Descriptors that one message may have (`SCM_MAX_FD`).
+const MAX_RIGHTS: usize = 253;
+
+/// Sends as many of the bytes as there is room for, and with the first of them the descriptors: how
+/// many bytes. No `SIGPIPE`.
+///
+/// # Errors
+/// As sendmsg(2); `InvalidInput` for more descriptors than a message may have.
+pub fn send_with(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_RIGHTS))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::NOSIGNAL;
+    Ok(sendmsg(
+        socket,
+        &[IoSlice::new(bytes)],
+        &mut control,
+        flags,
+    )?)
+}
+
+/// Receives as many bytes as there are, or as there is room for, and the descriptors that come with
+/// them: how many bytes, 0 at the end.
+///
+/// # Errors
+/// As recvmsg(2); `InvalidData` if descriptors were lost for lack of room for them.
+pub fn receive_with(
+    socket: impl AsFd,
+    into: &mut [u8],
+    descriptors: &mut impl Extend<OwnedFd>,
+) -> io::Result<usize> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_RIGHTS))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut data = [IoSliceMut::new(into)];
+    let got = recvmsg(socket, &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if got.flags.contains(rustix::net::ReturnFlags::CTRUNC) {
+        let why =
+            "descriptors were lost: more came at once than there is room for (RLIMIT_NOFILE?)";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(got.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_their_descriptors() {
+        let (a, b) = seqpacket_pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(
+            send_with(&a, b"first", &[file.as_fd(), a.as_fd()]).unwrap(),
+            5
+        );
+        send_with(&a, b"second", &[]).unwrap();
+        drop(a);
+        let (mut text, mut came) = ([0; 8], Vec::new());
+        assert_eq!(receive_with(&b, &mut text, &mut came).unwrap(), 5);
+        let identity = |fd: &OwnedFd| crate::fd::identity(fd.as_raw_fd());
+        assert_eq!(identity(&came[0]), identity(&file.into()));
+        assert_eq!(came.len(), 2);
+        assert_eq!(receive_with(&b, &mut text, &mut came).unwrap(), 6);
+        came.clear();
+        assert_eq!(receive_with(&b, &mut text, &mut came).unwrap(), 0);
+        let many = vec![b.as_fd(); MAX_RIGHTS + 1];
+        assert!(send_with(&b, b"x", &many).is_err());
+    }
+
+    #[test]
+    fn options_and_peers() {
+        let (a, b) = stream_pair().unwrap();
+        assert_eq!(peer(a.as_raw_fd()).unwrap().pid, std::process::id() as i32);
+        set_option(&a, libc::SOL_SOCKET, libc::SO_SNDBUF, 0).unwrap();
+        assert_eq!(send(&a, b"ab", libc::MSG_OOB), 2);
+        let mut text = [0; 4];
+        assert_eq!(
+            receive(&b, &mut text, libc::MSG_OOB | libc::MSG_DONTWAIT),
+            1
+        );
+        assert_eq!(receive(&b, &mut text, libc::MSG_DONTWAIT), 1);
+        assert!(receive(&b, &mut text, libc::MSG_DONTWAIT) < 0);
+    }
+}

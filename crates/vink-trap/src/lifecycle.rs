@@ -1,0 +1,433 @@
+//! Fork, exec and exit: which processes and threads there are, and which tasks they have.
+//!
+//! A fork passes through, and the host makes the child. What the child inherits is copied before
+//! that, as a [`PendingFork`], because the parent may change its descriptors before the child makes
+//! its first trapped call. The child is matched to it when it shows up as a process never seen, or
+//! when the parent's thread makes its next call, whichever comes first.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+use vink_kernel::{CloneKind, TaskId};
+
+use crate::dispatch::to_errno_result;
+use crate::notify::Notification;
+use crate::process::{AfterClose, FdTable, PendingFork, Process, Thread};
+use crate::spawn::{has_ended, open_pidfd};
+use crate::tracee;
+use crate::virtual_paths::may_lead_to_procfs;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Descriptors that a process may have in the kernel; the host's limit is the one that counts.
+const NOFILE: libc::rlimit64 = libc::rlimit64 {
+    rlim_cur: 1 << 20,
+    rlim_max: 1 << 20,
+};
+
+impl Worker {
+    /// Gets to know a process, with what it inherited.
+    pub(crate) fn add_process(
+        &mut self,
+        program: usize,
+        pid: i32,
+        pidfd: OwnedFd,
+        inherited: Option<PendingFork>,
+    ) -> Result<(), Error> {
+        self.epoll_add_pidfd(pidfd.as_fd(), pid)?;
+        let begins = inherited.unwrap_or_else(|| PendingFork {
+            parent: 0,
+            table: FdTable::default(),
+            task: None,
+            network: None,
+            new_netns: false,
+            cwd_in_procfs: tracee::directory(pid, libc::AT_FDCWD)
+                .is_some_and(|path| may_lead_to_procfs(&path)),
+        });
+        let process = Process {
+            pid,
+            pidfd,
+            program,
+            machine: self.programs[program].machine,
+            table: begins.table,
+            threads: vec![pid],
+            threaded: false,
+            tasks: begins.task.into_iter().collect(),
+            spare: begins.task,
+            pending_forks: Vec::new(),
+            executing: None,
+            lent_ring: None,
+            needs_update: begins.new_netns,
+            has_changed_netns: begins.network.is_some(),
+            may_change_netns: begins.new_netns.then_some(pid).into_iter().collect(),
+            cwd_in_procfs: begins.cwd_in_procfs,
+        };
+        self.processes.insert(pid, process);
+        let mut thread = Thread::new(pid);
+        thread.network = begins.network;
+        self.threads.insert(pid, thread);
+        Ok(())
+    }
+
+    /// Gets to know a thread that was never seen before, of a known process or of a new one.
+    /// False if it is gone already.
+    pub(crate) fn ensure_thread(&mut self, program: usize, tid: i32) -> Result<bool, Error> {
+        let Some((pid, parent)) = tracee::tgid_and_ppid(tid) else {
+            return Ok(false);
+        };
+        if !self.processes.contains_key(&pid) {
+            let Ok(pidfd) = open_pidfd(pid) else {
+                return Ok(false);
+            };
+            let inherited = self.claim_fork(program, parent, pid);
+            self.add_process(program, pid, pidfd, inherited)?;
+        }
+        // The first one too is new if it was about to exit, and a signal came first.
+        if !self.threads.contains_key(&tid) {
+            let process = self.processes.get_mut(&pid).expect("known by now");
+            process.threads.push(tid);
+            if process.has_changed_netns {
+                process.may_change_netns.push(tid);
+                process.needs_update = true;
+            }
+            self.threads.insert(tid, Thread::new(pid));
+        }
+        Ok(true)
+    }
+
+    /// What an unknown process inherited: from its parent, or from one that is dead.
+    pub(crate) fn claim_fork(
+        &mut self,
+        program: usize,
+        parent: i32,
+        child: i32,
+    ) -> Option<PendingFork> {
+        if let Some(process) = self.processes.get_mut(&parent) {
+            let pending = &mut process.pending_forks;
+            let index = match pending.len() {
+                0 | 1 => (!pending.is_empty()).then_some(0),
+                _ => pending
+                    .iter()
+                    .position(|u| tracee::children(parent, u.parent).contains(&child)),
+            };
+            if let Some(index) = index {
+                return Some(pending.remove(index));
+            }
+        }
+        let orphans = &mut self.programs[program].orphans;
+        if !orphans.is_empty() {
+            return Some(orphans.remove(0));
+        }
+        // A child given to its grandparent (CLONE_PARENT): its parent is clear if there is one
+        // candidate only.
+        let mut parents = self.processes.values_mut();
+        let one = parents.find(|p| p.program == program && !p.pending_forks.is_empty())?;
+        one.pending_forks.pop()
+    }
+
+    /// A fork is about to pass: copies what the child will inherit.
+    pub(crate) fn prepare_fork(&mut self, tid: i32, flags: u64) -> Result<(), vink_kernel::Error> {
+        let pid = self.threads[&tid].pid;
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let (shares, moves) = (has(libc::CLONE_FILES), has(libc::CLONE_NEWNET));
+        let task = self.clone_for_child(tid, shares)?;
+        let network = self.threads[&tid].network;
+        let process = self.process_mut(pid);
+        process.pending_forks.push(PendingFork {
+            parent: tid,
+            table: match shares {
+                true => process.table.share(),
+                false => process.table.copy(),
+            },
+            task,
+            network,
+            new_netns: moves,
+            cwd_in_procfs: process.cwd_in_procfs,
+        });
+        process.needs_update = true;
+        Ok(())
+    }
+
+    /// The thread has left its fork: its child is there, or never will be.
+    pub(crate) fn resolve_forks(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+        let program = self.processes[&pid].program;
+        loop {
+            let pending = &mut self.process_mut(pid).pending_forks;
+            let Some(index) = pending.iter().position(|u| u.parent == tid) else {
+                return Ok(());
+            };
+            let pending = pending.remove(index);
+            // Dead ones may be there too, and have been known before: not this one.
+            let children = tracee::children(pid, tid).into_iter();
+            let mut unknown = children.filter(|c| !self.processes.contains_key(c));
+            let child = unknown.find_map(|child| {
+                let pidfd = open_pidfd(child).ok()?;
+                (!has_ended(pidfd.as_fd())).then_some((child, pidfd))
+            });
+            match child {
+                Some((child, pidfd)) => {
+                    self.add_process(program, child, pidfd, Some(pending))?;
+                }
+                None => self.drop_fork(pending),
+            }
+        }
+    }
+
+    /// Adds all children of the program's processes that can be found now.
+    pub(crate) fn resolve_all_forks(&mut self, program: usize) -> Result<(), Error> {
+        for child in self.unknown_children(program) {
+            let Some((_, parent)) = tracee::tgid_and_ppid(child) else {
+                continue;
+            };
+            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
+                let inherited = self.claim_fork(program, parent, child);
+                self.add_process(program, child, pidfd, inherited)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Children of the program's processes that have not made a trapped call yet.
+    pub(crate) fn unknown_children(&self, program: usize) -> Vec<i32> {
+        let mut found = Vec::new();
+        let processes = self.processes.values();
+        for process in processes.filter(|p| p.program == program && !p.pending_forks.is_empty()) {
+            for pending in &process.pending_forks {
+                found.extend(tracee::children(process.pid, pending.parent));
+            }
+        }
+        found.retain(|pid| !self.processes.contains_key(pid));
+        found
+    }
+
+    pub(crate) fn drop_fork(&mut self, pending: PendingFork) {
+        if let Some(task) = pending.task {
+            self.end_task(task, true);
+        }
+    }
+
+    pub(crate) fn end_task(&mut self, task: TaskId, group: bool) {
+        // Only fails for a task that is gone.
+        let _ = self.kernel.exit_task(task, 0, group);
+        self.kernel_dirty = true;
+    }
+
+    pub(crate) fn process_mut(&mut self, pid: i32) -> &mut Process {
+        self.processes
+            .get_mut(&pid)
+            .expect("threads only have known processes")
+    }
+
+    /// The thread's task in the kernel. The thread must have no call in progress there.
+    pub(crate) fn task_of(&mut self, tid: i32) -> Result<TaskId, vink_kernel::Error> {
+        let thread = self.threads.get_mut(&tid).expect("only known threads call");
+        if let Some(task) = thread.task {
+            return Ok(task);
+        }
+        let process = self.processes.get_mut(&thread.pid);
+        let process = process.expect("threads only have known processes");
+        self.kernel_dirty = true;
+        let task = match process.spare.take() {
+            Some(task) => task,
+            None => {
+                let task = self.kernel.task(process.machine)?;
+                process.tasks.push(task);
+                self.raise_nofile(task)?;
+                task
+            }
+        };
+        let thread = self.threads.get_mut(&tid).expect("as before");
+        thread.task = Some(task);
+        self.tasks.insert(task, tid);
+        if let Some(key) = self.threads[&tid].network {
+            self.enter_network(task, key)?;
+        }
+        let process = self.process_mut(self.threads[&tid].pid);
+        if process.threaded && process.spare.is_none() {
+            let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
+            let process = self.process_mut(self.threads[&tid].pid);
+            process.tasks.push(spare);
+            process.spare = Some(spare);
+        }
+        Ok(task)
+    }
+
+    /// Lets a task's process have as many descriptors as it likes.
+    pub(crate) fn raise_nofile(&mut self, task: TaskId) -> Result<(), vink_kernel::Error> {
+        let limit = NOFILE;
+        let address = &raw const limit as u64;
+        let args = [0, libc::RLIMIT_NOFILE.into(), address, 0, 0, 0];
+        self.kernel.call(task, libc::SYS_prlimit64, args).map(drop)
+    }
+
+    /// The thread makes another one: see to it that there will be a task for that.
+    pub(crate) fn expect_thread(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+        let process = self.process_mut(self.threads[&tid].pid);
+        process.threaded = true;
+        if process.tasks.is_empty() || process.spare.is_some() {
+            return Ok(());
+        }
+        let had_task = self.threads[&tid].task.is_some();
+        let task = self.task_of(tid)?;
+        if had_task {
+            let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
+            self.kernel_dirty = true;
+            let process = self.process_mut(self.threads[&tid].pid);
+            process.tasks.push(spare);
+            process.spare = Some(spare);
+        }
+        Ok(())
+    }
+
+    /// Forgets a thread that has ended, or is about to.
+    pub(crate) fn end_thread(&mut self, tid: i32) {
+        let Some(thread) = self.threads.remove(&tid) else {
+            return;
+        };
+        self.forget_thread(tid);
+        let process = self.process_mut(thread.pid);
+        process.may_change_netns.retain(|t| *t != tid);
+        process.threads.retain(|t| *t != tid);
+        let Some(task) = thread.task else { return };
+        if process.spare.is_none() && thread.pending.is_none() {
+            process.spare = Some(task);
+            self.tasks.remove(&task);
+        } else {
+            process.tasks.retain(|t| *t != task);
+            self.tasks.remove(&task);
+            self.end_task(task, false);
+        }
+    }
+
+    /// Gives up all that a process has in the kernel: it has ended, or is about to.
+    pub(crate) fn release_kernel_state(&mut self, pid: i32) {
+        self.mark_held_dirty();
+        let process = self.process_mut(pid);
+        process.table = FdTable::default();
+        process.spare = None;
+        let task = process.tasks.first().copied();
+        let tasks = std::mem::take(&mut process.tasks);
+        for tid in process.threads.clone() {
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                *thread = Thread::new(pid);
+            }
+        }
+        for task in &tasks {
+            self.tasks.remove(task);
+        }
+        if let Some(task) = task {
+            self.end_task(task, true);
+        }
+    }
+
+    /// Forgets a dead process. Its pidfd and its program; `None` if it was unknown.
+    pub(crate) fn remove_process(&mut self, pid: i32) -> Option<(OwnedFd, usize)> {
+        self.processes.get(&pid)?;
+        self.release_kernel_state(pid);
+        let process = self.processes.remove(&pid)?;
+        for tid in &process.threads {
+            self.threads.remove(tid);
+            self.forget_thread(*tid);
+        }
+        self.forget_process(pid);
+        let entry = &mut self.programs[process.program];
+        match entry.listener {
+            Some(_) => entry.orphans.extend(process.pending_forks),
+            // No process is left that could be one of them: the filter's end comes first (Linux
+            // 6.11).
+            None => {
+                for pending in process.pending_forks {
+                    self.drop_fork(pending);
+                }
+            }
+        }
+        Some((process.pidfd, process.program))
+    }
+
+    /// Before the first trapped call after a fork, an exec or an mmap of a ring. True if the call
+    /// may be dispatched now; else it will be dispatched again.
+    pub(crate) fn update_process(&mut self, call: Notification) -> Result<bool, Error> {
+        let pid = self.threads[&call.tid].pid;
+        self.give_back(call);
+        self.resolve_forks(pid, call.tid)?;
+        let process = self.process_mut(pid);
+        let executing = process.executing;
+        // As long as the thread is there and silent, another's call tells nothing of its exec.
+        let over = |tid| tid == call.tid || !tracee::has_thread(pid, tid);
+        process.executing = executing.filter(|tid| !over(*tid));
+        process.needs_update = !process.pending_forks.is_empty()
+            || process.executing.is_some()
+            || process.lent_ring.is_some()
+            || process.may_change_netns.iter().any(|tid| *tid != call.tid);
+        if let Err(error) = self.update_netns(call.tid) {
+            let result = to_errno_result(error)?;
+            self.process_mut(pid).needs_update = true;
+            self.answer(call, result)?;
+            return Ok(false);
+        }
+        let process = self.process_mut(pid);
+        if executing.is_none() || process.executing.is_some() {
+            return Ok(true);
+        }
+        self.sweep_rings()?;
+        // After an exec there is one thread, with the process's own number. A failed one finds all
+        // in place.
+        for tid in self.processes[&pid].threads.clone() {
+            if tid != call.tid && !tracee::has_thread(pid, tid) {
+                self.end_thread(tid);
+            }
+        }
+        self.resume_suspended(pid)?;
+        if self.sched.is_some() {
+            self.prepare_executed(call.tid)?;
+        }
+        let process = self.process_mut(pid);
+        if process.threads == [call.tid]
+            && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)
+        {
+            process.threaded = false;
+            if let Err(error) = self.part_if_executed(call.tid) {
+                to_errno_result(error)?;
+            }
+        }
+        let process = self.process_mut(pid);
+        let closed = process.table.remove_if(|fd, entry| {
+            tracee::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
+        });
+        if closed.is_empty() {
+            return Ok(true);
+        }
+        self.close_all(call, closed, AfterClose::Dispatch)?;
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_are_told_apart() {
+        // A thread's children are its own: what claim() relies on.
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut child = std::process::Command::new("cat")
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            tell.send((vink_sys::process::gettid(), child.id() as i32))
+                .unwrap();
+            std::thread::park();
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        });
+        let (tid, child) = told.recv().unwrap();
+        let me = std::process::id() as i32;
+        // SAFETY: returns a number.
+        let own = tracee::children(me, vink_sys::process::gettid());
+        assert_eq!(tracee::children(me, tid), [child]);
+        assert!(!own.contains(&child));
+        thread.thread().unpark();
+        thread.join().unwrap();
+    }
+}

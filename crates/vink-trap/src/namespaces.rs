@@ -1,0 +1,521 @@
+//! A machine on the host: the namespaces that its programs share, and the files that they find in
+//! place of the host's.
+//!
+//! The first program of a machine makes its namespaces between fork and exec. First, still above
+//! the machine's programs, a PID namespace, and a mount namespace with the machine's files and its
+//! `/proc`; for an ordinary user a user namespace around these. Then the namespaces that programs
+//! own: a user namespace in which all ids are the host's, an empty network namespace, a UTS
+//! namespace with the machine's name, a copy of the mounts. So programs have no capability over
+//! anything outside, and can't take away what was mounted. Later programs join. All ends with the
+//! worker: the host's kernel kills the first process of the PID namespace, and so all others.
+//!
+//! Files are bind mounts, so they need no interposition, and nothing changes on the host. Those
+//! generated are written to a tmpfs that no path leads to. A folder of the host in which a file
+//! shall appear that is not there gets a read-only overlay.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::ptr::null;
+
+use crate::overlay::{file_overlays, FileOverlay};
+use crate::pids::InitProcess;
+use crate::{tracee, Error};
+
+/// Where a tmpfs lies over the host's while files are generated: it is on every host, and no file
+/// of a machine goes there.
+pub(crate) const STAGING: &CStr = c"/proc";
+
+/// How programs on a machine see the system around them; see
+/// [`Worker::configure_namespaces`](crate::Worker::configure_namespaces).
+#[derive(Clone, Debug, Default)]
+pub struct NamespaceConfig {
+    name: Option<String>,
+    files: Vec<(PathBuf, Vec<u8>)>,
+    /// Also if the host has none.
+    put: Vec<(PathBuf, Vec<u8>)>,
+    root: Option<PathBuf>,
+}
+
+impl NamespaceConfig {
+    /// The host's name and the host's files.
+    pub fn new() -> NamespaceConfig {
+        NamespaceConfig::default()
+    }
+
+    /// What uname(2) and gethostname(2) tell: 1 to 64 bytes.
+    pub fn name(mut self, name: impl Into<String>) -> NamespaceConfig {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Programs find this text in the file of this path. If the host has no such file, neither
+    /// have they.
+    pub fn file(mut self, path: impl Into<PathBuf>, text: impl Into<Vec<u8>>) -> NamespaceConfig {
+        self.files.push((path.into(), text.into()));
+        self
+    }
+
+    /// The same, but they have it also if the host has no such file. Then the nearest folder that
+    /// the host has can't be written to by them. The path is absolute.
+    pub fn put(mut self, path: impl Into<PathBuf>, text: impl Into<Vec<u8>>) -> NamespaceConfig {
+        self.put.push((path.into(), text.into()));
+        self
+    }
+
+    /// Each file below this folder appears at the same path below `/`, in place of the host's and
+    /// of those of [`NamespaceConfig::file`] and [`NamespaceConfig::put`]. It is the same file:
+    /// what programs write to it is in the folder.
+    pub fn root(mut self, folder: impl Into<PathBuf>) -> NamespaceConfig {
+        self.root = Some(folder.into());
+        self
+    }
+
+    /// What has to be done for it.
+    pub(crate) fn plan(&self) -> Result<MountPlan, Error> {
+        let mut mounts = MountPlan {
+            name: self.name.as_ref().map(|n| n.as_bytes().to_vec()),
+            ..MountPlan::default()
+        };
+        let mut own = None;
+        if let Some(folder) = &self.root {
+            let cannot = |e: std::io::Error| Error::Folder {
+                folder: folder.clone(),
+                why: e.to_string(),
+            };
+            let folder = fs::canonicalize(folder).map_err(cannot)?;
+            mounts.overlay_folder(&folder)?;
+            own = Some(folder);
+        }
+        let is_given = |path: &Path| {
+            let below = path.strip_prefix("/").unwrap_or(path);
+            own.as_ref().is_some_and(|own| own.join(below).exists())
+        };
+        let mut new = Vec::new();
+        let mut covered: Vec<&Path> = Vec::new();
+        for (path, text) in self.files.iter().chain(&self.put) {
+            if is_given(path) {
+                continue;
+            }
+            if path.is_file() {
+                let text = text.clone();
+                let target = c(path.as_os_str());
+                mounts.files.push(Generated { text, target });
+                covered.push(path);
+            } else if self.put.iter().any(|(put, _)| put == path) {
+                new.push((path.clone(), text.clone()));
+            }
+        }
+        mounts.file_overlays = file_overlays(&new, &covered)?;
+        Ok(mounts)
+    }
+}
+
+/// The steps of making them, with nothing left to be looked up or allocated.
+#[derive(Debug, Default)]
+pub(crate) struct MountPlan {
+    name: Option<Vec<u8>>,
+    file_overlays: Vec<FileOverlay>,
+    folder_overlays: Vec<FolderOverlay>,
+    binds: Vec<Bind>,
+    files: Vec<Generated>,
+}
+
+/// A folder of the host, seen through one of the machine's.
+#[derive(Debug)]
+struct FolderOverlay {
+    options: CString,
+    target: CString,
+}
+
+#[derive(Debug)]
+struct Bind {
+    source: CString,
+    target: CString,
+}
+
+#[derive(Debug)]
+struct Generated {
+    text: Vec<u8>,
+    target: CString,
+}
+
+/// Which step of [`MountPlan::set_up`] failed; errno tells why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailedStep {
+    Name,
+    Private,
+    /// A `/proc` of the machine's own.
+    Proc,
+    /// This mount; they are counted through all lists.
+    Mount(usize),
+}
+
+impl MountPlan {
+    /// In a child between fork and exec, in a new UTS namespace.
+    pub(crate) fn set_name(&self) -> Result<(), FailedStep> {
+        let Some(name) = &self.name else {
+            return Ok(());
+        };
+        // SAFETY: the name, with its length.
+        match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
+            0 => Ok(()),
+            _ => Err(FailedStep::Name),
+        }
+    }
+
+    /// The same in new mount and PID namespaces.
+    pub(crate) fn set_up(&self) -> Result<(), FailedStep> {
+        // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them,
+        // on namespaces that no other process is in.
+        unsafe {
+            let down_only = libc::MS_REC | libc::MS_SLAVE;
+            if mount(null(), c"/", null(), down_only, null()) < 0 {
+                return Err(FailedStep::Private);
+            }
+            let proc = c"proc".as_ptr();
+            let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+            if mount(proc, c"/proc", proc, flags, null()) < 0 {
+                return Err(FailedStep::Proc);
+            }
+            let mut index = 0;
+            let mut step = |done: bool| {
+                index += 1;
+                done.then_some(()).ok_or(FailedStep::Mount(index - 1))
+            };
+            for addition in &self.file_overlays {
+                step(addition.set_up())?;
+            }
+            let overlay = c"overlay".as_ptr();
+            for FolderOverlay { options, target } in &self.folder_overlays {
+                let flags = libc::MS_RDONLY;
+                step(mount(overlay, target, overlay, flags, options.as_ptr()) == 0)?;
+            }
+            let bind = libc::MS_BIND;
+            for Bind { source, target } in &self.binds {
+                step(mount(source.as_ptr(), target, null(), bind, null()) == 0)?;
+            }
+            for Generated { text, target } in &self.files {
+                step(generate(text, target))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that each file below the folder appears below `/`.
+    fn overlay_folder(&mut self, folder: &Path) -> Result<(), Error> {
+        let mut overlaid = BTreeSet::new();
+        self.collect_mounts(folder, Path::new("/"), &mut overlaid)?;
+        for place in &overlaid {
+            if place.ancestors().skip(1).any(|a| overlaid.contains(a)) {
+                continue;
+            }
+            let target = c(place.as_os_str());
+            let below = place.strip_prefix("/").expect("absolute");
+            let mut options = b"lowerdir=".to_vec();
+            options.extend(escaped(&folder.join(below)));
+            options.push(b':');
+            options.extend(escaped(place));
+            let options = CString::new(options).expect("paths without zeros");
+            self.folder_overlays.push(FolderOverlay { options, target });
+        }
+        // What an overlay shows already.
+        self.binds.retain(|bind| {
+            let target = Path::new(OsStr::from_bytes(bind.target.to_bytes()));
+            !target.ancestors().any(|a| overlaid.contains(a))
+        });
+        self.check_hidden_mounts(folder, &overlaid)
+    }
+
+    /// Binds the files in `from` to those in `to`; what is missing there makes `to` overlaid.
+    fn collect_mounts(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        overlaid: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), Error> {
+        let bad = |path: &Path, why: String| Error::Folder {
+            folder: path.to_owned(),
+            why,
+        };
+        let unreadable = |e: std::io::Error| bad(from, e.to_string());
+        for entry in fs::read_dir(from).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            let here = fs::metadata(&source).map_err(|e| bad(&source, e.to_string()))?;
+            if !here.is_file() && !here.is_dir() {
+                return Err(bad(&source, "neither a file nor a folder".into()));
+            }
+            let kind = |is_dir| if is_dir { "a folder" } else { "a file" };
+            match fs::metadata(&target) {
+                Ok(there) if there.is_dir() != here.is_dir() => {
+                    return Err(bad(
+                        &source,
+                        format!(
+                            "is {}, but the host's {} is {}",
+                            kind(here.is_dir()),
+                            target.display(),
+                            kind(there.is_dir())
+                        ),
+                    ))
+                }
+                Ok(_) if here.is_dir() => self.collect_mounts(&source, &target, overlaid)?,
+                Ok(_) => self.binds.push(Bind {
+                    source: c(source.as_os_str()),
+                    target: c(target.as_os_str()),
+                }),
+                Err(_) if to == Path::new("/") => {
+                    return Err(bad(
+                        &source,
+                        format!(
+                            "the host has no {} that it could take the place of: make an empty one",
+                            target.display()
+                        ),
+                    ))
+                }
+                Err(_) => {
+                    overlaid.insert(to.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An overlay shows one file system: what is mounted deeper in that folder would be hidden.
+    fn check_hidden_mounts(
+        &self,
+        folder: &Path,
+        overlaid: &BTreeSet<PathBuf>,
+    ) -> Result<(), Error> {
+        if overlaid.is_empty() {
+            return Ok(());
+        }
+        let unreadable = |e: std::io::Error| Error::Folder {
+            folder: folder.to_owned(),
+            why: format!("/proc/self/mountinfo: {e}"),
+        };
+        for point in mount_points().map_err(unreadable)? {
+            let mut above = point.ancestors().skip(1);
+            let Some(place) = above.find(|a| overlaid.contains(*a)) else {
+                continue;
+            };
+            let below = point.strip_prefix("/").expect("absolute");
+            if point.is_file() && folder.join(below).is_file() {
+                continue;
+            }
+            return Err(Error::Folder {
+                folder: folder.to_owned(),
+                why: format!(
+                    "it has files that the host's {} has not, and {} is mounted there: make empty \
+                     files on the host for them to take the place of",
+                    place.display(),
+                    point.display()
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// What a failed step was about, for messages.
+    pub(crate) fn describe(&self, failed: FailedStep) -> String {
+        let text = |s: &CStr| s.to_string_lossy().into_owned();
+        match failed {
+            FailedStep::Name => {
+                let name = self.name.as_deref().unwrap_or_default();
+                format!("sethostname({:?})", String::from_utf8_lossy(name))
+            }
+            FailedStep::Private => {
+                "making mounts private (in a chroot, its root must be mounted)".into()
+            }
+            FailedStep::Proc => {
+                "mounting a /proc of the machine's own (nothing may be mounted below the host's /proc, unless \
+                 for root; in Docker, --security-opt systempaths=unconfined)"
+                    .into()
+            }
+            FailedStep::Mount(mut index) => {
+                if let Some(addition) = self.file_overlays.get(index) {
+                    return addition.describe();
+                }
+                index -= self.file_overlays.len();
+                if let Some(overlay) = self.folder_overlays.get(index) {
+                    return format!(
+                        "mounting an overlay ({}) for files that the host's {} has not",
+                        text(&overlay.options),
+                        text(&overlay.target)
+                    );
+                }
+                index -= self.folder_overlays.len();
+                if let Some(bind) = self.binds.get(index) {
+                    return format!(
+                        "mounting {} over {}",
+                        text(&bind.source),
+                        text(&bind.target)
+                    );
+                }
+                index -= self.binds.len();
+                format!("mounting a file over {}", text(&self.files[index].target))
+            }
+        }
+    }
+}
+
+/// mount(2).
+///
+/// # Safety
+/// Pointers must be null or NUL-terminated strings.
+pub(crate) unsafe fn mount(
+    source: *const libc::c_char,
+    target: &CStr,
+    kind: *const libc::c_char,
+    flags: libc::c_ulong,
+    options: *const libc::c_char,
+) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe { libc::mount(source, target.as_ptr(), kind, flags, options.cast()) }
+}
+
+/// Mounts a new file with this text over the target: one of a tmpfs, which is then unmounted from
+/// sight. Async-signal-safe.
+fn generate(text: &[u8], target: &CStr) -> bool {
+    const FILE: &CStr = c"/proc/file";
+    // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them.
+    unsafe {
+        let tmpfs = c"tmpfs".as_ptr();
+        let options = c"mode=700,size=1M".as_ptr();
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        if mount(tmpfs, STAGING, tmpfs, flags, options) < 0 {
+            return false;
+        }
+        let fd = libc::open(
+            FILE.as_ptr(),
+            libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC,
+            0o644,
+        );
+        let written = libc::write(fd, text.as_ptr().cast(), text.len()) == text.len() as isize
+            && libc::fchmod(fd, 0o644) == 0;
+        libc::close(fd);
+        let done = written && mount(FILE.as_ptr(), target, null(), libc::MS_BIND, null()) == 0;
+        // Whatever went wrong is in errno, which this must not change.
+        let errno = *libc::__errno_location();
+        libc::umount2(STAGING.as_ptr(), libc::MNT_DETACH);
+        *libc::__errno_location() = errno;
+        done
+    }
+}
+
+/// A machine's namespaces, held open so that further programs can join them.
+pub(crate) struct Namespaces {
+    /// To be entered in this order, and what each is.
+    spaces: Vec<(OwnedFd, libc::c_int)>,
+    /// The user namespace that programs are in, to be entered last.
+    user: OwnedFd,
+    /// The root folder, in that mount namespace.
+    root: OwnedFd,
+    /// Of its PID namespace.
+    init: InitProcess,
+}
+
+impl Namespaces {
+    /// Of a process that has just made them, and the first one of its PID namespace.
+    pub(crate) fn of(pid: i32, first: InitProcess) -> std::io::Result<Namespaces> {
+        let open = |pid: i32, name: &str| -> std::io::Result<OwnedFd> {
+            Ok(fs::File::open(format!("/proc/{pid}/ns/{name}"))?.into())
+        };
+        let mut spaces = Vec::new();
+        // That of the PID namespace. No process can enter the one that it is in.
+        let above = open(first.number(), "user")?;
+        if tracee::identity(above.as_raw_fd()).1 != fs::metadata("/proc/self/ns/user")?.ino() {
+            spaces.push((above, libc::CLONE_NEWUSER));
+        }
+        for (name, kind) in [
+            ("net", libc::CLONE_NEWNET),
+            ("uts", libc::CLONE_NEWUTS),
+            ("mnt", libc::CLONE_NEWNS),
+            ("pid", libc::CLONE_NEWPID),
+        ] {
+            spaces.push((open(pid, name)?, kind));
+        }
+        Ok(Namespaces {
+            spaces,
+            user: open(pid, "user")?,
+            root: fs::File::open(format!("/proc/{pid}/root"))?.into(),
+            init: first,
+        })
+    }
+
+    /// The first process of its PID namespace.
+    pub(crate) fn init_pid(&self) -> i32 {
+        self.init.number()
+    }
+
+    /// The user namespace that programs are in.
+    pub(crate) fn user(&self) -> RawFd {
+        self.user.as_raw_fd()
+    }
+
+    /// Enters all but [`Namespaces::user`], in a child between fork and exec; a PID namespace for
+    /// its children. Async-signal-safe; errno tells why not.
+    pub(crate) fn enter(&self) -> bool {
+        // SAFETY: takes descriptors that are open, numbers, and a constant.
+        unsafe {
+            self.spaces
+                .iter()
+                .all(|(fd, kind)| libc::setns(fd.as_raw_fd(), *kind) == 0)
+                && libc::fchdir(self.root.as_raw_fd()) == 0
+                && libc::chroot(c".".as_ptr()) == 0
+        }
+    }
+}
+
+/// Where something is mounted on the host.
+pub(crate) fn mount_points() -> std::io::Result<Vec<PathBuf>> {
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let points = mounts
+        .split(|b| *b == b'\n')
+        .filter_map(|line| line.split(|b| *b == b' ').nth(4));
+    Ok(points
+        .map(|point| PathBuf::from(std::ffi::OsString::from_vec(unescaped(point))))
+        .collect())
+}
+
+/// A path as the host gave it: without zeros.
+pub(crate) fn c(path: &OsStr) -> CString {
+    CString::new(path.as_bytes()).expect("a path without zeros")
+}
+
+/// A path among overlayfs's options.
+pub(crate) fn escaped(path: &Path) -> Vec<u8> {
+    let mut escaped = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        if b"\\:,".contains(byte) {
+            escaped.push(b'\\');
+        }
+        escaped.push(*byte);
+    }
+    escaped
+}
+
+/// A path from mountinfo, which has `\040` for a space; see proc(5).
+fn unescaped(path: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut rest = path;
+    while let Some((first, others)) = rest.split_first() {
+        let octal = others.get(..3).filter(|_| *first == b'\\');
+        let number = octal.and_then(|o| u8::from_str_radix(std::str::from_utf8(o).ok()?, 8).ok());
+        match number {
+            Some(number) => {
+                plain.push(number);
+                rest = &others[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = others;
+            }
+        }
+    }
+    plain
+}

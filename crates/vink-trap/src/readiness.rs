@@ -1,0 +1,194 @@
+//! Readiness that is published to a program in shared memory, so that the host need not have it.
+//!
+//! A stream of a process with a ring has a *readiness entry* there (`vink-ring`) from its first
+//! call on, once the process may have epoll instances, or from its first poll(2) or select(2). Its
+//! readiness is published there at once. Its placeholder may be *stale* as long as only the library
+//! can wait, which reads the page: while the worker polls the ring, no thread sleeps in the host's
+//! epoll_wait(2), and neither the stream nor an epoll instance of the process has ever been shared.
+//! Before a thread polls on the host, it increments `host_waiters` and asks the worker to flush
+//! stale placeholders, or makes a call that does; before the worker sleeps it flushes by itself.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use crate::process::File;
+use crate::shared_ring::ProcessRing;
+use crate::tracee;
+use crate::worker::Worker;
+
+const IN: u32 = libc::EPOLLIN as u32;
+const OUT: u32 = libc::EPOLLOUT as u32;
+
+/// The readiness of a file, and its entry on a readiness page.
+pub(crate) struct FileReadiness {
+    events: Cell<u32>,
+    entry: RefCell<Option<EntryRef>>,
+    /// Others may poll the placeholder.
+    shared: Cell<bool>,
+    /// The placeholder does not show what was published.
+    stale: Cell<bool>,
+    /// ... nor that it has become ready again.
+    owes_edge: Cell<bool>,
+}
+
+/// A file's entry on a readiness page.
+struct EntryRef {
+    ring: Rc<ProcessRing>,
+    fd: i32,
+    file: Weak<File>,
+}
+
+impl FileReadiness {
+    pub(crate) fn new(told: u32) -> FileReadiness {
+        FileReadiness {
+            events: Cell::new(told),
+            entry: RefCell::new(None),
+            shared: Cell::new(false),
+            stale: Cell::new(false),
+            owes_edge: Cell::new(false),
+        }
+    }
+
+    /// The readiness of the file, as last set.
+    pub(crate) fn events(&self) -> u32 {
+        self.events.get()
+    }
+
+    /// This is true, and of this it has become true again. Whether the placeholder need not show
+    /// it.
+    pub(crate) fn publish(&self, events: u32, again: u32) -> bool {
+        let before = self.events.replace(events);
+        let new = events & !before;
+        if events == before && again == 0 {
+            return self.stale.get();
+        }
+        let entry = self.entry.borrow();
+        let Some(EntryRef { ring, fd, file }) = entry.as_ref().filter(|b| !b.ring.is_closed())
+        else {
+            return false;
+        };
+        // Data that was there before is no news of room.
+        let again = if again & IN != 0 { again & !OUT } else { again };
+        let shared = self.shared.get();
+        ring.publish(*fd, events, new | again, shared);
+        if shared || !ring.may_leave_host_stale() {
+            return false;
+        }
+        if !self.stale.replace(true) {
+            ring.add_stale(file.clone());
+        }
+        true
+    }
+
+    /// Publishes send credit.
+    pub(crate) fn publish_credit(&self, credit: u32) {
+        let credit = if self.shared.get() { 0 } else { credit };
+        if let Some(place) = self.entry.borrow().as_ref().filter(|b| !b.ring.is_closed()) {
+            place.ring.publish_credit(place.fd, credit);
+        }
+    }
+
+    /// It became ready again, which the placeholder did not show.
+    pub(crate) fn owe_edge(&self) {
+        self.owes_edge.set(true);
+    }
+
+    /// If the placeholder is stale, whether it owes an edge. It is not stale any more.
+    pub(crate) fn take_stale(&self) -> Option<bool> {
+        let owes = self.owes_edge.take();
+        self.stale.take().then_some(owes)
+    }
+
+    pub(crate) fn share(&self) {
+        if !self.shared.replace(true) {
+            if let Some(place) = self.entry.borrow().as_ref().filter(|b| !b.ring.is_closed()) {
+                place.ring.publish(place.fd, self.events.get(), 0, true);
+            }
+        }
+    }
+}
+
+impl File {
+    /// From now on its readiness is published in this number's entry, if nowhere else.
+    pub(crate) fn publish_on(self: &Rc<File>, ring: &Rc<ProcessRing>, fd: i32) {
+        let readiness = &self.placeholder.readiness;
+        let mut entry = readiness.entry.borrow_mut();
+        let has_one = entry.as_ref().is_some_and(|b| !b.ring.is_closed());
+        if has_one || !self.mirrors_edges.get() || !ring.has_readiness_entry(fd) {
+            return;
+        }
+        *entry = Some(EntryRef {
+            ring: ring.clone(),
+            fd,
+            file: Rc::downgrade(self),
+        });
+        ring.publish(fd, readiness.events.get(), 0, readiness.shared.get());
+    }
+
+    /// The number of this process is not the file's any more.
+    pub(crate) fn unpublish(&self, ring: &Rc<ProcessRing>, fd: i32) {
+        let readiness = &self.placeholder.readiness;
+        let is_here = |b: &mut EntryRef| b.fd == fd && Rc::ptr_eq(&b.ring, ring);
+        readiness.entry.borrow_mut().take_if(is_here);
+        self.placeholder.flush();
+    }
+}
+
+/// Stale placeholders, and whether there may be any.
+#[derive(Default)]
+pub(crate) struct StalePlaceholders {
+    files: RefCell<Vec<Weak<File>>>,
+    /// Epoll instances of the process may be others', too.
+    seen_by_others: Cell<bool>,
+    closed: Cell<bool>,
+}
+
+impl StalePlaceholders {
+    pub(crate) fn add(&self, file: Weak<File>) {
+        self.files.borrow_mut().push(file);
+    }
+
+    /// All of them show now what is true.
+    pub(crate) fn flush(&self) {
+        for file in self.files.take() {
+            if let Some(file) = file.upgrade() {
+                file.placeholder.flush();
+            }
+        }
+    }
+
+    pub(crate) fn are_allowed(&self) -> bool {
+        !self.seen_by_others.get() && !self.is_closed()
+    }
+
+    /// From now on there are none.
+    pub(crate) fn forbid(&self) {
+        self.seen_by_others.set(true);
+        self.flush();
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.flush();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+}
+
+impl Worker {
+    /// Descriptors of the host's of this thread's process are about to be shared, duplicated or
+    /// polled: if one is an epoll instance, the library does not see all waiters.
+    pub(crate) fn show_to_others(&self, tid: i32, fds: &[i32]) {
+        let table = self.fd_table(tid);
+        let ring = table
+            .ring()
+            .filter(|_| self.ring_polling.is_some() && table.mirrors_edges());
+        let ring = ring.filter(|ring| ring.may_have_stale());
+        let is_epoll = |fd: &i32| tracee::is_epoll(tid, *fd);
+        if ring.is_some() && fds.iter().any(is_epoll) {
+            table.set_seen_by_others();
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A cache of what is known of a process's descriptors, since programs poll, read and write the
+//! same ones again and again: by thread what it has polled last, by process what data was moved to
+//! or from.
+//!
+//! A copy of a descriptor keeps its file open, so none is kept across a call that may close the
+//! descriptor or make it another file's, nor for processes that share their descriptors.
+
+use super::host_fds::{CachedFd, PolledFd};
+use crate::notify::Notification;
+use crate::worker::Worker;
+use vink_syscalls::{kind, Kind};
+
+/// So many files that data was moved to or from are kept of a process.
+const MAX_CACHED: usize = 32;
+
+impl Worker {
+    /// What is kept of the thread's last wait.
+    pub(super) fn take_polled(&mut self, tid: i32) -> Vec<PolledFd> {
+        let sched = self.sched.as_mut().expect("virtual time");
+        sched.polled_fds.remove(&tid).unwrap_or_default()
+    }
+
+    /// What is kept of waits for this.
+    pub(super) fn take_polled_fd(
+        &mut self,
+        tid: i32,
+        number: u64,
+        events: i16,
+    ) -> Option<PolledFd> {
+        let sched = self.sched.as_mut().expect("virtual time");
+        let polled = sched.polled_fds.get_mut(&tid)?;
+        let index = polled.iter().position(|polled| polled.is(number, events))?;
+        Some(polled.swap_remove(index))
+    }
+
+    /// The thread's wait is over.
+    pub(super) fn cache_polled(&mut self, tid: i32, mut polled: Vec<PolledFd>) {
+        if polled.is_empty() || !self.threads.contains_key(&tid) || self.fd_table(tid).is_shared() {
+            return;
+        }
+        let sched = self.sched.as_mut().expect("virtual time");
+        sched.polled_fds.entry(tid).or_default().append(&mut polled);
+    }
+
+    /// What is kept of a file that data was moved to or from.
+    pub(super) fn cached_fd(&self, tid: i32, number: u32) -> Option<CachedFd> {
+        let sched = self.sched.as_ref().expect("virtual time");
+        let polled = sched.cached_fds.get(&self.threads[&tid].pid)?;
+        polled
+            .iter()
+            .find(|cached| cached.number == number)
+            .cloned()
+    }
+
+    /// Data is moved to or from this.
+    pub(super) fn cache_fd(&mut self, tid: i32, cached: &CachedFd) {
+        if self.fd_table(tid).is_shared() {
+            return;
+        }
+        let pid = self.threads[&tid].pid;
+        let sched = self.sched.as_mut().expect("virtual time");
+        let polled = sched.cached_fds.entry(pid).or_default();
+        if polled.len() == MAX_CACHED {
+            polled.remove(0);
+        }
+        polled.push(cached.clone());
+    }
+
+    /// Before a call that may change what the process has open.
+    pub(super) fn invalidate_fd_cache(&mut self, call: Notification) {
+        let closed = match kind(call.nr) {
+            Kind::Close => Some(call.args[0] as u32),
+            Kind::Dup2 | Kind::Dup3 => Some(call.args[1] as u32),
+            Kind::CloseRange
+            | Kind::Fork
+            | Kind::Clone
+            | Kind::Clone3
+            | Kind::Exec
+            | Kind::Unshare => None,
+            _ => return,
+        };
+        let pid = self.threads[&call.tid].pid;
+        self.unmark_pipes(pid, closed);
+        let sched = self.sched.as_mut().expect("virtual time");
+        if let Some(cached) = sched.cached_fds.get_mut(&pid) {
+            cached.retain(|cached| closed.is_some_and(|closed| closed != cached.number));
+        }
+        if sched.polled_fds.is_empty() && sched.last_polls.is_empty() {
+            return;
+        }
+        for tid in &self.processes[&pid].threads {
+            sched.last_polls.remove(tid);
+            if let Some(polled) = sched.polled_fds.get_mut(tid) {
+                polled.retain(|polled| closed.is_some_and(|closed| closed != polled.number()));
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Times of files: what was written since the worker began has the host's time, and shows the
+//! programs' instead.
+//!
+//! A file is taken for written when a program first asks for its times after that. Files that are
+//! older show their own times.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use vink_sys::fd;
+use vink_sys::process::geteuid;
+
+use vink_syscalls::{status, Status};
+
+use crate::notify::Notification;
+use crate::tracee;
+use crate::worker::Worker;
+use crate::Error;
+
+const SECOND: i128 = 1_000_000_000;
+
+/// What is known of times.
+pub(crate) struct FileTimes {
+    /// The host's, when this began, in ns.
+    start: i128,
+    /// By device and inode: the host's time, and which one it shows.
+    shown: HashMap<(u64, u64), Vec<(i128, i64)>>,
+}
+
+/// The file that a call asks about.
+struct Target {
+    /// The directory, or the file itself if there is no path.
+    from: i32,
+    path: Option<u64>,
+    follow: bool,
+    out: u64,
+    /// Of statx(2): flags and mask.
+    extended: Option<(u64, u64)>,
+}
+
+fn target_of(call: &Notification) -> Option<Target> {
+    let [a, b, c, d, e, _] = call.args;
+    let at = |from: u64, path, flags: u64, out, extended| {
+        let follow = flags & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
+        let (from, path) = (from as i32, Some(path));
+        Target {
+            from,
+            path,
+            follow,
+            out,
+            extended,
+        }
+    };
+    let here = libc::AT_FDCWD as u64;
+    Some(match status(call.nr) {
+        Status::Stat => at(here, a, 0, b, None),
+        Status::Lstat => at(here, a, libc::AT_SYMLINK_NOFOLLOW as u64, b, None),
+        Status::Fstatat => at(a, b, d, c, None),
+        Status::Statx => at(a, b, c, e, Some((c, d))),
+        Status::Fstat => Target {
+            path: None,
+            ..at(a, 0, 0, b, None)
+        },
+        Status::None => return None,
+    })
+}
+
+impl FileTimes {
+    pub(crate) fn new() -> FileTimes {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        // The host's stamps may be as old as its last tick.
+        let tick = 10_000_000;
+        FileTimes {
+            start: now.map_or(0, |now| now.as_nanos() as i128 - tick),
+            shown: HashMap::new(),
+        }
+    }
+
+    /// What a file shows for times of the host's, if one of them is of this run. `now`: the
+    /// programs' date, in ns.
+    fn show(&mut self, file: (u64, u64), times: &mut [i128], now: i64) -> bool {
+        if times.iter().all(|time| *time < self.start) {
+            return false;
+        }
+        let known = self.shown.remove(&file).unwrap_or_default();
+        let mut kept = Vec::new();
+        for time in times {
+            if *time >= self.start {
+                let shown = known.iter().find(|(real, _)| real == time);
+                let shown = shown.map_or(now, |(_, shown)| *shown);
+                kept.push((*time, shown));
+                *time = shown.into();
+            }
+        }
+        self.shown.insert(file, kept);
+        true
+    }
+}
+
+impl Worker {
+    /// A call that asks for the times of a file of the host's.
+    pub(crate) fn stat_on_host(&mut self, call: Notification) -> Result<(), Error> {
+        match self.sched.is_some() && self.stat_file(call)? {
+            true => Ok(()),
+            false => self.passthrough(call),
+        }
+    }
+
+    /// stat(2) and the like in virtual time. False: the host's answer will do.
+    fn stat_file(&mut self, call: Notification) -> Result<bool, Error> {
+        let Some(target) = target_of(&call) else {
+            return Ok(false);
+        };
+        let Some(file) = self.open_like(call.tid, &target) else {
+            return Ok(false);
+        };
+        let mask = target
+            .extended
+            .map_or(libc::STATX_BASIC_STATS, |(_, mask)| mask as u32);
+        let Some(mut found) =
+            fd::statx(&file, mask | libc::STATX_BASIC_STATS | libc::STATX_BTIME).ok()
+        else {
+            return Ok(false);
+        };
+        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+        let date = self.kernel.date(self.kernel.now()) as i64;
+        let sched = self.sched.as_mut().expect("virtual time");
+        let mut times =
+            stamps(&mut found).map(|t| i128::from(t.tv_sec) * SECOND + i128::from(t.tv_nsec));
+        if !sched
+            .file_times
+            .show((device, found.stx_ino), &mut times, date)
+        {
+            return Ok(false);
+        }
+        // The host must decide on what others than this process may look at.
+        if tracee::user(call.tid) != Some(geteuid()) {
+            return Ok(false);
+        }
+        let split = |time: i128| {
+            (
+                time.div_euclid(SECOND) as i64,
+                time.rem_euclid(SECOND) as u32,
+            )
+        };
+        let written = if target.extended.is_some() {
+            for (stamp, time) in stamps(&mut found).into_iter().zip(times) {
+                (stamp.tv_sec, stamp.tv_nsec) = split(time);
+            }
+            tracee::write(call.tid, target.out, bytes(&found))
+        } else {
+            let Ok(mut stat) = fd::stat(file.as_raw_fd()) else {
+                return Ok(false);
+            };
+            let [atime, mtime, ctime, _] = times.map(split);
+            (stat.st_atime, stat.st_atime_nsec) = (atime.0, atime.1.into());
+            (stat.st_mtime, stat.st_mtime_nsec) = (mtime.0, mtime.1.into());
+            (stat.st_ctime, stat.st_ctime_nsec) = (ctime.0, ctime.1.into());
+            tracee::write(call.tid, target.out, bytes(&stat))
+        };
+        let result = if written { 0 } else { -i64::from(libc::EFAULT) };
+        self.answer(call, result).map(|()| true)
+    }
+
+    /// The file that a call is about, opened by path only. `None` if only the thread itself can
+    /// tell.
+    fn open_like(&self, tid: i32, target: &Target) -> Option<File> {
+        let mut text = [0; libc::PATH_MAX as usize];
+        let path = match target.path {
+            Some(path) => {
+                let len = tracee::read_string(tid, path, &mut text)?;
+                &text[..len]
+            }
+            None => &[],
+        };
+        let pid = self.threads[&tid].pid;
+        let descriptor = format!("/proc/{pid}/fd/{}", target.from);
+        let whole = match path {
+            [] if target.from < 0 => return None,
+            [] => return open(libc::AT_FDCWD, descriptor.into_bytes(), libc::O_PATH, 0),
+            [b'/', ..] => path.to_vec(),
+            _ => {
+                let mut whole = tracee::directory(pid, target.from)?;
+                whole.push(b'/');
+                whole.extend(path);
+                whole
+            }
+        };
+        let root = format!("/proc/{tid}/root").into_bytes();
+        let root = open(libc::AT_FDCWD, root, libc::O_PATH | libc::O_DIRECTORY, 0)?;
+        let flags = match target.follow {
+            true => libc::O_PATH,
+            false => libc::O_PATH | libc::O_NOFOLLOW,
+        };
+        let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
+        open(root.as_raw_fd(), whole, flags, resolve)
+    }
+}
+
+fn stamps(found: &mut libc::statx) -> [&mut libc::statx_timestamp; 4] {
+    [
+        &mut found.stx_atime,
+        &mut found.stx_mtime,
+        &mut found.stx_ctime,
+        &mut found.stx_btime,
+    ]
+}
+
+/// openat2(2).
+fn open(from: i32, path: Vec<u8>, flags: i32, resolve: u64) -> Option<File> {
+    let path = CString::new(path).ok()?;
+    fd::open_resolving(from, &path, flags, resolve).ok()
+}
+
+/// A structure as the host's kernel gives it.
+fn bytes<T>(structure: &T) -> &[u8] {
+    // SAFETY: it was all zeros, and then filled by the host's kernel and field by field.
+    unsafe { std::slice::from_raw_parts((&raw const *structure).cast(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_times_of_this_run_are_changed() {
+        let mut times = FileTimes {
+            start: 1000,
+            shown: HashMap::new(),
+        };
+        let mut look =
+            |file, mut real: [i128; 3], now| times.show((0, file), &mut real, now).then_some(real);
+        assert_eq!(look(1, [10, 20, 999], 5), None);
+        assert_eq!(look(1, [10, 1000, 1001], 5), Some([10, 5, 5]));
+        // As long as it is not written again, it keeps its time.
+        assert_eq!(look(1, [10, 1000, 1001], 7), Some([10, 5, 5]));
+        assert_eq!(look(1, [10, 1002, 1002], 7), Some([10, 7, 7]));
+        assert_eq!(look(2, [1000, 1000, 1000], 9), Some([9, 9, 9]));
+        assert_eq!(look(1, [10, 1002, 1003], 9), Some([10, 7, 9]));
+    }
+}

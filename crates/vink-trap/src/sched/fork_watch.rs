@@ -1,0 +1,191 @@
+//! New threads and processes: they are running from the moment of their creation, before their
+//! first call.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use vink_sys::pidfd::open_thread;
+use vink_sys::poll::is_readable;
+
+use super::{thread_states, RunningThread, ThreadState, STALL_TIMEOUT};
+use crate::spawn::{has_ended, open_pidfd};
+use crate::tracee;
+use crate::worker::Worker;
+use crate::Error;
+
+impl Worker {
+    /// A call that makes a thread or a process is about to pass.
+    pub(crate) fn watch_fork(&mut self, tid: i32, flags: u64) {
+        let Some(sched) = &mut self.sched else { return };
+        let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        sched.batch.expect_fork(tid, thread);
+        self.revoke_call_budget(self.threads[&tid].pid);
+        if !thread && flags & libc::CLONE_VM as u64 != 0 {
+            self.keep_vvar_current(self.threads[&tid].pid);
+        }
+    }
+
+    /// If a member is back from a call that creates threads or processes, finds these.
+    pub(super) fn find_forked(&mut self) -> Result<(), Error> {
+        let sched = self.sched.as_ref().expect("virtual time");
+        let mut parents = sched.batch.forking();
+        parents.retain(|tid| sched.has_arrived(*tid));
+        for parent in parents {
+            self.find_forked_by(parent)?;
+        }
+        Ok(())
+    }
+
+    /// The same of a holder that is back for sure.
+    pub(super) fn find_forked_by(&mut self, parent: i32) -> Result<(), Error> {
+        let sched = self.sched.as_mut().expect("virtual time");
+        let Some(thread) = sched.batch.take_fork(parent) else {
+            return Ok(());
+        };
+        let Some(pid) = self.threads.get(&parent).map(|thread| thread.pid) else {
+            return Ok(());
+        };
+        match thread {
+            true => self.find_threads(pid, parent),
+            false => drop(self.find_children(pid, parent)?),
+        }
+        Ok(())
+    }
+
+    /// Threads of the process that have made no call are running.
+    fn find_threads(&mut self, pid: i32, parent: i32) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        let sched = self.sched.as_mut().expect("virtual time");
+        let mut found: Vec<i32> = tasks
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|tid| !self.threads.contains_key(tid))
+            .filter(|tid| {
+                !sched.has_arrived(*tid)
+                    && !sched.is_running(*tid)
+                    && !sched.runaways.includes(*tid)
+            })
+            .filter(|tid| {
+                !sched
+                    .run_queue
+                    .iter()
+                    .any(|runnable| runnable.tid() == *tid)
+            })
+            .collect();
+        found.sort_unstable();
+        for tid in found {
+            sched.batch.note_created(parent, tid);
+            sched.add_running(tid, pid, ThreadState::Running);
+        }
+    }
+
+    /// Adds the thread's new children; those that have made no call are running. The first of them.
+    fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
+        let mut unknown = tracee::children(pid, tid);
+        unknown.retain(|child| !self.processes.contains_key(child));
+        self.resolve_forks(pid, tid)?;
+        unknown.retain(|child| self.processes.contains_key(child));
+        for child in &unknown {
+            self.process_created(tid, *child);
+        }
+        Ok(unknown.first().copied())
+    }
+
+    /// A new process is running, unless it has made a call.
+    fn process_created(&mut self, parent: i32, child: i32) {
+        let sched = self.sched.as_mut().expect("virtual time");
+        sched.batch.note_created(parent, child);
+        let heard = sched
+            .run_queue
+            .iter()
+            .any(|runnable| runnable.tid() == child);
+        if !heard && !sched.has_arrived(child) && !sched.is_running(child) {
+            sched.add_running(child, child, ThreadState::Running);
+        }
+    }
+
+    /// A process has ended. If its last call created a process that has made no call, that is now a
+    /// child of the machine's init, and running.
+    pub(crate) fn find_orphan(&mut self, program: usize) -> Result<(), Error> {
+        let entry = &self.programs[program];
+        let first = entry.namespaces.as_ref().map(|n| n.init_pid());
+        let is_looked_for = self.sched.is_some() && !entry.orphans.is_empty();
+        let Some(first) = first.filter(|_| is_looked_for) else {
+            return Ok(());
+        };
+        for child in tracee::children(first, first) {
+            if self.processes.contains_key(&child) || self.programs[program].orphans.is_empty() {
+                continue;
+            }
+            if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
+                let inherited = self.claim_fork(program, first, child);
+                self.add_process(program, child, pidfd, inherited)?;
+                self.process_created(first, child);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread was found waiting in vfork(2): its child runs in its place.
+    pub(super) fn wait_for_vfork(&mut self, tid: i32, pid: i32) -> Result<(), Error> {
+        let child = self.find_children(pid, tid)?;
+        let sched = self.sched.as_mut().expect("virtual time");
+        match child {
+            Some(child) => {
+                sched.batch.take_fork(tid);
+                sched.vforked.push((tid, child));
+                sched.batch.rename(tid, child);
+            }
+            // It has waited for something else.
+            None => sched.running.push(RunningThread {
+                tid,
+                pid,
+                state: ThreadState::InVfork,
+            }),
+        }
+        Ok(())
+    }
+
+    /// The process executes a program, or has ended: if it was made by vfork(2), its parent goes
+    /// on.
+    pub(super) fn release_vfork(&mut self, child: i32) {
+        let sched = self.sched.as_mut().expect("virtual time");
+        let Some(index) = sched.vforked.iter().position(|(_, c)| *c == child) else {
+            return;
+        };
+        let (tid, _) = sched.vforked.remove(index);
+        let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+            return;
+        };
+        sched.add_running(tid, pid, ThreadState::VforkReleased(child));
+    }
+
+    /// Waits until a thread that has been let go to its end has got there. It knew itself by this
+    /// number.
+    pub(crate) fn wait_for_thread_exit(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        number: i32,
+    ) -> Result<(), Error> {
+        let Some(sched) = &mut self.sched else {
+            return Ok(());
+        };
+        sched.host_fds_dirty = true;
+        sched.running.retain(|running| running.tid != tid);
+        if let Ok(thread) = open_thread(tid) {
+            is_readable(&thread, STALL_TIMEOUT.as_millis() as i32);
+        }
+        let start = Instant::now();
+        while !matches!(thread_states::state_of(pid, tid), None | Some(b'Z' | b'X'))
+            && start.elapsed() < STALL_TIMEOUT
+        {
+            std::thread::yield_now();
+        }
+        self.wake_after_end(number);
+        self.poll_events(Some(std::time::Duration::ZERO)).map(drop)
+    }
+}

@@ -1,0 +1,60 @@
+//! POSIX message queues in virtual time (mq_overview(7)): the host does a call when it will not
+//! wait, and time-outs are by the virtual clock. System V's semaphores and queues wait in the host,
+//! so what has a time-out there is refused.
+
+use std::os::fd::AsRawFd;
+
+use vink_sys::errno::{ENOSYS, ETIMEDOUT};
+use vink_sys::fd;
+
+use super::host_fds::events_of;
+use super::BlockCondition;
+use crate::interrupt::ERESTARTSYS;
+use crate::notify::Notification;
+use crate::timeouts::read_timespec;
+use crate::worker::Worker;
+use crate::Error;
+
+impl Worker {
+    /// mq_timedsend(2), mq_timedreceive(2): `events` (`POLL*`) is what it waits for.
+    pub(crate) fn mq_call(&mut self, call: Notification, events: i16) -> Result<(), Error> {
+        // It may be said by a signal that there is a message (mq_notify(3)).
+        self.signals.hint();
+        let Some(copy) = self.dup_tracee_fd(call.tid, call.args[0]) else {
+            return self.passthrough(call);
+        };
+        let flags = fd::flags(copy.as_raw_fd());
+        if flags & libc::O_NONBLOCK != 0 || events_of(copy.as_raw_fd(), events) != 0 {
+            return self.passthrough(call);
+        }
+        let shown = self.clock(call.tid, libc::CLOCK_REALTIME).unwrap_or(0);
+        let lasting = match call.args[4] {
+            0 => None,
+            address => match read_timespec(call.tid, address) {
+                Ok(date) => Some(date.saturating_sub(shown)),
+                Err(errno) => return self.answer(call, errno),
+            },
+        };
+        if lasting == Some(0) {
+            return self.answer(call, ETIMEDOUT);
+        }
+        let condition = BlockCondition {
+            deadline: self.deadline(lasting),
+            on_timeout: Some(ETIMEDOUT),
+            on_signal: ERESTARTSYS,
+            ..BlockCondition::forever()
+        };
+        let watched = self.poll_host_fds(call.tid, vec![(call.args[0], copy, events)]);
+        self.block_on(call, condition, watched, 0);
+        Ok(())
+    }
+
+    /// semtimedop(2).
+    pub(crate) fn semop_call(&mut self, call: Notification) -> Result<(), Error> {
+        if call.args[3] == 0 {
+            return self.passthrough_that_may_block(call);
+        }
+        self.note_unsupported(call.nr);
+        self.answer(call, ENOSYS)
+    }
+}

@@ -1,0 +1,93 @@
+//! A process that another one kills is dead before anything else goes on: what it has open is
+//! closed, at the time of the kill.
+//!
+//! kill(2) returns when the signal has been sent. How soon its receiver ends depends on the host,
+//! and must not be visible. While the killer runs, all other threads are blocked, or blocked on the
+//! host. So it can be told for sure which process dies: a fatal signal is pending as `SIGKILL` for
+//! all threads of its group, and a thread that takes it is marked before it does anything else.
+
+use std::fs;
+use std::time::Duration;
+
+use vink_sys::poll::is_readable;
+
+use super::thread_states::parse_status;
+use crate::worker::Worker;
+use crate::Error;
+
+/// How long an end is waited for: it may dump a core. In ms.
+const EXIT_TIMEOUT_MS: i32 = 10_000;
+/// In a set of pending signals.
+const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
+/// In the flags of proc_pid_stat(5): a signal ends it (`PF_SIGNALED` of the kernel's sched.h).
+const PF_SIGNALED: u64 = 0x400;
+
+impl Worker {
+    /// A call of this thread that may kill others of its machine is about to pass.
+    pub(super) fn expect_kills(&mut self, tid: i32) {
+        let pid = self.threads[&tid].pid;
+        // It is not to see what they have open being closed, either.
+        self.revoke_call_budget(pid);
+        let machine = self.processes[&pid].machine;
+        self.sched.as_mut().expect("virtual time").kill_sent_on = Some(machine);
+    }
+
+    /// No thread is running: waits for the end of processes that may have been killed. Whether it
+    /// has looked for any.
+    pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
+        let sched = self.sched.as_mut().expect("virtual time");
+        let Some(machine) = sched.kill_sent_on.take() else {
+            return Ok(false);
+        };
+        // One that executes ends its own threads.
+        let own = self.processes.iter();
+        let own = own.filter(|(_, p)| p.machine == machine && p.executing.is_none());
+        for (pid, process) in own {
+            let mut threads = process.threads.iter();
+            if threads.any(|tid| is_dying(*pid, *tid)) {
+                is_readable(&process.pidfd, EXIT_TIMEOUT_MS);
+            }
+        }
+        self.poll_events(Some(Duration::ZERO))?;
+        self.note_arrivals()?;
+        Ok(true)
+    }
+}
+
+/// Whether a signal is ending the thread.
+fn is_dying(pid: i32, tid: i32) -> bool {
+    let read = |name| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}")).ok();
+    let pending = read("status").and_then(|status| parse_status(&status));
+    // Read later: a thread that has taken the signal meanwhile is marked.
+    let flags = read("stat").and_then(|stat| flags(&stat));
+    pending.is_some_and(|(_, (pending, _))| pending & SIGKILL_BIT != 0)
+        || flags.is_some_and(|flags| flags & PF_SIGNALED != 0)
+}
+
+/// In a thread's `stat`; the name in parentheses may contain anything.
+fn flags(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dying() {
+        assert_eq!(flags("7 (a) b) S 1 2 3 4 5 4194304 7"), Some(0x40_0000));
+        assert_eq!((flags("7 (a"), flags("7 (a) S 1")), (None, None));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        assert!(!is_dying(pid, pid));
+        child.kill().unwrap();
+        // Dying at once, until it is gone.
+        assert!(is_dying(pid, pid));
+        child.wait().unwrap();
+        assert!(!is_dying(pid, pid));
+    }
+}

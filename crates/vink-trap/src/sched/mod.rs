@@ -1,0 +1,1056 @@
+//! Virtual time for programs: one thread of a machine runs at a time, and the clock jumps when none
+//! can.
+//!
+//! # Theory of operation
+//!
+//! The filter of such programs traps all calls but those that can neither block nor see the time
+//! (`untrapped`). So the worker knows of each thread whether it is *running* (until its next call
+//! is received or it dies) or *blocked* (its call has been received and not been answered). Nothing
+//! is decided while any thread is running. Then the thread at the head of the *run queue* is
+//! scheduled: its call is dispatched and answered, and it keeps running, call after call, until a
+//! call of it blocks or its time slice ends. Threads of other machines in the run queue may run
+//! beside it, as a *batch* (`batch`), if their calls are independent (`conflict`): they compute in
+//! parallel, and their calls are dispatched one after the other. The run queue is in the order in
+//! which threads became runnable, so that a run repeats; with a seed, one of them is drawn. When
+//! the run queue is empty, the clock jumps to the kernel's next timer, the next deadline of a
+//! blocked thread, or the next timer of a program (`timers`).
+//!
+//! # Blocked threads
+//!
+//! The handler of a call that has to wait outside the kernel calls [`Worker::block`]. It says until
+//! when ([`BlockCondition::deadline`]) and what is answered then ([`BlockCondition::on_timeout`];
+//! `None`: the call is dispatched again, and finds by [`Worker::deadline`] that its deadline has
+//! passed). Blocked threads are never polled. Code that makes a condition true calls
+//! [`Worker::wake`], which puts the thread in the run queue, either with a result or to be
+//! dispatched again. A list of blocked calls names them by thread and by [`Notification::id`], and
+//! asks [`Worker::is_blocked`]: a call also ends by its deadline, a signal or a death. A signal
+//! ends it as [`BlockCondition::on_signal`] says.
+//!
+//! Calls that wait in the kernel are the kernel's: `Thread::pending`. Threads that wait for
+//! descriptors of the host are blocked with copies of these in an epoll instance of the worker's
+//! (`host_fds`), which is polled after anything that may have changed one. A call that blocks on
+//! the host unexpectedly is found there by its thread's state (`thread_states`), and so is its
+//! continuation.
+//!
+//! New threads and processes are running from the moment of their creation (`fork_watch`).
+
+pub(crate) mod auxv;
+mod batch;
+mod call_budget;
+pub(crate) mod clocks;
+mod conflict;
+mod fd_cache;
+mod file_times;
+mod fork_watch;
+mod futex;
+mod host_fds;
+mod ipc;
+mod kill_barrier;
+pub(crate) mod ld_so;
+mod livelock;
+mod locks;
+mod pending_signal_cache;
+mod poll;
+mod prng;
+mod signals;
+mod syscalls;
+mod sysinfo;
+mod thread_states;
+mod timers;
+pub(crate) mod tsc;
+pub(crate) mod vdso;
+mod vvar;
+mod wait_children;
+mod wait_log;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use vink_kernel::{MachineId, Numbered, Outcome};
+use vink_sys::epoll;
+use vink_sys::poll::{poll, wanted};
+
+use crate::interrupt::PendingCall;
+use crate::notify::{Notification, Reply};
+use crate::worker::Worker;
+use crate::Error;
+use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched};
+
+use batch::Batch;
+use conflict::SharedState;
+use futex::Futexes;
+use host_fds::{CachedFd, PolledFd};
+use livelock::{RepeatedCall, Runaways, Stall};
+use locks::Locks;
+use timers::Timers;
+use wait_children::Parents;
+use wait_log::LastCall;
+
+/// What a signal answers where the host then runs the handler, and restarts the call if there is
+/// none.
+pub(crate) const ERESTARTNOHAND: i64 = -514;
+
+/// How many calls one thread may make in a row while others are in the run queue.
+const TIMESLICE: u32 = 100;
+/// After so many jumps the host's events are polled, even if the host has done nothing for a
+/// program.
+const JUMPS_PER_POLL: u32 = 64;
+/// After so many jumps it is checked again whether a process outside has sent a thread a signal
+/// that it blocks.
+const JUMPS_PER_SIGNAL_CHECK: u32 = 1024;
+/// Jumps in one step with no thread running.
+const MAX_JUMPS: u32 = 256;
+/// How long a thread may compute before it is named.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How virtual time passes.
+#[derive(Clone, Debug, Default)]
+pub struct VirtualTime {
+    /// Draws which of the runnable threads comes next; `None`: the one that became runnable first.
+    pub seed: Option<u64>,
+    /// What computing costs.
+    pub charge: Charge,
+    /// The processor's time stamp counter (rdtsc, rdtscp) is the virtual clock, too: a tick for
+    /// each ns, and some for each look. Programs are traced for that (ptrace(2)), and can't trace
+    /// each other.
+    pub tsc: bool,
+}
+
+/// What programs' computing costs in virtual time: nothing, but for these.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge {
+    /// Each trapped system call; by count, so that runs repeat.
+    pub call: Duration,
+    /// How much processor time a thread may use without a system call while all others wait for it.
+    /// From then on time passes for it as on the host's clock, and the others go on; later its
+    /// process has 20 ms each time.
+    pub cpu_budget: Duration,
+}
+
+impl Default for Charge {
+    /// Nothing for a call, and half a minute.
+    fn default() -> Charge {
+        Charge {
+            call: Duration::ZERO,
+            cpu_budget: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why nothing goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// It does.
+    Running,
+    /// The calls that [`Worker::allow_calls`] gave are used up.
+    Held,
+    /// The clock is at its horizon, or no thread waits for any time.
+    Idle,
+    /// A thread is a runaway, and the clock keeps to the host's.
+    Paced,
+}
+
+/// What a blocked thread waits for.
+#[derive(Debug)]
+pub(crate) struct BlockCondition {
+    /// On [`vink_kernel::Kernel::now`]'s clock.
+    pub(crate) deadline: Option<u64>,
+    /// The result at the deadline; `None`: the call is dispatched once more.
+    pub(crate) on_timeout: Option<i64>,
+    /// The result if a signal comes: what the host's kernel makes of it is as if it had been its
+    /// own.
+    pub(crate) on_signal: i64,
+    /// The signal mask of this call alone (ppoll(2) and others): if one of the others comes, the
+    /// host does the call, and finds it.
+    pub(crate) mask: Option<u64>,
+    /// Signals that it waits for although they are blocked: if one is pending the call is
+    /// dispatched again.
+    pub(crate) awaited_signals: u64,
+    /// What comes by a network may end it.
+    pub(crate) by_network: bool,
+}
+
+impl BlockCondition {
+    pub(crate) const fn forever() -> BlockCondition {
+        BlockCondition {
+            deadline: None,
+            on_timeout: None,
+            on_signal: ERESTARTNOHAND,
+            mask: None,
+            awaited_signals: 0,
+            by_network: false,
+        }
+    }
+}
+
+/// A blocked thread.
+struct BlockedThread {
+    call: Notification,
+    condition: BlockCondition,
+    /// It is in the run queue.
+    is_queued: bool,
+    /// Descriptors of the host that it waits for: in the set for as long as they are here.
+    polled: Vec<PolledFd>,
+    /// When it must be called to write down the rest of its sleep: where to.
+    remaining_at: u64,
+    /// A file of the kernel's that it waits for may have become ready.
+    kernel_file_ready: bool,
+}
+
+/// What a running thread is expected to do, and so how soon it is checked when no call of it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It runs, as far as is known.
+    Running,
+    /// Its call may wait in the host.
+    MayBlock,
+    /// It waits for a process outside, and time stands still meanwhile.
+    WaitsOutside,
+    /// It waits for its child's exec or end (vfork(2)).
+    InVfork,
+    /// ... which this child may be at; the exec may fail.
+    VforkReleased(i32),
+    /// As `Runs`; its number may become its process's.
+    InExec,
+}
+
+/// A thread that may be running.
+struct RunningThread {
+    tid: i32,
+    pid: i32,
+    state: ThreadState,
+}
+
+/// What can go on.
+enum Runnable {
+    /// A call that has not been dispatched yet, and its program.
+    Syscall(usize, Notification),
+    /// The kernel is done.
+    Completed(Box<(PendingCall, Outcome)>),
+    /// A blocked call: to be answered like this, or dispatched again.
+    Woken(Notification, Option<i64>),
+    /// A blocked call whose thread has a signal pending that only the host can deliver.
+    HostSignal(Notification),
+}
+
+impl Runnable {
+    fn tid(&self) -> i32 {
+        match self {
+            Runnable::Syscall(_, call) | Runnable::Woken(call, _) | Runnable::HostSignal(call) => {
+                call.tid
+            }
+            Runnable::Completed(done) => done.0.in_flight.call.tid,
+        }
+    }
+}
+
+/// Of a blocked call: its thread and name.
+type Deadline = (i32, u64);
+
+/// The state of virtual time.
+pub(crate) struct Scheduler {
+    config: VirtualTime,
+    draw_state: u64,
+    /// What programs are given of it.
+    prngs: prng::Prngs,
+    file_times: file_times::FileTimes,
+    /// If programs find the clock in their processor, too.
+    pub(crate) tsc: Option<Arc<tsc::VirtualTsc>>,
+    /// The threads that are scheduled.
+    batch: Batch,
+    shared_state: SharedState,
+    running: Vec<RunningThread>,
+    /// Threads that wait in the host although their calls passed through: with their processes.
+    blocked_on_host: Vec<(i32, i32)>,
+    /// Parents in vfork(2), and their children.
+    vforked: Vec<(i32, i32)>,
+    /// On this machine a process may have been killed by a call that passed through.
+    kill_sent_on: Option<MachineId>,
+    arrived: Vec<(usize, Notification)>,
+    run_queue: VecDeque<Runnable>,
+    /// Threads that a signal has come for while they were in the run queue: to be checked when they
+    /// are scheduled.
+    signal_checks: HashSet<i32>,
+    blocked: Numbered<i32, BlockedThread>,
+    /// Threads blocked for a file of the kernel's, by its cookie.
+    watchers: Numbered<u64, Vec<(i32, u64)>>,
+    /// An epoll instance with copies of the host's descriptors that blocked threads wait for, by
+    /// thread.
+    host_epoll: OwnedFd,
+    /// Those that threads have waited for last.
+    polled_fds: Numbered<i32, Vec<PolledFd>>,
+    /// The last waits by poll(2) of processes with a ring, by thread.
+    last_polls: Numbered<i32, call_budget::LastPoll>,
+    /// What processes move data to or from.
+    cached_fds: Numbered<i32, Vec<CachedFd>>,
+    /// Something may have become true of the host's files.
+    host_fds_dirty: bool,
+    /// The host has done something for a program since the worker's events were last polled with
+    /// all threads blocked.
+    host_ran: bool,
+    jumps: u32,
+    deadlines: BinaryHeap<Reverse<(u64, u64, Deadline)>>,
+    futexes: Futexes,
+    timers: Timers,
+    parents: Parents,
+    locks: Locks,
+    /// Calls that the host begins anew after a signal without a handler, by thread: number and
+    /// arguments, and the deadline that stays.
+    restarts: Numbered<i32, ((i64, [u64; 6]), u64)>,
+    /// A program has made a signalfd(2).
+    any_signalfd: bool,
+    /// A program has asked for signals that files send.
+    any_file_signals: bool,
+    /// A file has had an error that its placeholder can't show.
+    any_file_error: bool,
+    /// Threads in the order of their creation.
+    serials: Numbered<i32, u64>,
+    last_serial: u64,
+    /// The deadline of the call that is dispatched again.
+    resumed_deadline: Option<Option<u64>>,
+    /// Waits without an event since a thread last began to run.
+    empty_waits: u32,
+    stall: Stall,
+    runaways: Runaways,
+    /// Calls of all threads since time last jumped.
+    calls_since_jump: u64,
+    repeated_call: RepeatedCall,
+    /// Calls of each thread: its CPU time is computed from them.
+    calls: Numbered<i32, u64>,
+    /// Open `/proc/PID/task/TID/status` files.
+    status_files: Numbered<i32, File>,
+    /// What processes read of the clock.
+    vvars: Numbered<i32, vvar::VvarPage>,
+    /// How often each thread has read the clock or polled since time last jumped.
+    polls_since_jump: Numbered<i32, u64>,
+    warned: HashSet<i32>,
+    /// Standard descriptors that programs have from outside.
+    outside_files: HashSet<(u64, u64)>,
+    calls_left: Option<u64>,
+    max_jumps: u32,
+    /// Last calls, for messages.
+    last_calls: BTreeMap<i32, LastCall>,
+    /// What was logged last: the time, and a line for each thread.
+    logged_waits: Option<(String, Vec<String>)>,
+    observer: Option<Observer>,
+}
+
+/// Is called for each call of a program in virtual time when it is answered: just before, but for a
+/// new descriptor.
+pub type Observer = Box<dyn FnMut(&Called)>;
+
+/// A call that is being answered, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    /// The kernel's clock, in ns.
+    pub time: u64,
+    /// Of the program.
+    pub machine: MachineId,
+    /// Which of the worker's threads it is, in the order of their creation: the same in each run.
+    pub thread: u64,
+    /// The host's number of the thread, by which its memory can be read.
+    pub tid: i32,
+    /// The system call's number.
+    pub nr: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// `None`: the host does it.
+    pub result: Option<i64>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(how: VirtualTime) -> Result<Scheduler, Error> {
+        let host_epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
+        Ok(Scheduler {
+            draw_state: how.seed.unwrap_or(0),
+            prngs: prng::Prngs::default(),
+            file_times: file_times::FileTimes::new(),
+            tsc: None,
+            config: how,
+            batch: Batch::default(),
+            shared_state: SharedState::default(),
+            running: Vec::new(),
+            blocked_on_host: Vec::new(),
+            vforked: Vec::new(),
+            kill_sent_on: None,
+            arrived: Vec::new(),
+            run_queue: VecDeque::new(),
+            signal_checks: HashSet::new(),
+            blocked: Numbered::default(),
+            watchers: Numbered::default(),
+            host_epoll,
+            polled_fds: Numbered::default(),
+            last_polls: Numbered::default(),
+            cached_fds: Numbered::default(),
+            host_fds_dirty: false,
+            host_ran: true,
+            jumps: 0,
+            deadlines: BinaryHeap::new(),
+            futexes: Futexes::default(),
+            timers: Timers::default(),
+            parents: Parents::default(),
+            locks: Locks::default(),
+            restarts: Numbered::default(),
+            any_signalfd: false,
+            any_file_signals: false,
+            any_file_error: false,
+            serials: Numbered::default(),
+            last_serial: 0,
+            resumed_deadline: None,
+            empty_waits: 0,
+            stall: Stall::default(),
+            runaways: Runaways::default(),
+            calls_since_jump: 0,
+            repeated_call: RepeatedCall::default(),
+            calls: Numbered::default(),
+            status_files: Numbered::default(),
+            vvars: Numbered::default(),
+            polls_since_jump: Numbered::default(),
+            warned: HashSet::new(),
+            outside_files: HashSet::new(),
+            calls_left: None,
+            max_jumps: MAX_JUMPS,
+            last_calls: BTreeMap::new(),
+            logged_waits: None,
+            observer: None,
+        })
+    }
+
+    /// The thread's place in the order of creation.
+    fn serial(&mut self, tid: i32) -> u64 {
+        let last = &mut self.last_serial;
+        *self.serials.entry(tid).or_insert_with(|| {
+            *last += 1;
+            *last
+        })
+    }
+
+    /// Takes the next one out of the run queue.
+    fn dequeue(&mut self) -> Option<Runnable> {
+        if self.config.seed.is_none() || self.run_queue.len() < 2 {
+            return self.run_queue.pop_front();
+        }
+        let index = splitmix(&mut self.draw_state) % self.run_queue.len() as u64;
+        self.run_queue.remove(index as usize)
+    }
+
+    /// From now on the thread is waited for.
+    fn add_running(&mut self, tid: i32, pid: i32, state: ThreadState) {
+        self.empty_waits = 0;
+        self.running.push(RunningThread { tid, pid, state });
+    }
+
+    fn has_arrived(&self, tid: i32) -> bool {
+        self.arrived.iter().any(|(_, call)| call.tid == tid)
+    }
+
+    fn is_running(&self, tid: i32) -> bool {
+        self.running.iter().any(|running| running.tid == tid)
+    }
+
+    /// No running thread needs to be waited for: one can be scheduled, or none is running.
+    fn can_go_on(&self) -> bool {
+        let next = self.batch.has_pending() && self.calls_left != Some(0);
+        next || self.running.is_empty()
+    }
+
+    /// No thread is running but those that read what comes from outside.
+    pub(crate) fn waits_for_input(&self) -> bool {
+        let reads = |running: &RunningThread| {
+            let last = self.last_calls.get(&running.tid).map(|last| last.nr);
+            let is_read = last.is_some_and(|nr| is_plain_io(nr) && blocks(nr) == Blocks::Reads);
+            running.state == ThreadState::WaitsOutside && is_read
+        };
+        !self.running.is_empty() && self.running.iter().all(reads)
+    }
+}
+
+/// SplitMix64: the next number of a sequence.
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Worker {
+    /// Says how virtual time passes, before the first program is started. The worker's kernel must
+    /// be on [`vink_kernel::Clock::Virtual`], or nothing comes of it.
+    pub fn set_time(&mut self, how: VirtualTime) {
+        if let Some(sched) = &mut self.sched {
+            sched.draw_state = how.seed.unwrap_or(0);
+            sched.tsc = how.tsc.then(Arc::default);
+            sched.config = how;
+        }
+    }
+
+    /// In virtual time: calls this for all calls of programs, in their order. There is one observer
+    /// at most.
+    pub fn observe_calls(&mut self, observer: Option<Observer>) {
+        if let Some(sched) = &mut self.sched {
+            sched.observer = observer;
+        }
+    }
+
+    /// In virtual time: how often the clock may jump in one step, for callers that have work to do
+    /// after each jump.
+    pub fn set_max_jumps(&mut self, jumps: u32) {
+        if let Some(sched) = &mut self.sched {
+            sched.max_jumps = jumps;
+        }
+    }
+
+    /// In virtual time: how many more system calls of programs may be dispatched. `None`: any
+    /// number.
+    pub fn allow_calls(&mut self, turns: Option<u64>) {
+        if let Some(sched) = &mut self.sched {
+            sched.calls_left = turns;
+        }
+    }
+
+    /// In virtual time: whether programs could go on, but for [`Worker::allow_calls`].
+    pub fn is_held(&self) -> bool {
+        let sched = self.sched.as_ref();
+        sched.is_some_and(|sched| sched.calls_left == Some(0) && sched.running.is_empty())
+    }
+
+    /// [`Worker::step`] in virtual time.
+    pub(crate) fn step_virtual(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.refresh_rings()?;
+        let stood = std::mem::take(&mut self.idle);
+        match self.advance()? {
+            Progress::Running if self.sched.as_ref().is_some_and(|t| t.can_go_on()) => Ok(()),
+            Progress::Running | Progress::Paced => self.wait_for_running(timeout),
+            Progress::Held => self.wait_for_outside(timeout).map(drop),
+            Progress::Idle if stood => {
+                self.idle = !self.wait_for_outside(timeout)?;
+                Ok(())
+            }
+            Progress::Idle => {
+                self.idle = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Schedules threads and lets time pass until a thread is running or nothing can go on.
+    fn advance(&mut self) -> Result<Progress, Error> {
+        let mut jumps = 0;
+        let mut granted = false;
+        loop {
+            self.run_kernel()?;
+            let sched = self.sched.as_mut().expect("virtual time");
+            if granted && !sched.running.is_empty() {
+                // The caller of `step` may act before the next member of the batch.
+                return Ok(Progress::Running);
+            }
+            let held = sched.calls_left == Some(0);
+            if let Some(runnable) = sched.batch.next_member(held) {
+                if let Some(allowed) = &mut sched.calls_left {
+                    *allowed -= 1;
+                }
+                self.schedule(runnable)?;
+                granted = true;
+                continue;
+            }
+            if !sched.running.is_empty() {
+                return Ok(Progress::Running);
+            }
+            if held && sched.batch.has_pending() {
+                return Ok(Progress::Held);
+            }
+            if self.wait_for_kills()? {
+                continue;
+            }
+            self.enqueue_arrived()?;
+            let sched = self.sched.as_mut().expect("virtual time");
+            if !sched.running.is_empty() || self.kernel_dirty {
+                continue;
+            }
+            if sched.calls_left == Some(0) {
+                return Ok(Progress::Held);
+            }
+            if self.begin_batch()? {
+                continue;
+            }
+            let sched = self.sched.as_mut().expect("virtual time");
+            jumps += 1;
+            if jumps > sched.max_jumps {
+                return Ok(Progress::Running);
+            }
+            sched.jumps = sched.jumps.wrapping_add(1);
+            if std::mem::take(&mut sched.host_ran) || sched.jumps.is_multiple_of(JUMPS_PER_POLL) {
+                self.poll_events(Some(Duration::ZERO))?;
+                self.note_arrivals()?;
+            }
+            let sched = self.sched.as_mut().expect("virtual time");
+            if sched.jumps.is_multiple_of(JUMPS_PER_SIGNAL_CHECK) {
+                self.signals.invalidate_all();
+            }
+            if !sched.running.is_empty() || !sched.arrived.is_empty() || self.kernel_dirty {
+                continue;
+            }
+            if !self.jump()? {
+                let sched = self.sched.as_ref().expect("virtual time");
+                return Ok(match sched.runaways.limit() {
+                    Some(limit) if limit < self.horizon => Progress::Paced,
+                    _ => Progress::Idle,
+                });
+            }
+        }
+    }
+
+    /// Lets the clock jump to whatever comes next. False: there is nothing, or it may not.
+    fn jump(&mut self) -> Result<bool, Error> {
+        let alarm = self.next_deadline();
+        let sched = self.sched.as_ref().expect("virtual time");
+        // What the kernel does by itself does not matter if no program waits for it.
+        let matters = self.horizon != u64::MAX
+            || alarm.is_some()
+            || self.threads.is_empty()
+            || self.kernel.has_fibers()
+            || sched
+                .blocked
+                .values()
+                .any(|blocked| blocked.condition.by_network)
+            || self.threads.values().any(|thread| thread.pending.is_some());
+        let kernel = self.deadline.filter(|_| matters);
+        let now = self.kernel.now();
+        let next = [kernel, alarm].into_iter().flatten().min();
+        let horizon = match sched.runaways.limit() {
+            Some(limit) => limit.min(self.horizon),
+            None => self.horizon,
+        };
+        let to = match next {
+            None if horizon == u64::MAX => return Ok(false),
+            None => horizon,
+            Some(next) => next.max(now).min(horizon.max(now)),
+        };
+        if to > now {
+            self.advance_to(to);
+            let sched = self.sched.as_mut().expect("virtual time");
+            sched.polls_since_jump.clear();
+            sched.calls_since_jump = 0;
+            sched.repeated_call = RepeatedCall::default();
+        }
+        let due = next.is_some_and(|next| next <= to);
+        if due && kernel.is_some_and(|time| time <= to) {
+            self.kernel_dirty = true;
+        }
+        self.run_kernel()?;
+        self.fire_deadlines()?;
+        Ok(due || to > now)
+    }
+
+    fn advance_to(&mut self, to: u64) {
+        self.kernel.wait(to);
+        self.kernel_dirty = true;
+        self.publish_time_to_runaways();
+        let counter = self.sched.as_ref().and_then(|sched| sched.tsc.as_ref());
+        if let Some(counter) = counter {
+            counter.set(self.kernel.now());
+        }
+    }
+
+    /// When the next deadline is that still means something, or the next timer of a program is due.
+    pub(crate) fn next_deadline(&mut self) -> Option<u64> {
+        let sched = self.sched.as_mut()?;
+        let timer = sched.timers.next();
+        while let Some(Reverse((time, _, (tid, id)))) = sched.deadlines.peek() {
+            match sched.blocked.get(tid) {
+                Some(blocked) if blocked.call.id == *id && !blocked.is_queued => {
+                    return Some(timer.map_or(*time, |timer| timer.min(*time)));
+                }
+                _ => drop(sched.deadlines.pop()),
+            }
+        }
+        timer
+    }
+
+    /// Does what is due: timers of programs first.
+    fn fire_deadlines(&mut self) -> Result<(), Error> {
+        let now = self.kernel.now();
+        self.fire_timers();
+        while self.next_deadline().is_some_and(|time| time <= now) {
+            let sched = self.sched.as_mut().expect("virtual time");
+            if let Some(Reverse((_, _, (tid, id)))) = sched.deadlines.pop() {
+                let blocked = sched.blocked.get(&tid);
+                let late = blocked.and_then(|blocked| blocked.condition.on_timeout);
+                self.wake(tid, id, late);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets this one run.
+    fn schedule(&mut self, runnable: Runnable) -> Result<(), Error> {
+        let tid = runnable.tid();
+        self.grant_call_budget(tid);
+        let sched = self.sched.as_mut().expect("virtual time");
+        if sched.signal_checks.remove(&tid) {
+            if let Some(thread) = self.threads.get(&tid) {
+                self.signals.hint_of(thread.pid);
+            }
+        }
+        match runnable {
+            Runnable::Syscall(program, call) => {
+                sched.serial(tid);
+                *sched.calls.entry(tid).or_default() += 1;
+                let (nr, time) = (call.nr, self.kernel.now());
+                sched.last_calls.insert(tid, LastCall { nr, time });
+                let cost = sched.config.charge.call;
+                self.note_sharing(call);
+                self.count_call(&call)?;
+                if !cost.is_zero() {
+                    let to = self.kernel.now() + cost.as_nanos() as u64;
+                    self.advance_to(to);
+                    self.run_kernel()?;
+                    self.fire_deadlines()?;
+                }
+                let sched = self.sched.as_mut().expect("virtual time");
+                let restart = sched.restarts.remove(&tid);
+                let same = restart.filter(|(first, _)| *first == (call.nr, call.args));
+                sched.resumed_deadline = same.map(|(_, deadline)| Some(deadline));
+                let done = self.on_syscall(program, call);
+                self.sched.as_mut().expect("virtual time").resumed_deadline = None;
+                done
+            }
+            Runnable::Completed(done) => self.conclude(done.0, done.1),
+            Runnable::Woken(call, result) => {
+                let Some(mut blocked) = sched.blocked.remove(&tid) else {
+                    return Ok(());
+                };
+                self.cache_polled(tid, std::mem::take(&mut blocked.polled));
+                match result {
+                    Some(result) => self.answer_blocked(blocked, result),
+                    None => {
+                        let sched = self.sched.as_mut().expect("virtual time");
+                        sched.resumed_deadline = Some(blocked.condition.deadline);
+                        drop(blocked);
+                        let done = self.dispatch(call);
+                        self.sched.as_mut().expect("virtual time").resumed_deadline = None;
+                        done
+                    }
+                }
+            }
+            Runnable::HostSignal(call) => {
+                sched.blocked.remove(&tid);
+                match kind(call.nr) {
+                    // What is ready comes before the signal.
+                    Kind::Poll => self.poll(call),
+                    Kind::Select => self.select(call),
+                    _ => self.passthrough_as(call, ThreadState::Running),
+                }
+            }
+        }
+    }
+
+    /// Answers a blocked call.
+    fn answer_blocked(&mut self, blocked: BlockedThread, result: i64) -> Result<(), Error> {
+        let call = blocked.call;
+        let is_poll = sched_class(call.nr) == Sched::Poll && result == 0;
+        let has_asked = is_poll && self.has_posted_poll(call);
+        if has_asked {
+            self.post_time(call);
+        }
+        let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
+        if tells && blocked.remaining_at != 0 && !has_asked {
+            self.write_remaining(&blocked);
+        }
+        if is_poll && !blocked.kernel_file_ready {
+            self.validate_polled(call, call.args[1] as usize);
+        }
+        self.answer(call, result)
+    }
+
+    /// Whether calls of this thread may be concluded now.
+    pub(crate) fn may_conclude(&self, tid: i32) -> bool {
+        let sched = self.sched.as_ref();
+        sched.is_none_or(|sched| sched.batch.index_of(tid).is_some())
+    }
+
+    /// The kernel is done with a call whose thread is not in the batch.
+    pub(crate) fn enqueue_completed(&mut self, pending: PendingCall, outcome: Outcome) {
+        let sched = self.sched.as_mut().expect("virtual time");
+        sched
+            .run_queue
+            .push_back(Runnable::Completed(Box::new((pending, outcome))));
+    }
+
+    /// The thread's call waits, for something that is not the kernel's.
+    pub(crate) fn block(&mut self, call: Notification, condition: BlockCondition) {
+        self.block_on(call, condition, Vec::new(), 0);
+    }
+
+    fn block_on(
+        &mut self,
+        call: Notification,
+        condition: BlockCondition,
+        polled: Vec<PolledFd>,
+        rest: u64,
+    ) {
+        let sched = self.sched.as_mut().expect("virtual time");
+        if let Some(deadline) = condition.deadline {
+            let serial = sched.serial(call.tid);
+            let name = (call.tid, call.id);
+            sched.deadlines.push(Reverse((deadline, serial, name)));
+        }
+        if condition.awaited_signals != 0
+            || condition.mask.is_some() && !self.has_no_pending_signal(call.tid)
+        {
+            // One that it waits for may be pending already.
+            self.signals.hint_of(self.threads[&call.tid].pid);
+        }
+        let sched = self.sched.as_mut().expect("virtual time");
+        let blocked = BlockedThread {
+            call,
+            condition,
+            is_queued: false,
+            polled,
+            remaining_at: rest,
+            kernel_file_ready: false,
+        };
+        sched.blocked.insert(call.tid, blocked);
+    }
+
+    /// Whether the thread waits in this call.
+    pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
+        let blocked = self.sched.as_ref().and_then(|t| t.blocked.get(&tid));
+        blocked.is_some_and(|blocked| blocked.call.id == id && !blocked.is_queued)
+    }
+
+    /// A blocked call can go on, with this result, or to be dispatched again. False if the thread
+    /// does not wait in it any more.
+    pub(crate) fn wake(&mut self, tid: i32, id: u64, result: Option<i64>) -> bool {
+        if !self.is_blocked(tid, id) {
+            return false;
+        }
+        let sched = self.sched.as_mut().expect("virtual time");
+        let blocked = sched.blocked.get_mut(&tid).expect("looked at");
+        blocked.is_queued = true;
+        sched
+            .run_queue
+            .push_back(Runnable::Woken(blocked.call, result));
+        true
+    }
+
+    /// Until when a call waits that may last so many ns: from its first dispatch on.
+    pub(crate) fn deadline(&self, lasting: Option<u64>) -> Option<u64> {
+        let resumed = self.sched.as_ref().and_then(|sched| sched.resumed_deadline);
+        resumed.unwrap_or_else(|| lasting.map(|ns| self.kernel.now().saturating_add(ns)))
+    }
+
+    /// The thread has its answer, or its call is the host's now.
+    pub(crate) fn thread_resumed(&mut self, call: Notification, sent: Reply, state: ThreadState) {
+        let Some(sched) = &mut self.sched else { return };
+        let Some(thread) = self.threads.get(&call.tid) else {
+            return;
+        };
+        if sent == Reply::ThreadGone {
+            return;
+        }
+        let pid = thread.pid;
+        sched.stall = Stall::default();
+        sched.add_running(call.tid, pid, state);
+    }
+
+    /// Tells the observer of a call that is about to be answered.
+    pub(crate) fn notify_observer(&mut self, call: Notification, result: Option<i64>) {
+        let Some(sched) = &mut self.sched else { return };
+        let thread = self.threads.get(&call.tid);
+        if let (Some(observer), Some(thread)) = (&mut sched.observer, thread) {
+            observer(&Called {
+                time: self.kernel.now(),
+                machine: self.processes[&thread.pid].machine,
+                thread: sched.serials.get(&call.tid).copied().unwrap_or(0),
+                tid: call.tid,
+                nr: call.nr,
+                args: call.args,
+                result,
+            });
+        }
+    }
+
+    /// A process that has made no call yet runs.
+    pub(crate) fn process_started(&mut self, pid: i32) {
+        if let Some(sched) = &mut self.sched {
+            sched.serial(pid);
+            sched.add_running(pid, pid, ThreadState::Running);
+        }
+    }
+
+    /// Threads whose calls were received are not running any more.
+    fn note_arrivals(&mut self) -> Result<(), Error> {
+        for index in 0..self.received.len() {
+            self.note_untrapped(self.received[index].1.tid);
+        }
+        let sched = self.sched.as_mut().expect("virtual time");
+        for (program, call) in self.received.drain(..) {
+            let execed = |running: &RunningThread| {
+                running.state == ThreadState::InExec
+                    && running.pid == call.tid
+                    && running.tid != call.tid
+            };
+            if let Some(index) = sched.running.iter().position(execed) {
+                let running = sched.running.remove(index);
+                sched.batch.rename(running.tid, call.tid);
+            }
+            sched.running.retain(|running| running.tid != call.tid);
+            sched.blocked_on_host.retain(|(tid, _)| *tid != call.tid);
+            sched.runaways.remove(call.tid);
+            sched.arrived.push((program, call));
+        }
+        self.note_continued();
+        self.find_forked()
+    }
+
+    /// No thread is running: puts what has happened meanwhile in the run queue, in an order that
+    /// depends on nothing else.
+    fn enqueue_arrived(&mut self) -> Result<(), Error> {
+        self.note_arrivals()?;
+        self.handle_deferred()?;
+        let mut sched = self.sched.as_mut().expect("virtual time");
+        let mut stale = false;
+        // A thread that goes on in the host because of what has happened must make its next call
+        // before other threads are woken by the same.
+        while sched.running.is_empty() && std::mem::take(&mut sched.host_fds_dirty) {
+            stale = true;
+            self.check_blocked_on_host()?;
+            sched = self.sched.as_mut().expect("virtual time");
+        }
+        if !sched.running.is_empty() {
+            sched.host_fds_dirty |= stale;
+            return Ok(());
+        }
+        sched.number_created();
+        let mut arrived = std::mem::take(&mut sched.arrived);
+        arrived.sort_by_key(|(_, call)| {
+            let serial = sched.serials.get(&call.tid).copied().unwrap_or(u64::MAX);
+            (serial, call.tid)
+        });
+        let mut own = Vec::new();
+        for (program, call) in arrived {
+            sched.serial(call.tid);
+            let heard = Runnable::Syscall(program, call);
+            match sched.batch.index_of(call.tid) {
+                Some(index) => own.push((index, heard)),
+                None => sched.run_queue.push_back(heard),
+            }
+        }
+        if stale {
+            self.wake_ready_on_host()?;
+            self.retry_locks();
+        }
+        self.wake_waiting_parents();
+        self.check_signals()?;
+        let sched = self.sched.as_mut().expect("virtual time");
+        own.sort_by_key(|(index, _)| *index);
+        for (index, own) in own.into_iter().rev() {
+            match sched.batch.has_timeslice(index) {
+                true => sched.run_queue.push_front(own),
+                false => sched.run_queue.push_back(own),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a running thread makes a call.
+    fn wait_for_running(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        let sched = self.sched.as_ref().expect("virtual time");
+        let interval = thread_states::interval(&sched.running, sched.empty_waits, &sched.runaways);
+        let limit = timeout.map_or(interval, |t| t.min(interval));
+        let before = sched.running.len();
+        self.poll_events(Some(limit))?;
+        self.note_arrivals()?;
+        let sched = self.sched.as_mut().expect("virtual time");
+        if sched.running.len() == before && limit == interval {
+            sched.empty_waits += 1;
+            sched.stall.lasted += limit;
+            let is_quiet = sched.stall.lasted >= wait_log::QUIET;
+            self.check_running()?;
+            self.check_stall()?;
+            if is_quiet {
+                self.log_waits();
+            }
+        }
+        // Before time passes, the caller of `step` is to see which processes have ended.
+        match self
+            .sched
+            .as_ref()
+            .is_some_and(|sched| sched.running.is_empty())
+        {
+            true => self.handle_deferred(),
+            false => Ok(()),
+        }
+    }
+
+    /// No thread can go on: waits for events from outside. Whether there was one.
+    fn wait_for_outside(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
+        let own = self.as_raw_fd();
+        let sched = self.sched.as_mut().expect("virtual time");
+        sched.host_fds_dirty = true;
+        let mut fds = [own, sched.host_epoll.as_raw_fd()].map(|fd| wanted(fd, libc::POLLIN));
+        // A waiting thread may be sent a signal from outside, of which there is no event.
+        let most = Duration::from_millis(100);
+        let limit = timeout.map_or(most, |t| t.min(most));
+        let _ = poll(&mut fds, limit.as_millis() as i32);
+        let any = fds.iter().any(|fd| fd.revents != 0);
+        if !any {
+            self.log_waits();
+            self.signals.hint();
+        }
+        Ok(self.poll_events(Some(Duration::ZERO))? > 0 || any)
+    }
+
+    /// Forgets a thread that is gone.
+    pub(crate) fn forget_thread(&mut self, tid: i32) {
+        self.forget_affinity(tid);
+        let Some(sched) = &mut self.sched else { return };
+        sched.blocked.remove(&tid);
+        // A signal to others may have gone with it.
+        self.signals.invalidate_all();
+        sched.running.retain(|running| running.tid != tid);
+        sched
+            .blocked_on_host
+            .retain(|(blocked_on_host, _)| *blocked_on_host != tid);
+        sched.runaways.remove(tid);
+        sched.arrived.retain(|(_, call)| call.tid != tid);
+        sched.run_queue.retain(|runnable| runnable.tid() != tid);
+        sched.batch.forget(tid);
+        sched.signal_checks.remove(&tid);
+        sched.polled_fds.remove(&tid);
+        sched.last_polls.remove(&tid);
+        sched.status_files.remove(&tid);
+        sched.serials.remove(&tid);
+        sched.calls.remove(&tid);
+        sched.last_calls.remove(&tid);
+        sched.futexes.forget(tid);
+        sched.restarts.remove(&tid);
+        sched.host_fds_dirty = true;
+    }
+
+    /// Forgets a process that is gone.
+    pub(crate) fn forget_process(&mut self, pid: i32) {
+        let Some(sched) = &mut self.sched else { return };
+        sched.running.retain(|running| running.pid != pid);
+        sched
+            .blocked_on_host
+            .retain(|(_, blocked_on_host)| *blocked_on_host != pid);
+        sched.prngs.forget(pid);
+        sched.runaways.forget_process(pid);
+        sched.vvars.remove(&pid);
+        sched.cached_fds.remove(&pid);
+        sched.host_fds_dirty = true;
+        sched.timers.forget(pid);
+        sched.futexes.forget_memory(pid);
+        self.note_exit(pid);
+        let number = crate::tracee::ns_pid(pid).unwrap_or(pid);
+        self.wake_after_end(number);
+        self.release_vfork(pid);
+    }
+}

@@ -1,0 +1,457 @@
+//! poll, select and epoll_wait in virtual time: over files of the kernel's and of the host's,
+//! answered by the worker.
+
+use std::os::fd::AsRawFd;
+
+use vink_sys::epoll::ready_events;
+use vink_sys::errno::{EBADF, EFAULT, EINTR, EINVAL};
+use vink_syscalls::{polling, Polling};
+
+use super::call_budget::PostedPoll;
+use super::clocks::remaining;
+use super::host_fds::{events_of, PolledFd};
+use super::signals::{members, Signals};
+use super::{BlockCondition, Scheduler, ThreadState};
+use crate::dispatch::to_errno_result;
+use crate::notify::Notification;
+use crate::process::Entry;
+use crate::ready::{MAX_FDS, POLLFD, SETS};
+use crate::timeouts::{read_ppoll, timeout_and_mask};
+use crate::tracee;
+use crate::worker::Worker;
+use crate::Error;
+
+const MILLISECOND: u64 = 1_000_000;
+/// `struct epoll_event`, which is packed.
+const EPOLL_EVENT: usize = 12;
+/// Reported of each member, wanted or not.
+const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+/// Events taken from an epoll instance at once.
+const TAKEN: u64 = 1024;
+
+/// What a thread is about to wait for.
+struct Waits {
+    /// Of the kernel's: their cookies.
+    cookies: Vec<u64>,
+    copies: Vec<(u64, std::os::fd::OwnedFd, i16)>,
+    /// What was kept of the last wait, with what is true of it, and what of it is waited for again.
+    kept: Vec<(PolledFd, i16)>,
+    again: Vec<PolledFd>,
+    /// Reported by a signalfd(2).
+    signals: u64,
+}
+
+/// Where a call has its time-out, if that is written to.
+pub(super) fn time_out_of(call: Notification) -> u64 {
+    match polling(call.nr) {
+        Polling::Ppoll => call.args[2],
+        Polling::Select | Polling::Pselect6 => call.args[4],
+        _ => 0,
+    }
+}
+
+/// A descriptor, and what is true of it.
+enum Found {
+    Events(u32),
+    /// There is no such file.
+    None,
+}
+
+impl Scheduler {
+    /// This has become true of a file of the kernel's.
+    pub(crate) fn note_error(&mut self, events: u32) {
+        self.any_file_error |= events & ALWAYS == libc::EPOLLERR as u32;
+    }
+}
+
+impl Worker {
+    /// What is true of one of the thread's descriptors; it is added to what is waited for.
+    fn find(
+        &mut self,
+        tid: i32,
+        number: u64,
+        wanted: u32,
+        waits: &mut Waits,
+    ) -> Result<Found, Error> {
+        if let Some(entry) = self.fd_table(tid).get(number) {
+            let cookie = entry.file.cookie.get();
+            let events = match self.is_still_not_ready(tid, number, wanted, cookie) {
+                true => 0,
+                false => self.watch_entry(tid, &entry)?,
+            };
+            waits.cookies.push(entry.file.cookie.get());
+            return Ok(Found::Events(events & wanted));
+        }
+        let events = wanted as i16;
+        let mut kept = waits.kept.iter();
+        if let Some(index) = kept.position(|(kept, _)| kept.is(number, events)) {
+            let (kept, found) = waits.kept.swap_remove(index);
+            waits.again.push(kept);
+            return Ok(Found::Events((found as u16).into()));
+        }
+        let Some(copy) = self.dup_tracee_fd(tid, number) else {
+            return Ok(Found::None);
+        };
+        if let Some((set, has_any)) = self.signalfd_state(tid, number as i32) {
+            waits.signals |= set;
+            let found = if has_any { libc::POLLIN as u32 } else { 0 };
+            return Ok(Found::Events(found & wanted));
+        }
+        let found = events_of(copy.as_raw_fd(), events) as u16;
+        waits.copies.push((number, copy, events));
+        Ok(Found::Events(found.into()))
+    }
+
+    /// Nothing is waited for yet.
+    fn waits(&mut self, tid: i32) -> Waits {
+        self.waits_for(tid, false)
+    }
+
+    /// The same if the thread may just have polled what is the host's: nothing of that is ready.
+    fn waits_for(&mut self, tid: i32, looked: bool) -> Waits {
+        let kept = self.take_polled(tid);
+        let found = match looked {
+            true => vec![0; kept.len()],
+            false => PolledFd::poll_all(&kept),
+        };
+        Waits {
+            cookies: Vec::new(),
+            copies: Vec::new(),
+            kept: kept.into_iter().zip(found).collect(),
+            again: Vec::new(),
+            signals: 0,
+        }
+    }
+
+    fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
+        match self.task_of(tid) {
+            Ok(task) => self.watch_readiness(task, entry),
+            Err(error) => to_errno_result(error).map(|_| 0),
+        }
+    }
+
+    /// Nothing is ready: waits, or answers with `none` if time is up.
+    fn wait_for(
+        &mut self,
+        call: Notification,
+        mut waits: Waits,
+        lasting: Option<u64>,
+        mask: Option<u64>,
+    ) -> Result<bool, Error> {
+        let deadline = self.deadline(lasting);
+        if lasting == Some(0) {
+            self.count_poll(call.tid)?;
+        }
+        let late = deadline.is_some_and(|deadline| deadline <= self.kernel.now());
+        // As on the host, a signal comes before the end of time.
+        let interrupted = late && mask.is_some_and(|mask| self.lets_in(call.tid, mask));
+        if late && !interrupted {
+            self.cache_polled(call.tid, waits.again);
+            return Ok(false);
+        }
+        let mut polled = self.poll_host_fds(call.tid, waits.copies);
+        polled.append(&mut waits.again);
+        let condition = BlockCondition {
+            deadline,
+            mask,
+            awaited_signals: waits.signals,
+            by_network: true,
+            ..BlockCondition::forever()
+        };
+        let sched = self.sched.as_mut().expect("virtual time");
+        for cookie in waits.cookies {
+            let watchers = sched.watchers.entry(cookie).or_default();
+            watchers.retain(|(tid, _)| *tid != call.tid);
+            watchers.push((call.tid, call.id));
+        }
+        self.block_on(call, condition, polled, time_out_of(call));
+        if interrupted {
+            self.have_host_interrupt(call.tid);
+        }
+        Ok(true)
+    }
+
+    /// A file of the kernel's has become ready.
+    pub(crate) fn wake_watchers(&mut self, cookie: u64) {
+        let Some(sched) = &mut self.sched else { return };
+        sched.host_fds_dirty = true;
+        for (tid, id) in sched.watchers.remove(&cookie).unwrap_or_default() {
+            let sched = self.sched.as_mut().expect("virtual time");
+            let blocked = sched.blocked.get_mut(&tid);
+            if let Some(blocked) = blocked.filter(|blocked| blocked.call.id == id) {
+                blocked.kernel_file_ready = true;
+            }
+            self.wake(tid, id, None);
+        }
+    }
+
+    /// Whether a signal is pending for the thread that this mask lets in, and that does anything.
+    fn lets_in(&mut self, tid: i32, mask: u64) -> bool {
+        if self.has_no_pending_signal(tid) {
+            return false;
+        }
+        let pid = self.threads[&tid].pid;
+        let signals = Signals::of(pid, tid);
+        if signals.pending == 0 {
+            self.signals.mark_without_signal(pid, tid);
+        }
+        let blocked = mask;
+        Signals { blocked, ..signals }.would_act()
+    }
+
+    /// poll(2) and ppoll(2).
+    pub(super) fn poll_virtual(&mut self, call: Notification) -> Result<(), Error> {
+        let count = call.args[1] & 0xffff_ffff;
+        let room = if count > MAX_FDS { 0 } else { count };
+        let posted = self.take_posted_poll(call);
+        if let Some(posted) = &posted {
+            let ns = limit_of(call, posted);
+            if self.repeat_wait(call, posted, ns) {
+                return Ok(());
+            }
+        }
+        let mut fds = vec![0; room as usize * POLLFD];
+        let lasting = match polling(call.nr) {
+            _ if posted.is_some() => {
+                let posted = posted.as_ref().expect("looked at");
+                for (fd, bytes) in fds.chunks_exact_mut(POLLFD).zip(&posted.fds) {
+                    fd.copy_from_slice(&bytes.to_le_bytes());
+                }
+                Ok((limit_of(call, posted), posted.mask))
+            }
+            Polling::Poll if !tracee::read(call.tid, call.args[0], &mut fds) && count != 0 => {
+                Err(EFAULT)
+            }
+            Polling::Poll => timeout_and_mask(call),
+            _ => read_ppoll(call, &mut fds),
+        };
+        let (lasting, mask) = match lasting {
+            Ok(_) if count > MAX_FDS => return self.answer(call, EINVAL),
+            Ok(found) => found,
+            Err(error) => return self.answer(call, error),
+        };
+        let looked = posted.as_ref().is_some_and(|posted| posted.host_polled);
+        let mut waits = self.waits_for(call.tid, looked);
+        let mut ready = 0;
+        let mut changes = false;
+        for fd in fds.chunks_exact_mut(POLLFD) {
+            let number = i32::from_ne_bytes(fd[..4].try_into().expect("four bytes"));
+            let events = u16::from_ne_bytes(fd[4..6].try_into().expect("two bytes"));
+            let found = match number {
+                ..0 => 0,
+                _ => {
+                    let wanted = u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+                    match self.find(call.tid, number as u64, wanted, &mut waits)? {
+                        Found::Events(events) => events as u16,
+                        Found::None => libc::POLLNVAL as u16,
+                    }
+                }
+            };
+            ready += i64::from(found != 0);
+            changes |= fd[6..] != found.to_ne_bytes();
+            fd[6..].copy_from_slice(&found.to_ne_bytes());
+        }
+        let cookies = waits.cookies.clone();
+        if ready != 0 {
+            self.cache_polled(call.tid, waits.again);
+        } else if self.wait_for(call, waits, lasting, mask)? {
+            let sched = self.sched.as_mut().expect("virtual time");
+            let condition = &mut sched
+                .blocked
+                .get_mut(&call.tid)
+                .expect("just blocked")
+                .condition;
+            // That nothing is ready is written at once, also for a signal, and not again.
+            let written = !changes || tracee::write(call.tid, call.args[0], &fds);
+            if condition.deadline.is_some() && written {
+                condition.on_timeout = Some(0);
+                self.publish_polled(call, &fds);
+                if let Some(posted) = posted.filter(|_| !changes) {
+                    self.note_last_poll(call, posted.fds, cookies);
+                }
+            }
+            return Ok(());
+        }
+        self.publish_polled(call, &fds);
+        self.validate_polled(call, count as usize);
+        if self.has_posted_poll(call) {
+            self.post_results(call);
+            self.post_time(call);
+            return self.answer(call, ready);
+        }
+        self.answer_with(call, lasting, &[(call.args[0], &fds)], ready)
+    }
+
+    /// A call with this time-out ends, and has found this. The rest of its time-out is written
+    /// where that was, as Linux does.
+    fn answer_with(
+        &mut self,
+        call: Notification,
+        lasting: Option<u64>,
+        found: &[(u64, &[u8])],
+        result: i64,
+    ) -> Result<(), Error> {
+        let deadline = self.deadline(lasting).unwrap_or(0);
+        let left = remaining(call, deadline.saturating_sub(self.kernel.now()));
+        let rest = [(time_out_of(call), &left[..])];
+        let rest = rest.into_iter().filter(|(address, _)| *address != 0);
+        let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
+        let wanted: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
+        // The host does not mind either if the time can't be written.
+        let written = self.write_and_publish_time(call.tid, &all, ThreadState::Running) >= wanted;
+        self.answer(call, if written { result } else { EFAULT })
+    }
+
+    /// select(2) and pselect6(2).
+    pub(super) fn select_virtual(&mut self, call: Notification) -> Result<(), Error> {
+        let (lasting, mask) = match timeout_and_mask(call) {
+            Ok(limits) => limits,
+            Err(error) => return self.answer(call, error),
+        };
+        let count = call.args[0] as i32;
+        if count < 0 || count as u64 > MAX_FDS {
+            return self.answer(call, EINVAL);
+        }
+        let set_len = (count as usize).div_ceil(64) * 8;
+        let mut sets = vec![0; SETS.len() * set_len];
+        let mut waits = self.waits(call.tid);
+        let mut found = vec![0; sets.len()];
+        let mut ready = 0;
+        for (n, wanted) in SETS.into_iter().enumerate() {
+            let (address, place) = (call.args[1 + n], n * set_len);
+            let set = &mut sets[place..place + set_len];
+            if address == 0 || count == 0 {
+                continue;
+            }
+            if !tracee::read(call.tid, address, set) {
+                return self.answer(call, EFAULT);
+            }
+            for fd in 0..count as usize {
+                if sets[place + fd / 8] & 1 << (fd % 8) == 0 {
+                    continue;
+                }
+                match self.find(call.tid, fd as u64, wanted, &mut waits)? {
+                    Found::None => return self.answer(call, EBADF),
+                    Found::Events(0) => {}
+                    Found::Events(_) => {
+                        found[place + fd / 8] |= 1 << (fd % 8);
+                        ready += 1;
+                    }
+                }
+            }
+        }
+        if ready != 0 {
+            self.cache_polled(call.tid, waits.again);
+        } else if self.wait_for(call, waits, lasting, mask)? {
+            return Ok(());
+        }
+        let sets = call.args[1..4].iter().enumerate();
+        let sets = sets.map(|(n, address)| (*address, &found[n * set_len..(n + 1) * set_len]));
+        let sets: Vec<(u64, &[u8])> = sets.filter(|(address, _)| *address != 0).collect();
+        self.answer_with(call, lasting, &sets, ready)
+    }
+
+    /// Corrects what an epoll instance of the host's reports of files with errors.
+    fn correct_errors(&mut self, call: Notification, events: &mut [u8]) -> Result<(), Error> {
+        if !self
+            .sched
+            .as_ref()
+            .is_some_and(|sched| sched.any_file_error)
+        {
+            return Ok(());
+        }
+        let pid = self.threads[&call.tid].pid;
+        for (fd, wanted, data) in members(pid, call.args[0] as i32) {
+            let entry = self.fd_table(call.tid).get(fd as u64);
+            let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
+            let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
+            let (Some(entry), Some(event)) = (entry, event) else {
+                continue;
+            };
+            let found = self.watch_entry(call.tid, &entry)?;
+            // A member with EPOLLONESHOT wants nothing any more.
+            let shown = u32::from_ne_bytes(event[..4].try_into().expect("four bytes"));
+            let found = found & (wanted | shown | ALWAYS);
+            if found & ALWAYS != 0 {
+                event[..4].copy_from_slice(&found.to_ne_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
+    pub(super) fn epoll_virtual(&mut self, call: Notification) -> Result<(), Error> {
+        let (lasting, mask) = match timeout_and_mask(call) {
+            Ok(limits) => limits,
+            Err(error) => return self.answer(call, error),
+        };
+        let mut kept = self.take_polled(call.tid);
+        kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
+        let copy = match kept.first() {
+            Some(_) => None,
+            None => self.dup_tracee_fd(call.tid, call.args[0]),
+        };
+        let Some(set) = kept
+            .first()
+            .map(PolledFd::fd)
+            .or(copy.as_ref().map(|c| c.as_raw_fd()))
+        else {
+            return self.answer(call, EBADF);
+        };
+        let most = call.args[2] as i32;
+        if most <= 0 {
+            return self.answer(call, EINVAL);
+        }
+        let most = (most as u64).min(TAKEN) as usize;
+        let mut events = vec![0u8; most * EPOLL_EVENT];
+        let Ok(count) = ready_events(set, &mut events) else {
+            // The host will say what is wrong.
+            return self.passthrough(call);
+        };
+        let (signals, told) = self.signalfd_states_in(call.tid, call.args[0] as i32);
+        let room = events[count * EPOLL_EVENT..].chunks_exact_mut(EPOLL_EVENT);
+        let mut count = count;
+        for (event, (found, data)) in room.zip(told) {
+            event[..4].copy_from_slice(&found.to_ne_bytes());
+            event[4..].copy_from_slice(&data.to_ne_bytes());
+            count += 1;
+        }
+        if count == 0 {
+            let waits = Waits {
+                cookies: Vec::new(),
+                copies: copy
+                    .map(|copy| (call.args[0], copy, libc::POLLIN))
+                    .into_iter()
+                    .collect(),
+                kept: Vec::new(),
+                again: kept,
+                signals,
+            };
+            if self.wait_for(call, waits, lasting, mask)? {
+                let sched = self.sched.as_mut().expect("virtual time");
+                let blocked = sched.blocked.get_mut(&call.tid).expect("just blocked");
+                blocked.condition.on_signal = EINTR;
+                blocked.condition.on_timeout = Some(0);
+                return Ok(());
+            }
+        } else {
+            self.cache_polled(call.tid, kept);
+            self.correct_errors(call, &mut events[..count * EPOLL_EVENT])?;
+        }
+        events.truncate(count * EPOLL_EVENT);
+        let written = count == 0 || tracee::write(call.tid, call.args[1], &events);
+        self.answer(call, if written { count as i64 } else { EFAULT })
+    }
+}
+
+/// How long a poll(2) may last that its process has written down.
+fn limit_of(call: Notification, posted: &PostedPoll) -> Option<u64> {
+    match polling(call.nr) {
+        Polling::Poll => u64::try_from(call.args[2] as i32)
+            .ok()
+            .map(|ms| ms * MILLISECOND),
+        _ => posted
+            .time
+            .map(|[secs, ns]| secs.saturating_mul(1_000_000_000).saturating_add(ns)),
+    }
+}

@@ -1,0 +1,228 @@
+//! Pending signals of a thread, and whether a call that waits for signals would go on. A
+//! signalfd(2) reports the signals of the reader, so a copy of the descriptor says nothing to the
+//! worker.
+
+use std::fs;
+
+use vink_sys::errno::{EAGAIN, EFAULT, EINTR};
+use vink_sys::procfs::status_field;
+
+use super::BlockCondition;
+use crate::notify::Notification;
+use crate::timeouts::read_timespec;
+use crate::tracee;
+use crate::worker::Worker;
+use crate::Error;
+
+/// Sets of signals of a thread: signal N is bit N - 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signals {
+    /// Sent to it or to its process, and not taken yet.
+    pub(crate) pending: u64,
+    pub(crate) blocked: u64,
+    /// There is a handler.
+    pub(crate) caught: u64,
+    pub(crate) ignored: u64,
+}
+
+impl Signals {
+    /// Of a thread; of one that is gone: none.
+    pub(crate) fn of(pid: i32, tid: i32) -> Signals {
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+        Signals::parse(&status.unwrap_or_default())
+    }
+
+    /// See proc_pid_status(5).
+    fn parse(status: &str) -> Signals {
+        let set = |name| {
+            let set = status_field(status, name);
+            set.and_then(|set| u64::from_str_radix(set, 16).ok())
+                .unwrap_or(0)
+        };
+        Signals {
+            pending: set("SigPnd:") | set("ShdPnd:"),
+            blocked: set("SigBlk:"),
+            caught: set("SigCgt:"),
+            ignored: set("SigIgn:"),
+        }
+    }
+}
+
+impl Signals {
+    /// Whether one of those that have come is handled, or may be when it goes on after a stop. If
+    /// not, the host begins an interrupted call anew.
+    pub(crate) fn run_a_handler(&self) -> bool {
+        (self.pending & !self.blocked | bit(libc::SIGCONT)) & self.caught != 0
+    }
+
+    /// Whether one of the pending signals has an effect. A traced process is sent the others, too.
+    pub(crate) fn would_act(&self) -> bool {
+        let by_default = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+        let by_default = by_default
+            .into_iter()
+            .fold(0, |set, signal| set | bit(signal));
+        let nothing = self.ignored | by_default & !self.caught;
+        self.pending & !self.blocked & !nothing != 0
+    }
+}
+
+/// A set of one.
+pub(crate) fn bit(signal: i32) -> u64 {
+    match signal {
+        1..=64 => 1 << (signal - 1),
+        _ => 0,
+    }
+}
+
+/// The signals that a signalfd(2) of the process reports; `None`: the descriptor is none.
+pub(crate) fn signalfd_mask(pid: i32, fd: i32) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let set = info
+        .lines()
+        .find_map(|line| line.strip_prefix("sigmask:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+/// The members of an epoll instance of the process: descriptor, events that are waited for, and
+/// data.
+pub(super) fn members(pid: i32, fd: i32) -> Vec<(i32, u32, u64)> {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    let member = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            ["tfd:", fd, "events:", events, "data:", data, ..] => Some((
+                fd.parse().ok()?,
+                u32::from_str_radix(events, 16).ok()?,
+                u64::from_str_radix(data, 16).ok()?,
+            )),
+            _ => None,
+        }
+    };
+    info.lines().filter_map(member).collect()
+}
+
+impl Worker {
+    /// The signals that one of the thread's descriptors reports, if it is a signalfd(2), and
+    /// whether any is pending.
+    pub(super) fn signalfd_state(&self, tid: i32, fd: i32) -> Option<(u64, bool)> {
+        if !self.sched.as_ref().expect("virtual time").any_signalfd {
+            return None;
+        }
+        let pid = self.threads[&tid].pid;
+        let set = signalfd_mask(pid, fd)?;
+        Some((set, Signals::of(pid, tid).pending & set != 0))
+    }
+
+    /// The same for all that are in an epoll instance; with the events that it has.
+    pub(super) fn signalfd_states_in(&self, tid: i32, fd: i32) -> (u64, Vec<(u32, u64)>) {
+        let (mut all, mut events) = (0, Vec::new());
+        if !self.sched.as_ref().expect("virtual time").any_signalfd {
+            return (all, events);
+        }
+        for (fd, wanted, data) in members(self.threads[&tid].pid, fd) {
+            if let Some((set, has_any)) = self.signalfd_state(tid, fd) {
+                all |= set;
+                let found = wanted & libc::EPOLLIN as u32;
+                if has_any && found != 0 {
+                    events.push((found, data));
+                }
+            }
+        }
+        (all, events)
+    }
+
+    /// rt_sigtimedwait(2): the host takes the signal when it is there.
+    pub(crate) fn wait_for_signals(&mut self, call: Notification) -> Result<(), Error> {
+        let [set, _, timeout, size, ..] = call.args;
+        if size != 8 {
+            return self.passthrough(call); // to be refused
+        }
+        let Some(wanted) = tracee::read_u64(call.tid, set) else {
+            return self.answer(call, EFAULT);
+        };
+        let lasting = match timeout {
+            0 => None,
+            address => match read_timespec(call.tid, address) {
+                Ok(time) => Some(time),
+                Err(errno) => return self.answer(call, errno),
+            },
+        };
+        let pid = self.threads[&call.tid].pid;
+        if Signals::of(pid, call.tid).pending & wanted != 0 {
+            return self.passthrough(call);
+        }
+        let deadline = self.deadline(lasting);
+        if deadline.is_some_and(|deadline| deadline <= self.kernel.now()) {
+            self.count_poll(call.tid)?;
+            return self.answer(call, EAGAIN);
+        }
+        let condition = BlockCondition {
+            deadline,
+            on_timeout: Some(EAGAIN),
+            on_signal: EINTR,
+            awaited_signals: wanted,
+            ..BlockCondition::forever()
+        };
+        self.block(call, condition);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    use vink_sys::epoll;
+    use vink_sys::plain::Zeroed;
+    use vink_sys::process::{gettid, tgkill};
+
+    #[test]
+    fn sets() {
+        let status = "Name:\tx\nSigPnd:\t0000000000000001\nShdPnd:\t0000000200000200\n\
+                      SigBlk:\t0000000000000201\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000002\n";
+        let signals = Signals::parse(status);
+        assert_eq!(signals.pending, 0x2_0000_0201);
+        assert_eq!((signals.blocked, signals.caught), (0x201, 2));
+        assert!(!signals.run_a_handler() && signals.would_act());
+        let child = Signals {
+            pending: bit(libc::SIGCHLD),
+            ..signals
+        };
+        assert!(!child.would_act());
+        let caught = Signals {
+            caught: bit(34),
+            ..signals
+        };
+        assert!(caught.run_a_handler());
+        assert_eq!((bit(1), bit(64), bit(0), bit(65)), (1, 1 << 63, 0, 0));
+        assert_eq!(Signals::of(0, 0), Signals::default());
+    }
+
+    #[test]
+    fn of_this_thread_and_a_signalfd() {
+        let me = std::process::id() as i32;
+        let set = bit(libc::SIGUSR1) | bit(libc::SIGRTMIN());
+        let mut mask = libc::sigset_t::zeroed();
+        // SAFETY: reads and changes the sets; makes a descriptor that is owned once.
+        let signals = unsafe {
+            libc::sigaddset(&mut mask, libc::SIGUSR1);
+            libc::sigaddset(&mut mask, libc::SIGRTMIN());
+            libc::pthread_sigmask(libc::SIG_BLOCK, &mask, std::ptr::null_mut());
+            OwnedFd::from_raw_fd(libc::signalfd(-1, &mask, libc::SFD_CLOEXEC))
+        };
+        let set_of = epoll::create().unwrap();
+        let (tid, fd, ep) = (gettid(), signals.as_raw_fd(), set_of.as_raw_fd());
+        epoll::add(&set_of, fd, libc::EPOLLIN as u32, 0x1_0000_0002).unwrap();
+        assert_eq!(signalfd_mask(me, fd), Some(set));
+        assert_eq!(signalfd_mask(me, ep), None);
+        let member = members(me, ep).pop().unwrap();
+        // The kernel adds EPOLLERR and EPOLLHUP.
+        assert_eq!((member.0, member.1 & 1, member.2), (fd, 1, 0x1_0000_0002));
+        let signals = Signals::of(me, tid);
+        assert_eq!((signals.blocked & set, signals.pending & set), (set, 0));
+        tgkill(me, tid, libc::SIGUSR1).unwrap();
+        let signals = Signals::of(me, tid);
+        assert_eq!(signals.pending & set, bit(libc::SIGUSR1));
+    }
+}

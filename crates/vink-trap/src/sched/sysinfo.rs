@@ -1,0 +1,69 @@
+//! The host as programs see it: one processor, so much memory, no load.
+
+use vink_sys::errno::{EFAULT, EINVAL, ENOSYS};
+use vink_sys::plain::Zeroed;
+use vink_syscalls::{sched_class, Sched};
+
+use super::clocks::BOOTED;
+use crate::notify::Notification;
+use crate::tracee;
+use crate::worker::Worker;
+use crate::Error;
+
+/// The memory that sysinfo(2) reports, in bytes.
+const MEMORY: u64 = 4 << 30;
+/// Of the only processor there is.
+const FIRST_CPU: u64 = 1;
+
+impl Worker {
+    /// Answers what is asked of the host and would not be the same in each run. False: the call is
+    /// of no such kind.
+    pub(super) fn answer_sysinfo(&mut self, call: Notification) -> Result<bool, Error> {
+        let [first, second, third, ..] = call.args;
+        let result = match sched_class(call.nr) {
+            Sched::Getrandom => return self.getrandom(call).map(|()| true),
+            Sched::Getaffinity if second < 8 || second % 8 != 0 => EINVAL,
+            Sched::Getaffinity => give(call, third, &FIRST_CPU.to_le_bytes(), 8),
+            Sched::Setaffinity => {
+                let mut byte = [0];
+                match second > 0 && tracee::read(call.tid, third, &mut byte) {
+                    false => EFAULT,
+                    true if u64::from(byte[0]) & FIRST_CPU == 0 => EINVAL,
+                    true => 0,
+                }
+            }
+            Sched::Getcpu => match give(call, first, &[0; 4], 0) {
+                0 => give(call, second, &[0; 4], 0),
+                error => error,
+            },
+            Sched::Sysinfo => {
+                let mut info = libc::sysinfo::zeroed();
+                info.uptime = ((self.kernel.now() + BOOTED) / 1_000_000_000) as i64;
+                info.totalram = MEMORY;
+                info.freeram = MEMORY / 2;
+                info.procs = 1;
+                info.mem_unit = 1;
+                // SAFETY: a plain structure without padding that matters, as bytes.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts((&raw const info).cast(), size_of_val(&info))
+                };
+                give(call, first, bytes, 0)
+            }
+            // Memory that is swapped out costs no virtual time, and the host's limit is for
+            // programs that it delays.
+            Sched::LockMemory => 0,
+            // It would show on which processor a thread is. C libraries do without it.
+            Sched::Rseq => ENOSYS,
+            _ => return Ok(false),
+        };
+        self.answer(call, result).map(|()| true)
+    }
+}
+
+/// Writes a result where the program wants it, if it does: what the call returns then.
+fn give(call: Notification, to: u64, bytes: &[u8], result: i64) -> i64 {
+    match to == 0 || tracee::write(call.tid, to, bytes) {
+        true => result,
+        false => EFAULT,
+    }
+}

@@ -1,0 +1,92 @@
+//! Tables of descriptors that processes share: clone(2) with `CLONE_FILES`, and what ends it.
+//!
+//! The kernel's tasks share one as well, so that a descriptor made or closed by one process is so
+//! for the others. A process stops sharing with unshare(2), close_range(2) with
+//! `CLOSE_RANGE_UNSHARE`, which can't fail and are done on both sides at once, or an exec that
+//! succeeds, which kcmp(2) shows. Threads that stop sharing with their own process are not
+//! supported.
+
+use vink_kernel::{CloneKind, TaskId};
+use vink_sys::process::{share, Shared};
+
+use crate::dispatch::to_errno_result;
+use crate::notify::Notification;
+use crate::worker::Worker;
+use crate::Error;
+
+impl Worker {
+    /// A child's task: with a copy of its parent's table, or with the same. `None` if there is
+    /// nothing to copy.
+    pub(crate) fn clone_for_child(
+        &mut self,
+        tid: i32,
+        shares: bool,
+    ) -> Result<Option<TaskId>, vink_kernel::Error> {
+        let how = match shares {
+            true => CloneKind::SharedFiles,
+            false if self.fd_table(tid).is_empty() => return Ok(None),
+            false => CloneKind::Process,
+        };
+        let task = self.task_of(tid)?;
+        self.kernel_dirty = true;
+        self.kernel.clone_task(task, how).map(Some)
+    }
+
+    /// The call gives its thread a table of its own, if it has none yet. False if it is answered.
+    pub(crate) fn unshare_files(&mut self, call: Notification) -> Result<bool, Error> {
+        let process = &self.processes[&self.threads[&call.tid].pid];
+        if process.threaded && process.threads.len() > 1 {
+            if !process.table.is_empty() {
+                // It goes on with the other threads' table.
+                self.note_unsupported(call.nr);
+            }
+        } else if process.table.is_shared() {
+            if let Err(error) = self.part(call.tid) {
+                let result = to_errno_result(error)?;
+                self.answer(call, result)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The process, which has one thread, may have executed a program.
+    pub(crate) fn part_if_executed(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+        let pid = self.threads[&tid].pid;
+        if !self.processes[&pid].table.is_shared() {
+            return Ok(());
+        }
+        let shares_still = self
+            .sharers(pid)
+            .into_iter()
+            .any(|other| share(Shared::Files, pid, other));
+        match shares_still {
+            true => Ok(()),
+            false => self.part(tid),
+        }
+    }
+
+    /// The other processes with the same table, as far as they are known.
+    pub(crate) fn sharers(&self, pid: i32) -> Vec<i32> {
+        let table = &self.processes[&pid].table;
+        let others = self.processes.values();
+        let others = others.filter(|p| p.pid != pid && p.table.is(table));
+        others.map(|p| p.pid).collect()
+    }
+
+    /// The process of this one thread goes on with a copy.
+    fn part(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
+        let task = self.task_of(tid)?;
+        let args = [libc::CLONE_FILES as u64, 0, 0, 0, 0, 0];
+        self.kernel_dirty = true;
+        self.kernel.call(task, libc::SYS_unshare, args)?;
+        let process = self.process_mut(self.threads[&tid].pid);
+        process.table = process.table.copy();
+        // It has the old one.
+        if let Some(spare) = process.spare.take() {
+            process.tasks.retain(|t| *t != spare);
+            self.end_task(spare, false);
+        }
+        Ok(())
+    }
+}

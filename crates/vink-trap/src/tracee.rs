@@ -1,0 +1,16 @@
+//! What the worker reads from and writes to a trapped process: its memory, and its `/proc`.
+
+use vink_sys::process::{share, Shared};
+
+pub(crate) use vink_sys::fd::identity;
+pub(crate) use vink_sys::memory::{read, read_parts, read_string, read_u64, write, write_parts};
+pub(crate) use vink_sys::procfs::{
+    children, closes_on_exec, descriptor, descriptors, directory, has_room, has_thread, is_epoll,
+    maps, network, ns_pid, ns_pid_of_kind, process_of_pidfd, tgid_and_ppid, thread_by_ns_pid,
+    threads, user,
+};
+
+/// Whether the two processes have one memory.
+pub(crate) fn share_memory(pid: i32, other: i32) -> bool {
+    share(Shared::Memory, pid, other)
+}

@@ -1,0 +1,176 @@
+//! In virtual time threads of different machines run in batches, and the run is the same on any
+//! number of processors.
+
+use std::cell::RefCell;
+use std::fs;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use vink_kernel::{Clock, MachineId};
+use vink_trap::{Called, Program, Status, Stdio};
+
+use crate::lab::Lab;
+
+/// More than a batch may have.
+const MACHINES: u64 = 33;
+
+/// One at a time: until it executes, a program that one worker starts has copies of another one's
+/// descriptors in the same process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Time, machine, thread, system call and result (but for calls about times of files, which the
+/// host does without the worker unless the files were just changed by another process).
+type Seen = (u64, MachineId, u64, i64, Option<i64>);
+
+/// All calls that are made for this script, on each of the machines at once; its argument is the
+/// number of its machine.
+fn calls_of(script: &str) -> Vec<Seen> {
+    let mut lab = Lab::on(Clock::Virtual);
+    let calls = Rc::new(RefCell::new(Vec::new()));
+    let seen = calls.clone();
+    let observer = move |call: &Called| {
+        let result = call.result.filter(|_| call.nr != libc::SYS_newfstatat);
+        let row = (call.time, call.machine, call.thread, call.nr, result);
+        seen.borrow_mut().push(row);
+    };
+    lab.worker.observe_calls(Some(Box::new(observer)));
+    let mut programs = Vec::new();
+    for n in 0..MACHINES {
+        let machine = lab.worker.kernel().machine(&format!("m{n}")).unwrap();
+        let program = Program::new("bash").args(["-c", script, &n.to_string()]);
+        let program = program.env("LC_ALL", "C").stdin(Stdio::Null);
+        let program = program.stdout(Stdio::Null);
+        programs.push(lab.worker.spawn(machine, program).unwrap());
+    }
+    for program in programs {
+        assert_eq!(lab.worker.wait(program).unwrap(), Status::Exited(0));
+    }
+    drop(lab);
+    Rc::try_unwrap(calls).expect("no other").into_inner()
+}
+
+/// Processors that this thread, and what it starts, may run on from now on.
+fn processors() -> libc::cpu_set_t {
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is of the size given.
+    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    assert_eq!(done, 0);
+    set
+}
+
+fn keep_to(set: &libc::cpu_set_t) {
+    // SAFETY: the structure is of the size given.
+    let done = unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
+    assert_eq!(done, 0);
+}
+
+/// The first of these processors.
+fn one_of(all: &libc::cpu_set_t) -> libc::cpu_set_t {
+    // SAFETY: all zero is a valid value of this plain structure, and the bits are within it.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        let mut cpus = 0..libc::CPU_SETSIZE as usize;
+        libc::CPU_SET(
+            cpus.find(|cpu| libc::CPU_ISSET(*cpu, all)).unwrap(),
+            &mut one,
+        );
+        one
+    }
+}
+
+fn assert_same(once: &[Seen], again: &[Seen]) {
+    for (n, (a, b)) in once.iter().zip(again).enumerate() {
+        assert_eq!(a, b, "call {n}");
+    }
+    assert_eq!(once.len(), again.len());
+}
+
+/// How often the next call is another machine's although its time is the same.
+fn changes(calls: &[Seen]) -> usize {
+    let pairs = calls.windows(2);
+    pairs
+        .filter(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
+        .count()
+}
+
+/// Something else to do for all processors.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn begin() -> Busy {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..3 {
+            let over = over.clone();
+            std::thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+        }
+        Busy(over)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The same on all processors, on one, and on all while they have much else to do.
+fn repeats(script: &str) -> Vec<Seen> {
+    let all = processors();
+    let once = calls_of(script);
+    keep_to(&one_of(&all));
+    let on_one = calls_of(script);
+    keep_to(&all);
+    assert_same(&once, &on_one);
+    let busy = Busy::begin();
+    let beside = calls_of(script);
+    drop(busy);
+    assert_same(&once, &beside);
+    once
+}
+
+#[test]
+fn machines_compute_at_once() {
+    let _alone = ALONE.lock();
+    // Of different lengths.
+    let script = "for n in 1 2 3; do seq $(($0 * 500)) | tail -n 1; done
+        trap 'exit 0' TERM; (sleep 1; kill $$) & sleep 0.5; for n in {1..100}; do [ -e / ]; done; wait; wait";
+    let calls = repeats(script);
+    // Each would have a hundred in a row.
+    let changes = changes(&calls);
+    assert!(changes > calls.len() / 2, "{changes} of {}", calls.len());
+}
+
+#[test]
+fn what_machines_share_is_used_in_one_order() {
+    let _alone = ALONE.lock();
+    let folder = std::env::temp_dir().join(format!("vink-batches-{}", std::process::id()));
+    let script = format!(
+        "cd {}; for n in 1 2 3 4 5; do
+            read before < number; echo $((before + 1)) > number; echo $0 $before >> all
+            : > $0.$n; echo * >> all; mv $0.$n last; [ -e last ] || echo gone >> all
+        done; python3 -Sc 'import os, sys
+fd = os.open(\"parts\", os.O_RDWR)
+for n in range(9):
+    os.pwrite(fd, sys.argv[1].encode(), n); print(os.pread(fd, 9, 0), flush=True)' $0 >> all",
+        folder.display()
+    );
+    let mut told = Vec::new();
+    let shares = |told: &mut Vec<String>| {
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("number"), "0\n").unwrap();
+        fs::write(folder.join("parts"), "---------").unwrap();
+        let calls = calls_of(&script);
+        told.push(fs::read_to_string(folder.join("all")).unwrap());
+        fs::remove_dir_all(&folder).unwrap();
+        calls
+    };
+    let all = processors();
+    let once = shares(&mut told);
+    keep_to(&one_of(&all));
+    let again = shares(&mut told);
+    keep_to(&all);
+    assert_same(&once, &again);
+    assert_eq!(told[0], told[1]);
+}
