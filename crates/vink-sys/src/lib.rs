@@ -14,6 +14,7 @@ pub mod child;
 pub mod epoll;
 pub mod errno;
 pub mod fd;
+pub mod mapping;
 pub mod memory;
 pub mod pidfd;
 pub mod plain;

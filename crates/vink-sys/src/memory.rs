@@ -21,6 +21,12 @@ pub fn try_read(tid: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
     }
 }
 
+/// As [`read`], as far as it is readable from its start on: how many bytes.
+pub fn read_some(tid: i32, address: u64, into: &mut [u8]) -> usize {
+    let there = [remote(address, into.len())];
+    readv(tid, &mut [IoSliceMut::new(into)], &there).unwrap_or(0)
+}
+
 /// As [`read`] from several places, in this order: how many bytes could be read.
 pub fn read_parts(tid: i32, parts: &mut [(u64, &mut [u8])]) -> usize {
     let there: Vec<_> = parts.iter().map(|p| remote(p.0, p.1.len())).collect();
@@ -30,7 +36,12 @@ pub fn read_parts(tid: i32, parts: &mut [(u64, &mut [u8])]) -> usize {
 
 /// Copies to a thread's memory. False if not all of it is writable.
 pub fn write(tid: i32, address: u64, from: &[u8]) -> bool {
-    writev(tid, &[IoSlice::new(from)], &[remote(address, from.len())]) == from.len()
+    write_some(tid, address, from) == from.len()
+}
+
+/// The same, as far as it is writable from its start on: how many bytes.
+pub fn write_some(tid: i32, address: u64, from: &[u8]) -> usize {
+    writev(tid, &[IoSlice::new(from)], &[remote(address, from.len())])
 }
 
 /// As [`write`] to several places, in this order: how many bytes could be written.
