@@ -1,8 +1,11 @@
 //! The host's monotonic clock.
 
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use vink_sys::rustix::io::Errno;
+use vink_sys::rustix::thread::clock_nanosleep_absolute;
+use vink_sys::rustix::time::{clock_gettime, ClockId, Timespec};
 
 /// For how many ns a debugger has stopped this process, or [`stood_still`] was told: the kernels'
 /// real clock stood still meanwhile. The debugger adds to it, while the process is stopped
@@ -35,12 +38,13 @@ pub enum Clock {
 /// `CLOCK_MONOTONIC` in ns: through the vDSO, without a system call (clock_gettime(2), vdso(7)).
 #[inline]
 pub fn monotonic() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is writable; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    read(ClockId::Monotonic)
+}
+
+/// A clock of the host's, in ns.
+#[inline]
+pub(crate) fn read(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -61,24 +65,11 @@ pub(crate) fn monotonic_epoch() -> u64 {
 /// Sleeps until `CLOCK_MONOTONIC` is at `deadline` ns (clock_nanosleep(2)); signals don't shorten
 /// it.
 pub(crate) fn sleep_until(deadline: u64) {
-    let until = libc::timespec {
+    let until = Timespec {
         tv_sec: (deadline / 1_000_000_000) as i64,
         tv_nsec: (deadline % 1_000_000_000) as i64,
     };
-    loop {
-        // SAFETY: `until` is readable; with an absolute time nothing is written back.
-        let error = unsafe {
-            libc::clock_nanosleep(
-                libc::CLOCK_MONOTONIC,
-                libc::TIMER_ABSTIME,
-                &until,
-                null_mut(),
-            )
-        };
-        if error != libc::EINTR {
-            return;
-        }
-    }
+    while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(Errno::INTR) {}
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::arch::x86_64::{__cpuid, _rdtsc};
 use std::cell::Cell;
 use std::sync::OnceLock;
 
+use vink_sys::rustix::process::{time_stamp_counter_readability, TimeStampCounterReadability};
+
 use crate::clock::monotonic;
 
 /// Nanoseconds for which an anchor is good.
@@ -155,10 +157,7 @@ fn scale(ticks: u64, factor: u64) -> u64 {
 fn is_steady() -> bool {
     static STEADY: OnceLock<bool> = OnceLock::new();
     *STEADY.get_or_init(|| {
-        let mut allowed = 0;
-        // SAFETY: fills the integer. See PR_GET_TSC(2const).
-        let asked = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut allowed) };
-        if asked < 0 || allowed != libc::PR_TSC_ENABLE {
+        if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
             return false;
         }
         let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -12,15 +12,20 @@
 //! ([`Kernel::may_sleep`]), and looks once more.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use libc::{EINVAL, ENOSYS};
 use vink_abi::{Pipe, VINK_CALL_WIRE_CARRIER, VINK_CALL_WIRE_SHARE};
+use vink_sys::fd::in_memory_sealed;
+use vink_sys::mapping::{Mapping, Pages};
+use vink_sys::rustix::fs::{fcntl_get_seals, fstat, SealFlags};
+use vink_sys::rustix::io::Errno;
+use vink_sys::rustix::net::{recv, send, RecvFlags, SendFlags};
 
 use crate::{EndId, Error, Kernel, WireId};
 
@@ -28,10 +33,6 @@ use crate::{EndId, Error, Kernel, WireId};
 const SIZE: usize = 2 << 20;
 /// Bytes of the page in front.
 const CONTROL: usize = 4096;
-const MAPPED: usize = CONTROL + 2 * SIZE;
-
-/// What makes sure that a mapping stays backed.
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 const GONE: &str = "the other worker is gone";
 const SPOILED: &str = "the other worker has spoiled the memory that both share";
@@ -103,8 +104,8 @@ struct Share {
     wire: WireId,
     /// Until the image has said which.
     end: Option<EndId>,
-    out: Mapping,
-    inward: Mapping,
+    out: Direction,
+    inward: Direction,
     bell: UnixStream,
     met: bool,
     spoiled: bool,
@@ -143,8 +144,8 @@ impl Share {
         Ok(Share {
             wire,
             end: None,
-            out: Mapping::new(&half.sends)?,
-            inward: Mapping::new(&half.receives)?,
+            out: Direction::new(&half.sends)?,
+            inward: Direction::new(&half.receives)?,
             bell: UnixStream::from(half.bell.try_clone()?),
             met: false,
             spoiled: false,
@@ -154,8 +155,8 @@ impl Share {
 
     fn for_image(&self, cookie: u64) -> vink_abi::Share {
         vink_abi::Share {
-            out: self.out.0.as_ptr().cast(),
-            inward: self.inward.0.as_ptr().cast(),
+            out: self.out.0.start().cast(),
+            inward: self.inward.0.start().cast(),
             out_bytes: self.out.bytes(),
             in_bytes: self.inward.bytes(),
             size: SIZE as u64,
@@ -166,32 +167,24 @@ impl Share {
     /// A byte, without waiting and without SIGPIPE. If there is no room, so many have been rung
     /// that the other side will look. If it is gone, reading tells.
     fn ring(&self) {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: one byte, as said.
-        unsafe { libc::send(self.bell.as_raw_fd(), b"!".as_ptr().cast(), 1, flags) };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = send(&self.bell, b"!", flags);
     }
 
     /// Takes the bytes that have come.
     fn listen(&mut self) {
         let mut bytes = [0u8; 64];
         while self.gone.is_none() {
-            // SAFETY: room for as many bytes as said.
-            let got = unsafe {
-                let into = bytes.as_mut_ptr().cast();
-                libc::recv(self.bell.as_raw_fd(), into, bytes.len(), libc::MSG_DONTWAIT)
-            };
-            match usize::try_from(got) {
-                Ok(0) => self.lose(),
-                Ok(got) => {
+            match recv(&self.bell, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => self.lose(),
+                Ok((got, _)) => {
                     self.met = true;
                     if got < bytes.len() {
                         return;
                     }
                 }
-                Err(_) => match io::Error::last_os_error() {
-                    error if error.kind() == io::ErrorKind::WouldBlock => return,
-                    _ => self.lose(),
-                },
+                Err(Errno::WOULDBLOCK) => return,
+                Err(_) => self.lose(),
             }
         }
     }
@@ -261,57 +254,34 @@ impl Words<'_> {
     }
 }
 
-/// A mapping of one direction's memory.
-struct Mapping(NonNull<u8>);
+/// One direction's memory, mapped.
+struct Direction(Mapping);
 
-// SAFETY: memory that is mapped for the whole process, and only accessed by atomics here.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
+impl Direction {
     /// Maps what [`memory`] made, perhaps in another process.
-    fn new(memory: impl AsFd) -> io::Result<Mapping> {
-        let file = memory.as_fd().as_raw_fd();
-        // SAFETY: all zero is a valid value of this plain structure, which fstat() fills in.
-        let (seals, length) = unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            if libc::fstat(file, &mut status) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            (libc::fcntl(file, libc::F_GET_SEALS), status.st_size)
-        };
-        if seals < 0 || seals & SEALS != SEALS || length != (CONTROL + SIZE) as libc::off_t {
+    fn new(memory: impl AsFd) -> io::Result<Direction> {
+        // What makes sure that a mapping stays backed.
+        let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        let is_sealed = fcntl_get_seals(&memory)?.contains(wanted);
+        if !is_sealed || fstat(&memory)?.st_size != (CONTROL + SIZE) as i64 {
             return Err(io::Error::from_raw_os_error(EINVAL));
         }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, and others in its place, within it.
-        unsafe {
-            let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            let start = libc::mmap(null_mut(), MAPPED, libc::PROT_NONE, private, -1, 0);
-            if start == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let mapping = Mapping(NonNull::new_unchecked(start.cast()));
-            let shared = libc::MAP_SHARED | libc::MAP_FIXED;
-            for (at, from, length) in [(0, 0, CONTROL + SIZE), (CONTROL + SIZE, CONTROL, SIZE)] {
-                let place = start.byte_add(at);
-                let from = from as libc::off_t;
-                if libc::mmap(place, length, protection, shared, file, from) == libc::MAP_FAILED {
-                    return Err(io::Error::last_os_error());
-                }
-            }
-            // A child of ours has no business with it.
-            libc::madvise(start, MAPPED, libc::MADV_DONTFORK);
-            Ok(mapping)
+        let mapping = Mapping::new(CONTROL + 2 * SIZE)?;
+        for (at, from, len) in [(0, 0, CONTROL + SIZE), (CONTROL + SIZE, CONTROL, SIZE)] {
+            let pages = Pages::Shared(memory.as_fd(), from as u64);
+            mapping.replace(at..at + len, pages)?;
         }
+        // A child of ours has no business with it.
+        mapping.keep_from_forks(0..mapping.len());
+        Ok(Direction(mapping))
     }
 
-    fn bytes(&self) -> *mut std::ffi::c_void {
-        // SAFETY: within the mapping.
-        unsafe { self.0.as_ptr().add(CONTROL).cast() }
+    fn bytes(&self) -> *mut c_void {
+        self.0.start().wrapping_byte_add(CONTROL)
     }
 
     fn words(&self) -> Words<'_> {
-        let pipe: *mut Pipe = self.0.as_ptr().cast();
+        let pipe: *mut Pipe = self.0.start().cast();
         // SAFETY: the page is there, is aligned, and is only accessed by atomics as long as the
         // mapping; the images do so by single instructions.
         unsafe {
@@ -325,29 +295,9 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing borrows it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), MAPPED) };
-    }
-}
-
 /// Makes the memory of one direction.
 fn memory() -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let length = (CONTROL + SIZE) as libc::off_t;
-    // SAFETY: makes a descriptor that is owned here alone, changes its file, which takes numbers.
-    unsafe {
-        let made = libc::memfd_create(c"vink wire".as_ptr(), flags);
-        if made < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = OwnedFd::from_raw_fd(made);
-        if libc::ftruncate(made, length) < 0 || libc::fcntl(made, libc::F_ADD_SEALS, SEALS) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(memory)
-    }
+    Ok(in_memory_sealed(c"vink wire", (CONTROL + SIZE) as u64)?.into())
 }
 
 impl Kernel {

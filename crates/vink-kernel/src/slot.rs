@@ -1,6 +1,6 @@
 //! The host's side of one task: its call's memory, or the fiber that it is.
 
-use std::cell::UnsafeCell;
+use std::cell::Cell;
 
 use vink_abi::{
     VINK_CALL_DONE, VINK_CALL_IDLE, VINK_CALL_RUNNING, VINK_FLAG_CREDIT, VINK_FLAG_DEFERRED,
@@ -27,7 +27,7 @@ pub(crate) struct Remote {
     /// The image's number for it.
     pub image_id: u64,
     /// At a stable address: the image uses it while it is running.
-    call: Box<UnsafeCell<vink_abi::Call>>,
+    call: Box<Cell<vink_abi::Call>>,
     /// It was told to exit and takes no more calls.
     pub exiting: bool,
 }
@@ -50,8 +50,7 @@ impl Remote {
     }
 
     pub fn state(&self) -> State {
-        // SAFETY: the image changes it only while a Kernel method is inside the image.
-        match unsafe { (*self.call.get()).state } {
+        match self.call.get().state {
             VINK_CALL_RUNNING => State::Running,
             VINK_CALL_DONE => State::Done,
             _ => State::Idle,
@@ -82,7 +81,7 @@ impl Remote {
         own.space = call.space;
         own.cookie = task.0;
         own.poll_fd = call.poll_fd.unwrap_or(-1);
-        self.call.get()
+        self.call.as_ptr()
     }
 
     /// Takes the outcome if the call is done.
