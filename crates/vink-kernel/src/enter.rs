@@ -6,7 +6,7 @@
 //! does of what it has returned to: the next call is there at once. Only if other tasks can run, or
 //! by [`Kernel::run`], is it put to sleep.
 
-use vink_abi::{VINK_FLAG_STAY, VINK_NEVER};
+use vink_abi::VINK_FLAG_STAY;
 
 use crate::kernel::not_managed;
 use crate::slot::{Slot, State};
@@ -41,20 +41,17 @@ impl Kernel {
             Some(_) => return Err(Error::Busy),
             None => return Err(Error::NoSuchTask),
         };
-        let exports = &self.image.exports;
         let task = remote.image_id;
         let handed = remote.prepare(t, call, VINK_FLAG_STAY);
         user::forget();
         // SAFETY: the call stays where it is until it is done or its task is gone.
-        let started = unsafe { (exports.call_start)(task, handed) };
+        let started = unsafe { (self.image.exports.call_start)(task, handed) };
         if started != 0 {
             return self.check_start(started).map(|()| Entered::default());
         }
         self.host.awaited.set(Some(t));
-        let mut deadline = VINK_NEVER;
-        // SAFETY: as in `Kernel::step`.
-        let run = || unsafe { (exports.run)(&mut deadline) };
-        let ran = self.registration.runs().during(run);
+        let runs = self.registration.runs();
+        let (ran, deadline) = runs.during(|| self.image.run());
         self.host.awaited.set(None);
         let outcome = remote.take();
         let deadline = self.check_run(ran, deadline)?;

@@ -1,7 +1,7 @@
 //! A private copy of an image in this process: found, loaded, checked.
 
 use std::cmp::Reverse;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_int, c_void, CStr, CString};
 use std::fs::{self, File};
 use std::mem::transmute_copy;
 use std::ops::Range;
@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vink_abi::{
-    BootFn, CallCancelFn, CallStartFn, CountersFn, FaultFn, FiberCallFn, Info, InfoFn, RunFn,
-    VINK_ABI_VERSION,
-};
+use vink_abi::{Counters, VINK_ABI_VERSION, VINK_NEVER};
 
 use crate::Error;
 
@@ -172,19 +169,6 @@ pub(crate) struct Code {
     pub file: File,
 }
 
-/// The addresses of the contract's functions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exports {
-    pub info: InfoFn,
-    pub boot: BootFn,
-    pub run: RunFn,
-    pub call_start: CallStartFn,
-    pub call_cancel: CallCancelFn,
-    pub fiber_call: FiberCallFn,
-    pub fault: FaultFn,
-    pub counters: CountersFn,
-}
-
 impl Image {
     /// Loads a copy of its own of the image: with dlopen(3) if no other copy of the file is loaded,
     /// so that a debugger sees it as any library, else into a new link-map namespace (dlmopen(3)),
@@ -206,40 +190,31 @@ impl Image {
         }
         let file = File::open(&path).map_err(|e| not_an_image(e.to_string()))?;
         let handle = Handle::open(&path)?;
-        let symbol = |name: &CStr| handle.symbol(name).map_err(not_an_image);
-        // SAFETY: the symbols are the contract's (it has no others of these names), and a FnN of
-        // vink_abi is what abi.h says of each.
-        let exports = unsafe {
-            Exports {
-                info: function(symbol(c"vink_info")?),
-                boot: function(symbol(c"vink_boot")?),
-                run: function(symbol(c"vink_run")?),
-                call_start: function(symbol(c"vink_call_start")?),
-                call_cancel: function(symbol(c"vink_call_cancel")?),
-                fiber_call: function(symbol(c"vink_fiber_call")?),
-                fault: function(symbol(c"vink_fault")?),
-                counters: function(symbol(c"vink_counters")?),
+        let exports = Exports::of(&handle).map_err(not_an_image)?;
+        // SAFETY: any thread may call it at any time. What it returns is constant and begins with
+        // the version, whatever that is; if it is ours, the rest is as abi.h says.
+        let (release, version, text) = unsafe {
+            let info = (exports.info)();
+            let found = (*info).abi_version;
+            if found != VINK_ABI_VERSION {
+                return Err(Error::AbiVersion {
+                    found,
+                    wanted: VINK_ABI_VERSION,
+                    path,
+                });
             }
+            let (release, version) = ((*info).release, (*info).version);
+            (
+                CStr::from_ptr(release),
+                CStr::from_ptr(version),
+                (*info).text_start as u64..(*info).text_end as u64,
+            )
         };
-        // SAFETY: any thread may call it at any time; what it returns is constant and has at least
-        // its first two members, in any version of the contract.
-        let info: *const Info = unsafe { (exports.info)() };
-        // SAFETY: as above.
-        let found = unsafe { (*info).abi_version };
-        if found != VINK_ABI_VERSION {
-            return Err(Error::AbiVersion {
-                found,
-                wanted: VINK_ABI_VERSION,
-                path,
-            });
-        }
-        // SAFETY: the version is ours, so the rest is as abi.h says.
-        let info = unsafe { &*info };
         Ok(Image {
-            release: text(info.release),
-            version: text(info.version),
+            release: release.to_string_lossy().into_owned(),
+            version: version.to_string_lossy().into_owned(),
             code: Arc::new(Code {
-                text: info.text_start as u64..info.text_end as u64,
+                text,
                 info: exports.info as usize as u64,
                 file,
             }),
@@ -263,20 +238,57 @@ impl Image {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// vink_run(): what it says, and a deadline. The mutable borrow is the token.
+    #[inline]
+    pub(crate) fn run(&mut self) -> (c_int, u64) {
+        let mut deadline = VINK_NEVER;
+        // SAFETY: with the token; fills the number. What it was booted with outlives it.
+        let result = unsafe { (self.exports.run)(&mut deadline) };
+        (result, deadline)
+    }
+
+    /// vink_call_cancel().
+    pub(crate) fn call_cancel(&mut self, task: u64) -> c_int {
+        // SAFETY: with the token; takes a number.
+        unsafe { (self.exports.call_cancel)(task) }
+    }
+
+    /// vink_counters().
+    pub(crate) fn counters(&mut self, counters: &mut Counters) -> c_int {
+        // SAFETY: with the token; fills the structure.
+        unsafe { (self.exports.counters)(counters) }
+    }
 }
 
-/// # Safety
-/// `F` is a fn pointer type, `address` a function of that type.
-unsafe fn function<F>(address: NonNull<c_void>) -> F {
-    // SAFETY: pointers to functions and to data have one size here; the rest by contract.
-    unsafe { transmute_copy(&address) }
+macro_rules! exports {
+    ($($name:ident: $kind:ident,)*) => {
+        /// The addresses of the contract's functions.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct Exports {
+            $(pub $name: vink_abi::$kind,)*
+        }
+
+        impl Exports {
+            fn of(image: &Handle) -> Result<Exports, String> {
+                // SAFETY: the symbols are the contract's, which has no others of these names.
+                unsafe {
+                    Ok(Exports { $($name: image.symbol(concat!("vink_", stringify!($name)))?,)* })
+                }
+            }
+        }
+    };
 }
 
-fn text(string: *const c_char) -> String {
-    // SAFETY: abi.h: NUL-terminated and constant.
-    unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned()
+exports! {
+    info: InfoFn,
+    boot: BootFn,
+    run: RunFn,
+    call_start: CallStartFn,
+    call_cancel: CallCancelFn,
+    fiber_call: FiberCallFn,
+    fault: FaultFn,
+    counters: CountersFn,
 }
 
 /// What dlopen(3) gave.
@@ -297,33 +309,34 @@ impl Handle {
         };
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| not_an_image("its name has a NUL byte".into()))?;
-        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-        let _loading = LOADER.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `name` is NUL-terminated; nothing is loaded.
-        let loaded = unsafe { libc::dlopen(name.as_ptr(), flags | libc::RTLD_NOLOAD) };
-        let Some(loaded) = NonNull::new(loaded) else {
-            // SAFETY: as above. The constructors of an image, if any, only touch the image.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
-            return NonNull::new(handle)
-                .map(Handle)
-                .ok_or_else(|| not_an_image(dlerror()));
+        let load = |namespace, flags| {
+            let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | flags;
+            // SAFETY: a terminated string. The constructors of an image, if any, only touch the
+            // image; and it depends on no library, so no second libc comes with it.
+            let handle = unsafe { libc::dlmopen(namespace, name.as_ptr(), flags) };
+            NonNull::new(handle).map(Handle)
         };
-        drop(Handle(loaded));
-        // SAFETY: as above; an image depends on no library, so no second libc comes with it.
-        let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, name.as_ptr(), flags) };
+        let _loading = LOADER.lock().unwrap_or_else(PoisonError::into_inner);
+        if load(libc::LM_ID_BASE, libc::RTLD_NOLOAD).is_none() {
+            return load(libc::LM_ID_BASE, 0).ok_or_else(|| not_an_image(dlerror()));
+        }
         // The file could be loaded once: only the number of copies can be wrong.
-        NonNull::new(handle)
-            .map(Handle)
-            .ok_or_else(|| Error::TooManyImages {
-                path: path.to_owned(),
-                why: dlerror(),
-            })
+        load(libc::LM_ID_NEWLM, 0).ok_or_else(|| Error::TooManyImages {
+            path: path.to_owned(),
+            why: dlerror(),
+        })
     }
 
-    fn symbol(&self, name: &CStr) -> Result<NonNull<c_void>, String> {
-        // SAFETY: the handle is open, the name NUL-terminated.
-        let address = unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) };
-        NonNull::new(address).ok_or_else(|| format!("it has no {}", name.to_string_lossy()))
+    /// # Safety
+    /// `F` is a type of pointers to functions, and the symbol of that name a function of this type.
+    unsafe fn symbol<F>(&self, name: &str) -> Result<F, String> {
+        let terminated = CString::new(name).expect("a name");
+        // SAFETY: the handle is open. Pointers to functions and to data have one size here.
+        let symbol = unsafe {
+            let address = libc::dlsym(self.0.as_ptr(), terminated.as_ptr());
+            NonNull::new(address).map(|address| transmute_copy(&address))
+        };
+        symbol.ok_or_else(|| format!("it has no {name}"))
     }
 }
 
@@ -336,11 +349,11 @@ impl Drop for Handle {
 
 /// The loader's last words on this thread.
 fn dlerror() -> String {
-    // SAFETY: the string is this thread's until its next call of the loader.
-    let words = unsafe { libc::dlerror() };
-    match words.is_null() {
-        true => "the loader gives no reason".into(),
-        false => text(words),
+    // SAFETY: the string, if there is one, is this thread's until its next call of the loader.
+    let words = unsafe { libc::dlerror().as_ref().map(|words| CStr::from_ptr(words)) };
+    match words {
+        Some(words) => words.to_string_lossy().into_owned(),
+        None => "the loader gives no reason".into(),
     }
 }
 

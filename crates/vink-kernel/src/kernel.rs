@@ -402,8 +402,7 @@ impl Kernel {
         }
         let task = self.remote(t)?.image_id;
         self.ready_to_enter()?;
-        // SAFETY: the image has booted and we hold the token.
-        let result = unsafe { (self.image.exports.call_cancel)(task) };
+        let result = self.image.call_cancel(task);
         self.check(WHAT, result)
     }
 
@@ -514,8 +513,7 @@ impl Kernel {
     pub fn counters(&mut self) -> Result<Counters, Error> {
         self.ready_to_enter()?;
         let mut counters = Counters::default();
-        // SAFETY: the image has booted and we hold the token.
-        let result = unsafe { (self.image.exports.counters)(&mut counters) };
+        let result = self.image.counters(&mut counters);
         self.check("read the counters", result)?;
         Ok(counters)
     }
@@ -706,11 +704,8 @@ impl Kernel {
         self.ready_to_enter()?;
         user::forget();
         loop {
-            let mut deadline = VINK_NEVER;
-            // SAFETY: the image has booted, we hold the token, and no fiber of this kernel is on
-            // the stack, since it would need the Kernel that we have mutably.
-            let run = || unsafe { (self.image.exports.run)(&mut deadline) };
-            let result = self.registration.runs().during(run);
+            let runs = self.registration.runs();
+            let (result, deadline) = runs.during(|| self.image.run());
             let deadline = self.check_run(result, deadline)?;
             if self.leaving.is_empty() || !self.see_off()? {
                 return Ok(deadline);
