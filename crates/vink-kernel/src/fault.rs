@@ -5,14 +5,16 @@
 //! (atomics only, so that it may run at any moment), lets the image change the registers, and
 //! returns to them. Any other fault goes to the handler that was there before.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::{transmute, zeroed};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use vink_abi::{Fault, FaultFn};
+use vink_sys::mapping::Mapping;
 
+use crate::clock::monotonic;
 use crate::image::Code;
 use crate::watchdog::{self, Runs};
 
@@ -98,13 +100,6 @@ pub(crate) fn all_runs() -> impl Iterator<Item = &'static Runs> {
     live.map(|entry| &entry.runs)
 }
 
-fn find(rip: u64) -> Option<FaultFn> {
-    let entry = entry(rip)?;
-    let fault = entry.fault.load(Ordering::Relaxed);
-    // SAFETY: register() stored a FaultFn before it set `end`, and code that faults now is loaded.
-    Some(unsafe { transmute::<usize, FaultFn>(fault) })
-}
-
 /// Installs the handlers, once.
 fn install() {
     static INSTALL: Once = Once::new();
@@ -112,11 +107,13 @@ fn install() {
 }
 
 fn install_all() {
+    // The handler reads clocks. What the first reading of one does is not for a handler.
+    monotonic();
     for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
         // SAFETY: an all-zero sigaction is a valid one; the handler has SA_SIGINFO's signature.
         unsafe {
             let mut old: libc::sigaction = zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut old);
+            libc::sigaction(signal, null(), &mut old);
             // Known before the handler can run.
             let _ = previous.set(old);
             let mut new: libc::sigaction = zeroed();
@@ -127,32 +124,52 @@ fn install_all() {
     }
 }
 
-extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both.
-    unsafe {
-        if watchdog::is_ours(info) {
-            let regs = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-            watchdog::look([libc::REG_RIP, libc::REG_RBP].map(|r| regs[r as usize] as u64));
-            return;
-        }
+/// `siginfo_t` of a fault, and of a signal with a value.
+#[repr(C)]
+pub(crate) struct SignalInfo {
+    pub signal: c_int,
+    pub errno: c_int,
+    pub code: c_int,
+    pub pad: c_int,
+    /// `si_addr`, or what sent it.
+    pub address: u64,
+    /// `si_value`.
+    pub value: u64,
+    pub rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<SignalInfo>() == size_of::<libc::siginfo_t>());
+
+/// `gregs` of `mcontext_t`.
+type Registers = [libc::greg_t; 23];
+
+type Handler = unsafe extern "C" fn(c_int, *mut SignalInfo, *mut libc::ucontext_t);
+
+unsafe extern "C" fn on_fault(
+    signal: c_int,
+    info: *mut SignalInfo,
+    context: *mut libc::ucontext_t,
+) {
+    // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both, which nothing else
+    // uses meanwhile.
+    let (told, regs) = unsafe { (&*info, &mut (*context).uc_mcontext.gregs) };
+    if watchdog::is_ours(told) {
+        watchdog::look([libc::REG_RIP, libc::REG_RBP].map(|r| regs[r as usize] as u64));
+        return;
     }
-    // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both.
-    let ours = unsafe {
-        // A code above 0 is the processor's word, others are kill(2)'s and the like.
-        (*info).si_code > 0 && resolve(signal, (*info).si_addr() as u64, context.cast())
-    };
+    // A code above 0 is the processor's word, others are kill(2)'s and the like.
+    // SAFETY: in the handler of a fault, with its registers.
+    let ours = told.code > 0 && unsafe { resolve(signal, told.address, regs) };
     if !ours {
-        chain(signal, info, context);
+        chain(signal, told.code, info, context);
     }
 }
 
 /// Lets the image handle the fault; false if there is none at this address or it doesn't want it.
 ///
 /// # Safety
-/// In a signal handler, with its context.
-unsafe fn resolve(signal: c_int, address: u64, context: *mut libc::ucontext_t) -> bool {
-    // SAFETY: valid by contract; the handler is the only user.
-    let regs = unsafe { &mut (*context).uc_mcontext.gregs };
+/// In the handler of the fault, with its registers.
+unsafe fn resolve(signal: c_int, address: u64, regs: &mut Registers) -> bool {
     let reg = |r: c_int| regs[r as usize] as u64;
     let mut fault = Fault {
         rip: reg(libc::REG_RIP),
@@ -167,7 +184,7 @@ unsafe fn resolve(signal: c_int, address: u64, context: *mut libc::ucontext_t) -
         signal: signal as u32,
         reserved: 0,
     };
-    let handler = find(fault.rip).or_else(|| {
+    let at_fault = entry(fault.rip).or_else(|| {
         // A call through a bad function pointer: it is the caller's fault.
         if signal != libc::SIGSEGV || address != fault.rip {
             return None;
@@ -175,16 +192,18 @@ unsafe fn resolve(signal: c_int, address: u64, context: *mut libc::ucontext_t) -
         // SAFETY: a call has just pushed its return address. If the stack is gone too, a second
         // fault in here ends the process, as the first would have.
         let caller = unsafe { *(fault.rsp as *const u64) };
-        let handler = find(caller)?;
+        let at_fault = entry(caller)?;
         fault.rip = caller;
         fault.rsp += 8;
-        Some(handler)
+        Some(at_fault)
     });
-    let Some(handler) = handler else {
+    let Some(at_fault) = at_fault else {
         return false;
     };
-    // SAFETY: called as abi.h says: in the handler, on the alternate stack, by the faulting thread.
-    if unsafe { handler(&mut fault) } != 1 {
+    let handle = at_fault.fault.load(Ordering::Relaxed);
+    // SAFETY: register() stored a FaultFn before it set `end`, and code that faults now is loaded.
+    // Called as abi.h says: in the handler, on the alternate stack, by the faulting thread.
+    if unsafe { transmute::<usize, FaultFn>(handle)(&mut fault) } != 1 {
         return false;
     }
     for (r, value) in [
@@ -203,14 +222,13 @@ unsafe fn resolve(signal: c_int, address: u64, context: *mut libc::ucontext_t) -
 }
 
 /// Does what would have happened without this module.
-fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+fn chain(signal: c_int, code: c_int, info: *mut SignalInfo, context: *mut libc::ucontext_t) {
     let index = SIGNALS.iter().position(|s| *s == signal);
     let Some(previous) = index.and_then(|i| PREVIOUS[i].get()) else {
         return;
     };
     match previous.sa_sigaction {
-        // SAFETY: the system gave `info`.
-        libc::SIG_IGN if unsafe { (*info).si_code } <= 0 => {}
+        libc::SIG_IGN if code <= 0 => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault that no handler takes ends the process even if ignored; the signal is blocked
             // in here and strikes on return.
@@ -221,13 +239,12 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             }
         }
         // SAFETY: the handler's own flags say which of the two signatures it has.
-        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
-            transmute::<usize, extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)>(handler)(
-                signal, info, context,
-            );
+        handler => unsafe {
+            match previous.sa_flags & libc::SA_SIGINFO {
+                0 => transmute::<usize, extern "C" fn(c_int)>(handler)(signal),
+                _ => transmute::<usize, Handler>(handler)(signal, info, context),
+            }
         },
-        // SAFETY: as above.
-        handler => unsafe { transmute::<usize, extern "C" fn(c_int)>(handler)(signal) },
     }
 }
 
@@ -238,7 +255,13 @@ pub(crate) fn prepare() {
 }
 
 /// This thread's alternate stack, if one had to be made.
-struct AltStack(Option<*mut c_void>);
+struct AltStack(Option<Mapping>);
+
+const NO_STACK: libc::stack_t = libc::stack_t {
+    ss_sp: null_mut(),
+    ss_flags: libc::SS_DISABLE,
+    ss_size: 0,
+};
 
 thread_local! {
     static ON_THIS_THREAD: AltStack = AltStack::install();
@@ -255,53 +278,38 @@ pub(crate) fn prepare_thread() {
 impl AltStack {
     /// The one that Rust's runtime makes is too small for a handler that runs an image's code.
     fn install() -> AltStack {
-        // SAFETY: queries, maps new memory and makes it this thread's alternate stack.
-        unsafe {
-            let mut old: libc::stack_t = zeroed();
-            libc::sigaltstack(std::ptr::null(), &mut old);
-            if old.ss_flags & libc::SS_DISABLE == 0 && old.ss_size >= ALT_STACK {
-                return AltStack(None);
-            }
-            let stack = libc::mmap(
-                null_mut(),
-                ALT_STACK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
-                -1,
-                0,
-            );
-            if stack == libc::MAP_FAILED {
-                return AltStack(None);
-            }
+        let mut old = NO_STACK;
+        // SAFETY: fills the structure.
+        unsafe { libc::sigaltstack(null(), &mut old) };
+        if old.ss_flags & libc::SS_DISABLE == 0 && old.ss_size >= ALT_STACK {
+            return AltStack(None);
+        }
+        let stack = Mapping::new(ALT_STACK).ok();
+        if let Some(stack) = &stack {
             let new = libc::stack_t {
-                ss_sp: stack,
+                ss_sp: stack.start(),
                 ss_flags: 0,
                 ss_size: ALT_STACK,
             };
-            libc::sigaltstack(&new, null_mut());
-            AltStack(Some(stack))
+            // SAFETY: the memory is this thread's, for as long as it is its alternate stack.
+            unsafe { libc::sigaltstack(&new, null_mut()) };
         }
+        AltStack(stack)
     }
 }
 
 impl Drop for AltStack {
     fn drop(&mut self) {
-        let Some(stack) = self.0 else {
+        let Some(stack) = &self.0 else {
             return;
         };
-        // SAFETY: the stack is this thread's, and the system lets go of it before it is unmapped.
+        let mut now = NO_STACK;
+        // SAFETY: the system lets go of the stack before it is unmapped.
         unsafe {
-            let mut now: libc::stack_t = zeroed();
-            libc::sigaltstack(std::ptr::null(), &mut now);
-            if now.ss_sp == stack {
-                let off = libc::stack_t {
-                    ss_sp: null_mut(),
-                    ss_flags: libc::SS_DISABLE,
-                    ss_size: 0,
-                };
-                libc::sigaltstack(&off, null_mut());
+            libc::sigaltstack(null(), &mut now);
+            if now.ss_sp == stack.start() {
+                libc::sigaltstack(&NO_STACK, null_mut());
             }
-            libc::munmap(stack, ALT_STACK);
         }
     }
 }

@@ -15,14 +15,18 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::zeroed;
+use std::process;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{self, Relaxed};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::monotonic;
-use crate::fault;
+use vink_sys::memory::read_u64;
+use vink_sys::rustix::time::ClockId;
+
+use crate::clock::{self, monotonic};
+use crate::fault::{self, SignalInfo};
 use crate::image::Code;
 use crate::panic::Frame;
 use crate::symbols::{describe, Address};
@@ -35,7 +39,10 @@ pub const LIMIT: Duration = Duration::from_secs(5);
 const MOST_FRAMES: usize = 64;
 
 /// What the signals of this module have for a value.
-static MARK: u8 = 0;
+fn mark() -> *mut c_void {
+    static MARK: u8 = 0;
+    (&raw const MARK).cast_mut().cast()
+}
 
 /// Something about a kernel that runs.
 #[derive(Debug)]
@@ -141,19 +148,23 @@ impl Runs {
 
     /// Keeps the way there: the chain of frame pointers, which may lead anywhere.
     fn walk(&self, [rip, mut rbp]: [u64; 2]) {
+        let me = process::id() as i32;
         self.frames[0].store(rip, Relaxed);
         let mut depth = 1;
         while depth < MOST_FRAMES {
-            let mut frame = [0u64; 2];
-            if !read(&mut frame, rbp) || !fault::is_code(frame[1]) {
+            let (above, back) = (read_u64(me, rbp), read_u64(me, rbp.wrapping_add(8)));
+            let (Some(above), Some(back)) = (above, back) else {
+                break;
+            };
+            if !fault::is_code(back) {
                 break;
             }
-            self.frames[depth].store(frame[1], Relaxed);
+            self.frames[depth].store(back, Relaxed);
             depth += 1;
-            if frame[0] == rbp {
+            if above == rbp {
                 break;
             }
-            rbp = frame[0];
+            rbp = above;
         }
         self.depth.store(depth, Relaxed);
     }
@@ -191,35 +202,19 @@ impl Runs {
     }
 }
 
-/// Copies from this process's memory, if it is there.
-fn read(to: &mut [u64; 2], from: u64) -> bool {
-    let local = libc::iovec {
-        iov_base: to.as_mut_ptr().cast(),
-        iov_len: size_of_val(to),
-    };
-    let remote = libc::iovec {
-        iov_base: from as *mut c_void,
-        iov_len: size_of_val(to),
-    };
-    // SAFETY: fills `to`; a bad address is an error.
-    let n = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    n == size_of_val(to) as isize
-}
-
 /// Of the calling thread, in ns.
 fn processor_time() -> u64 {
-    // SAFETY: plain data that the call fills; the clock is always there.
-    unsafe {
-        let mut time: libc::timespec = zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
+    clock::read(ClockId::ThreadCPUTime)
 }
 
 type Tell = Box<dyn FnMut(News) + Send>;
 
-/// What the watched thread's news are told to.
-static TELL: AtomicPtr<Tell> = AtomicPtr::new(null_mut());
+/// What the watched thread's news are told to. Its handler does not wait for the lock.
+static TELL: Mutex<Option<Tell>> = Mutex::new(None);
+
+fn tell_to() -> MutexGuard<'static, Option<Tell>> {
+    TELL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Watches kernels that the thread that made it runs, until it is dropped. A process has one at
 /// most.
@@ -237,20 +232,13 @@ impl Watchdog {
     /// As timer_create(2); `EBUSY`: there is one.
     pub fn start(tell: impl FnMut(News) + Send + 'static) -> io::Result<Watchdog> {
         fault::prepare();
-        let new: *mut Tell = Box::into_raw(Box::new(Box::new(tell)));
-        let set = TELL.compare_exchange(null_mut(), new, Ordering::AcqRel, Relaxed);
-        let started = match set {
-            Ok(_) => arm(),
-            Err(_) => Err(io::Error::from_raw_os_error(libc::EBUSY)),
-        };
-        if started.is_err() {
-            if set.is_ok() {
-                TELL.store(null_mut(), Ordering::Release);
-            }
-            // SAFETY: made above, and no handler has it.
-            drop(unsafe { Box::from_raw(new) });
+        let mut told = tell_to();
+        if told.is_some() {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
-        started.map(|timer| Watchdog {
+        let timer = arm()?;
+        *told = Some(Box::new(tell));
+        Ok(Watchdog {
             timer,
             _thread: PhantomData,
         })
@@ -259,12 +247,9 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // SAFETY: the timer is ours. The handler runs on this thread only, and not now: nothing has
-        // the closure.
-        unsafe {
-            libc::timer_delete(self.timer);
-            drop(Box::from_raw(TELL.swap(null_mut(), Ordering::AcqRel)));
-        }
+        // SAFETY: the timer is ours.
+        unsafe { libc::timer_delete(self.timer) };
+        *tell_to() = None;
     }
 }
 
@@ -283,7 +268,7 @@ fn arm() -> io::Result<libc::timer_t> {
         let mut event: libc::sigevent = zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = libc::SIGSEGV;
-        event.sigev_value.sival_ptr = (&raw const MARK).cast_mut().cast();
+        event.sigev_value.sival_ptr = mark();
         event.sigev_notify_thread_id = libc::gettid();
         let mut timer = null_mut();
         if libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) < 0 {
@@ -295,15 +280,8 @@ fn arm() -> io::Result<libc::timer_t> {
 }
 
 /// Whether this signal is one of this module's.
-///
-/// # Safety
-/// In a signal handler, with its information.
-pub(crate) unsafe fn is_ours(info: *const libc::siginfo_t) -> bool {
-    // SAFETY: by contract; both kinds have a value.
-    unsafe {
-        matches!((*info).si_code, libc::SI_TIMER | libc::SI_QUEUE)
-            && (*info).si_value().sival_ptr == (&raw const MARK).cast_mut().cast()
-    }
+pub(crate) fn is_ours(info: &SignalInfo) -> bool {
+    matches!(info.code, libc::SI_TIMER | libc::SI_QUEUE) && info.value == mark().addr() as u64
 }
 
 /// A look at the calling thread, which was interrupted with these values of `rip` and `rbp`. In a
@@ -313,8 +291,10 @@ pub(crate) fn look(code: [u64; 2]) {
     if let Some(runs) = found {
         runs.found(code);
     }
-    // SAFETY: it is there as long as the timer, whose signals this thread has one after the other.
-    if let Some(tell) = unsafe { TELL.load(Ordering::Acquire).as_mut() } {
+    let Ok(mut told) = TELL.try_lock() else {
+        return; // another look, or a watchdog that starts or ends: next time
+    };
+    if let Some(tell) = told.as_mut() {
         for runs in fault::all_runs() {
             let within = found.is_some_and(|found| std::ptr::eq(found, runs));
             runs.tell(within, tell);
@@ -341,28 +321,14 @@ pub fn is_suspicious() -> bool {
 /// Interrupts a thread of this process for a look at it; a thread that is not in an image goes on
 /// at once.
 pub fn sample(tid: c_int) {
-    /// `siginfo_t` as rt_sigqueueinfo(2) has it.
-    #[repr(C)]
-    struct Info {
-        signal: c_int,
-        errno: c_int,
-        code: c_int,
-        _pad: c_int,
-        pid: c_int,
-        uid: u32,
-        value: *const u8,
-        _rest: [u64; 12],
-    }
-    const _: () = assert!(size_of::<Info>() == size_of::<libc::siginfo_t>());
-    let info = Info {
+    let info = SignalInfo {
         signal: libc::SIGSEGV,
         errno: 0,
         code: libc::SI_QUEUE,
-        _pad: 0,
-        pid: 0,
-        uid: 0,
-        value: &raw const MARK,
-        _rest: [0; 12],
+        pad: 0,
+        address: 0,
+        value: mark().addr() as u64,
+        rest: [0; 12],
     };
     // SAFETY: reads the structure. A thread that has ended is an error, which says nothing.
     unsafe {
