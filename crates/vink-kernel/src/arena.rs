@@ -1,8 +1,12 @@
 //! The memory that a kernel lives in: one aligned mapping that costs nothing until it is touched.
 
-use std::ptr::{null_mut, without_provenance_mut, NonNull};
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+use std::ptr::{null_mut, without_provenance_mut};
 
 use vink_abi::{VINK_ARENA_ALIGN, VINK_ARENA_MIN};
+use vink_sys::mapping::{Mapping, Pages};
 
 use crate::Error;
 
@@ -11,11 +15,9 @@ use crate::Error;
 /// heaps, libraries and stacks.
 const PLACE: usize = 0x1000_0000_0000;
 
-/// A mapping of zeroed memory, unmapped on drop.
-pub(crate) struct Arena {
-    start: NonNull<libc::c_void>,
-    len: usize,
-}
+/// A mapping of zeroed memory. By default there is none.
+#[derive(Default)]
+pub(crate) struct Arena(Mapping);
 
 impl Arena {
     /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`]: at [`PLACE`] if nothing is there and that
@@ -36,63 +38,70 @@ impl Arena {
             .and_then(|n| n.checked_next_multiple_of(align))
             .and_then(|len| Some((len, len.checked_add(align)?)))
             .ok_or_else(|| fail("more than the address space".into()))?;
-        // SAFETY: a new private anonymous mapping touches nothing that exists.
-        let raw = unsafe {
-            libc::mmap(
-                if fixed {
-                    without_provenance_mut(PLACE)
-                } else {
-                    null_mut()
-                },
-                span,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
+        let place = match fixed {
+            true => without_provenance_mut(PLACE),
+            false => null_mut(),
         };
-        if raw == libc::MAP_FAILED {
-            let why = std::io::Error::last_os_error();
-            return Err(fail(format!(
+        let whole = Mapping::near(place, span).map_err(|why| {
+            fail(format!(
                 "mmap: {why}; raise the limit (ulimit -v) or ask for less"
-            )));
-        }
-        let head = raw.align_offset(align);
-        let start = raw.wrapping_byte_add(head);
-        let tail = start.wrapping_byte_add(len);
-        // SAFETY: head and tail are the parts of the new mapping outside [start, start + len),
-        // which no other process can expect to inherit.
-        unsafe {
-            if head > 0 {
-                libc::munmap(raw, head);
-            }
-            if align > head {
-                libc::munmap(tail, align - head);
-            }
-            // A fork is about to execute a program: no page table of the arena's is worth copying.
-            libc::madvise(start, len, libc::MADV_DONTFORK);
-        }
-        Ok(Arena {
-            start: NonNull::new(start).expect("mmap gave a null address"),
-            len,
-        })
+            ))
+        })?;
+        let head = whole.start().align_offset(align);
+        let (arena, _) = whole.split_at(head).1.split_at(len);
+        // A fork is about to execute a program: no page table of the arena's is worth copying.
+        arena.keep_from_forks(0..len);
+        Ok(Arena(arena))
     }
 
     /// Its first byte.
-    pub fn start(&self) -> *mut libc::c_void {
-        self.start.as_ptr()
+    pub fn start(&self) -> *mut c_void {
+        self.0.start()
     }
 
     /// Its size in bytes.
     pub fn len(&self) -> u64 {
-        self.len as u64
+        self.0.len() as u64
     }
-}
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this arena's own, and its kernel never runs again.
-        unsafe { libc::munmap(self.start.as_ptr(), self.len) };
+    /// How many bytes it has from an address on.
+    pub fn len_from(&self, address: *const c_void) -> usize {
+        let offset = address.addr().checked_sub(self.start().addr());
+        offset.map_or(0, |offset| self.0.len().saturating_sub(offset))
+    }
+
+    /// Where so many bytes are in it; panics if they are not.
+    fn part(&self, address: *const c_void, len: usize) -> Range<usize> {
+        let has = self.len_from(address);
+        assert!(len <= has, "{len} bytes at {address:?}: it has {has}");
+        let at = self.0.len() - has;
+        at..at + len
+    }
+
+    /// Copies bytes from there.
+    pub fn read(&self, address: *const c_void, into: &mut [u8]) {
+        self.0.read(self.part(address, into.len()).start, into);
+    }
+
+    /// Copies bytes there.
+    pub fn write(&self, address: *const c_void, bytes: &[u8]) {
+        self.0.write(self.part(address, bytes.len()).start, bytes);
+    }
+
+    /// Gives pages back: they read as zeroes.
+    pub fn release(&self, start: *const c_void, len: usize) {
+        self.0.discard(self.part(start, len));
+    }
+
+    /// Puts other memory in the place of some pages; if that fails, all is as it was.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub fn replace(&self, start: *const c_void, len: usize, with: Pages<'_>) -> io::Result<()> {
+        let part = self.part(start, len);
+        self.0.replace(part.clone(), with)?;
+        self.0.keep_from_forks(part);
+        Ok(())
     }
 }
 
@@ -105,9 +114,11 @@ mod tests {
         let arena = Arena::new(VINK_ARENA_MIN + 1, false).expect("an arena");
         assert_eq!(arena.start() as u64 % VINK_ARENA_ALIGN, 0);
         assert_eq!(arena.len(), VINK_ARENA_MIN + VINK_ARENA_ALIGN);
-        // SAFETY: the last byte of the mapping.
-        let last = unsafe { *arena.start().cast::<u8>().add(arena.len() as usize - 1) };
-        assert_eq!(last, 0);
+        let (len, mut last) = (arena.len() as usize, [1]);
+        arena.read(arena.start().wrapping_byte_add(len - 1), &mut last);
+        assert_eq!(last, [0]);
+        assert_eq!(arena.len_from(arena.start().wrapping_byte_add(len)), 0);
+        assert_eq!(arena.len_from(arena.start().wrapping_byte_sub(1)), 0);
     }
 
     #[test]

@@ -3,20 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::slice;
 
 use vink_abi::Ops;
 
+use crate::arena::Arena;
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
 use crate::probe::Probes;
 use crate::shared::Shares;
 use crate::task::{Event, TaskId};
-use crate::user::{self, Way};
+use crate::user;
 use crate::verdict::Verdicts;
 use crate::wire::PacketQueue;
+use crate::PacketQuery;
 
 /// Receives the kernel's log, whole lines at a time; see
 /// [`Config::console`](crate::Config::console).
@@ -32,8 +32,10 @@ const SHORT: &str = "page allocation failure";
 /// methods, and from the ops while such a method is inside the image.
 #[derive(Default)]
 pub(crate) struct Host {
+    /// Which one the kernel lives by.
+    pub clock: Clock,
     /// The real clock.
-    pub counter: Counter,
+    counter: Counter,
     /// The virtual clock, ns.
     pub now: Cell<u64>,
     /// What has happened and was not told yet.
@@ -54,30 +56,39 @@ pub(crate) struct Host {
     pub probes: RefCell<Probes>,
     /// Ends that lead to other processes.
     pub shares: RefCell<Shares>,
-    /// Where the kernel's memory is.
-    pub arena: Range<u64>,
+    /// The kernel's memory.
+    pub arena: Arena,
     pub log: RefCell<String>,
     pub console: RefCell<Option<Console>>,
 }
 
 impl Host {
-    /// The real clock, ns.
-    #[inline]
-    pub fn real_time(&self) -> u64 {
-        self.counter.now() - stopped()
+    pub fn new(clock: Clock, arena: Arena, console: Option<Console>) -> Host {
+        Host {
+            clock,
+            arena,
+            console: console.into(),
+            ..Host::default()
+        }
     }
 
-    /// The kernel has passed a tracepoint.
-    ///
-    /// # Safety
-    /// The image has called, with three arguments.
-    unsafe fn probed(&self, time: u64, cookie: u64, args: *const u64) {
-        // SAFETY: by contract; the caller does nothing else meanwhile.
-        unsafe {
-            let args = *args.cast::<[u64; 3]>();
-            let mut probes = self.probes.borrow_mut();
-            probes.pass(time, cookie, args, &self.arena);
+    /// The kernel's clock, ns.
+    #[inline]
+    pub fn time(&self) -> u64 {
+        match self.clock {
+            Clock::Real => self.counter.now() - stopped(),
+            Clock::Virtual => self.now.get(),
         }
+    }
+
+    /// A task is gone, with this status.
+    pub fn task_gone(&self, task: TaskId, status: i32) {
+        self.gone.borrow_mut().push(task);
+        self.tell(Event::Gone { task, status });
+    }
+
+    fn tell(&self, event: Event) {
+        self.events.borrow_mut().push_back(event);
     }
 }
 
@@ -87,73 +98,135 @@ pub(crate) struct LastWords {
     pub trace: Vec<u64>,
 }
 
-/// The table for this clock.
-pub(crate) fn ops(clock: Clock) -> &'static Ops {
-    const REAL: Ops = Ops {
-        clock: Some(clock_real),
-        console: Some(console),
-        panic: Some(panic),
-        user_read: Some(user_read),
-        user_write: Some(user_write),
-        done: Some(done),
-        ready: Some(ready),
-        gone: Some(gone),
-        release: Some(release),
-        packet: Some(packet),
-        probe: Some(probe_real),
-        bell: Some(bell),
-        verdict: Some(verdict),
-    };
-    static OPS: [Ops; 2] = [
-        REAL,
-        Ops {
-            clock: Some(clock_virtual),
-            probe: Some(probe_virtual),
-            ..REAL
-        },
-    ];
-    match clock {
-        Clock::Real => &OPS[0],
-        Clock::Virtual => &OPS[1],
-    }
-}
+/// What an image is given.
+pub(crate) static OPS: Ops = Ops {
+    clock: Some(clock),
+    console: Some(console),
+    panic: Some(panic),
+    user_read: Some(user_read),
+    user_write: Some(user_write),
+    done: Some(done),
+    ready: Some(ready),
+    gone: Some(gone),
+    release: Some(release),
+    packet: Some(packet),
+    probe: Some(probe),
+    bell: Some(bell),
+    verdict: Some(verdict),
+};
 
+/// So many of them, which need not be anywhere if there are none.
+///
 /// # Safety
-/// `host` is what was given to vink_boot(): a Host that outlives the kernel.
-unsafe fn host<'a>(host: *mut c_void) -> &'a Host {
-    // SAFETY: by contract; Host is only ever shared, never borrowed mutably as a whole.
-    unsafe { &*host.cast::<Host>() }
-}
-
-unsafe extern "C" fn clock_real(this: *mut c_void) -> u64 {
-    // SAFETY: called by the image.
-    unsafe { host(this) }.real_time()
-}
-
-unsafe extern "C" fn clock_virtual(this: *mut c_void) -> u64 {
-    // SAFETY: called by the image.
-    unsafe { host(this) }.now.get()
-}
-
-unsafe extern "C" fn console(this: *mut c_void, text: *const c_char, len: u64) {
-    // SAFETY: called by the image, with `len` bytes of text.
-    let (host, bytes) = unsafe {
-        (
-            host(this),
-            slice::from_raw_parts(text.cast::<u8>(), len as usize),
-        )
-    };
-    let text = String::from_utf8_lossy(bytes);
-    if text.contains(SHORT) {
-        host.short.set(true);
+/// As of [`std::slice::from_raw_parts`].
+pub(crate) unsafe fn slice<'a, T>(start: *const T, len: usize) -> &'a [T] {
+    match len {
+        0 => &[],
+        // SAFETY: by contract.
+        _ => unsafe { std::slice::from_raw_parts(start, len) },
     }
-    remember(&mut host.log.borrow_mut(), &text);
-    let mut console = host.console.borrow_mut();
-    if let Some(print) = console.as_mut() {
-        // The kernel's frames below can't be unwound. One that panics is not asked again.
-        if catch_unwind(AssertUnwindSafe(|| print(&text))).is_err() {
-            *console = None;
+}
+
+/// Makes ops, which the image calls with a pointer, of functions of the Host that is there.
+macro_rules! ops {
+    ($(fn $op:ident($host:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)? $body:block)*) => {$(
+        unsafe extern "C" fn $op(host: *mut c_void $(, $argument: $type)*) $(-> $result)? {
+            // SAFETY: the image passes what Kernel::boot() gave it: a Host that outlives it, and is
+            // only ever shared.
+            let $host = unsafe { &*host.cast::<Host>() };
+            $body
         }
+    )*};
+}
+
+ops! {
+    fn clock(host) -> u64 {
+        host.time()
+    }
+
+    fn console(host, text: *const c_char, len: u64) {
+        // SAFETY: the image gives so many bytes.
+        let text = String::from_utf8_lossy(unsafe { slice(text.cast(), len as usize) });
+        if text.contains(SHORT) {
+            host.short.set(true);
+        }
+        remember(&mut host.log.borrow_mut(), &text);
+        let mut console = host.console.borrow_mut();
+        if let Some(print) = console.as_mut() {
+            // The kernel's frames below can't be unwound. One that panics is not asked again.
+            if catch_unwind(AssertUnwindSafe(|| print(&text))).is_err() {
+                *console = None;
+            }
+        }
+    }
+
+    fn panic(host, panic: *const vink_abi::Panic) {
+        // SAFETY: the image gives a record, a terminated string and so many addresses.
+        let (message, trace) = unsafe {
+            let panic = &*panic;
+            (CStr::from_ptr(panic.message), slice(panic.trace, panic.depth as usize))
+        };
+        // The first one is the cause.
+        host.panic.borrow_mut().get_or_insert_with(|| LastWords {
+            message: message.to_string_lossy().into_owned(),
+            trace: trace.to_vec(),
+        });
+    }
+
+    fn user_read(_host, space: u64, dst: *mut c_void, src: u64, len: u64) -> u64 {
+        if len == 0 {
+            return 0;
+        }
+        // SAFETY: the image gives room for so many bytes.
+        let into = unsafe { std::slice::from_raw_parts_mut(dst.cast(), len as usize) };
+        user::read(space, src, into) as u64
+    }
+
+    fn user_write(_host, space: u64, dst: u64, src: *const c_void, len: u64) -> u64 {
+        // SAFETY: the image gives so many bytes.
+        user::write(space, dst, unsafe { slice(src.cast(), len as usize) }) as u64
+    }
+
+    fn done(host, call: *mut vink_abi::Call) {
+        // SAFETY: the image gives back a call that it was given.
+        let task = TaskId(unsafe { (*call).cookie });
+        if task != TaskId::CONTROL && host.awaited.get() != Some(task) {
+            host.tell(Event::Done(task));
+        }
+    }
+
+    fn ready(host, cookie: u64, events: u32) {
+        host.tell(Event::Ready { cookie, events });
+    }
+
+    fn gone(host, _task: u64, cookie: u64, status: c_int) {
+        host.task_gone(TaskId(cookie), status);
+    }
+
+    fn release(host, start: *mut c_void, len: u64) {
+        host.arena.release(start, len as usize);
+    }
+
+    fn packet(host, packet: *const vink_abi::Packet) {
+        // SAFETY: the image gives a record, and waits.
+        let packet = unsafe { PacketQuery::new(&*packet, &host.arena) };
+        host.packets.borrow_mut().push(packet);
+    }
+
+    fn bell(host, cookie: u64, spoiled: u32) {
+        host.shares.borrow_mut().bell(cookie, spoiled != 0);
+    }
+
+    fn verdict(host, packet: *const vink_abi::Packet, to: *mut vink_abi::Verdict) {
+        // SAFETY: the image gives records, of which it reads the second, and waits.
+        let (packet, to) = unsafe { (PacketQuery::new(&*packet, &host.arena), &mut *to) };
+        *to = host.verdicts.borrow_mut().ask(&packet);
+    }
+
+    fn probe(host, cookie: u64, args: *const u64) {
+        // SAFETY: the image gives three numbers.
+        let args = unsafe { *args.cast::<[u64; 3]>() };
+        host.probes.borrow_mut().pass(host.time(), cookie, args, &host.arena);
     }
 }
 
@@ -166,112 +239,6 @@ fn remember(log: &mut String, text: &str) {
         let cut = line.map_or(log.len(), |at| from + at + 1);
         log.drain(..cut);
     }
-}
-
-unsafe extern "C" fn panic(this: *mut c_void, panic: *const vink_abi::Panic) {
-    // SAFETY: called by the image, with a valid record.
-    let (host, panic) = unsafe { (host(this), &*panic) };
-    // SAFETY: abi.h: NUL-terminated, and `depth` addresses.
-    let (message, trace) = unsafe {
-        let trace = match panic.depth {
-            0 => &[],
-            depth => slice::from_raw_parts(panic.trace, depth as usize),
-        };
-        (
-            CStr::from_ptr(panic.message).to_string_lossy().into_owned(),
-            trace.to_vec(),
-        )
-    };
-    // The first one is the cause.
-    host.panic
-        .borrow_mut()
-        .get_or_insert(LastWords { message, trace });
-}
-
-unsafe extern "C" fn user_read(
-    _: *mut c_void,
-    space: u64,
-    dst: *mut c_void,
-    src: u64,
-    len: u64,
-) -> u64 {
-    // SAFETY: the image gives a buffer of `len` bytes.
-    unsafe { user::copy(Way::Read, space, dst, src, len) }
-}
-
-unsafe extern "C" fn user_write(
-    _: *mut c_void,
-    space: u64,
-    dst: u64,
-    src: *const c_void,
-    len: u64,
-) -> u64 {
-    // SAFETY: the image gives a buffer of `len` bytes, which is only read.
-    unsafe { user::copy(Way::Write, space, src.cast_mut(), dst, len) }
-}
-
-unsafe extern "C" fn done(this: *mut c_void, call: *mut vink_abi::Call) {
-    // SAFETY: called by the image, with a call that it was given.
-    let (host, task) = unsafe { (host(this), TaskId((*call).cookie)) };
-    if task != TaskId::CONTROL && host.awaited.get() != Some(task) {
-        host.events.borrow_mut().push_back(Event::Done(task));
-    }
-}
-
-unsafe extern "C" fn ready(this: *mut c_void, cookie: u64, events: u32) {
-    // SAFETY: called by the image.
-    unsafe { host(this) }
-        .events
-        .borrow_mut()
-        .push_back(Event::Ready { cookie, events });
-}
-
-unsafe extern "C" fn gone(this: *mut c_void, _: u64, cookie: u64, status: c_int) {
-    // SAFETY: called by the image.
-    let host = unsafe { host(this) };
-    let task = TaskId(cookie);
-    host.gone.borrow_mut().push(task);
-    host.events
-        .borrow_mut()
-        .push_back(Event::Gone { task, status });
-}
-
-unsafe extern "C" fn release(_: *mut c_void, start: *mut c_void, len: u64) {
-    // SAFETY: the image owns the arena and wants these bytes no more.
-    unsafe { libc::madvise(start, len as usize, libc::MADV_DONTNEED) };
-}
-
-unsafe extern "C" fn packet(this: *mut c_void, packet: *const vink_abi::Packet) {
-    // SAFETY: called by the image, with a valid record.
-    unsafe { host(this).packets.borrow_mut().push(&*packet) };
-}
-
-unsafe extern "C" fn bell(this: *mut c_void, cookie: u64, spoiled: u32) {
-    // SAFETY: called by the image.
-    let host = unsafe { host(this) };
-    host.shares.borrow_mut().bell(cookie, spoiled != 0);
-}
-
-unsafe extern "C" fn verdict(
-    this: *mut c_void,
-    packet: *const vink_abi::Packet,
-    to: *mut vink_abi::Verdict,
-) {
-    // SAFETY: called by the image, with valid records.
-    unsafe {
-        let host = host(this);
-        *to = host.verdicts.borrow_mut().ask(&*packet, &host.arena);
-    }
-}
-
-unsafe extern "C" fn probe_real(this: *mut c_void, cookie: u64, args: *const u64) {
-    // SAFETY: called by the image.
-    unsafe { host(this).probed(host(this).real_time(), cookie, args) };
-}
-
-unsafe extern "C" fn probe_virtual(this: *mut c_void, cookie: u64, args: *const u64) {
-    // SAFETY: called by the image.
-    unsafe { host(this).probed(host(this).now.get(), cookie, args) };
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
-use std::ops::Range;
-use std::ptr::NonNull;
+use std::mem::take;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{EBUSY, EINVAL, ENOENT, ESRCH};
@@ -14,12 +14,13 @@ use vink_abi::{
     VINK_CALL_TASK_CREATE, VINK_CALL_TASK_EXIT, VINK_CLONE_FILES, VINK_CLONE_THREAD, VINK_DEAD,
     VINK_NEVER, VINK_TASK_CONTROL,
 };
+use vink_sys::rustix::rand::{getrandom, GetRandomFlags};
 
 use crate::arena::Arena;
 use crate::clock::{monotonic_epoch, sleep_until, stopped, Clock};
 use crate::fault::{self, Registration};
 use crate::fiber::{Body, Fiber};
-use crate::host::{self, Console, Host};
+use crate::host::{Console, Host, OPS};
 use crate::image::Image;
 use crate::panic::{Frame, Panic};
 use crate::probe::Probes;
@@ -99,40 +100,20 @@ pub struct Kernel {
     fibers: usize,
     fiber_thread: u64,
     last_task: u64,
-    clock: Clock,
     /// The date when the clock was at 0, in ns since 1970.
     epoch: u64,
     panic: Option<Box<Panic>>,
     // In the order of their end: no handler for an image that is unloaded, no image without arena.
     pub(crate) registration: Registration,
     pub(crate) image: Image,
-    _arena: Arena,
-    pub(crate) host: HostBox,
+    /// The image knows its address.
+    pub(crate) host: Rc<Host>,
 }
 
 // SAFETY: what isn't Send by itself: the calls' memory and the Host, which are used by the holder
 // of the Kernel only (the image has no thread), and fibers, which run, and whose closures are
 // dropped, on the thread that made them only: see `enter_image()` and `drop()`.
 unsafe impl Send for Kernel {}
-
-/// The Host at an address that the image knows; never borrowed mutably.
-pub(crate) struct HostBox(NonNull<Host>);
-
-impl std::ops::Deref for HostBox {
-    type Target = Host;
-
-    fn deref(&self) -> &Host {
-        // SAFETY: made by Box::leak, freed on drop.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for HostBox {
-    fn drop(&mut self) {
-        // SAFETY: made by Box::leak; the image that knew it is not run again.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
-}
 
 impl Kernel {
     /// Boots the image. Takes some milliseconds of processor time; nothing waits.
@@ -161,15 +142,14 @@ impl Kernel {
                 why,
             }
         })?;
-        let start = arena.start() as u64;
-        let host = new_host(config.console, start..start + arena.len());
+        let host = Rc::new(Host::new(config.clock, arena, config.console));
         let boot = Boot {
             abi_version: VINK_ABI_VERSION,
             size: size_of::<Boot>() as u32,
-            ops: host::ops(config.clock),
-            host: host.0.as_ptr().cast(),
-            arena: arena.start(),
-            arena_size: arena.len(),
+            ops: &OPS,
+            host: Rc::as_ptr(&host).cast_mut().cast(),
+            arena: host.arena.start(),
+            arena_size: host.arena.len(),
             cmdline: cmdline.as_ptr(),
             seed,
             realtime: match config.clock {
@@ -190,12 +170,10 @@ impl Kernel {
             fibers: 0,
             fiber_thread: 0,
             last_task: TaskId::CONTROL.0,
-            clock: config.clock,
             epoch,
             panic: None,
             registration,
             image,
-            _arena: arena,
             host,
         };
         fault::prepare_thread();
@@ -328,7 +306,7 @@ impl Kernel {
     /// Has the tasks exit that are to and wait no longer. Whether there were any.
     fn see_off(&mut self) -> Result<bool, Error> {
         let mut any = false;
-        for (task, status, group) in std::mem::take(&mut self.leaving) {
+        for (task, status, group) in take(&mut self.leaving) {
             let Some(Slot::Remote(remote)) = self.tasks.get_mut(&task) else {
                 continue;
             };
@@ -419,7 +397,7 @@ impl Kernel {
         let deadline = self.settle()?;
         match deadline {
             Some(time)
-                if self.clock == Clock::Virtual
+                if self.clock() == Clock::Virtual
                     && self.host.events.borrow().is_empty()
                     && self.has_waiter() =>
             {
@@ -443,7 +421,7 @@ impl Kernel {
     /// Lets time pass until `deadline` (ns on [`Kernel::now`]'s clock): the real clock sleeps, a
     /// virtual one jumps.
     pub fn wait(&mut self, deadline: u64) {
-        match self.clock {
+        match self.clock() {
             Clock::Real => sleep_until(deadline + stopped()),
             Clock::Virtual => self.host.now.set(self.host.now.get().max(deadline)),
         }
@@ -456,10 +434,7 @@ impl Kernel {
 
     /// The kernel's clock in ns: `CLOCK_MONOTONIC` of the host, or the virtual one.
     pub fn now(&self) -> u64 {
-        match self.clock {
-            Clock::Real => self.host.real_time(),
-            Clock::Virtual => self.host.now.get(),
-        }
+        self.host.time()
     }
 
     /// Whether it has fibers that have not ended.
@@ -469,7 +444,7 @@ impl Kernel {
 
     /// Which clock it lives by.
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.host.clock
     }
 
     /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger
@@ -682,18 +657,10 @@ impl Kernel {
         self.tasks.insert(id, Slot::Fiber(body));
         let made = self.create_task(machine, &params);
         if let Err(Error::Errno { .. }) = made {
-            // An error of that task, not of the caller that runs the kernel.
-            if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
-                // SAFETY: the image refused to make it.
-                unsafe { body.free() };
-                self.fibers -= 1;
-                // As a shell says of a program that it couldn't execute.
-                let status = 126 << 8;
-                self.host
-                    .events
-                    .borrow_mut()
-                    .push_back(Event::Gone { task: id, status });
-            }
+            // An error of that task, not of the caller that runs the kernel; as a shell says of a
+            // program that it couldn't execute.
+            self.host.task_gone(id, 126 << 8);
+            self.forget_the_gone();
             return Ok(());
         }
         made.map(drop)
@@ -728,7 +695,7 @@ impl Kernel {
         }
         for id in self.host.gone.take() {
             if let Some(Slot::Fiber(body)) = self.tasks.remove(&id) {
-                // SAFETY: the task is gone, and the image has left its stack.
+                // SAFETY: the task is gone, and the image has left its stack; or refused to make it.
                 unsafe { body.free() };
                 self.fibers -= 1;
             }
@@ -862,15 +829,6 @@ pub(crate) fn not_managed(nr: i64) -> Result<(), Error> {
     }
 }
 
-fn new_host(console: Option<Console>, arena: Range<u64>) -> HostBox {
-    let host = Host {
-        console: console.into(),
-        arena,
-        ..Host::default()
-    };
-    HostBox(NonNull::from(Box::leak(Box::new(host))))
-}
-
 fn errno(what: &'static str, result: i64) -> Error {
     Error::Errno {
         what,
@@ -881,15 +839,12 @@ fn errno(what: &'static str, result: i64) -> Error {
 /// From getrandom(2).
 fn random_seed() -> Result<[u8; 32], Error> {
     let mut seed = [0; 32];
-    // SAFETY: the buffer's own size; so few bytes come whole.
-    let got = unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
-    match usize::try_from(got) {
-        Ok(n) if n == seed.len() => Ok(seed),
-        _ => Err(Error::Errno {
+    // So few bytes come whole.
+    match getrandom(&mut seed, GetRandomFlags::empty()) {
+        Ok(_) => Ok(seed),
+        Err(error) => Err(Error::Errno {
             what: "get a seed from getrandom()",
-            errno: std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(EINVAL),
+            errno: error.raw_os_error(),
         }),
     }
 }

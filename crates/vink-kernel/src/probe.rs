@@ -5,13 +5,12 @@
 //! nothing in the kernel moves on.
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::CString;
-use std::ops::Range;
-use std::slice;
+use std::ffi::{c_void, CString};
 
 use libc::{EINVAL, ENOENT};
 use vink_abi::VINK_CALL_PROBE;
 
+use crate::arena::Arena;
 use crate::{Error, Kernel};
 
 /// Passages that wait for [`Kernel::next_passage`] at most, in bytes.
@@ -56,23 +55,19 @@ pub(crate) struct Probes {
 
 impl Probes {
     /// Keeps a passage, or counts it if there are too many. `arena` is the kernel's memory.
-    ///
-    /// # Safety
-    /// The kernel is not running, and all of `arena` is its memory.
-    pub unsafe fn pass(&mut self, time: u64, cookie: u64, args: [u64; 3], arena: &Range<u64>) {
+    pub fn pass(&mut self, time: u64, cookie: u64, args: [u64; 3], arena: &Arena) {
         let Some((_, copied)) = self.all.get(&cookie) else {
             return;
         };
-        let there = |at: u64, len: usize| {
-            let len = (len as u64).min(arena.end.saturating_sub(at));
-            // SAFETY: what is asked for, as far as it is in the arena.
-            arena
-                .contains(&at)
-                .then(|| unsafe { slice::from_raw_parts(at as *const u8, len as usize) })
+        let copy = |at: u64, most: usize| {
+            let at = at as *const c_void;
+            let mut bytes = vec![0; most.min(arena.len_from(at))];
+            arena.read(at, &mut bytes);
+            bytes
         };
         if let Some((offset, number)) = copied.only {
             let at = args[0].saturating_add(offset as u64);
-            if there(at, 8) != Some(&number.to_ne_bytes()[..]) {
+            if copy(at, 8) != number.to_ne_bytes() {
                 return;
             }
         }
@@ -80,7 +75,7 @@ impl Probes {
             self.missed += 1;
             return;
         }
-        let bytes = there(args[0], copied.bytes).unwrap_or_default().to_vec();
+        let bytes = copy(args[0], copied.bytes);
         self.bytes += size_of::<ProbeHit>() + bytes.len();
         let probe = ProbeId(cookie);
         self.passages.push_back(ProbeHit {
@@ -156,27 +151,28 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vink_abi::VINK_ARENA_MIN;
 
     #[test]
     fn what_is_not_in_the_arena_is_not_read() {
-        let memory = [1u64, 2, 3, 4];
-        let start = memory.as_ptr() as u64;
-        let arena = start..start + 32;
+        let bytes =
+            |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_ne_bytes()).collect() };
+        let arena = Arena::new(VINK_ARENA_MIN, false).expect("an arena");
+        let end = arena.start() as u64 + VINK_ARENA_MIN;
+        let start = end - 32;
+        arena.write(start as *const c_void, &bytes(&[1, 2, 3, 4]));
         let copied = |bytes, only| Copied { bytes, only };
         let pass = |copied, at| {
             let mut probes = Probes::default();
             probes.all.insert(7, (CString::default(), copied));
-            // SAFETY: the arena is `memory`, which is not changed.
-            unsafe { probes.pass(1, 7, [at, 0, 0], &arena) };
+            probes.pass(1, 7, [at, 0, 0], &arena);
             let passage = probes.pop();
             assert_eq!(probes.bytes, 0);
             passage.map(|passage| passage.bytes)
         };
-        let bytes =
-            |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_ne_bytes()).collect() };
         assert_eq!(pass(copied(16, None), start), Some(bytes(&[1, 2])));
         assert_eq!(pass(copied(99, None), start + 16), Some(bytes(&[3, 4])));
-        assert_eq!(pass(copied(16, None), start + 32), Some(vec![]));
+        assert_eq!(pass(copied(16, None), end), Some(vec![]));
         assert_eq!(pass(copied(16, None), 0), Some(vec![]));
         assert_eq!(pass(copied(8, Some((8, 2))), start), Some(bytes(&[1])));
         assert_eq!(pass(copied(8, Some((8, 3))), start), None);

@@ -6,15 +6,17 @@
 //! that the blocks can't be freed before [`Kernel::unmap_ring`] has put private memory in their
 //! place.
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::ptr::{null_mut, slice_from_raw_parts};
+use std::ptr::null_mut;
 
 use vink_abi::{Block, VINK_CALL_RING_MAP, VINK_CALL_RING_POLL, VINK_CALL_RING_UNMAP};
+use vink_sys::fd::in_memory_sealed;
+use vink_sys::mapping::Pages;
 
+use crate::arena::Arena;
 use crate::{Error, Kernel, TaskId};
 
 /// Rings are mostly of fewer blocks than this.
@@ -44,37 +46,24 @@ impl Ring {
     }
 
     /// Moves the blocks' contents to a file.
-    fn new(blocks: Vec<Block>) -> io::Result<Ring> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: makes a descriptor, which is then owned once.
-        let memory = unsafe {
-            let fd = libc::memfd_create(c"packet ring".as_ptr(), flags);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            File::from_raw_fd(fd)
-        };
+    fn new(blocks: Vec<Block>, arena: &Arena) -> io::Result<Ring> {
+        let len = blocks.iter().map(|block| block.len).sum();
+        // Shortened by the program, it would be a fault in the kernel.
+        let memory = in_memory_sealed(c"packet ring", len)?;
         let ring = Ring {
             memory,
-            len: blocks.iter().map(|block| block.len).sum(),
+            len,
             blocks,
         };
-        ring.memory.set_len(ring.len)?;
         for (block, at) in ring.places() {
-            // SAFETY: the image says that the block is there, and it isn't running.
-            let bytes = unsafe { &*slice_from_raw_parts(block.start.cast(), block.len as usize) };
-            ring.memory.write_all_at(bytes, at)?;
-        }
-        // Shortened by the program, it would be a fault in the kernel.
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: takes numbers.
-        if unsafe { libc::fcntl(ring.memory.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
-            return Err(io::Error::last_os_error());
+            let mut bytes = vec![0; block.len as usize];
+            arena.read(block.start, &mut bytes);
+            ring.memory.write_all_at(&bytes, at)?;
         }
         for (block, at) in ring.places() {
-            let shared = libc::MAP_SHARED;
-            if let Err(error) = map(block, shared, ring.memory.as_raw_fd(), at) {
-                ring.make_private()?;
+            let pages = Pages::Shared(ring.memory.as_fd(), at);
+            if let Err(error) = arena.replace(block.start, block.len as usize, pages) {
+                ring.make_private(arena)?;
                 return Err(error);
             }
         }
@@ -91,34 +80,15 @@ impl Ring {
     }
 
     /// Puts private memory with the same contents in the place of the file's.
-    fn make_private(&self) -> io::Result<()> {
+    fn make_private(&self, arena: &Arena) -> io::Result<()> {
         for (block, at) in self.places() {
-            map(block, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
-            // SAFETY: the block is the image's, mapped just now, and the image isn't running.
-            let bytes = unsafe {
-                std::slice::from_raw_parts_mut(block.start.cast::<u8>(), block.len as usize)
-            };
-            self.memory.read_exact_at(bytes, at)?;
+            let mut bytes = vec![0; block.len as usize];
+            self.memory.read_exact_at(&mut bytes, at)?;
+            arena.replace(block.start, bytes.len(), Pages::Zeroes)?;
+            arena.write(block.start, &bytes);
         }
         Ok(())
     }
-}
-
-/// Puts other memory in the place of a block; if that fails, all is as it was.
-fn map(block: &Block, flags: i32, file: i32, at: u64) -> io::Result<()> {
-    let len = block.len as usize;
-    let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: replaces whole pages of the arena, where the image says that the block is, and
-    // undoes for them what the arena says to forks.
-    unsafe {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let start = libc::mmap(block.start, len, protection, flags, file, at as libc::off_t);
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        libc::madvise(start, len, libc::MADV_DONTFORK);
-    }
-    Ok(())
 }
 
 impl Kernel {
@@ -130,7 +100,7 @@ impl Kernel {
     /// has no ring; what memfd_create(2) and mmap(2) give.
     pub fn map_ring(&mut self, t: TaskId, fd: i32) -> Result<RingId, Error> {
         let empty = Block {
-            start: null_mut::<c_void>(),
+            start: null_mut(),
             len: 0,
         };
         let cookie = self.new_id().get();
@@ -146,7 +116,7 @@ impl Kernel {
                 break;
             }
         }
-        match Ring::new(blocks) {
+        match Ring::new(blocks, &self.host.arena) {
             Ok(ring) => {
                 self.rings.insert(RingId(cookie), ring);
                 Ok(RingId(cookie))
@@ -181,7 +151,7 @@ impl Kernel {
     /// [`Kernel::run`].
     pub fn unmap_ring(&mut self, ring: RingId) -> Result<(), Error> {
         let mapped = self.rings.get(&ring).ok_or(errno(libc::ENOENT))?;
-        let done = mapped.make_private();
+        let done = mapped.make_private(&self.host.arena);
         done.map_err(|error| errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         self.rings.remove(&ring);
         self.forget_ring(ring.0)

@@ -6,11 +6,13 @@
 //! then it is one instant, as far as any program can tell.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
+use std::ops::Range;
+
+use vink_sys::memory;
 
 const PAGE: u64 = 4096;
 /// What is small, and what is read with it.
-const SMALL: u64 = 128;
+const SMALL: usize = 128;
 const AROUND: usize = 1024;
 
 /// A piece of another process's memory as it was read last.
@@ -55,9 +57,7 @@ impl PrefetchCache {
             return None;
         }
         let around = end - start;
-        let bytes = self.bytes.as_mut_ptr().cast();
-        // SAFETY: there is room for that many bytes.
-        if unsafe { copy_once(Way::Read, pid, bytes, start, around) } < around {
+        if !memory::read(pid, start, &mut self.bytes[..around as usize]) {
             return None;
         }
         (self.space, self.start, self.len) = (space, start, around);
@@ -65,51 +65,51 @@ impl PrefetchCache {
     }
 }
 
-/// Which way [`copy`] goes.
-#[derive(Clone, Copy)]
-pub(crate) enum Way {
-    /// From the other process (process_vm_readv(2)).
-    Read,
-    /// To the other process (process_vm_writev(2)).
-    Write,
-}
-
-/// Copies `len` bytes between `local` and address `remote` of the process `space`. The number of
-/// bytes copied, counted from the start; short at the first page that can't be reached.
-///
-/// # Safety
-/// `local` must be valid for `len` bytes, for writing if `way` is [`Way::Read`].
-pub(crate) unsafe fn copy(way: Way, space: u64, local: *mut c_void, remote: u64, len: u64) -> u64 {
-    let Ok(pid) = libc::pid_t::try_from(space) else {
+/// Copies from address `from` of the process `space` (process_vm_readv(2)). The number of bytes
+/// copied, counted from the start; short at the first page that can't be reached.
+pub(crate) fn read(space: u64, from: u64, into: &mut [u8]) -> usize {
+    let Ok(pid) = i32::try_from(space) else {
         return 0;
     };
-    match way {
-        Way::Write => forget(),
-        Way::Read if (1..=SMALL).contains(&len) && remote < u64::MAX - PAGE => {
-            let is_read = NEAR.with_borrow_mut(|prefetched| {
-                let known = prefetched.place_of(space, remote, len);
-                let place = known.or_else(|| prefetched.read(space, pid, remote, len))?;
-                let bytes = &prefetched.bytes[place..place + len as usize];
-                // SAFETY: `local` has room for them, by contract.
-                unsafe { local.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
-                Some(())
-            });
-            if is_read.is_some() {
-                return len;
-            }
+    let len = into.len();
+    if (1..=SMALL).contains(&len) && from < u64::MAX - PAGE {
+        let is_read = NEAR.with_borrow_mut(|prefetched| {
+            let known = prefetched.place_of(space, from, len as u64);
+            let place = known.or_else(|| prefetched.read(space, pid, from, len as u64))?;
+            into.copy_from_slice(&prefetched.bytes[place..place + len]);
+            Some(())
+        });
+        if is_read.is_some() {
+            return len;
         }
-        Way::Read => {}
     }
+    exactly(from, len, |at, part| {
+        memory::read_some(pid, at, &mut into[part])
+    })
+}
+
+/// The same to address `to` of the process (process_vm_writev(2)).
+pub(crate) fn write(space: u64, to: u64, from: &[u8]) -> usize {
+    let Ok(pid) = i32::try_from(space) else {
+        return 0;
+    };
+    forget();
+    exactly(to, from.len(), |at, part| {
+        memory::write_some(pid, at, &from[part])
+    })
+}
+
+/// Copies parts, from or to a remote address, until one is short at a page that can't be reached.
+fn exactly(remote: u64, len: usize, mut copy: impl FnMut(u64, Range<usize>) -> usize) -> usize {
     let mut done = 0;
     let mut by_page = false;
     while done < len {
-        let at = remote.wrapping_add(done);
+        let at = remote.wrapping_add(done as u64);
         let want = match by_page {
             false => len - done,
-            true => (len - done).min(PAGE - at % PAGE),
+            true => (len - done).min((PAGE - at % PAGE) as usize),
         };
-        // SAFETY: [done, done + want) lies in [0, len), which the caller vouches for.
-        let got = unsafe { copy_once(way, pid, local.byte_add(done as usize), at, want) };
+        let got = copy(at, done..done + want);
         done += got;
         if got < want && by_page {
             break;
@@ -120,63 +120,19 @@ pub(crate) unsafe fn copy(way: Way, space: u64, local: *mut c_void, remote: u64,
     done
 }
 
-/// # Safety
-/// As [`copy`].
-unsafe fn copy_once(way: Way, pid: i32, local: *mut c_void, remote: u64, len: u64) -> u64 {
-    let here = libc::iovec {
-        iov_base: local,
-        iov_len: len as usize,
-    };
-    let there = libc::iovec {
-        iov_base: remote as *mut c_void,
-        iov_len: len as usize,
-    };
-    // SAFETY: `here` is valid by contract; `there` is only an address to the system.
-    let copied = unsafe {
-        match way {
-            Way::Read => libc::process_vm_readv(pid, &here, 1, &there, 1, 0),
-            Way::Write => libc::process_vm_writev(pid, &here, 1, &there, 1, 0),
-        }
-    };
-    u64::try_from(copied).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vink_sys::mapping::{Mapping, Pages};
 
     /// Three pages, the last one out of reach.
-    struct Pages(*mut c_void);
-
-    impl Pages {
-        fn new() -> Pages {
-            // SAFETY: a new mapping.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    3 * PAGE as usize,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            assert_ne!(start, libc::MAP_FAILED);
-            // SAFETY: its last page.
-            let error = unsafe {
-                let last = start.byte_add(2 * PAGE as usize);
-                libc::mprotect(last, PAGE as usize, libc::PROT_NONE)
-            };
-            assert_eq!(error, 0);
-            Pages(start)
-        }
-    }
-
-    impl Drop for Pages {
-        fn drop(&mut self) {
-            // SAFETY: the mapping made in new().
-            unsafe { libc::munmap(self.0, 3 * PAGE as usize) };
-        }
+    fn pages() -> (Mapping, u64) {
+        let page = PAGE as usize;
+        let pages = Mapping::new(3 * page).expect("pages");
+        let last = 2 * page..3 * page;
+        pages.replace(last, Pages::Guard).expect("a guard");
+        let start = pages.start() as u64;
+        (pages, start)
     }
 
     fn own_pid() -> u64 {
@@ -185,36 +141,33 @@ mod tests {
 
     #[test]
     fn a_transfer_ends_exactly_at_the_bad_page() {
-        let pages = Pages::new();
-        let mut local = vec![7u8; 3 * PAGE as usize];
+        let (_pages, start) = pages();
+        let page = PAGE as usize;
+        let mut local = vec![7u8; 3 * page];
         for (from, len, want) in [
-            (0, 2 * PAGE, 2 * PAGE),
-            (0, 2 * PAGE + 1, 2 * PAGE),
-            (100, 3 * PAGE - 100, 2 * PAGE - 100),
-            (2 * PAGE - 1, 2, 1),
-            (2 * PAGE, 1, 0),
+            (0, 2 * page, 2 * page),
+            (0, 2 * page + 1, 2 * page),
+            (100, 3 * page - 100, 2 * page - 100),
+            (2 * page - 1, 2, 1),
+            (2 * page, 1, 0),
         ] {
-            let remote = pages.0 as u64 + from;
-            for way in [Way::Write, Way::Read] {
-                // SAFETY: `local` has three pages, `len` is at most that.
-                let done = unsafe { copy(way, own_pid(), local.as_mut_ptr().cast(), remote, len) };
-                assert_eq!(done, want, "{len} bytes at {from}");
-            }
+            let remote = start + from as u64;
+            let written = write(own_pid(), remote, &local[..len]);
+            let read = read(own_pid(), remote, &mut local[..len]);
+            assert_eq!([written, read], [want; 2], "{len} bytes at {from}");
         }
     }
 
     #[test]
     fn small_pieces_are_read_once_until_they_may_be_others() {
-        let pages = Pages::new();
-        let (pid, at) = (own_pid(), pages.0 as u64 + 2 * PAGE - 100);
-        let read = |from: u64, len: u64| {
+        let (pages, start) = pages();
+        let in_page = 2 * PAGE as usize - 100;
+        let (pid, at) = (own_pid(), start + in_page as u64);
+        let read = |from: u64, len: usize| {
             let mut bytes = [0xffu8; 128];
-            // SAFETY: there is room for that many bytes.
-            let done = unsafe { copy(Way::Read, pid, bytes.as_mut_ptr().cast(), at + from, len) };
-            (done, bytes[0])
+            (read(pid, at + from, &mut bytes[..len]), bytes[0])
         };
-        // SAFETY: in the second page, which is this test's.
-        let set = |value: u8| unsafe { (at as *mut u8).write_volatile(value) };
+        let set = |value: u8| pages.write(in_page, &[value]);
         forget();
         set(1);
         assert_eq!((read(0, 8), read(92, 8)), ((8, 1), (8, 0)));
@@ -229,16 +182,12 @@ mod tests {
         forget();
         assert_eq!(read(0, 8), (8, 2));
         set(3);
-        let mut byte = 4u8;
-        // SAFETY: one byte.
-        unsafe { copy(Way::Write, pid, (&raw mut byte).cast(), at + 1, 1) };
+        write(pid, at + 1, &[4]);
         assert_eq!((read(0, 8), read(1, 1)), ((8, 3), (1, 4)));
     }
 
     #[test]
     fn bad_addresses_and_bad_spaces_copy_nothing() {
-        let mut byte = 0u8;
-        let local = (&raw mut byte).cast();
         let pid = own_pid();
         for (space, remote) in [
             (pid, 8),
@@ -247,8 +196,7 @@ mod tests {
             (u64::MAX, 4096),
             (i32::MAX as u64, 4096),
         ] {
-            // SAFETY: one byte at `local`.
-            assert_eq!(unsafe { copy(Way::Read, space, local, remote, 1) }, 0);
+            assert_eq!(read(space, remote, &mut [0]), 0);
         }
     }
 }

@@ -4,9 +4,8 @@
 //! The kernel asks in the middle of its work and waits for the verdict. A packet that is held stays
 //! in the kernel; packets behind it must be held too ([`Hold::Again`]), or they overtake it.
 
-use std::ops::Range;
+use std::ffi::CStr;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::slice;
 use std::time::Duration;
 
 use vink_abi::{
@@ -14,11 +13,13 @@ use vink_abi::{
     VINK_NEVER, VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP,
 };
 
+use crate::arena::Arena;
+use crate::host::slice;
 use crate::wire::kind_of;
 use crate::{EndId, Error, Kernel, PacketKind};
 
 /// The most bytes of a socket that can be read.
-const SOCKET: u64 = 8192;
+const SOCKET: usize = 8192;
 
 /// Which packets of an end are asked about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,51 +89,45 @@ pub type Answer = Box<dyn FnMut(&PacketQuery<'_>) -> Verdict + Send>;
 pub(crate) struct Verdicts(Option<Answer>);
 
 impl Verdicts {
-    /// Asks. `arena` is the kernel's memory.
-    ///
-    /// # Safety
-    /// The packet is as abi.h says; the kernel does nothing else meanwhile, and all of `arena` is
-    /// its memory.
-    pub unsafe fn ask(
-        &mut self,
-        packet: &vink_abi::Packet,
-        arena: &Range<u64>,
-    ) -> vink_abi::Verdict {
+    /// Asks.
+    pub fn ask(&mut self, packet: &PacketQuery<'_>) -> vink_abi::Verdict {
         let Some(answer) = self.0.as_mut() else {
             return vink_abi::Verdict::default();
         };
-        let sock = packet.sock as u64;
-        // SAFETY: by contract: so many bytes, and what is in the arena.
-        let (kind, bytes, socket) = unsafe {
-            let bytes = match packet.captured {
-                0 => &[],
-                len => slice::from_raw_parts(packet.bytes.cast(), len as usize),
-            };
-            let socket = match arena.contains(&sock) {
-                true => {
-                    let len = SOCKET.min(arena.end - sock);
-                    slice::from_raw_parts(sock as *const u8, len as usize)
-                }
-                false => &[],
-            };
-            (kind_of(packet), bytes, socket)
-        };
-        let passing = PacketQuery {
-            time: packet.time,
-            end: EndId(packet.end),
-            kind,
-            len: packet.len,
-            bytes,
-            headless: packet.headless != 0,
-            socket,
-        };
         // The kernel's frames below can't be unwound. One that panics is not asked again.
-        match catch_unwind(AssertUnwindSafe(|| answer(&passing))) {
+        match catch_unwind(AssertUnwindSafe(|| answer(packet))) {
             Ok(verdict) => verdict.for_image(),
             Err(_) => {
                 self.0 = None;
                 vink_abi::Verdict::default()
             }
+        }
+    }
+}
+
+impl<'a> PacketQuery<'a> {
+    /// What an image tells of a packet. `arena` is its kernel's memory.
+    ///
+    /// # Safety
+    /// The packet is as abi.h says, and the kernel does nothing else as long as this is used.
+    pub(crate) unsafe fn new(packet: &'a vink_abi::Packet, arena: &Arena) -> PacketQuery<'a> {
+        let socket = SOCKET.min(arena.len_from(packet.sock));
+        // SAFETY: by contract: so many bytes, and a terminated name; and what the arena has.
+        let (bytes, name, socket) = unsafe {
+            (
+                slice(packet.bytes.cast(), packet.captured as usize),
+                (!packet.name.is_null()).then(|| CStr::from_ptr(packet.name)),
+                slice(packet.sock.cast(), socket),
+            )
+        };
+        PacketQuery {
+            time: packet.time,
+            end: EndId(packet.end),
+            kind: kind_of(packet.kind, packet.reason, name),
+            len: packet.len,
+            bytes,
+            headless: packet.headless != 0,
+            socket,
         }
     }
 }

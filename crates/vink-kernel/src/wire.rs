@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::slice;
 use std::time::Duration;
 
 use libc::{EINVAL, ESRCH};
@@ -19,7 +18,7 @@ use vink_abi::{
     VINK_WIRE_BURSTS, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE,
 };
 
-use crate::{Error, Kernel, MachineId};
+use crate::{Error, Kernel, MachineId, PacketQuery};
 
 /// Events that wait for [`Kernel::next_packet`] at most, and the bytes of packets in them.
 const MOST_EVENTS: usize = 1 << 16;
@@ -239,31 +238,21 @@ pub(crate) struct PacketQueue {
 
 impl PacketQueue {
     /// Keeps an event, or counts it if there are too many.
-    ///
-    /// # Safety
-    /// The event's pointers are as abi.h says.
-    pub unsafe fn push(&mut self, packet: &vink_abi::Packet) {
-        let len = packet.captured as usize;
+    pub fn push(&mut self, packet: PacketQuery<'_>) {
+        let len = packet.bytes.len();
         if self.events.len() >= MOST_EVENTS || self.bytes + len > MOST_BYTES {
             self.missed += 1;
             return;
         }
-        let bytes = match len {
-            0 => Vec::new(),
-            // SAFETY: abi.h: so many bytes are there.
-            _ => unsafe { slice::from_raw_parts(packet.bytes.cast(), len) }.to_vec(),
-        };
-        // SAFETY: by contract.
-        let kind = unsafe { kind_of(packet) };
         self.bytes += len;
         self.told += 1;
         self.events.push_back(PacketEvent {
             time: packet.time,
-            end: EndId(packet.end),
-            kind,
+            end: packet.end,
+            kind: packet.kind,
             len: packet.len,
-            bytes,
-            headless: packet.headless != 0,
+            bytes: packet.bytes.to_vec(),
+            headless: packet.headless,
         });
     }
 
@@ -274,22 +263,13 @@ impl PacketQueue {
     }
 }
 
-/// What happened to a packet.
-///
-/// # Safety
-/// Its name is as abi.h says.
-pub(crate) unsafe fn kind_of(packet: &vink_abi::Packet) -> PacketKind {
-    match (packet.kind, packet.reason) {
+/// What happened to a packet: abi.h's numbers, and the reason's name.
+pub(crate) fn kind_of(kind: u32, reason: u32, name: Option<&CStr>) -> PacketKind {
+    match (kind, reason) {
         (VINK_PACKET_DEPARTURE, _) => PacketKind::Departure,
         (VINK_PACKET_ARRIVAL, _) => PacketKind::Arrival,
         (VINK_PACKET_DROP, reason) => {
-            let name = match packet.name.is_null() {
-                true => String::new(),
-                // SAFETY: by contract, NUL-terminated.
-                false => unsafe { CStr::from_ptr(packet.name) }
-                    .to_string_lossy()
-                    .into_owned(),
-            };
+            let name = name.unwrap_or_default().to_string_lossy().into_owned();
             PacketKind::Drop { reason, name }
         }
         (_, VINK_LOST_LIMIT) => PacketKind::Loss(LossCause::Limit),
@@ -553,22 +533,16 @@ mod tests {
     #[test]
     fn a_full_queue_counts_what_it_can_not_keep() {
         let mut queue = PacketQueue::default();
-        let packet = vink_abi::Packet {
-            time: 1,
-            end: 2,
-            kind: VINK_PACKET_LOSS,
-            reason: VINK_LOST_MTU,
-            name: c"mtu".as_ptr(),
-            bytes: c"abc".as_ptr().cast(),
-            captured: 3,
-            len: 60,
-            headless: 0,
-            reserved: 0,
-            sock: std::ptr::null(),
-        };
         for _ in 0..MOST_EVENTS + 2 {
-            // SAFETY: the pointers are to literals.
-            unsafe { queue.push(&packet) };
+            queue.push(PacketQuery {
+                time: 1,
+                end: EndId(2),
+                kind: kind_of(VINK_PACKET_LOSS, VINK_LOST_MTU, Some(c"mtu")),
+                len: 60,
+                bytes: b"abc",
+                headless: false,
+                socket: &[],
+            });
         }
         assert_eq!(queue.missed, 2);
         let event = queue.pop().expect("one");
