@@ -3,10 +3,12 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::ptr::{null_mut, NonNull};
+use std::rc::Rc;
 
 use vink_abi::FiberCallFn;
+use vink_sys::mapping::{Mapping, Pages};
 
 use crate::Error;
 
@@ -37,11 +39,15 @@ impl Fiber {
 
 type Closure = Box<dyn FnOnce(&Fiber) -> i32>;
 
-/// A fiber's stack and closure, for as long as its task lives.
-pub(crate) struct Body {
-    stack: Stack,
-    start: NonNull<Start>,
+/// A fiber's stack and closure, of which the image does not know yet.
+pub(crate) struct Launch {
+    stack: Mapping,
+    start: Rc<Start>,
 }
+
+/// The same from then on. Leaked unless freed: a closure that never returned may have lent out what
+/// is on its stack.
+pub(crate) struct Body(ManuallyDrop<Launch>);
 
 /// What [`enter`] is given.
 struct Start {
@@ -52,58 +58,66 @@ struct Start {
     pid: Cell<i32>,
 }
 
-impl Body {
+/// A stack grows down to a page that can't be touched.
+const GUARD: usize = 4096;
+const SIZE: usize = GUARD + (256 << 10);
+
+impl Launch {
     /// Makes a stack for the closure.
     ///
     /// # Errors
     /// [`Error::Errno`]: mmap(2) refused.
-    pub fn new(call: FiberCallFn, closure: Closure) -> Result<Body, Error> {
-        let stack = Stack::new()?;
+    pub fn new(call: FiberCallFn, closure: Closure) -> Result<Launch, Error> {
+        let stack = Mapping::new(SIZE).and_then(|stack| {
+            stack.replace(0..GUARD, Pages::Guard)?;
+            Ok(stack)
+        });
+        let stack = stack.map_err(|error| Error::Errno {
+            what: "map a fiber's stack",
+            errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
+        })?;
         let fiber = Fiber {
             call,
             not_send: PhantomData,
         };
-        let start = Box::new(Start {
+        let start = Rc::new(Start {
             closure: Cell::new(Some(closure)),
             fiber,
             pid: Cell::new(0),
         });
-        Ok(Body {
-            stack,
-            start: NonNull::from(Box::leak(start)),
-        })
+        Ok(Launch { stack, start })
     }
 
-    /// The members of `struct vink_task_params`.
-    pub fn params(&self, cookie: u64) -> vink_abi::TaskParams {
-        vink_abi::TaskParams {
+    /// The members of `struct vink_task_params`, and what they point to.
+    pub fn begin(self, cookie: u64) -> (Body, vink_abi::TaskParams) {
+        let params = vink_abi::TaskParams {
             cookie,
             entry: Some(enter),
-            arg: self.start.as_ptr().cast(),
-            stack_top: self.stack.top(),
-        }
+            arg: Rc::as_ptr(&self.start).cast_mut().cast(),
+            stack_top: self.stack.start().wrapping_byte_add(SIZE),
+        };
+        (Body(ManuallyDrop::new(self)), params)
     }
+}
 
+impl Body {
     /// The task's number inside the kernel, for signals; 0: it has not begun.
     pub fn pid(&self) -> i32 {
-        // SAFETY: made by Box::leak in new(), and freed with the body only.
-        unsafe { self.start.as_ref() }.pid.get()
+        self.0.start.pid.get()
     }
 
-    /// Frees everything. Only for a fiber that has ended or was never created.
+    /// Frees everything.
     ///
     /// # Safety
     /// No kernel runs this body any more, and if it ever did, the closure has returned.
     pub unsafe fn free(self) {
-        // SAFETY: made by Box::leak in new(); by contract it is not in use.
-        drop(unsafe { Box::from_raw(self.start.as_ptr()) });
-        self.stack.unmap();
+        drop(ManuallyDrop::into_inner(self.0));
     }
 }
 
 /// Runs a fiber's closure.
 unsafe extern "C" fn enter(arg: *mut c_void) -> c_int {
-    // SAFETY: `arg` is the Start that params() gave, alive until the task is gone.
+    // SAFETY: `arg` is the Start that begin() gave, alive until the task is gone.
     let start = unsafe { &*arg.cast::<Start>() };
     let Some(closure) = start.closure.take() else {
         return PANICKED;
@@ -113,52 +127,4 @@ unsafe extern "C" fn enter(arg: *mut c_void) -> c_int {
         .set(start.fiber.call(libc::SYS_getpid, [0; 6]) as i32);
     // The kernel's frames below can't be unwound.
     catch_unwind(AssertUnwindSafe(|| closure(&start.fiber))).unwrap_or(PANICKED)
-}
-
-/// Pages that grow down to a page that can't be touched. Leaked unless unmapped: a closure that
-/// never returned may have lent out what is on it.
-struct Stack(*mut c_void);
-
-const GUARD: usize = 4096;
-const SIZE: usize = GUARD + (256 << 10);
-
-impl Stack {
-    fn new() -> Result<Stack, Error> {
-        let fail = || Error::Errno {
-            what: "map a fiber's stack",
-            errno: std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::ENOMEM),
-        };
-        // SAFETY: a new mapping, and its first page.
-        unsafe {
-            let start = libc::mmap(
-                null_mut(),
-                SIZE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
-                -1,
-                0,
-            );
-            if start == libc::MAP_FAILED {
-                return Err(fail());
-            }
-            let stack = Stack(start);
-            if libc::mprotect(start, GUARD, libc::PROT_NONE) != 0 {
-                let error = fail();
-                stack.unmap();
-                return Err(error);
-            }
-            Ok(stack)
-        }
-    }
-
-    fn top(&self) -> *mut c_void {
-        self.0.wrapping_byte_add(SIZE)
-    }
-
-    fn unmap(self) {
-        // SAFETY: the mapping is this stack's own; its owner says that no fiber runs on it.
-        unsafe { libc::munmap(self.0, SIZE) };
-    }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
-use std::mem::take;
+use std::mem::{forget, take};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use vink_sys::rustix::rand::{getrandom, GetRandomFlags};
 use crate::arena::Arena;
 use crate::clock::{monotonic_epoch, sleep_until, stopped, Clock};
 use crate::fault::{self, Registration};
-use crate::fiber::{Body, Fiber};
+use crate::fiber::{Fiber, Launch};
 use crate::host::{Console, Host, OPS};
 use crate::image::Image;
 use crate::panic::{Frame, Panic};
@@ -92,7 +92,7 @@ pub struct Kernel {
     pub(crate) told: HashMap<EndId, (u32, u16)>,
     pub(crate) asked: HashMap<EndId, u32>,
     /// Fibers to be created by the next [`Kernel::run`].
-    launches: VecDeque<(TaskId, MachineId, Body)>,
+    launches: VecDeque<(TaskId, MachineId, Launch)>,
     /// Tasks that exit when the call in which they wait uninterruptibly is done; with status and
     /// whether the group.
     leaving: Vec<(TaskId, i32, bool)>,
@@ -276,9 +276,9 @@ impl Kernel {
     ) -> Result<TaskId, Error> {
         self.know(m)?;
         self.ready_to_enter()?;
-        let body = Body::new(self.image.exports.fiber_call, Box::new(f))?;
+        let launch = Launch::new(self.image.exports.fiber_call, Box::new(f))?;
         let id = self.new_id();
-        self.launches.push_back((id, m, body));
+        self.launches.push_back((id, m, launch));
         self.fiber_thread = this_thread();
         self.fibers += 1;
         Ok(id)
@@ -644,15 +644,15 @@ impl Kernel {
 
     #[inline]
     pub(crate) fn launch_fibers(&mut self) -> Result<(), Error> {
-        while let Some((id, machine, body)) = self.launches.pop_front() {
-            self.launch(id, machine, body)?;
+        while let Some((id, machine, launch)) = self.launches.pop_front() {
+            self.launch(id, machine, launch)?;
         }
         Ok(())
     }
 
     /// Creates a fiber's task in the image.
-    fn launch(&mut self, id: TaskId, machine: MachineId, body: Body) -> Result<(), Error> {
-        let params = body.params(id.0);
+    fn launch(&mut self, id: TaskId, machine: MachineId, launch: Launch) -> Result<(), Error> {
+        let (body, params) = launch.begin(id.0);
         // It may run, and even end, before its creation is told.
         self.tasks.insert(id, Slot::Fiber(body));
         let made = self.create_task(machine, &params);
@@ -797,12 +797,8 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         if self.fiber_thread != this_thread() {
-            // The closures may be bound to their thread: leaked.
-            return;
-        }
-        for (_, _, body) in self.launches.drain(..) {
-            // SAFETY: never given to the image.
-            unsafe { body.free() };
+            // The closures may be bound to their thread.
+            forget(take(&mut self.launches));
         }
     }
 }
