@@ -3,24 +3,26 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, c_void, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
+use std::rc::Rc;
 
 use libc::{
     EALREADY, EBADF, EBUSY, EEXIST, EINTR, EINVAL, ENODEV, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP,
     EPERM, EPROTO, ESRCH,
 };
 use vink_abi::*;
+use vink_sys::mapping::Mapping;
 
 use common::at;
 
 /// A freshly loaded image and what it has told.
 struct Raw {
     handle: *mut c_void,
-    arena: *mut c_void,
-    told: Box<Told>,
-    call: Box<Call>,
+    arena: Mapping,
+    told: Rc<Told>,
+    call: Box<Cell<Call>>,
 }
 
 #[derive(Default)]
@@ -33,62 +35,52 @@ struct Told {
 
 const ARENA: u64 = 32 << 20;
 
-/// # Safety
-/// `host` is what was given to vink_boot().
-unsafe fn told<'a>(host: *mut c_void) -> &'a Told {
-    // SAFETY: by contract; it is never borrowed mutably.
-    unsafe { &*host.cast::<Told>() }
+thread_local! {
+    /// Of the test's one image.
+    static TOLD: Rc<Told> = Rc::default();
 }
 
-unsafe extern "C" fn clock(_: *mut c_void) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is writable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+fn told(host: *mut c_void) -> Rc<Told> {
+    let told = TOLD.with(Rc::clone);
+    assert_eq!(Rc::as_ptr(&told), host.cast_const().cast());
+    told
+}
+
+extern "C" fn clock(_: *mut c_void) -> u64 {
+    vink_kernel::monotonic()
 }
 
 unsafe extern "C" fn console(host: *mut c_void, text: *const c_char, len: u64) {
     // SAFETY: the image gives `len` bytes.
-    let (told, text) = unsafe {
-        (
-            told(host),
-            std::slice::from_raw_parts(text.cast::<u8>(), len as usize),
-        )
-    };
-    told.lines
+    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len as usize) };
+    told(host)
+        .lines
         .borrow_mut()
         .push_str(&String::from_utf8_lossy(text));
 }
 
-unsafe extern "C" fn panic(host: *mut c_void, _: *const Panic) {
-    // SAFETY: called by the image.
-    unsafe { told(host) }.panicked.set(true);
+extern "C" fn panic(host: *mut c_void, _: *const Panic) {
+    told(host).panicked.set(true);
 }
 
-unsafe extern "C" fn user_read(_: *mut c_void, _: u64, _: *mut c_void, _: u64, _: u64) -> u64 {
+extern "C" fn user_read(_: *mut c_void, _: u64, _: *mut c_void, _: u64, _: u64) -> u64 {
     0
 }
 
-unsafe extern "C" fn user_write(_: *mut c_void, _: u64, _: u64, _: *const c_void, _: u64) -> u64 {
+extern "C" fn user_write(_: *mut c_void, _: u64, _: u64, _: *const c_void, _: u64) -> u64 {
     0
 }
 
 unsafe extern "C" fn done(host: *mut c_void, call: *mut Call) {
     // SAFETY: called by the image with a call that it was given.
-    unsafe { told(host).done.borrow_mut().push((*call).cookie) };
+    let cookie = unsafe { (*call).cookie };
+    told(host).done.borrow_mut().push(cookie);
 }
 
-unsafe extern "C" fn ready(_: *mut c_void, _: u64, _: u32) {}
+extern "C" fn ready(_: *mut c_void, _: u64, _: u32) {}
 
-unsafe extern "C" fn gone(host: *mut c_void, task: u64, cookie: u64, status: c_int) {
-    // SAFETY: called by the image.
-    unsafe { told(host) }
-        .gone
-        .borrow_mut()
-        .push((task, cookie, status));
+extern "C" fn gone(host: *mut c_void, task: u64, cookie: u64, status: c_int) {
+    told(host).gone.borrow_mut().push((task, cookie, status));
 }
 
 static OPS: Ops = Ops {
@@ -109,7 +101,7 @@ static OPS: Ops = Ops {
 };
 
 macro_rules! export {
-    ($name:ident, $kind:ty, ($($arg:ident: $type:ty),*) -> $result:ty) => {
+    ($name:ident, $kind:ty, ($($arg:ident: $type:ty),* $(; $($fixed:literal),+)?) -> $result:ty) => {
         fn $name(&self, $($arg: $type),*) -> $result {
             let name = concat!("vink_", stringify!($name), "\0");
             // SAFETY: the image is loaded; abi.h says that the symbol is this function, and the
@@ -117,7 +109,7 @@ macro_rules! export {
             unsafe {
                 let address = libc::dlsym(self.handle, name.as_ptr().cast());
                 assert!(!address.is_null(), "the image has no {name}");
-                std::mem::transmute::<*mut c_void, $kind>(address)($($arg),*)
+                std::mem::transmute::<*mut c_void, $kind>(address)($($arg),* $(, $($fixed),+)?)
             }
         }
     };
@@ -131,29 +123,19 @@ impl Raw {
     export!(call_cancel, CallCancelFn, (task: u64) -> c_int);
     export!(fault, FaultFn, (fault: *mut Fault) -> c_int);
     export!(counters, CountersFn, (counters: *mut Counters) -> c_int);
+    export!(fiber_call, FiberCallFn, (nr: u64; 0, 0, 0, 0, 0, 0) -> i64);
 
     fn load() -> Raw {
         let path = common::image().path().as_os_str().as_bytes().to_owned();
         let path = CString::new(path).expect("a path");
-        // SAFETY: a private copy of the image, and a new mapping.
-        unsafe {
-            let handle = libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW);
-            assert!(!handle.is_null());
-            let arena = libc::mmap(
-                null_mut(),
-                (ARENA + VINK_ARENA_ALIGN) as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            );
-            assert_ne!(arena, libc::MAP_FAILED);
-            Raw {
-                handle,
-                arena,
-                told: Box::default(),
-                call: Box::default(),
-            }
+        // SAFETY: a terminated string; the image has no constructors.
+        let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        Raw {
+            handle,
+            arena: Mapping::new((ARENA + VINK_ARENA_ALIGN) as usize).expect("an arena"),
+            told: TOLD.with(Rc::clone),
+            call: Box::default(),
         }
     }
 
@@ -162,8 +144,8 @@ impl Raw {
             abi_version: VINK_ABI_VERSION,
             size: size_of::<Boot>() as u32,
             ops: &OPS,
-            host: (&raw const *self.told).cast_mut().cast(),
-            arena: (self.arena as u64).next_multiple_of(VINK_ARENA_ALIGN) as *mut c_void,
+            host: Rc::as_ptr(&self.told).cast_mut().cast(),
+            arena: (self.arena.start() as u64).next_multiple_of(VINK_ARENA_ALIGN) as *mut c_void,
             arena_size: ARENA,
             cmdline: c"".as_ptr(),
             seed: [7; 32],
@@ -180,22 +162,19 @@ impl Raw {
 
     /// Starts a call; its memory is this Raw's.
     fn start(&mut self, task: u64, nr: i64, args: &[u64]) -> c_int {
-        assert_ne!(self.call.state, VINK_CALL_RUNNING);
+        assert_ne!(self.state(), VINK_CALL_RUNNING);
         let args = common::six(args);
-        *self.call = Call {
+        self.call.set(Call {
             nr: nr as u32,
             args,
             cookie: 77,
             ..Call::default()
-        };
-        let call: *mut Call = &mut *self.call;
-        self.call_start(task, call)
+        });
+        self.call_start(task, self.call.as_ptr())
     }
 
-    /// The state of the call, which the image may have written.
     fn state(&self) -> u32 {
-        // SAFETY: the image isn't running.
-        unsafe { (&raw const self.call.state).read_volatile() }
+        self.call.get().state
     }
 
     /// A call that ends at once.
@@ -208,7 +187,7 @@ impl Raw {
         let mut done = self.told.done.borrow_mut();
         let own = done.iter().position(|cookie| *cookie == 77);
         done.remove(own.expect("it is told"));
-        self.call.result
+        self.call.get().result
     }
 
     fn control(&mut self, nr: u32, args: &[u64]) -> i64 {
@@ -228,11 +207,8 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: both are this Raw's own; the image is not run again.
-        unsafe {
-            libc::dlclose(self.handle);
-            libc::munmap(self.arena, (ARENA + VINK_ARENA_ALIGN) as usize);
-        }
+        // SAFETY: this Raw's own, and not run again.
+        unsafe { libc::dlclose(self.handle) };
     }
 }
 
@@ -245,15 +221,16 @@ fn info_is_there_before_and_after_boot() {
     let raw = Raw::load();
     let params = raw.boot_params();
     for _ in 0..2 {
-        // SAFETY: constant for the image's life.
-        let info = unsafe { &*raw.info() };
+        // SAFETY: constant for the image's life, with a terminated string.
+        let (info, release) = unsafe {
+            let info = &*raw.info();
+            (info, CStr::from_ptr(info.release))
+        };
         assert_eq!(
             (info.abi_version, info.size),
             (VINK_ABI_VERSION, size_of::<Info>() as u32)
         );
         assert!(info.text_start < info.text_end);
-        // SAFETY: NUL-terminated.
-        let release = unsafe { std::ffi::CStr::from_ptr(info.release) };
         assert!(release.to_bytes().starts_with(b"6."), "{release:?}");
         raw.boot(&params);
     }
@@ -274,8 +251,7 @@ fn boot_refuses_what_it_must_and_then_boots_once() {
     let raw = Raw::load();
     let good = raw.boot_params();
     let half_ops = Ops { done: None, ..OPS };
-    // SAFETY: stays inside of the mapping, or isn't used.
-    let off = unsafe { good.arena.byte_add(4096) };
+    let off = good.arena.wrapping_byte_add(4096);
     for (what, boot, errno) in [
         (
             "version",
@@ -377,7 +353,7 @@ fn unknown_tasks_busy_tasks_and_cancels() {
     assert_eq!(raw.call_cancel(task), 0);
     assert_eq!(raw.run(&mut deadline), 0);
     assert_eq!(
-        (raw.state(), raw.call.result),
+        (raw.state(), raw.call.get().result),
         (VINK_CALL_DONE, error(EINTR))
     );
     assert_eq!(raw.told.done.borrow_mut().pop(), Some(77));
@@ -387,7 +363,7 @@ fn unknown_tasks_busy_tasks_and_cancels() {
     assert_eq!(raw.call_cancel(task), 0);
     assert_eq!(raw.run(&mut deadline), 0);
     assert_eq!(
-        (raw.state(), raw.call.result),
+        (raw.state(), raw.call.get().result),
         (VINK_CALL_DONE, error(EINTR))
     );
     raw.told.done.borrow_mut().clear();
@@ -401,9 +377,9 @@ fn unknown_tasks_busy_tasks_and_cancels() {
     assert_eq!(raw.state(), VINK_CALL_RUNNING);
     assert_eq!(raw.call_cancel(task), 0);
     assert_eq!(raw.run(&mut deadline), 0);
-    assert_eq!(raw.call.result, error(EINTR));
+    assert_eq!(raw.call.get().result, error(EINTR));
     assert_ne!(
-        raw.call.flags & VINK_FLAG_RESTART,
+        raw.call.get().flags & VINK_FLAG_RESTART,
         0,
         "a read may be restarted"
     );
@@ -442,7 +418,7 @@ fn ring_calls_and_their_errors(raw: &mut Raw, task: u64) {
     assert_eq!(raw.call(task, poll, &[5]), error(ENOENT));
     assert_eq!(raw.call(task, map, &[packet, 5, into, 3]), 3);
     for block in &blocks {
-        let start = block.start as u64 - raw.arena as u64;
+        let start = block.start as u64 - raw.arena.start() as u64;
         assert_eq!(start % 4096, 0);
         assert!(start < ARENA + VINK_ARENA_ALIGN);
         assert_eq!(block.len, 8192);
@@ -657,14 +633,7 @@ unsafe extern "C" fn fiber(arg: *mut c_void) -> c_int {
     };
     let mut deadline = 0;
     seen.run.set(raw.run(&mut deadline));
-    // SAFETY: a fiber in its own context.
-    let fiber_call = unsafe {
-        let address = libc::dlsym(raw.handle, c"vink_fiber_call".as_ptr());
-        std::mem::transmute::<*mut c_void, FiberCallFn>(address)
-    };
-    // SAFETY: as above.
-    seen.pid
-        .set(unsafe { fiber_call(libc::SYS_getpid as u64, 0, 0, 0, 0, 0, 0) });
+    seen.pid.set(raw.fiber_call(libc::SYS_getpid as u64));
     seen.cancel.set(raw.call_cancel(VINK_TASK_CONTROL));
     // The first task made is number 2.
     seen.start_own
@@ -672,8 +641,7 @@ unsafe extern "C" fn fiber(arg: *mut c_void) -> c_int {
     // Runs while this fiber waits: its memory is here until then.
     seen.start_control
         .set(raw.call_start(VINK_TASK_CONTROL, &mut call));
-    // SAFETY: as above.
-    unsafe { fiber_call(libc::SYS_sched_yield as u64, 0, 0, 0, 0, 0, 0) };
+    raw.fiber_call(libc::SYS_sched_yield as u64);
     assert_eq!(call.state, VINK_CALL_DONE);
     33
 }

@@ -2,37 +2,37 @@
 
 mod common;
 
-use std::mem::{size_of, zeroed};
-use std::ptr::null_mut;
+use std::mem::size_of;
 
 use common::{finish, local, loopback, one_machine, six, Caller, Task};
 use libc::EFAULT;
 use vink_abi::{VINK_CALL_TEST, VINK_TEST_BUG, VINK_TEST_NULL, VINK_TEST_STACK};
 use vink_kernel::{Call, Config, Error, Fiber, Kernel, MachineId, Panic, TaskId};
+use vink_sys::mapping::{Mapping, Pages};
+use vink_sys::memory::read;
+use vink_sys::plain::Zeroed;
+use vink_sys::process::{kill, waitpid};
 
 const PAGE: u64 = 4096;
 
 /// Two pages that can be used and one that can't, in this process and, by fork(2), in a child that
 /// only waits.
 struct Memory {
+    pages: Mapping,
     start: u64,
     child: i32,
 }
 
 impl Memory {
     fn new() -> Memory {
-        // SAFETY: a new mapping, and its last page.
-        unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let prot = libc::PROT_READ | libc::PROT_WRITE;
-            let start = libc::mmap(null_mut(), 3 * PAGE as usize, prot, flags, -1, 0);
-            assert_ne!(start, libc::MAP_FAILED);
-            let last = start.byte_add(2 * PAGE as usize);
-            assert_eq!(libc::mprotect(last, PAGE as usize, libc::PROT_NONE), 0);
-            Memory {
-                start: start as u64,
-                child: 0,
-            }
+        let page = PAGE as usize;
+        let pages = Mapping::new(3 * page).expect("pages");
+        let last = 2 * page..3 * page;
+        pages.replace(last, Pages::Guard).expect("a guard");
+        Memory {
+            start: pages.start() as u64,
+            pages,
+            child: 0,
         }
     }
 
@@ -69,13 +69,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the child and the mapping are ours.
-        unsafe {
-            if self.child > 0 {
-                libc::kill(self.child, libc::SIGKILL);
-                libc::waitpid(self.child, null_mut(), 0);
-            }
-            libc::munmap(self.start as *mut _, 3 * PAGE as usize);
+        if self.child > 0 {
+            let _ = kill(self.child, libc::SIGKILL);
+            let _ = waitpid(self.child, 0);
         }
     }
 }
@@ -154,8 +150,7 @@ fn samples(memory: &Memory, sys: &mut Task) -> Vec<Sample> {
         iov_len: 8,
     };
     let vectors = memory.put(1024, vector);
-    // SAFETY: all zero is a valid header.
-    let mut header: msghdr = unsafe { zeroed() };
+    let mut header = msghdr::zeroed();
     header.msg_name = address as *mut _;
     header.msg_namelen = 16;
     header.msg_iov = vectors as *mut _;
@@ -339,8 +334,7 @@ fn pointers_inside_of_structures_are_efault_too() {
                     iov_len: 64,
                 },
             );
-            // SAFETY: all zero is a valid header.
-            let mut header: libc::msghdr = unsafe { zeroed() };
+            let mut header = libc::msghdr::zeroed();
             header.msg_iov = pick(1, vector) as *mut _;
             header.msg_iovlen = 1;
             header.msg_name = pick(2, address) as *mut _;
@@ -379,21 +373,13 @@ fn what_a_call_writes_is_found_in_the_other_process() {
         0
     );
     let mut here = vec![0u8; size_of::<libc::utsname>()];
-    let near = libc::iovec {
-        iov_base: here.as_mut_ptr().cast(),
-        iov_len: here.len(),
-    };
-    let far = libc::iovec {
-        iov_base: memory.start as *mut _,
-        iov_len: here.len(),
-    };
-    // SAFETY: `here` has that many bytes.
-    let got = unsafe { libc::process_vm_readv(child as i32, &near, 1, &far, 1, 0) };
-    assert_eq!(got, here.len() as isize);
+    assert!(read(child as i32, memory.start, &mut here));
     assert!(here.starts_with(b"Linux\0"));
     assert!(here.windows(6).any(|w| w == b"alice\0"));
-    // SAFETY: mapped, and zero since: the child's copy was written.
-    assert_eq!(unsafe { *(memory.start as *const u8) }, 0);
+    // The child's copy was written.
+    let mut own = [1];
+    memory.pages.read(0, &mut own);
+    assert_eq!(own, [0]);
 }
 
 /// Calls that don't panic but for these.

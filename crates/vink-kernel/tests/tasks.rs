@@ -2,21 +2,19 @@
 
 mod common;
 
-use std::mem::zeroed;
-
 use common::{at, at_mut, boot, finish, finish_task, one_machine, Caller, Task};
 use libc::{EAGAIN, EBADF, EINTR, EINVAL, ENOENT, EPERM, EPIPE, SOCK_NONBLOCK, SOCK_STREAM};
 use vink_abi::{
     VINK_CALL_MACHINE_FD, VINK_CALL_POLL, VINK_CALL_TASK_EXIT, VINK_CALL_WATCH, VINK_CALL_YIELD,
 };
 use vink_kernel::{Call, Clock, CloneKind, Config, Error, Event, Fiber, Kernel, TaskId};
+use vink_sys::plain::Zeroed;
 
 const EPOLLIN: u32 = libc::EPOLLIN as u32;
 const EPOLLOUT: u32 = libc::EPOLLOUT as u32;
 
 fn nodename(kernel: &mut Kernel, task: TaskId) -> String {
-    // SAFETY: plain bytes.
-    let mut name: libc::utsname = unsafe { zeroed() };
+    let mut name = libc::utsname::zeroed();
     Task(kernel, task).ok(libc::SYS_uname, &[at_mut(&mut name)]);
     name.nodename
         .iter()

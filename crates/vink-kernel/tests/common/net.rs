@@ -171,10 +171,9 @@ impl Net {
         for host in &self.hosts {
             let mut request = request("vx0", 0);
             let address = sockaddr(host.address[5], 0);
-            // SAFETY: plain bytes, of which a request has room for more.
-            request.value[..4].copy_from_slice(&unsafe {
-                std::mem::transmute::<libc::sockaddr_in, [i32; 4]>(address)
-            });
+            let family_and_port = u32::from(address.sin_family) | u32::from(address.sin_port) << 16;
+            let parts = [family_and_port, address.sin_addr.s_addr];
+            request.value[..2].copy_from_slice(&parts.map(|part| part as i32));
             let mut sys = Task(&mut self.kernel, host.task);
             let socket = sys.socket(libc::AF_INET, libc::SOCK_DGRAM);
             sys.ok(libc::SYS_ioctl, &[socket, libc::SIOCSIFADDR, at(&request)]);
