@@ -51,8 +51,9 @@ pub(crate) fn begin() {
 extern "C" fn on_call(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the host gives a handler with SA_SIGINFO valid pointers to both.
     let (code, context) = unsafe { ((*info).si_code, &mut *context.cast::<ucontext_t>()) };
+    // Seccomp's, or one that a process has sent.
     if code != SYS_USER_DISPATCH {
-        return signals::foreign_sigsys(info, context);
+        return signals::run(libc::SIGSYS, code, info, context);
     }
     let reg = |r: c_int| context.uc_mcontext.gregs[r as usize] as u64;
     let nr = reg(libc::REG_RAX) as i64;
@@ -73,10 +74,7 @@ extern "C" fn on_call(_: c_int, info: *mut siginfo_t, context: *mut c_void) {
     context.uc_mcontext.gregs[libc::REG_RAX as usize] = result;
     match shim(nr) {
         // What these have changed is put back when a handler returns.
-        Shim::Sigprocmask => {
-            // SAFETY: the host's mask has 64 signals.
-            unsafe { *(&raw mut context.uc_sigmask).cast::<u64>() = signals::current_mask() };
-        }
+        Shim::Sigprocmask => *signals::mask_of(context) = signals::current_mask(),
         Shim::Sigaltstack => context.uc_stack = signals::alternate_stack(),
         _ => {}
     }

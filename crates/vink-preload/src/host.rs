@@ -151,8 +151,18 @@ extern "C" {
     static vink_copy_end: u8;
     fn vink_host_call(nr: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64;
     fn vink_host_restorer();
-    fn vink_host_sigreturn(stack: u64) -> !;
-    fn vink_host_clone(registers: *const Registers) -> i64;
+    /// rt_sigreturn(2) as if it were made with this stack pointer.
+    ///
+    /// # Safety
+    /// A signal's frame is there.
+    #[link_name = "vink_host_sigreturn"]
+    pub(crate) fn sigreturn(stack: u64) -> !;
+    /// clone(2) or clone3(2) whose child has a stack of its own.
+    ///
+    /// # Safety
+    /// The 16 bytes below the top of that stack hold whether the child is a thread, and where it goes on.
+    #[link_name = "vink_host_clone"]
+    pub(crate) fn clone(registers: &Registers) -> i64;
     fn vink_copy(to: *mut u8, from: *const u8, len: usize) -> usize;
 }
 
@@ -172,24 +182,6 @@ pub(crate) fn text() -> Range<u64> {
 /// Of a `struct kernel_sigaction`.
 pub(crate) fn restorer() -> u64 {
     vink_host_restorer as *const () as u64
-}
-
-/// rt_sigreturn(2) as if it were made with this stack pointer.
-///
-/// # Safety
-/// A signal's frame is there.
-pub(crate) unsafe fn sigreturn(stack: u64) -> ! {
-    // SAFETY: by contract.
-    unsafe { vink_host_sigreturn(stack) }
-}
-
-/// clone(2) or clone3(2) whose child has a stack of its own.
-///
-/// # Safety
-/// The 16 bytes below the top of that stack hold whether the child is a thread, and where it goes on.
-pub(crate) unsafe fn clone(registers: &Registers) -> i64 {
-    // SAFETY: by contract.
-    unsafe { vink_host_clone(registers) }
 }
 
 /// Where to go on instead if a fault has happened here: [`read`] or [`write`] has met a bad address.

@@ -10,7 +10,8 @@
 //! finds bad addresses. Of these three and of `SIGILL` and `SIGFPE` the host always has a handler; what the program has
 //! asked for holds for what is not the kernel's.
 
-use std::mem::{transmute, zeroed};
+use std::mem::{replace, transmute};
+use std::ptr::null_mut;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -223,6 +224,12 @@ pub(crate) fn set_mask(mask: u64) -> u64 {
     host_mask(libc::SIG_SETMASK, Some(mask))
 }
 
+/// The mask of what a signal has interrupted.
+pub(crate) fn mask_of(context: &mut ucontext_t) -> &mut u64 {
+    // SAFETY: a mask of the host's has 64 signals; the C library's begins with it.
+    unsafe { &mut *(&raw mut context.uc_sigmask).cast() }
+}
+
 /// Sends the calling thread what the kernel has sent to its task: bit n-1 stands for signal n.
 #[cold]
 pub(crate) fn raise(signals: u64) {
@@ -241,8 +248,8 @@ fn ids() -> [u64; 2] {
 pub(crate) fn deliver(thread: &Thread) -> bool {
     let signal = thread.pending.load(Ordering::Relaxed);
     let action = ACTIONS[signal as usize].get();
-    // SAFETY: the handler of this very thread has filled in both, and all signals are blocked since.
-    let (info, mask) = unsafe { (*thread.info.get(), *thread.mask.get()) };
+    // The handler of this very thread has filled in both, and all signals are blocked since.
+    let (info, mask) = (thread.info.get(), thread.mask.get());
     thread.pending.store(0, Ordering::Relaxed);
     watchdog::delivers(signal);
     compiler_fence(Ordering::SeqCst);
@@ -259,37 +266,32 @@ pub(crate) fn deliver(thread: &Thread) -> bool {
 /// The handler of all signals that the program has a handler for, and of faults.
 extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the host gives a handler with SA_SIGINFO valid pointers to both.
-    let (code, context) = unsafe { ((*info).si_code, &mut *context.cast::<ucontext_t>()) };
+    let (told, context) = unsafe { (*info, &mut *context.cast::<ucontext_t>()) };
+    let code = told.si_code;
     if FAULTS.contains(&signal) && code > 0 {
         let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
         match host::resume_after(*rip as u64) {
             Some(resume) => *rip = resume as i64,
-            None => run(signal, info, context),
+            None => run(signal, code, info, context),
         }
         return;
     }
     let thread = thread::this();
     if thread.is_inside() {
-        // SAFETY: the thread's own, and nothing else of it runs now; the context's mask has 64 signals.
-        unsafe {
-            let mask = (&raw mut context.uc_sigmask).cast::<u64>();
-            *thread.info.get() = *info;
-            *thread.mask.get() = *mask;
-            *mask = !OPEN;
-        }
+        thread.info.set(told);
+        thread.mask.set(replace(mask_of(context), !OPEN));
         thread.pending.store(signal, Ordering::Relaxed);
         watchdog::keeps(signal);
         state::interrupt();
         return;
     }
-    run(signal, info, context);
+    run(signal, code, info, context);
 }
 
-/// Does what the program has asked for.
-fn run(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
+/// Does what the program has asked for; the code is `info`'s.
+pub(crate) fn run(signal: c_int, code: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
     let action = ACTIONS[signal as usize].get();
-    // SAFETY: the host gave `info`.
-    let is_fault = unsafe { (*info).si_code } > 0 && is_ours(signal);
+    let is_fault = code > 0 && is_ours(signal);
     match action.handler as usize {
         libc::SIG_IGN if !is_fault => return,
         libc::SIG_DFL | libc::SIG_IGN => {
@@ -321,15 +323,13 @@ fn run(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
     }
 }
 
-/// A `SIGSYS` that is not a dispatched call: seccomp's, or one that a process has sent.
-pub(crate) fn foreign_sigsys(info: *mut siginfo_t, context: &mut ucontext_t) {
-    run(libc::SIGSYS, info, context);
-}
-
 /// sigaltstack(2) as it is now: for the context that a handler returns to.
 pub(crate) fn alternate_stack() -> libc::stack_t {
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut stack: libc::stack_t = unsafe { zeroed() };
+    let mut stack = libc::stack_t {
+        ss_sp: null_mut(),
+        ss_flags: 0,
+        ss_size: 0,
+    };
     host::call(
         libc::SYS_sigaltstack,
         [0, (&raw mut stack) as u64, 0, 0, 0, 0],

@@ -28,7 +28,7 @@ fn failed(result: i64) -> i64 {
 
 /// Arguments of a system call, of which the rest are 0.
 macro_rules! args {
-    ($($arg:expr),*) => {{
+    ($($arg:expr),* $(,)?) => {{
         let given = [$($arg as u64),*];
         let mut args = [0u64; 6];
         args[..given.len()].copy_from_slice(&given);
@@ -111,12 +111,11 @@ const MASK: u64 = 8;
 unsafe extern "C" fn ppoll(
     fds: *mut pollfd,
     count: nfds_t,
-    limit: *const timespec,
+    limit: Option<&timespec>,
     mask: *const sigset_t,
 ) -> c_int {
     // The system call says how much is left, the function does not.
-    // SAFETY: the caller's own structure, if there is one.
-    let mut left = unsafe { limit.as_ref() }.copied();
+    let mut left = limit.copied();
     let left = left.as_mut().map_or(0, |left| (&raw mut *left) as u64);
     finish(enter(libc::SYS_ppoll, args![fds, count, left, mask, MASK])) as c_int
 }
@@ -127,11 +126,10 @@ unsafe extern "C" fn pselect(
     read: *mut fd_set,
     write: *mut fd_set,
     other: *mut fd_set,
-    limit: *const timespec,
+    limit: Option<&timespec>,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's own structure, if there is one.
-    let mut left = unsafe { limit.as_ref() }.copied();
+    let mut left = limit.copied();
     let left = left.as_mut().map_or(0, |left| (&raw mut *left) as u64);
     let sixth = [mask as u64, MASK];
     finish(enter(
@@ -154,66 +152,36 @@ unsafe extern "C" fn epoll_pwait(
     )) as c_int
 }
 
-extern "C" {
-    fn __chk_fail() -> !;
+// SAFETY: it ends the program, whatever that is at.
+unsafe extern "C" {
+    safe fn __chk_fail() -> !;
 }
 
-/// What `_FORTIFY_SOURCE` makes of a call: more bytes than there is room for end the program.
-fn fits(count: size_t, room: size_t) {
-    if count > room {
-        // SAFETY: the C library's own end for this.
-        unsafe { __chk_fail() }
-    }
+/// What `_FORTIFY_SOURCE` makes of functions: more bytes than there is room for end the program.
+macro_rules! checked {
+    ($(
+        $name:ident = $nr:ident($($arg:ident: $type:ty),*; $room:ident $(, $last:ident: $last_type:ty)*)
+            -> $result:ty, $bytes:expr;
+    )*) => {
+        $(
+            #[no_mangle]
+            unsafe extern "C" fn $name(
+                $($arg: $type,)*
+                $room: size_t,
+                $($last: $last_type),*
+            ) -> $result {
+                if $bytes > $room {
+                    __chk_fail();
+                }
+                finish(enter(libc::$nr, args![$($arg,)* $($last),*])) as $result
+            }
+        )*
+    };
 }
 
-#[no_mangle]
-unsafe extern "C" fn __read_chk(
-    fd: c_int,
-    buffer: *mut c_void,
-    count: size_t,
-    room: size_t,
-) -> ssize_t {
-    fits(count, room);
-    // SAFETY: by the caller.
-    unsafe { read(fd, buffer, count) }
-}
-
-#[no_mangle]
-unsafe extern "C" fn __recv_chk(
-    fd: c_int,
-    data: *mut c_void,
-    count: size_t,
-    room: size_t,
-    flags: c_int,
-) -> ssize_t {
-    fits(count, room);
-    // SAFETY: by the caller.
-    unsafe { recv(fd, data, count, flags) }
-}
-
-#[no_mangle]
-unsafe extern "C" fn __recvfrom_chk(
-    fd: c_int,
-    data: *mut c_void,
-    count: size_t,
-    room: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    len: *mut socklen_t,
-) -> ssize_t {
-    fits(count, room);
-    // SAFETY: by the caller.
-    unsafe { recvfrom(fd, data, count, flags, from, len) }
-}
-
-#[no_mangle]
-unsafe extern "C" fn __poll_chk(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: c_int,
-    room: size_t,
-) -> c_int {
-    fits(count as size_t * size_of::<pollfd>(), room);
-    // SAFETY: by the caller.
-    unsafe { poll(fds, count, timeout) }
+checked! {
+    __read_chk = SYS_read(fd: c_int, buffer: *mut c_void, count: size_t; room) -> ssize_t, count;
+    __recv_chk = SYS_recvfrom(fd: c_int, data: *mut c_void, count: size_t; room, flags: c_int) -> ssize_t, count;
+    __recvfrom_chk = SYS_recvfrom(fd: c_int, data: *mut c_void, count: size_t; room, flags: c_int, from: *mut sockaddr, len: *mut socklen_t) -> ssize_t, count;
+    __poll_chk = SYS_poll(fds: *mut pollfd, count: nfds_t, timeout: c_int; room) -> c_int, count as size_t * size_of::<pollfd>();
 }

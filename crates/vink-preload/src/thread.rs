@@ -4,7 +4,7 @@
 //! that the library knows nothing of (one of its own) has it all zero.
 
 use std::arch::{asm, global_asm};
-use std::cell::UnsafeCell;
+use std::cell::Cell;
 use std::sync::atomic::{compiler_fence, AtomicI32, AtomicU8, Ordering};
 
 /// PR_SET_SYSCALL_USER_DISPATCH's two words. A thread that is inside makes its calls itself.
@@ -20,9 +20,9 @@ pub(crate) struct Thread {
     selector: AtomicU8,
     /// The signal that came while the thread was inside; 0: none.
     pub pending: AtomicI32,
-    pub info: UnsafeCell<libc::siginfo_t>,
+    pub info: Cell<libc::siginfo_t>,
     /// The signal mask at that moment; until the signal is delivered all are blocked.
-    pub mask: UnsafeCell<u64>,
+    pub mask: Cell<u64>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= SIZE && align_of::<Thread>() == 64);
