@@ -6,11 +6,23 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{ioctl_tiocsctty, setpriority_process, setsid};
+
+use crate::fd::set_cloexec;
+use crate::process::{exit_now, fix_addresses, unshare};
+use crate::ptrace::Request;
+use crate::signals::{mask, Action, Mask, SignalSet};
+use crate::{done, numbered, NumericCall};
+
 /// One thing that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// It is a child's child, whose parent ends at once: no process has to wait for it but init.
+    Detach,
     /// The program inherits the descriptor of this number.
     Keep(RawFd),
+    /// It inherits none but the standard descriptors, and those kept by later steps.
+    CloseOthers,
     /// The signal does again what it does by default; an ignored one would stay so.
     DefaultSignal(i32),
     /// No signal is blocked.
@@ -23,6 +35,10 @@ pub enum Step {
     Nice(i32),
     /// It has new namespaces (`CLONE_NEW*`).
     Unshare(i32),
+    /// It has the same addresses each time.
+    FixAddresses,
+    /// The parent traces it; it stops when it has been executed.
+    Trace,
 }
 
 /// Has the child of a command do these, in this order. The command fails if one can't be done.
@@ -33,28 +49,40 @@ pub fn prepare<const N: usize>(command: &mut Command, steps: [Step; N]) -> &mut 
 }
 
 impl Step {
-    fn take(self) -> io::Result<()> {
-        // SAFETY: calls that are async-signal-safe and concern the calling process alone; the set is
-        // plain data.
-        let done = unsafe {
-            match self {
-                Step::Keep(number) => libc::fcntl(number, libc::F_SETFD, 0),
-                Step::DefaultSignal(number) => match libc::signal(number, libc::SIG_DFL) {
-                    libc::SIG_ERR => -1,
-                    _ => 0,
-                },
-                Step::UnblockAll => {
-                    let mut none = std::mem::zeroed();
-                    libc::sigemptyset(&mut none);
-                    libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut())
-                }
-                Step::Session => libc::setsid(),
-                Step::Terminal => libc::ioctl(0, libc::TIOCSCTTY, 0),
-                Step::Nice(nice) => libc::setpriority(libc::PRIO_PROCESS, 0, nice),
-                Step::Unshare(spaces) => libc::unshare(spaces),
+    /// Does it, in a child. Async-signal-safe: rustix makes system calls by itself, and keeps
+    /// nothing.
+    ///
+    /// # Errors
+    /// As the system call.
+    pub fn take(self) -> io::Result<()> {
+        match self {
+            // SAFETY: the new process goes on with a copy of this one's memory, and as its only
+            // thread. fork(3) would call what libraries have registered.
+            Step::Detach => match done(unsafe { libc::syscall(libc::SYS_fork) })? {
+                0 => {}
+                _ => exit_now(0),
+            },
+            Step::Keep(number) => set_cloexec(number, false)?,
+            Step::CloseOthers => {
+                let (last, how) = (u32::MAX.into(), libc::CLOSE_RANGE_CLOEXEC.into());
+                NumericCall::CloseRange.make([3, last, how, 0, 0])?;
             }
-        };
-        crate::done(done.into()).map(|_| ())
+            Step::DefaultSignal(number) => {
+                Action::DEFAULT.set(number)?;
+            }
+            Step::UnblockAll => {
+                mask(Mask::Set, SignalSet::NONE);
+            }
+            Step::Session => {
+                setsid()?;
+            }
+            Step::Terminal => ioctl_tiocsctty(numbered(0)?)?,
+            Step::Nice(nice) => setpriority_process(None, nice)?,
+            Step::Unshare(namespaces) => unshare(namespaces)?,
+            Step::FixAddresses => fix_addresses()?,
+            Step::Trace => Request::TraceMe.make(0)?,
+        }
+        Ok(())
     }
 }
 

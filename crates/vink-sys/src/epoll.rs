@@ -2,19 +2,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::time::Duration;
 
-use crate::done;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::{done, numbered};
 
 /// An empty set, which no executed program inherits.
 ///
 /// # Errors
 /// As epoll_create1(2).
 pub fn create() -> io::Result<OwnedFd> {
-    Ok(rustix::event::epoll::create(
-        rustix::event::epoll::CreateFlags::CLOEXEC,
-    )?)
+    Ok(epoll::create(CreateFlags::CLOEXEC)?)
 }
 
 /// Waits for these events (`EPOLL*`) of a descriptor; they come with the tag.
@@ -22,7 +22,11 @@ pub fn create() -> io::Result<OwnedFd> {
 /// # Errors
 /// As `EPOLL_CTL_ADD`.
 pub fn add(set: impl AsFd, fd: RawFd, events: u32, tag: u64) -> io::Result<()> {
-    control(set, libc::EPOLL_CTL_ADD, fd, events, tag)
+    let (tag, events) = (
+        EventData::new_u64(tag),
+        EventFlags::from_bits_retain(events),
+    );
+    Ok(epoll::add(set, numbered(fd)?, tag, events)?)
 }
 
 /// Waits for other events of a member.
@@ -30,14 +34,11 @@ pub fn add(set: impl AsFd, fd: RawFd, events: u32, tag: u64) -> io::Result<()> {
 /// # Errors
 /// As `EPOLL_CTL_MOD`.
 pub fn modify(set: impl AsFd, fd: RawFd, events: u32, tag: u64) -> io::Result<()> {
-    control(set, libc::EPOLL_CTL_MOD, fd, events, tag)
-}
-
-fn control(set: impl AsFd, what: i32, fd: RawFd, events: u32, tag: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event { events, u64: tag };
-    // SAFETY: the structure outlives the call, and the rest are numbers.
-    let result = unsafe { libc::epoll_ctl(set.as_fd().as_raw_fd(), what, fd, &mut event) };
-    done(result.into()).map(|_| ())
+    let (tag, events) = (
+        EventData::new_u64(tag),
+        EventFlags::from_bits_retain(events),
+    );
+    Ok(epoll::modify(set, numbered(fd)?, tag, events)?)
 }
 
 /// Takes a member out. The set is a number since it may be gone before its members.
@@ -45,8 +46,7 @@ fn control(set: impl AsFd, what: i32, fd: RawFd, events: u32, tag: u64) -> io::R
 /// # Errors
 /// As `EPOLL_CTL_DEL`.
 pub fn remove(set: RawFd, fd: RawFd) -> io::Result<()> {
-    // SAFETY: takes numbers and a null pointer; at worst another set loses a member.
-    done(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, null_mut()) }.into()).map(|_| ())
+    Ok(epoll::delete(numbered(set)?, numbered(fd)?)?)
 }
 
 /// Waits so many ms (-1: for ever): how many of the events are filled in.

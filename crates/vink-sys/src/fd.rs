@@ -4,10 +4,12 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::ptr::null_mut;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, SeekFrom};
+use rustix::io::FdFlags;
 
 use crate::plain::Zeroed;
-use crate::{done, owned};
+use crate::{done, numbered};
 
 /// fstat(2).
 ///
@@ -17,16 +19,6 @@ pub fn stat(fd: RawFd) -> io::Result<libc::stat> {
     let mut found = libc::stat::zeroed();
     // SAFETY: the call fills the structure.
     done(unsafe { libc::fstat(fd, &mut found) }.into()).map(|_| found)
-}
-
-/// stat(2).
-///
-/// # Errors
-/// As stat(2).
-pub fn stat_path(path: &CStr) -> io::Result<libc::stat> {
-    let mut found = libc::stat::zeroed();
-    // SAFETY: a terminated string; the call fills the structure.
-    done(unsafe { libc::stat(path.as_ptr(), &mut found) }.into()).map(|_| found)
 }
 
 /// statx(2) of an open file, which libc's structure shows as the kernel wrote it.
@@ -48,8 +40,8 @@ pub fn identity(fd: RawFd) -> (u64, u64) {
 
 /// The flags of an open file (`F_GETFL`); -1 if there is none.
 pub fn flags(fd: RawFd) -> i32 {
-    // SAFETY: takes numbers.
-    unsafe { libc::fcntl(fd, libc::F_GETFL) }
+    let flags = numbered(fd).and_then(|fd| Ok(rustix::fs::fcntl_getfl(fd)?));
+    flags.map_or(-1, |flags| flags.bits() as i32)
 }
 
 /// Sets the flags of an open file (`F_SETFL`).
@@ -57,30 +49,31 @@ pub fn flags(fd: RawFd) -> i32 {
 /// # Errors
 /// As fcntl(2).
 pub fn set_flags(fd: impl AsFd, flags: i32) -> io::Result<()> {
-    // SAFETY: takes numbers.
-    done(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFL, flags) }.into()).map(|_| ())
+    let flags = OFlags::from_bits_retain(flags as u32);
+    Ok(rustix::fs::fcntl_setfl(fd, flags)?)
 }
 
-/// Lets executed programs inherit a descriptor or not (`F_SETFD`).
+/// Lets executed programs inherit a descriptor or not (`F_SETFD`). Async-signal-safe.
 ///
 /// # Errors
 /// As fcntl(2): there is none of this number.
 pub fn set_cloexec(fd: RawFd, closed: bool) -> io::Result<()> {
-    let flags = if closed { libc::FD_CLOEXEC } else { 0 };
-    // SAFETY: takes numbers.
-    done(unsafe { libc::fcntl(fd, libc::F_SETFD, flags) }.into()).map(|_| ())
+    let flags = match closed {
+        true => FdFlags::CLOEXEC,
+        false => FdFlags::empty(),
+    };
+    Ok(rustix::io::fcntl_setfd(numbered(fd)?, flags)?)
 }
 
 /// The offset of an open file; below 0 if it has none, as a pipe.
 pub fn offset(fd: RawFd) -> i64 {
-    // SAFETY: takes numbers.
-    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }
+    let offset = numbered(fd).and_then(|fd| Ok(rustix::fs::tell(fd)?));
+    offset.map_or(-1, |offset| offset as i64)
 }
 
 /// Sets the offset of an open file; one that has none stays as it is.
 pub fn set_offset(fd: RawFd, offset: i64) {
-    // SAFETY: takes numbers.
-    unsafe { libc::lseek(fd, offset, libc::SEEK_SET) };
+    let _ = numbered(fd).map(|fd| rustix::fs::seek(fd, SeekFrom::Start(offset as u64)));
 }
 
 /// A further descriptor of an open file, which executed programs inherit unless `cloexec`.
@@ -88,13 +81,11 @@ pub fn set_offset(fd: RawFd, offset: i64) {
 /// # Errors
 /// As fcntl(2).
 pub fn duplicate(fd: RawFd, cloexec: bool) -> io::Result<OwnedFd> {
-    let how = if cloexec {
-        libc::F_DUPFD_CLOEXEC
-    } else {
-        libc::F_DUPFD
-    };
-    // SAFETY: makes a descriptor that nothing else owns.
-    unsafe { owned(libc::fcntl(fd, how, 0).into()) }
+    let fd = numbered(fd)?;
+    Ok(match cloexec {
+        true => rustix::io::fcntl_dupfd_cloexec(fd, 0)?,
+        false => rustix::io::dup(fd)?,
+    })
 }
 
 /// A file in memory that no executed program inherits (memfd_create(2)).
@@ -124,21 +115,9 @@ pub fn in_memory_sealed(name: &CStr, size: u64) -> io::Result<File> {
 /// # Errors
 /// As openat2(2).
 pub fn open_resolving(from: RawFd, path: &CStr, flags: i32, resolve: u64) -> io::Result<File> {
-    let mut how = libc::open_how::zeroed();
-    how.flags = (flags | libc::O_CLOEXEC) as u64;
-    how.resolve = resolve;
-    // SAFETY: a terminated path, and a structure of the size given; makes a descriptor that nothing
-    // else owns.
-    unsafe {
-        owned(libc::syscall(
-            libc::SYS_openat2,
-            from,
-            path.as_ptr(),
-            &raw const how,
-            size_of::<libc::open_how>(),
-        ))
-    }
-    .map(File::from)
+    let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::from_bits_retain(resolve);
+    Ok(rustix::fs::openat2(numbered(from)?, path, flags, Mode::empty(), resolve)?.into())
 }
 
 /// A pipe's ends, for reading and for writing, that never wait.
@@ -164,10 +143,9 @@ pub fn tee(from: impl AsFd, to: impl AsFd, len: usize) -> io::Result<usize> {
 /// # Errors
 /// As splice(2).
 pub fn splice(from: RawFd, to: RawFd, len: usize) -> io::Result<usize> {
-    let flags = libc::SPLICE_F_NONBLOCK;
-    // SAFETY: takes numbers and null pointers.
-    let moved = unsafe { libc::splice(from, null_mut(), to, null_mut(), len, flags) };
-    done(moved as i64).map(|moved| moved as usize)
+    let flags = rustix::pipe::SpliceFlags::NONBLOCK;
+    let (from, to) = (numbered(from)?, numbered(to)?);
+    Ok(rustix::pipe::splice(from, None, to, None, len, flags)?)
 }
 
 /// Locks a file for this open one alone, when no other has it locked (flock(2)).
@@ -175,10 +153,7 @@ pub fn splice(from: RawFd, to: RawFd, len: usize) -> io::Result<usize> {
 /// # Errors
 /// As flock(2).
 pub fn lock(fd: impl AsFd) -> io::Result<()> {
-    Ok(rustix::fs::flock(
-        fd,
-        rustix::fs::FlockOperation::LockExclusive,
-    )?)
+    Ok(rustix::fs::flock(fd, FlockOperation::LockExclusive)?)
 }
 
 /// flock(2) by the operation's number; does not wait.
@@ -186,9 +161,13 @@ pub fn lock(fd: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// As flock(2).
 pub fn try_flock(fd: impl AsFd, operation: i32) -> io::Result<()> {
-    // SAFETY: takes numbers.
-    done(unsafe { libc::flock(fd.as_fd().as_raw_fd(), operation | libc::LOCK_NB) }.into())
-        .map(|_| ())
+    let operation = match operation & !libc::LOCK_NB {
+        libc::LOCK_SH => FlockOperation::NonBlockingLockShared,
+        libc::LOCK_EX => FlockOperation::NonBlockingLockExclusive,
+        libc::LOCK_UN => FlockOperation::NonBlockingUnlock,
+        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    };
+    Ok(rustix::fs::flock(fd, operation)?)
 }
 
 /// Sets a lock of an open file's range (`F_SETLK`, `F_OFD_SETLK`), which does not wait.

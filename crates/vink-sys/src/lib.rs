@@ -1,6 +1,6 @@
 //! Linux's interface behind safe functions. What [`rustix`] has is taken from there; here is what it
-//! has not: seccomp notifications, the memory of traced threads, processes by descriptors and
-//! numbers, what `/proc` says, and errno as system calls return it.
+//! has not: seccomp notifications, the memory of traced threads, ptrace(2), signals, processes by
+//! descriptors and numbers, what `/proc` says, and errno as system calls return it.
 //!
 //! Functions that take a descriptor as a number ([`std::os::fd::RawFd`]) look at it, move its
 //! offset, wait for it or put it into an epoll set: a wrong number is an error (`EBADF`) or concerns
@@ -21,24 +21,48 @@ pub mod plain;
 pub mod poll;
 pub mod process;
 pub mod procfs;
+pub mod ptrace;
 pub mod seccomp;
+pub mod signals;
 pub mod socket;
 pub mod terminal;
 
 pub use rustix;
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, RawFd};
 
-/// Owns what a call of libc's has made: a descriptor, or -1 and errno.
-///
-/// # Safety
-/// Nothing else owns the descriptor.
-unsafe fn owned(made: i64) -> io::Result<OwnedFd> {
-    match i32::try_from(made) {
-        // SAFETY: as the caller promises.
-        Ok(number @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
-        _ => Err(io::Error::last_os_error()),
+/// A number as a descriptor, for one call of rustix's: that gives it to the kernel and does nothing
+/// else with it, and the kernel refuses one that is not open.
+fn numbered<'a>(number: RawFd) -> io::Result<BorrowedFd<'a>> {
+    match number {
+        // SAFETY: not -1; whether it is open is for the kernel to say, as above.
+        0.. | libc::AT_FDCWD => Ok(unsafe { BorrowedFd::borrow_raw(number) }),
+        _ => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
+}
+
+/// System calls that rustix has not, or not for all numbers, whose arguments are numbers.
+#[derive(Clone, Copy)]
+#[repr(i64)]
+enum NumericCall {
+    /// Of those that are executed, never of this process: with `CLOSE_RANGE_CLOEXEC`.
+    CloseRange = libc::SYS_close_range,
+    Getpgid = libc::SYS_getpgid,
+    Getsid = libc::SYS_getsid,
+    Kcmp = libc::SYS_kcmp,
+    Kill = libc::SYS_kill,
+    Personality = libc::SYS_personality,
+    /// With a null pointer in place of further information.
+    PidfdSendSignal = libc::SYS_pidfd_send_signal,
+    Tgkill = libc::SYS_tgkill,
+    Unshare = libc::SYS_unshare,
+}
+
+impl NumericCall {
+    fn make(self, [a, b, c, d, e]: [i64; 5]) -> io::Result<u64> {
+        // SAFETY: none of these calls reads or writes this process's memory.
+        done(unsafe { libc::syscall(self as i64, a, b, c, d, e) })
     }
 }
 

@@ -2,20 +2,21 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::ptr::null;
+
+use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use crate::process::{waitid, ChildEvent};
-use crate::{done, owned};
+use crate::NumericCall;
 
 /// `PIDFD_THREAD`, since Linux 6.9.
-const PIDFD_THREAD: u32 = libc::O_EXCL as u32;
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
 /// A descriptor of a process.
 ///
 /// # Errors
 /// As pidfd_open(2).
 pub fn open(pid: i32) -> io::Result<OwnedFd> {
-    open_with(pid, 0)
+    open_with(pid, PidfdFlags::empty())
 }
 
 /// A descriptor of a thread, readable when that has ended.
@@ -26,9 +27,11 @@ pub fn open_thread(tid: i32) -> io::Result<OwnedFd> {
     open_with(tid, PIDFD_THREAD)
 }
 
-fn open_with(pid: i32, flags: u32) -> io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor that nothing else owns.
-    unsafe { owned(libc::syscall(libc::SYS_pidfd_open, pid, flags)) }
+fn open_with(pid: i32, flags: PidfdFlags) -> io::Result<OwnedFd> {
+    match Pid::from_raw(pid.max(0)) {
+        Some(pid) => Ok(pidfd_open(pid, flags)?),
+        None => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
 }
 
 /// A copy of what the process has open under a number.
@@ -36,9 +39,10 @@ fn open_with(pid: i32, flags: u32) -> io::Result<OwnedFd> {
 /// # Errors
 /// As pidfd_getfd(2).
 pub fn copy_fd(pidfd: impl AsFd, number: i32) -> io::Result<OwnedFd> {
-    let pidfd = pidfd.as_fd().as_raw_fd();
-    // SAFETY: makes a descriptor that nothing else owns.
-    unsafe { owned(libc::syscall(libc::SYS_pidfd_getfd, pidfd, number, 0)) }
+    match number {
+        0.. => Ok(pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty())?),
+        _ => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
 }
 
 /// Sends the process a signal.
@@ -46,10 +50,9 @@ pub fn copy_fd(pidfd: impl AsFd, number: i32) -> io::Result<OwnedFd> {
 /// # Errors
 /// As pidfd_send_signal(2).
 pub fn send_signal(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
-    let pidfd = pidfd.as_fd().as_raw_fd();
-    let info = null::<libc::siginfo_t>();
-    // SAFETY: takes numbers and a null pointer.
-    done(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd, signal, info, 0) }).map(|_| ())
+    let pidfd = pidfd.as_fd().as_raw_fd().into();
+    NumericCall::PidfdSendSignal.make([pidfd, signal.into(), 0, 0, 0])?;
+    Ok(())
 }
 
 /// What there is to be told of a child, without waiting; `None`: nothing, or it is no child.

@@ -12,15 +12,43 @@ pub unsafe trait Zeroed: Sized {
     }
 }
 
-macro_rules! zeroed {
-    ($($name:ident)*) => {$(
+/// One whose bytes, whatever they are, are a value.
+///
+/// # Safety
+/// They are.
+pub unsafe trait FromBytes: Zeroed {
+    /// The structure that begins with these bytes; `None` if they are too few.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..size_of::<Self>())?;
+        // SAFETY: as many bytes as it has, and as the implementation promises.
+        Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+}
+
+/// One without gaps between its members, so that all its bytes have a value.
+///
+/// # Safety
+/// There are none.
+pub unsafe trait AsBytes: Zeroed {
+    /// Its bytes.
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: as many as it has, and as the implementation promises.
+        unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
+    }
+}
+
+macro_rules! plain {
+    ($trait:ident: $($type:ty),*) => {$(
         // SAFETY: integers, arrays of integers, and pointers that may be null.
-        unsafe impl Zeroed for libc::$name {}
+        unsafe impl $trait for $type {}
     )*};
 }
 
-zeroed! {
-    cmsghdr flock ifreq msghdr open_how seccomp_notif sigaction siginfo_t signalfd_siginfo sigset_t
-    sockaddr_ll sockaddr_nl sockaddr_storage stat statx sysinfo tcp_info termios ucred
-    user_regs_struct utsname
+plain! { Zeroed:
+    i32, [u32; 2], libc::Dl_info, libc::cmsghdr, libc::flock, libc::ifreq, libc::msghdr,
+    libc::packet_mreq, libc::rlimit, libc::seccomp_notif, libc::siginfo_t, libc::sockaddr_ll,
+    libc::sockaddr_nl, libc::sockaddr_storage, libc::stat, libc::statx, libc::sysinfo,
+    libc::tcp_info, libc::termios, libc::ucred, libc::user_regs_struct, libc::utsname
 }
+plain! { FromBytes: libc::flock, libc::siginfo_t, libc::tcp_info }
+plain! { AsBytes: libc::stat, libc::statx }

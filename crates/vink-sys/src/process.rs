@@ -1,12 +1,14 @@
 //! Processes and threads by their numbers: signals, groups, ends, processors, limits.
 
 use std::io;
+use std::os::fd::AsFd;
+use std::ptr::null;
 
 use rustix::process::Pid;
 pub use rustix::thread::CpuSet;
 
-use crate::done;
 use crate::plain::Zeroed;
+use crate::{done, NumericCall};
 
 /// The calling thread's number.
 pub fn gettid() -> i32 {
@@ -30,38 +32,19 @@ pub fn is_root() -> bool {
 
 /// A process's group (0: this one's); -1 if there is no such process.
 pub fn getpgid(pid: i32) -> i32 {
-    // SAFETY: takes and returns numbers.
-    unsafe { libc::getpgid(pid) }
+    let group = NumericCall::Getpgid.make([pid.into(), 0, 0, 0, 0]);
+    group.map_or(-1, |group| group as i32)
 }
 
 /// A process's session (0: this one's); -1 if there is no such process.
 pub fn getsid(pid: i32) -> i32 {
-    // SAFETY: takes and returns numbers.
-    unsafe { libc::getsid(pid) }
+    let session = NumericCall::Getsid.make([pid.into(), 0, 0, 0, 0]);
+    session.map_or(-1, |session| session as i32)
 }
 
 /// The group in a terminal's foreground; -1 if it is no terminal of this session.
-pub fn foreground(terminal: impl std::os::fd::AsFd) -> i32 {
-    use std::os::fd::AsRawFd;
-    // SAFETY: takes and returns numbers.
-    unsafe { libc::tcgetpgrp(terminal.as_fd().as_raw_fd()) }
-}
-
-/// Gives signals that this process was started with as ignored their default action, as daemon(7) asks for: a job that a
-/// shell has started in the background ignores SIGINT, and so would all that is executed by it. SIGPIPE stays ignored.
-pub fn default_ignored_signals() {
-    let kept = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE];
-    for number in (1..=libc::SIGSYS).filter(|number| !kept.contains(number)) {
-        let mut action = libc::sigaction::zeroed();
-        // SAFETY: reads the action of a signal, and replaces one without a handler by another one without.
-        unsafe {
-            if libc::sigaction(number, std::ptr::null(), &mut action) == 0
-                && action.sa_sigaction == libc::SIG_IGN
-            {
-                libc::signal(number, libc::SIG_DFL);
-            }
-        }
-    }
+pub fn foreground(terminal: impl AsFd) -> i32 {
+    rustix::termios::tcgetpgrp(terminal).map_or(-1, Pid::as_raw_pid)
 }
 
 /// kill(2): a process, a group (below 0), or 0 for no signal but the question whether it is there.
@@ -69,8 +52,8 @@ pub fn default_ignored_signals() {
 /// # Errors
 /// As kill(2).
 pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
-    // SAFETY: takes numbers.
-    done(unsafe { libc::kill(pid, signal) }.into()).map(|_| ())
+    NumericCall::Kill.make([pid.into(), signal.into(), 0, 0, 0])?;
+    Ok(())
 }
 
 /// Sends a signal to one thread of a process (tgkill(2)).
@@ -78,8 +61,34 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
 /// # Errors
 /// As tgkill(2).
 pub fn tgkill(pid: i32, tid: i32, signal: i32) -> io::Result<()> {
-    // SAFETY: takes numbers.
-    done(unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) }).map(|_| ())
+    NumericCall::Tgkill.make([pid.into(), tid.into(), signal.into(), 0, 0])?;
+    Ok(())
+}
+
+/// Gives this process new namespaces: some of `CLONE_NEW*` (unshare(2)), and nothing else that would
+/// be the calling thread's alone then, as descriptors. Async-signal-safe.
+///
+/// # Errors
+/// As unshare(2).
+pub fn unshare(namespaces: i32) -> io::Result<()> {
+    const OTHERS: i32 = libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_SYSVSEM;
+    NumericCall::Unshare.make([(namespaces & !OTHERS).into(), 0, 0, 0, 0])?;
+    Ok(())
+}
+
+/// What this process executes has the same addresses each time (personality(2)). Async-signal-safe.
+///
+/// # Errors
+/// As personality(2).
+pub fn fix_addresses() -> io::Result<()> {
+    NumericCall::Personality.make([libc::ADDR_NO_RANDOMIZE.into(), 0, 0, 0, 0])?;
+    Ok(())
+}
+
+/// Ends this process at once: it flushes nothing and calls nothing (_exit(2)). Async-signal-safe.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: takes a number.
+    unsafe { libc::_exit(status) }
 }
 
 /// waitpid(2): the child's number (0: none yet), and its status.
@@ -99,10 +108,12 @@ pub fn waitpid(pid: i32, options: i32) -> io::Result<(i32, i32)> {
 /// As waitid(2).
 pub fn waitid(kind: libc::idtype_t, number: i32, options: i32) -> io::Result<ChildEvent> {
     let mut info = libc::siginfo_t::zeroed();
-    // SAFETY: fills the structure.
-    done(unsafe { libc::waitid(kind, number as libc::id_t, &mut info, options) }.into())?;
-    // SAFETY: the call has filled in what belongs to a child, or left zeros.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    // SAFETY: the call fills in what belongs to a child, or leaves zeros.
+    let (result, pid, status) = unsafe {
+        let result = libc::waitid(kind, number as libc::id_t, &mut info, options);
+        (result, info.si_pid(), info.si_status())
+    };
+    done(result.into())?;
     Ok(ChildEvent {
         pid,
         code: info.si_code,
@@ -132,8 +143,8 @@ pub enum Shared {
 
 /// Whether two processes have it in common (kcmp(2)).
 pub fn share(what: Shared, pid: i32, other: i32) -> bool {
-    // SAFETY: takes numbers.
-    unsafe { libc::syscall(libc::SYS_kcmp, pid, other, what as i32, 0, 0) == 0 }
+    let arguments = [pid.into(), other.into(), what as i64, 0, 0];
+    matches!(NumericCall::Kcmp.make(arguments), Ok(0))
 }
 
 /// A process's limit of a resource (`RLIMIT_*`); 0: this one's.
@@ -141,13 +152,7 @@ pub fn share(what: Shared, pid: i32, other: i32) -> bool {
 /// # Errors
 /// As prlimit(2).
 pub fn limit(pid: i32, resource: u32) -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    done(unsafe { libc::prlimit(pid, resource, std::ptr::null(), &mut limit) }.into())
-        .map(|_| limit)
+    prlimit(pid, resource, None)
 }
 
 /// Sets it.
@@ -155,8 +160,14 @@ pub fn limit(pid: i32, resource: u32) -> io::Result<libc::rlimit> {
 /// # Errors
 /// As prlimit(2).
 pub fn set_limit(pid: i32, resource: u32, limit: &libc::rlimit) -> io::Result<()> {
-    // SAFETY: reads the structure.
-    done(unsafe { libc::prlimit(pid, resource, limit, std::ptr::null_mut()) }.into()).map(|_| ())
+    prlimit(pid, resource, Some(limit)).map(|_| ())
+}
+
+fn prlimit(pid: i32, resource: u32, new: Option<&libc::rlimit>) -> io::Result<libc::rlimit> {
+    let mut old = libc::rlimit::zeroed();
+    let new = new.map_or(null(), std::ptr::from_ref);
+    // SAFETY: reads one structure, if it is there, and fills the other.
+    done(unsafe { libc::prlimit(pid, resource, new, &mut old) }.into()).map(|_| old)
 }
 
 /// The processors that a thread may use (0: the calling one).

@@ -1,5 +1,5 @@
-//! Sockets beyond what std has: pairs that keep messages apart, flags, options by number, and
-//! descriptors in messages (`SCM_RIGHTS`; unix(7)).
+//! Sockets beyond what std has: pairs that keep messages apart, options by number, and descriptors
+//! in messages (`SCM_RIGHTS`; unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -38,29 +38,46 @@ pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     pair(SocketType::STREAM)
 }
 
-/// send(2): how many bytes; negative with errno set if none.
-pub fn send(socket: impl AsFd, bytes: &[u8], flags: i32) -> isize {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: as many bytes as said.
-    unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) }
-}
+/// What an option's value may be.
+///
+/// # Safety
+/// There is no address in it that the kernel would read from or write to.
+pub unsafe trait OptionValue: Zeroed {}
 
-/// recv(2): how many bytes; negative with errno set if none.
-pub fn receive(socket: impl AsFd, into: &mut [u8], flags: i32) -> isize {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: room for as many bytes as said.
-    unsafe { libc::recv(fd, into.as_mut_ptr().cast(), into.len(), flags) }
-}
+// SAFETY: integers.
+unsafe impl OptionValue for i32 {}
+// SAFETY: integers.
+unsafe impl OptionValue for [u32; 2] {}
+// SAFETY: integers.
+unsafe impl OptionValue for libc::packet_mreq {}
+// SAFETY: integers.
+unsafe impl OptionValue for libc::ucred {}
 
-/// Sets an option whose value is an integer (setsockopt(2)).
+/// Sets an option (setsockopt(2)).
 ///
 /// # Errors
 /// As setsockopt(2).
-pub fn set_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let (fd, size) = (socket.as_fd().as_raw_fd(), size_of::<i32>() as u32);
-    // SAFETY: the value is an integer that outlives the call.
+pub fn set_option<T: OptionValue>(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: T,
+) -> io::Result<()> {
+    let (fd, size) = (socket.as_fd().as_raw_fd(), size_of::<T>() as u32);
+    // SAFETY: the value is of that size and outlives the call.
     done(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), size) }.into())
         .map(|_| ())
+}
+
+/// An option's value (getsockopt(2)).
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn option<T: OptionValue>(socket: RawFd, level: i32, option: i32) -> io::Result<T> {
+    let (mut value, mut size) = (T::zeroed(), size_of::<T>() as u32);
+    let to = (&raw mut value).cast();
+    // SAFETY: the value is of that size; any integers are one.
+    done(unsafe { libc::getsockopt(socket, level, option, to, &mut size) }.into()).map(|_| value)
 }
 
 /// The process at the other end of a unix socket, or that made both ends, with its user and group;
@@ -69,13 +86,7 @@ pub fn set_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io:
 /// # Errors
 /// As `SO_PEERCRED`: this is no unix socket.
 pub fn peer(socket: RawFd) -> io::Result<libc::ucred> {
-    let mut peer = libc::ucred::zeroed();
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    // SAFETY: the structure is of the size given.
-    let result =
-        unsafe { libc::getsockopt(socket, level, option, (&raw mut peer).cast(), &mut len) };
-    done(result.into()).map(|_| peer)
+    option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)
 }
 
 /// Descriptors that one message may have (`SCM_MAX_FD`).
@@ -162,14 +173,12 @@ mod tests {
     fn options_and_peers() {
         let (a, b) = stream_pair().unwrap();
         assert_eq!(peer(a.as_raw_fd()).unwrap().pid, std::process::id() as i32);
-        set_option(&a, libc::SOL_SOCKET, libc::SO_SNDBUF, 0).unwrap();
-        assert_eq!(send(&a, b"ab", libc::MSG_OOB), 2);
-        let mut text = [0; 4];
+        let (level, buffer) = (libc::SOL_SOCKET, libc::SO_SNDBUF);
+        set_option(&a, level, buffer, 100_000).unwrap();
         assert_eq!(
-            receive(&b, &mut text, libc::MSG_OOB | libc::MSG_DONTWAIT),
-            1
+            option::<i32>(a.as_raw_fd(), level, buffer).unwrap(),
+            200_000
         );
-        assert_eq!(receive(&b, &mut text, libc::MSG_DONTWAIT), 1);
-        assert!(receive(&b, &mut text, libc::MSG_DONTWAIT) < 0);
+        assert!(option::<i32>(-1, level, buffer).is_err() && set_option(&b, -1, 0, 0).is_err());
     }
 }

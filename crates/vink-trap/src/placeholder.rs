@@ -32,8 +32,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 
 use vink_sys::poll::events_of;
-use vink_sys::rustix::net::{shutdown, Shutdown};
-use vink_sys::socket::{self, set_option, stream_pair};
+use vink_sys::rustix::net::{self, shutdown, RecvFlags, SendFlags, Shutdown};
+use vink_sys::socket::{set_option, stream_pair};
 
 use crate::readiness::FileReadiness;
 use crate::tracee;
@@ -319,7 +319,7 @@ impl Placeholder {
             drain_urgent(&self.program);
             drain(&self.program);
         } else {
-            receive(&self.program, &mut [0u8; MAX_QUEUED], 0);
+            receive(&self.program, &mut [0u8; MAX_QUEUED], RecvFlags::empty());
         }
         self.queued.set(0);
     }
@@ -350,38 +350,40 @@ type End = RefCell<Option<OwnedFd>>;
 
 /// Sends `len` bytes; a full or broken pair is no matter, it shows what it should already.
 fn push(end: &End, len: usize) {
-    send(end, &[0u8; FILLING][..len], 0);
+    send(end, &[0u8; FILLING][..len], SendFlags::empty());
 }
 
 /// Sends an urgent byte. False if the host's unix sockets know of none (`CONFIG_AF_UNIX_OOB`).
 fn push_urgent(end: &End) -> bool {
-    send(end, &[0], libc::MSG_OOB) == 1
+    send(end, &[0], SendFlags::OOB) == 1
 }
 
 /// Receives the urgent byte, if there is one.
 fn drain_urgent(end: &End) {
-    receive(end, &mut [0], libc::MSG_OOB);
+    receive(end, &mut [0], RecvFlags::OOB);
 }
 
 /// Receives all there is.
 fn drain(end: &End) {
     let mut bytes = [0u8; 4096];
-    while receive(end, &mut bytes, 0) > 0 {}
+    while receive(end, &mut bytes, RecvFlags::empty()) > 0 {}
 }
 
-fn send(end: &End, bytes: &[u8], flags: i32) -> isize {
-    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+/// Sends as much as there is room for: how many bytes, 0 if none could be.
+fn send(end: &End, bytes: &[u8], flags: SendFlags) -> usize {
+    let flags = flags | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let end = end.borrow();
-    end.as_ref()
-        .map_or(-1, |end| socket::send(end, bytes, flags))
+    let sent = end.as_ref().map(|end| net::send(end, bytes, flags));
+    sent.and_then(Result::ok).unwrap_or(0)
 }
 
-/// Receives what is there and fits.
-fn receive(end: &End, bytes: &mut [u8], flags: i32) -> isize {
+/// Receives what is there and fits: how many bytes.
+fn receive(end: &End, bytes: &mut [u8], flags: RecvFlags) -> usize {
     let end = end.borrow();
-    end.as_ref().map_or(-1, |end| {
-        socket::receive(end, bytes, flags | libc::MSG_DONTWAIT)
-    })
+    let got = end
+        .as_ref()
+        .map(|end| net::recv(end, bytes, flags | RecvFlags::DONTWAIT));
+    got.and_then(Result::ok).map_or(0, |(count, _)| count)
 }
 
 /// Nothing is to come any more, or to be received.

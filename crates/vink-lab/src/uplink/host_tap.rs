@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use vink_sys::process::geteuid;
 
 use super::backend::{Backend, Deliver, LinkState, Offloads, LARGEST};
-use super::monitor::{interface_request, mtu, HostLink, Monitor};
+use super::monitor::{mtu, HostLink, InterfaceRequest, Monitor};
 use super::poll::{Poll, INPUT};
 use super::tap::{TUNSETIFF, TUNSETOFFLOAD, TUN_F_TCP, TUN_F_UDP};
 use crate::Error;
@@ -68,9 +68,10 @@ impl HostTap {
         options.read(true).write(true);
         let file = options.custom_flags(libc::O_NONBLOCK).open(TUN);
         let file = file.map_err(|e| fail(TUN, e))?;
-        let mut request = interface_request(name);
         let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-        request.ifr_ifru.ifru_flags = flags as i16;
+        let mut value = [0; 24];
+        value[..2].copy_from_slice(&(flags as i16).to_ne_bytes());
+        let mut request = InterfaceRequest::new(name, value);
         let ioctl = |nr: u64, argument: u64| {
             // SAFETY: the descriptor is open, and the argument what this ioctl wants: a number, or
             // the address of a structure or number that lives long enough.

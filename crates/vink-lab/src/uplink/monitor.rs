@@ -3,10 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use vink_sys::plain::Zeroed;
+use vink_sys::rustix::io::Errno;
+use vink_sys::rustix::net::netdevice::name_to_index;
 use vink_sys::rustix::net::netlink::SocketAddrNetlink;
-use vink_sys::rustix::net::{bind, socket_with, AddressFamily, SocketFlags, SocketType};
-use vink_sys::socket::receive;
+use vink_sys::rustix::net::{
+    bind, recv, socket_with, AddressFamily, RecvFlags, SocketFlags, SocketType,
+};
 
 /// How an interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +53,12 @@ impl Monitor {
         let mut told = false;
         let mut buffer = [0u8; 16 << 10];
         loop {
-            let got = receive(&self.socket, &mut buffer, 0);
-            if got < 0 {
-                match io::Error::last_os_error().raw_os_error() {
-                    // Something was missed.
-                    Some(libc::ENOBUFS) => {}
-                    Some(libc::EINTR) => continue,
-                    _ => return told.then(|| self.now()),
-                }
+            match recv(&self.socket, &mut buffer, RecvFlags::empty()) {
+                Ok(_) => {}
+                // Something was missed.
+                Err(Errno::NOBUFS) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => return told.then(|| self.now()),
             }
             told = true;
         }
@@ -66,11 +66,7 @@ impl Monitor {
 
     /// Asks the host: what a message says may be over when it is read.
     pub(crate) fn now(&self) -> HostLink {
-        let Ok(name) = std::ffi::CString::new(self.name.as_str()) else {
-            return HostLink::Missing;
-        };
-        // SAFETY: a string that ends with NUL.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        let index = name_to_index(&self.socket, &self.name).unwrap_or(0);
         let flags = flags(&self.name).unwrap_or(0);
         match (index, flags & libc::IFF_UP) {
             (0, _) => HostLink::Missing,
@@ -91,36 +87,44 @@ impl AsFd for Monitor {
 
 /// The interface's flags (`IFF_*`).
 fn flags(name: &str) -> io::Result<i32> {
-    let answer = ask(name, libc::SIOCGIFFLAGS as _)?;
-    // SAFETY: the ioctl has filled in the flags.
-    Ok(i32::from(unsafe { answer.ifr_ifru.ifru_flags }))
+    let [low, high, ..] = ask(name, libc::SIOCGIFFLAGS as _)?;
+    Ok(i16::from_ne_bytes([low, high]).into())
 }
 
 /// The interface's MTU in bytes.
 pub(crate) fn mtu(name: &str) -> io::Result<u32> {
-    let answer = ask(name, libc::SIOCGIFMTU as _)?;
-    // SAFETY: the ioctl has filled in the MTU.
-    Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
+    let [a, b, c, d, ..] = ask(name, libc::SIOCGIFMTU as _)?;
+    Ok(u32::from_ne_bytes([a, b, c, d]))
 }
 
 /// One of the ioctls of netdevice(7) that tell something of an interface.
-fn ask(name: &str, nr: libc::c_ulong) -> io::Result<libc::ifreq> {
+fn ask(name: &str, nr: libc::c_ulong) -> io::Result<[u8; 24]> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-    let mut request = interface_request(name);
+    let mut request = InterfaceRequest::new(name, [0; 24]);
     // SAFETY: a structure as these ioctls want it, which they fill in.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), nr as _, &mut request) } {
-        0.. => Ok(request),
+    match unsafe { libc::ioctl(socket.as_raw_fd(), nr as _, &raw mut request) } {
+        0.. => Ok(request.value),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// A `struct ifreq` of this name, which is cut off if it is too long, and so not found.
-pub(crate) fn interface_request(name: &str) -> libc::ifreq {
-    let mut request = libc::ifreq::zeroed();
-    let room = libc::IFNAMSIZ - 1;
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
+/// `struct ifreq`.
+#[repr(C, align(8))]
+pub(crate) struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    /// A union.
+    value: [u8; 24],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
+
+impl InterfaceRequest {
+    /// About the interface of this name, which is cut off if it is too long, and so not found.
+    pub(crate) fn new(name: &str, value: [u8; 24]) -> InterfaceRequest {
+        let mut own = [0; libc::IFNAMSIZ];
+        let length = name.len().min(own.len() - 1);
+        own[..length].copy_from_slice(&name.as_bytes()[..length]);
+        InterfaceRequest { name: own, value }
     }
-    request
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use vink_sys::plain::Zeroed;
 use vink_sys::rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use vink_sys::socket::{option, set_option};
 
 use super::backend::{Backend, Deliver, LinkState, Offloads, HEADER};
 use super::batch::{Datagram, Incoming, Outgoing, FRONT};
@@ -192,21 +193,16 @@ fn open(index: u32) -> io::Result<OwnedFd> {
     // Of no protocol: until it is bound it receives nothing.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32)?;
-    set(
-        &socket,
-        libc::SOL_PACKET,
-        libc::PACKET_IGNORE_OUTGOING,
-        &1i32,
-    )?;
-    set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     // As large as allowed, or larger by CAP_NET_ADMIN.
     for (plain, forced) in [
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
     ] {
-        if set(&socket, libc::SOL_SOCKET, forced, &SOCKET_BUFFER).is_err() {
-            set(&socket, libc::SOL_SOCKET, plain, &SOCKET_BUFFER)?;
+        if set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BUFFER).is_err() {
+            set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BUFFER)?;
         }
     }
     let everything = libc::packet_mreq {
@@ -216,7 +212,7 @@ fn open(index: u32) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     let level = libc::SOL_PACKET;
-    set(&socket, level, libc::PACKET_ADD_MEMBERSHIP, &everything)?;
+    set_option(&socket, level, libc::PACKET_ADD_MEMBERSHIP, everything)?;
     let mut address = libc::sockaddr_ll::zeroed();
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
@@ -232,39 +228,12 @@ fn open(index: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// setsockopt(2) with a plain value.
-fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let address = std::ptr::from_ref(value).cast();
-    let length = size_of::<T>() as u32;
-    // SAFETY: a value of this length, which outlives the call.
-    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, address, length) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Frames that the socket had no room for, since this was last asked.
 fn missed(socket: &OwnedFd) -> u64 {
     // struct tpacket_stats: packets, and those dropped.
-    let mut counters = [0u32; 2];
-    let mut length = size_of_val(&counters) as u32;
-    // SAFETY: room for as many bytes as said.
-    let got = unsafe {
-        let into = counters.as_mut_ptr().cast();
-        let socket = socket.as_raw_fd();
-        libc::getsockopt(
-            socket,
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            into,
-            &mut length,
-        )
-    };
-    if got == 0 {
-        counters[1].into()
-    } else {
-        0
-    }
+    let (level, which) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+    let counters = option::<[u32; 2]>(socket.as_raw_fd(), level, which);
+    counters.map_or(0, |[_, dropped]| dropped.into())
 }
 
 /// What has come, as a frame behind its header, with the VLAN tag that the host has taken out of

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use vink_sys::socket;
+use vink_sys::rustix::net::{self, RecvFlags, SendFlags};
 
 use super::backend::{Deliver, LARGEST};
 
@@ -205,15 +205,14 @@ impl Stream {
 
 /// send(2), without waiting and without SIGPIPE.
 fn send(socket: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let sent = socket::send(socket, bytes, flags);
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(net::send(socket, bytes, flags)?)
 }
 
 /// recv(2), without waiting.
 fn receive(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let got = socket::receive(socket, bytes, libc::MSG_DONTWAIT);
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    let (count, _) = net::recv(socket, bytes, RecvFlags::DONTWAIT)?;
+    Ok(count)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub enum End {
 /// is no request, or the socket failed.
 pub fn serve(socket: OwnedFd) -> Result<End, Error> {
     // Programs begin with default actions, whatever started the lab.
-    vink_sys::process::default_ignored_signals();
+    vink_sys::signals::default_ignored();
     let mut channel = Channel::new(UnixStream::from(socket));
     let Some(config) = receive_config(&mut channel)? else {
         return Ok(End::Closed);
