@@ -6,11 +6,15 @@
 //! helpers' pidfds, so that their numbers can't become another's. Programs need no guardian: they
 //! end with their PID namespace (`pids`).
 
-use std::io::{self};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use vink_sys::pidfd::send_signal;
-use vink_sys::process::waitpid;
+use vink_sys::process::{exit_now, waitpid};
+use vink_sys::rustix::process::setsid;
+use vink_sys::rustix::stdio::{dup2_stdin, stdin};
+use vink_sys::rustix::thread::set_name;
+use vink_sys::signals::{mask, Mask, SignalSet};
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
 use crate::Error;
@@ -35,7 +39,7 @@ impl Guardian {
         // have: glibc keeps the allocator usable over a fork.
         match unsafe { libc::fork() } {
             -1 => Err(Error::last("fork() for a guardian")),
-            0 => guard(other.as_raw_fd()),
+            0 => guard(other.as_fd()),
             pid => Ok(Guardian { pid, socket }),
         }
     }
@@ -59,38 +63,27 @@ impl Drop for Guardian {
 }
 
 /// What the guardian does until it ends.
-fn guard(socket: RawFd) -> ! {
-    // SAFETY: numbers, a constant, and a set that lives here. No descriptor of the worker's is used
-    // after this but the socket, which is 0 from here on: no reader may be kept waiting for the end
-    // of an output that only the guardian still has.
-    unsafe {
-        libc::setsid();
-        libc::prctl(libc::PR_SET_NAME, c"vink-guardian".as_ptr());
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-        libc::dup2(socket, 0);
-        libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0);
-    }
-    // SAFETY: open from here on until the end of the process.
-    let socket = unsafe { BorrowedFd::borrow_raw(0) };
+fn guard(socket: BorrowedFd<'_>) -> ! {
+    let _ = setsid();
+    let _ = set_name(c"vink-guardian");
+    mask(Mask::Set, SignalSet::ALL);
+    let _ = dup2_stdin(socket);
+    // SAFETY: no descriptor of the worker's is used after this but the socket, which is 0 from here
+    // on: no reader may be kept waiting for the end of an output that only the guardian still has.
+    unsafe { libc::syscall(libc::SYS_close_range, 1, u32::MAX, 0) };
+    let socket = stdin();
     let mut helpers = Vec::new();
     loop {
         match receive(socket) {
             Ok((HELPER, about)) => helpers.extend(about),
-            Ok((DISMISSED, _)) => exit(),
+            Ok((DISMISSED, _)) => exit_now(0),
             _ => break,
         }
     }
     for helper in &helpers {
         let _ = send_signal(helper, libc::SIGKILL);
     }
-    exit()
-}
-
-fn exit() -> ! {
-    // SAFETY: ends the process at once, without what exit() would do for the worker.
-    unsafe { libc::_exit(0) }
+    exit_now(0)
 }
 
 /// A message of a byte, and a descriptor.
@@ -111,6 +104,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<(u8, Option<OwnedFd>)> {
 mod tests {
     use super::*;
     use crate::tracee;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn messages_and_their_descriptors() {

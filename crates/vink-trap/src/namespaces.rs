@@ -16,13 +16,20 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::ptr::null;
 
-use crate::overlay::{file_overlays, FileOverlay};
+use vink_sys::rustix::mount::{
+    mount, mount_bind, mount_change, unmount, MountFlags, MountPropagationFlags, UnmountFlags,
+};
+use vink_sys::rustix::process::{chroot, fchdir};
+use vink_sys::rustix::system::sethostname;
+use vink_sys::rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+
+use crate::overlay::{file_overlays, write, FileOverlay};
 use crate::pids::InitProcess;
 use crate::{tracee, Error};
 
@@ -83,7 +90,7 @@ impl NamespaceConfig {
         };
         let mut own = None;
         if let Some(folder) = &self.root {
-            let cannot = |e: std::io::Error| Error::Folder {
+            let cannot = |e: io::Error| Error::Folder {
                 folder: folder.clone(),
                 why: e.to_string(),
             };
@@ -144,7 +151,7 @@ struct Generated {
     target: CString,
 }
 
-/// Which step of [`MountPlan::set_up`] failed; errno tells why.
+/// Which step of [`MountPlan::set_up`] failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailedStep {
     Name,
@@ -157,51 +164,33 @@ pub(crate) enum FailedStep {
 
 impl MountPlan {
     /// In a child between fork and exec, in a new UTS namespace.
-    pub(crate) fn set_name(&self) -> Result<(), FailedStep> {
-        let Some(name) = &self.name else {
-            return Ok(());
-        };
-        // SAFETY: the name, with its length.
-        match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
-            0 => Ok(()),
-            _ => Err(FailedStep::Name),
-        }
+    pub(crate) fn set_name(&self) -> io::Result<()> {
+        Ok(self.name.as_deref().map_or(Ok(()), sethostname)?)
     }
 
-    /// The same in new mount and PID namespaces.
-    pub(crate) fn set_up(&self) -> Result<(), FailedStep> {
-        // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them,
-        // on namespaces that no other process is in.
-        unsafe {
-            let down_only = libc::MS_REC | libc::MS_SLAVE;
-            if mount(null(), c"/", null(), down_only, null()) < 0 {
-                return Err(FailedStep::Private);
-            }
-            let proc = c"proc".as_ptr();
-            let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-            if mount(proc, c"/proc", proc, flags, null()) < 0 {
-                return Err(FailedStep::Proc);
-            }
-            let mut index = 0;
-            let mut step = |done: bool| {
-                index += 1;
-                done.then_some(()).ok_or(FailedStep::Mount(index - 1))
-            };
-            for addition in &self.file_overlays {
-                step(addition.set_up())?;
-            }
-            let overlay = c"overlay".as_ptr();
-            for FolderOverlay { options, target } in &self.folder_overlays {
-                let flags = libc::MS_RDONLY;
-                step(mount(overlay, target, overlay, flags, options.as_ptr()) == 0)?;
-            }
-            let bind = libc::MS_BIND;
-            for Bind { source, target } in &self.binds {
-                step(mount(source.as_ptr(), target, null(), bind, null()) == 0)?;
-            }
-            for Generated { text, target } in &self.files {
-                step(generate(text, target))?;
-            }
+    /// The same in new mount and PID namespaces, on which no other process depends. The error is the
+    /// step that failed, and why. rustix allocates nothing for strings that end with NUL.
+    pub(crate) fn set_up(&self) -> Result<(), (FailedStep, io::Error)> {
+        let down_only = MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM;
+        mount_change(c"/", down_only).map_err(|why| (FailedStep::Private, why.into()))?;
+        let proc = mount(c"proc", c"/proc", c"proc", FILES_ONLY, None);
+        proc.map_err(|why| (FailedStep::Proc, why.into()))?;
+        let mut index = 0;
+        let mut step = |done: io::Result<()>| {
+            index += 1;
+            done.map_err(|why| (FailedStep::Mount(index - 1), why))
+        };
+        for addition in &self.file_overlays {
+            step(addition.set_up())?;
+        }
+        for FolderOverlay { options, target } in &self.folder_overlays {
+            step(mount_overlay(options, target))?;
+        }
+        for Bind { source, target } in &self.binds {
+            step(mount_bind(source, target).map_err(io::Error::from))?;
+        }
+        for Generated { text, target } in &self.files {
+            step(generate(text, target))?;
         }
         Ok(())
     }
@@ -242,7 +231,7 @@ impl MountPlan {
             folder: path.to_owned(),
             why,
         };
-        let unreadable = |e: std::io::Error| bad(from, e.to_string());
+        let unreadable = |e: io::Error| bad(from, e.to_string());
         for entry in fs::read_dir(from).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let (source, target) = (entry.path(), to.join(entry.file_name()));
@@ -294,7 +283,7 @@ impl MountPlan {
         if overlaid.is_empty() {
             return Ok(());
         }
-        let unreadable = |e: std::io::Error| Error::Folder {
+        let unreadable = |e: io::Error| Error::Folder {
             folder: folder.to_owned(),
             why: format!("/proc/self/mountinfo: {e}"),
         };
@@ -363,54 +352,42 @@ impl MountPlan {
     }
 }
 
-/// mount(2).
-///
-/// # Safety
-/// Pointers must be null or NUL-terminated strings.
-pub(crate) unsafe fn mount(
-    source: *const libc::c_char,
-    target: &CStr,
-    kind: *const libc::c_char,
-    flags: libc::c_ulong,
-    options: *const libc::c_char,
-) -> i32 {
-    // SAFETY: as the caller promises.
-    unsafe { libc::mount(source, target.as_ptr(), kind, flags, options.cast()) }
+/// Nothing there is a device, or executed.
+const FILES_ONLY: MountFlags = MountFlags::NOSUID
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOEXEC);
+
+/// Mounts a read-only overlay. Async-signal-safe.
+pub(crate) fn mount_overlay(options: &CStr, target: &CStr) -> io::Result<()> {
+    let flags = MountFlags::RDONLY;
+    Ok(mount(c"overlay", target, c"overlay", flags, options)?)
 }
 
-/// Mounts a new file with this text over the target: one of a tmpfs, which is then unmounted from
-/// sight. Async-signal-safe.
-fn generate(text: &[u8], target: &CStr) -> bool {
+/// Does something while a tmpfs is at [`STAGING`], which is then unmounted from sight.
+/// Async-signal-safe.
+pub(crate) fn with_staging(
+    options: &CStr,
+    work: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    mount(c"tmpfs", STAGING, c"tmpfs", FILES_ONLY, options)?;
+    let done = work();
+    let _ = unmount(STAGING, UnmountFlags::DETACH);
+    done
+}
+
+/// Mounts a new file with this text over the target. Async-signal-safe.
+fn generate(text: &[u8], target: &CStr) -> io::Result<()> {
     const FILE: &CStr = c"/proc/file";
-    // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them.
-    unsafe {
-        let tmpfs = c"tmpfs".as_ptr();
-        let options = c"mode=700,size=1M".as_ptr();
-        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        if mount(tmpfs, STAGING, tmpfs, flags, options) < 0 {
-            return false;
-        }
-        let fd = libc::open(
-            FILE.as_ptr(),
-            libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC,
-            0o644,
-        );
-        let written = libc::write(fd, text.as_ptr().cast(), text.len()) == text.len() as isize
-            && libc::fchmod(fd, 0o644) == 0;
-        libc::close(fd);
-        let done = written && mount(FILE.as_ptr(), target, null(), libc::MS_BIND, null()) == 0;
-        // Whatever went wrong is in errno, which this must not change.
-        let errno = *libc::__errno_location();
-        libc::umount2(STAGING.as_ptr(), libc::MNT_DETACH);
-        *libc::__errno_location() = errno;
-        done
-    }
+    with_staging(c"mode=700,size=1M", || {
+        write(FILE, text)?;
+        Ok(mount_bind(FILE, target)?)
+    })
 }
 
 /// A machine's namespaces, held open so that further programs can join them.
 pub(crate) struct Namespaces {
     /// To be entered in this order, and what each is.
-    spaces: Vec<(OwnedFd, libc::c_int)>,
+    spaces: Vec<(OwnedFd, LinkNameSpaceType)>,
     /// The user namespace that programs are in, to be entered last.
     user: OwnedFd,
     /// The root folder, in that mount namespace.
@@ -421,21 +398,21 @@ pub(crate) struct Namespaces {
 
 impl Namespaces {
     /// Of a process that has just made them, and the first one of its PID namespace.
-    pub(crate) fn of(pid: i32, first: InitProcess) -> std::io::Result<Namespaces> {
-        let open = |pid: i32, name: &str| -> std::io::Result<OwnedFd> {
+    pub(crate) fn of(pid: i32, first: InitProcess) -> io::Result<Namespaces> {
+        let open = |pid: i32, name: &str| -> io::Result<OwnedFd> {
             Ok(fs::File::open(format!("/proc/{pid}/ns/{name}"))?.into())
         };
         let mut spaces = Vec::new();
         // That of the PID namespace. No process can enter the one that it is in.
         let above = open(first.number(), "user")?;
         if tracee::identity(above.as_raw_fd()).1 != fs::metadata("/proc/self/ns/user")?.ino() {
-            spaces.push((above, libc::CLONE_NEWUSER));
+            spaces.push((above, LinkNameSpaceType::User));
         }
         for (name, kind) in [
-            ("net", libc::CLONE_NEWNET),
-            ("uts", libc::CLONE_NEWUTS),
-            ("mnt", libc::CLONE_NEWNS),
-            ("pid", libc::CLONE_NEWPID),
+            ("net", LinkNameSpaceType::Network),
+            ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
+            ("mnt", LinkNameSpaceType::Mount),
+            ("pid", LinkNameSpaceType::ProcessID),
         ] {
             spaces.push((open(pid, name)?, kind));
         }
@@ -453,26 +430,23 @@ impl Namespaces {
     }
 
     /// The user namespace that programs are in.
-    pub(crate) fn user(&self) -> RawFd {
-        self.user.as_raw_fd()
+    pub(crate) fn user(&self) -> BorrowedFd<'_> {
+        self.user.as_fd()
     }
 
     /// Enters all but [`Namespaces::user`], in a child between fork and exec; a PID namespace for
-    /// its children. Async-signal-safe; errno tells why not.
-    pub(crate) fn enter(&self) -> bool {
-        // SAFETY: takes descriptors that are open, numbers, and a constant.
-        unsafe {
-            self.spaces
-                .iter()
-                .all(|(fd, kind)| libc::setns(fd.as_raw_fd(), *kind) == 0)
-                && libc::fchdir(self.root.as_raw_fd()) == 0
-                && libc::chroot(c".".as_ptr()) == 0
+    /// its children. Async-signal-safe.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        for (fd, kind) in &self.spaces {
+            move_into_link_name_space(fd.as_fd(), Some(*kind))?;
         }
+        fchdir(&self.root)?;
+        Ok(chroot(c".")?)
     }
 }
 
 /// Where something is mounted on the host.
-pub(crate) fn mount_points() -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn mount_points() -> io::Result<Vec<PathBuf>> {
     let mounts = fs::read("/proc/self/mountinfo")?;
     let points = mounts
         .split(|b| *b == b'\n')

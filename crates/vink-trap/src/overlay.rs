@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::namespaces::{c, escaped, mount, mount_points, STAGING};
+use vink_sys::rustix::fs::{chmod, fchmod, mkdir, open, Mode, OFlags};
+
+use crate::namespaces::{c, escaped, mount_overlay, mount_points, with_staging};
 use crate::Error;
 
 /// Where the files lie on the workbench.
@@ -115,29 +118,18 @@ impl FileOverlay {
         })
     }
 
-    /// In a child between fork and exec, in a mount namespace of its own. Async-signal-safe; errno
-    /// tells why not.
-    pub(crate) fn set_up(&self) -> bool {
-        // SAFETY: async-signal-safe calls, with strings that are NUL-terminated and outlive them.
-        unsafe {
-            let tmpfs = c"tmpfs".as_ptr();
-            let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-            if mount(tmpfs, STAGING, tmpfs, flags, c"mode=755,size=64M".as_ptr()) < 0 {
-                return false;
+    /// In a child between fork and exec, in a mount namespace of its own. Async-signal-safe.
+    pub(crate) fn set_up(&self) -> io::Result<()> {
+        with_staging(c"mode=755,size=64M", || {
+            for (path, mode) in &self.folders {
+                mkdir(path, Mode::RWXU)?;
+                chmod(path, Mode::from_raw_mode(*mode))?;
             }
-            let made = self.folders.iter().all(|(path, mode)| {
-                libc::mkdir(path.as_ptr(), 0o700) == 0 && libc::chmod(path.as_ptr(), *mode) == 0
-            });
-            let written = made && self.files.iter().all(|(path, text)| write(path, text));
-            let overlay = c"overlay".as_ptr();
-            let (options, read_only) = (self.options.as_ptr(), libc::MS_RDONLY);
-            let done = written && mount(overlay, &self.target, overlay, read_only, options) == 0;
-            // Whatever went wrong is in errno, which this must not change.
-            let errno = *libc::__errno_location();
-            libc::umount2(STAGING.as_ptr(), libc::MNT_DETACH);
-            *libc::__errno_location() = errno;
-            done
-        }
+            for (path, text) in &self.files {
+                write(path, text)?;
+            }
+            mount_overlay(&self.options, &self.target)
+        })
     }
 
     /// For messages.
@@ -147,23 +139,16 @@ impl FileOverlay {
     }
 }
 
-/// Writes a new file. Async-signal-safe.
-fn write(path: &CStr, text: &[u8]) -> bool {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-    // SAFETY: a NUL-terminated string, and bytes that are as many as said.
-    unsafe {
-        let fd = libc::open(path.as_ptr(), flags, 0o600);
-        let mut done = fd >= 0;
-        let mut rest = text;
-        while done && !rest.is_empty() {
-            let n = libc::write(fd, rest.as_ptr().cast(), rest.len());
-            done = n > 0;
-            rest = &rest[n.max(0) as usize..];
+/// Writes a new file, for all to read. Async-signal-safe.
+pub(crate) fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut rest = text;
+    while !rest.is_empty() {
+        match vink_sys::rustix::io::write(&file, rest)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = &rest[written..],
         }
-        done = done && libc::fchmod(fd, 0o644) == 0;
-        let errno = *libc::__errno_location();
-        libc::close(fd);
-        *libc::__errno_location() = errno;
-        done
     }
+    Ok(fchmod(&file, Mode::from_raw_mode(0o644))?)
 }

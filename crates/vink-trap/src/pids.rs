@@ -12,16 +12,21 @@
 //! a program would signal the worker too, and could not give the terminal back to a group that it
 //! had it from. The worker does both for it.
 
+use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::null_mut;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
 use vink_sys::errno;
 use vink_sys::pidfd::{copy_fd, send_signal};
-use vink_sys::process::{foreground, getpgid, getsid, kill};
+use vink_sys::process::{exit_now, foreground, getpgid, getsid, kill};
 use vink_sys::procfs::StatFields;
+use vink_sys::rustix::event::pause;
+use vink_sys::rustix::process::{getpgrp, set_parent_process_death_signal, setsid, Signal};
+use vink_sys::rustix::termios::tcsetpgrp;
+use vink_sys::rustix::thread::set_name;
+use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
 use crate::notify::Notification;
 use crate::process::Process;
@@ -39,41 +44,31 @@ pub(crate) struct CloneResult {
 }
 
 /// Returns in a new process, in the pid namespace that the calling one has made or entered for its
-/// children. The calling one ends. `first`: that namespace is new. False if that was not possible.
-/// Async-signal-safe.
+/// children. The calling one ends. `first`: that namespace is new. Async-signal-safe, as in
+/// `spawn`.
 pub(crate) fn fork_into_pidns(
     born: &CloneResult,
     first: bool,
     arguments: Range<usize>,
     worker: BorrowedFd<'_>,
-) -> bool {
+) -> io::Result<()> {
     if first {
-        // Tools find it by this name, from its beginning. SAFETY: a NUL-terminated string.
-        unsafe { libc::prctl(libc::PR_SET_NAME, c"vink-init".as_ptr()) };
+        // Tools find it by this name, from its beginning.
+        let _ = set_name(c"vink-init");
         // Orphans are gone at their deaths, though the process that inherits them had no processor
-        // so far: it is born like this. They would be dead and there for ever. SAFETY: constants,
-        // and what this process has.
-        let first = unsafe {
-            let before = libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-            let first = clone_sibling();
-            if first != 0 {
-                libc::signal(libc::SIGCHLD, before);
-            }
-            first
-        };
-        match first {
+        // so far: it is born like this. They would be dead and there for ever.
+        let before = Action::IGNORE.set(libc::SIGCHLD);
+        match clone_sibling()? {
             0 => adopt_orphans(arguments, worker),
-            pid if pid < 0 => return false,
             pid => born.first.store(pid, Ordering::Relaxed),
         }
+        let _ = before.and_then(|before| before.set(libc::SIGCHLD));
     }
-    match clone_sibling() {
-        0 => true,
-        pid if pid < 0 => false,
+    match clone_sibling()? {
+        0 => Ok(()),
         pid => {
             born.program.store(pid, Ordering::Relaxed);
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
+            exit_now(0)
         }
     }
 }
@@ -88,35 +83,36 @@ pub(crate) fn arguments() -> Range<usize> {
 }
 
 /// As fork(2), for a child of the parent's.
-fn clone_sibling() -> i32 {
+fn clone_sibling() -> io::Result<i32> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: without a stack of its own the new process goes on with a copy of this one's.
-    unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as i32 }
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(pid as i32),
+    }
 }
 
 /// What the first process does until it is killed.
 fn adopt_orphans(arguments: Range<usize>, worker: BorrowedFd<'_>) -> ! {
     const NAME: &[u8] = b"vink-init";
-    // SAFETY: numbers, constants, a set that lives here, and a copy of the worker's arguments that
-    // no code reads any more.
-    unsafe {
-        if arguments.len() > NAME.len() {
-            let command_line = arguments.start as *mut u8;
+    if arguments.len() > NAME.len() {
+        let command_line = arguments.start as *mut u8;
+        // SAFETY: a copy of the worker's arguments, which no code reads any more.
+        unsafe {
             command_line.write_bytes(0, arguments.len());
             command_line.copy_from(NAME.as_ptr(), NAME.len());
         }
-        libc::setsid();
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &all, null_mut());
-        if has_ended(worker) {
-            libc::_exit(0);
-        }
-        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        loop {
-            libc::pause();
-        }
+    }
+    let _ = setsid();
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    mask(Mask::Set, SignalSet::ALL);
+    if has_ended(worker) {
+        exit_now(0);
+    }
+    // SAFETY: this process uses no descriptor from here on.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
+    loop {
+        pause();
     }
 }
 
@@ -146,20 +142,11 @@ impl Drop for InitProcess {
 
 /// Makes this process's group a terminal's foreground: 0, or an errno below it.
 fn set_foreground(terminal: &OwnedFd) -> i64 {
-    // SAFETY: sets that live here and numbers. A process in the background is stopped by this,
-    // unless it blocks the signal.
-    unsafe {
-        let (mut stop, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&mut stop);
-        libc::sigaddset(&mut stop, libc::SIGTTOU);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &stop, &mut before);
-        let set = match libc::tcsetpgrp(terminal.as_raw_fd(), libc::getpgrp()) {
-            0 => 0,
-            _ => -i64::from(*libc::__errno_location()),
-        };
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
-        set
-    }
+    // A process in the background is stopped by this, unless it blocks the signal.
+    let before = mask(Mask::Block, SignalSet::of([libc::SIGTTOU]));
+    let set = tcsetpgrp(terminal, getpgrp());
+    mask(Mask::Set, before);
+    set.map_or_else(|error| -i64::from(error.raw_os_error()), |()| 0)
 }
 
 /// Waits until an orphan that has died has been reaped by the first process of its machine, for

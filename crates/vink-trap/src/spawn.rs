@@ -4,19 +4,37 @@
 //! the filter is in force its own write(2) and sendmsg(2) are trapped, so it tells the listener's
 //! number through a shared page and a futex, and the worker fetches it with pidfd_getfd(2).
 
+use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::Arc;
 
+use vink_sys::errno;
+use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::pidfd::{self, copy_fd};
 use vink_sys::poll::is_readable;
-use vink_sys::process::{getegid, geteuid, kill, waitpid};
+use vink_sys::process::{
+    exit_now, fix_addresses, getegid, geteuid, kill, set_limit, unshare, waitpid,
+};
+use vink_sys::rustix;
+use vink_sys::rustix::fs::{open, Mode, OFlags};
+use vink_sys::rustix::io::fcntl_dupfd_cloexec;
+use vink_sys::rustix::process::{
+    chdir, ioctl_tiocsctty, set_parent_process_death_signal, setsid, Signal,
+};
+use vink_sys::rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
+use vink_sys::rustix::thread::{
+    capabilities, configure_capability_in_ambient_set, move_into_link_name_space, set_capabilities,
+    set_no_new_privs, CapabilitySet, LinkNameSpaceType,
+};
+use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
 use crate::filter::{self, Purpose};
 use crate::namespaces::{FailedStep, MountPlan, Namespaces};
@@ -215,35 +233,29 @@ const STEPS: [&str; 14] = [
      machine's programs own (are user namespaces allowed here?)",
 ];
 
+const PAGE: usize = 4096;
+
 /// From here on the step is one of the mount plan's: the name, the mounts' privacy, `/proc`, each
 /// mount.
 const MOUNTING: u32 = 100;
 
 /// The shared page, mapped.
-pub(crate) struct StartPage(*mut Page);
+pub(crate) struct StartPage(Mapping);
 
 impl StartPage {
     fn new() -> Result<StartPage, Error> {
-        // SAFETY: a fresh anonymous mapping.
-        let page = unsafe {
-            libc::mmap(
-                null_mut(),
-                size_of::<Page>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
+        let map = || {
+            let mapping = Mapping::new(PAGE)?;
+            let zeroes = File::options().read(true).write(true).open("/dev/zero")?;
+            mapping.replace(0..PAGE, Pages::Shared(zeroes.as_fd(), 0))?;
+            Ok(StartPage(mapping))
         };
-        match page {
-            libc::MAP_FAILED => Err(Error::last("mmap() of a page shared with the program")),
-            page => Ok(StartPage(page.cast())),
-        }
+        map().map_err(Error::of("mmap() of a page shared with the program"))
     }
 
     fn page(&self) -> &Page {
         // SAFETY: mapped as long as self lives, zeroed at first, and made of atomics only.
-        unsafe { &*self.0 }
+        unsafe { &*self.0.start().cast() }
     }
 
     /// Why the program was never executed: an errno.
@@ -254,44 +266,30 @@ impl StartPage {
     }
 }
 
-impl Drop for StartPage {
-    fn drop(&mut self) {
-        // SAFETY: mapped by new(), and not borrowed any more.
-        unsafe { libc::munmap(self.0.cast(), size_of::<Page>()) };
-    }
-}
-
 impl Page {
     fn tell(&self, state: u32) {
         self.state.store(state, Ordering::Release);
-        // SAFETY: a futex operation on an atomic that both sides have mapped.
-        unsafe {
-            let (wake, own) = (libc::FUTEX_WAKE, filter::OWN_FUTEX);
-            libc::syscall(libc::SYS_futex, &self.state, wake, 1, 0, 0, own)
-        };
+        self.futex(libc::FUTEX_WAKE, 1, None);
     }
 
     /// Waits until the state is not `from`, or for a tenth of a second.
     fn wait(&self, from: u32) -> u32 {
-        let timeout = libc::timespec {
+        let limit = libc::timespec {
             tv_sec: 0,
             tv_nsec: 100_000_000,
         };
         if self.state.load(Ordering::Acquire) == from {
-            // SAFETY: as above; the timeout outlives the call.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    &self.state,
-                    libc::FUTEX_WAIT,
-                    from,
-                    &timeout,
-                    0,
-                    filter::OWN_FUTEX,
-                )
-            };
+            self.futex(libc::FUTEX_WAIT, from, Some(&limit));
         }
         self.state.load(Ordering::Acquire)
+    }
+
+    /// futex(2) by the state, as the filter lets it pass.
+    fn futex(&self, what: i32, value: u32, limit: Option<&libc::timespec>) {
+        let limit = limit.map_or(null(), std::ptr::from_ref);
+        let own = filter::OWN_FUTEX;
+        // SAFETY: an atomic that both sides have mapped, and a limit that is null or lives here.
+        unsafe { libc::syscall(libc::SYS_futex, &self.state, what, value, limit, 0, own) };
     }
 }
 
@@ -321,7 +319,7 @@ struct Plan<'a> {
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
     cwd: Option<CString>,
-    stdio: [Option<RawFd>; 3],
+    stdio: [Option<BorrowedFd<'a>>; 3],
     session: bool,
     terminal: bool,
     parent: OwnedFd,
@@ -368,14 +366,11 @@ pub(crate) fn spawn(
     for path in program.candidates() {
         candidates.push(c(path.as_os_str())?);
     }
-    let null_device = std::fs::File::options()
+    let null_device = File::options()
         .read(true)
         .write(true)
         .open("/dev/null")
-        .map_err(|e| Error::System {
-            what: "opening /dev/null",
-            errno: e.raw_os_error().unwrap_or(libc::EIO),
-        })?;
+        .map_err(Error::of("opening /dev/null"))?;
     let (pid, uid, gid) = (std::process::id() as i32, geteuid(), getegid());
     let map = |id: u32| CString::new(format!("{id} {id} 1")).expect("no zero in there");
     // By its path, since that may lead elsewhere on the machine. If it has none, it stays.
@@ -384,7 +379,7 @@ pub(crate) fn spawn(
         (Some(dir), Some(here)) => Some(here.join(dir)),
         (dir, here) => dir.clone().or(here),
     };
-    let mut plan = Plan {
+    let plan = Plan {
         namespaces: source,
         candidates,
         argv: strings(&args),
@@ -395,8 +390,8 @@ pub(crate) fn spawn(
         },
         stdio: [0, 1, 2].map(|i: usize| match &program.stdio[i] {
             Stdio::Inherit => None,
-            Stdio::Null => Some(null_device.as_raw_fd()),
-            Stdio::Fd(fd) => Some(fd.as_raw_fd()),
+            Stdio::Null => Some(null_device.as_fd()),
+            Stdio::Fd(fd) => Some(fd.as_fd()),
         }),
         session: program.session,
         terminal: program.terminal,
@@ -414,7 +409,7 @@ pub(crate) fn spawn(
     // SAFETY: the child makes async-signal-safe calls only, and never returns from child().
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        child(&mut plan, shared.page());
+        child(&plan, shared.page());
     }
     if pid < 0 {
         return Err(Error::last("fork()"));
@@ -457,10 +452,7 @@ fn receive_listener(
             PREPARING if has_ended(pidfd.as_fd()) => return Err(KILLED),
             PREPARING => {}
             UNMAPPED => {
-                map_ids(pid).map_err(|e| Error::System {
-                    what: STEPS[4],
-                    errno: e.raw_os_error().unwrap_or(libc::EIO),
-                })?;
+                map_ids(pid).map_err(Error::of(STEPS[4]))?;
                 page.tell(PREPARING);
             }
             FAILED => return Err(failure(page, source)),
@@ -475,10 +467,9 @@ fn receive_listener(
         NamespaceSource::New(_) => {
             let first = first.take().expect("made with the namespaces");
             let opened = Namespaces::of(pid, first);
-            Some(opened.map_err(|e| Error::System {
-                what: "opening the machine's namespaces on the host (/proc/PID/ns)",
-                errno: e.raw_os_error().unwrap_or(libc::EIO),
-            })?)
+            Some(opened.map_err(Error::of(
+                "opening the machine's namespaces on the host (/proc/PID/ns)",
+            ))?)
         }
         NamespaceSource::Join(_) => None,
     };
@@ -515,7 +506,7 @@ fn failure(page: &Page, source: NamespaceSource<'_>) -> Error {
 /// Gives the user namespace of a process the ids of this one's: each is what it is here. The first
 /// entry is id 0 alone, for a map of one entry is taken for that of a host without namespaces
 /// (pam_loginuid(8), systemd-detect-virt(1)).
-fn map_ids(pid: i32) -> std::io::Result<()> {
+fn map_ids(pid: i32) -> io::Result<()> {
     for name in ["uid_map", "gid_map"] {
         let own = std::fs::read_to_string(format!("/proc/self/{name}"))?;
         std::fs::write(format!("/proc/{pid}/{name}"), identity(&own))?;
@@ -546,7 +537,7 @@ fn wait_for_clone(
     source: NamespaceSource<'_>,
 ) -> Result<(i32, Option<InitProcess>), Error> {
     // Our own child, which ends soon.
-    while waitpid(pid, 0).is_err_and(|error| error.kind() == ErrorKind::Interrupted) {}
+    while waitpid(pid, 0).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
     let page = shared.page();
     let first = match page.cloned.first.load(Ordering::Relaxed) {
         0 => None,
@@ -569,151 +560,141 @@ pub(crate) fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
     is_readable(pidfd, 0)
 }
 
+/// Which of a child's steps failed, as [`Page::step`] has it, and why.
+type Failed = (u32, io::Error);
+
+fn at<E: Into<io::Error>>(step: u32) -> impl FnOnce(E) -> Failed {
+    move |why| (step, why.into())
+}
+
+/// Ends the child before it executes anything.
+const NEVER_EXECUTED: i32 = 125;
+
 /// From fork to exec. Async-signal-safe calls only: no allocation, no panic.
-fn child(plan: &mut Plan<'_>, page: &Page) -> ! {
-    let fail = |step: u32| -> ! {
-        page.value.store(errno(), Ordering::Relaxed);
-        page.step.store(step, Ordering::Relaxed);
-        page.tell(FAILED);
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(125) }
+fn child(plan: &Plan<'_>, page: &Page) -> ! {
+    let Err((step, why)) = execute(plan, page);
+    let errno = why.raw_os_error().unwrap_or(libc::EIO);
+    page.value.store(errno, Ordering::Relaxed);
+    page.step.store(step, Ordering::Relaxed);
+    page.tell(FAILED);
+    exit_now(NEVER_EXECUTED)
+}
+
+/// Becomes the program. rustix's functions are system calls by themselves, with arguments that are
+/// numbers, structures of theirs and strings that end with NUL: they allocate nothing, take no lock
+/// and leave libc's state alone. So are those of vink-sys that are used here.
+fn execute(plan: &Plan<'_>, page: &Page) -> Result<Infallible, Failed> {
+    let (in_own, user) = match plan.namespaces {
+        NamespaceSource::Join(namespaces) => {
+            namespaces.enter().map_err(at(7))?;
+            (false, Some(namespaces.user()))
+        }
+        NamespaceSource::New(_) => (unshare_namespaces(plan)?, None),
     };
-    // SAFETY: all pointers are into the plan, which outlives the calls; everything done here is
-    // async-signal-safe and concerns this process alone.
-    unsafe {
-        let isolated = match plan.namespaces {
-            NamespaceSource::Join(namespaces) => namespaces.enter().then_some(false).ok_or(7),
-            NamespaceSource::New(_) => unshare_namespaces(plan),
-        };
-        let in_own = isolated.unwrap_or_else(|step| fail(step));
-        // Moved to high numbers first, lest dup2() overwrite a source that is still needed.
-        for source in plan.stdio.iter_mut().flatten() {
-            let high = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, 3);
-            if high < 0 {
-                fail(0);
-            }
-            *source = high;
-        }
-        for (target, source) in plan.stdio.iter().enumerate() {
-            if source.is_some_and(|source| libc::dup2(source, target as i32) < 0) {
-                fail(0);
-            }
-        }
-        let user = match plan.namespaces {
-            NamespaceSource::Join(namespaces) => Some(namespaces.user()),
-            NamespaceSource::New(_) => None,
-        };
-        if !close_other_fds(plan.parent.as_raw_fd(), user) {
-            fail(0);
-        }
-        let parent = BorrowedFd::borrow_raw(PARENT);
-        if !fork_into_pidns(&page.cloned, user.is_none(), plan.arguments.clone(), parent) {
-            fail(10);
-        }
-        if plan.virtual_time && libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) < 0 {
-            fail(11);
-        }
-        if plan.session && libc::setsid() < 0 {
-            fail(0);
-        }
-        if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
-            fail(9);
-        }
-        if let NamespaceSource::New(mounts) = plan.namespaces {
-            let entering = |failed| match failed {
-                FailedStep::Name => MOUNTING,
-                FailedStep::Private => MOUNTING + 1,
-                FailedStep::Proc => MOUNTING + 2,
-                FailedStep::Mount(index) => MOUNTING + 3 + index as u32,
-            };
-            if let Err(failed) = mounts.set_up() {
-                fail(entering(failed));
-            }
-            let owned =
-                libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
-            if libc::unshare(owned) < 0 {
-                fail(13);
-            }
-            if in_own {
-                if !write_maps(plan) {
-                    fail(4);
-                }
-            } else {
-                page.tell(UNMAPPED);
-                while page.wait(UNMAPPED) == UNMAPPED {}
-            }
-            if let Err(failed) = mounts.set_name() {
-                fail(entering(failed));
-            }
-        }
-        if plan
-            .cwd
-            .as_ref()
-            .is_some_and(|cwd| libc::chdir(cwd.as_ptr()) < 0)
-        {
-            fail(1);
-        }
-        if user.is_none() && !plan.is_root && !keep_capabilities() {
-            fail(8);
-        }
-        libc::setrlimit(libc::RLIMIT_NOFILE, &plan.nofile);
-        // What std's runtime did to this process, and a worker may have done.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, null_mut());
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // From here on its end is this one's.
-        if has_ended(parent) {
-            libc::_exit(125);
-        }
-        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
-            fail(5);
-        }
-        if plan.counter && !tsc::fault() {
-            fail(12);
-        }
-        let filter = libc::sock_fprog {
-            len: plan.filter.len() as u16,
-            filter: plan.filter.as_mut_ptr(),
-        };
-        let listener = libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
-            &filter,
-        );
-        if listener < 0 {
-            // Nothing is trapped: there is no filter.
-            fail(6);
-        }
-        page.value.store(listener as i32, Ordering::Relaxed);
-        page.tell(LISTENING);
-        while page.wait(LISTENING) == LISTENING {}
-        // Last, since up to here this is a copy of the worker, which the machine's other programs
-        // must not get hold of (ptrace(2)).
-        if user.is_some() {
-            let entered = libc::setns(USER, libc::CLONE_NEWUSER) == 0;
-            if !entered || (!plan.is_root && !keep_capabilities()) {
-                libc::_exit(125);
-            }
-        }
-        let mut failure = libc::ENOENT;
-        for path in &plan.candidates {
-            libc::execve(path.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
-            match errno() {
-                libc::ENOENT | libc::ENOTDIR => {}
-                libc::EACCES => failure = libc::EACCES,
-                other => {
-                    failure = other;
-                    break;
-                }
-            }
-        }
-        page.value.store(failure, Ordering::Relaxed);
-        page.tell(NOT_EXECUTED);
-        libc::_exit(if failure == libc::ENOENT { 127 } else { 126 })
+    set_stdio(plan.stdio).map_err(at(0))?;
+    let (parent, user) = close_other_fds(plan.parent.as_fd(), user).map_err(at(0))?;
+    let arguments = plan.arguments.clone();
+    fork_into_pidns(&page.cloned, user.is_none(), arguments, parent).map_err(at(10))?;
+    if plan.virtual_time {
+        fix_addresses().map_err(at(11))?;
     }
+    if plan.session {
+        setsid().map_err(at(0))?;
+    }
+    if plan.terminal {
+        ioctl_tiocsctty(stdin()).map_err(at(9))?;
+    }
+    if let NamespaceSource::New(mounts) = plan.namespaces {
+        mounts.set_up().map_err(|(failed, why)| match failed {
+            FailedStep::Name => (MOUNTING, why),
+            FailedStep::Private => (MOUNTING + 1, why),
+            FailedStep::Proc => (MOUNTING + 2, why),
+            FailedStep::Mount(index) => (MOUNTING + 3 + index as u32, why),
+        })?;
+        let owned =
+            libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
+        unshare(owned).map_err(at(13))?;
+        if in_own {
+            write_maps(plan).map_err(at(4))?;
+        } else {
+            page.tell(UNMAPPED);
+            while page.wait(UNMAPPED) == UNMAPPED {}
+        }
+        mounts.set_name().map_err(at(MOUNTING))?;
+    }
+    if let Some(cwd) = &plan.cwd {
+        chdir(cwd).map_err(at(1))?;
+    }
+    if user.is_none() && !plan.is_root {
+        keep_capabilities().map_err(at(8))?;
+    }
+    let _ = set_limit(0, libc::RLIMIT_NOFILE, &plan.nofile);
+    // What std's runtime did to this process, and a worker may have done.
+    let _ = Action::DEFAULT.set(libc::SIGPIPE);
+    mask(Mask::Set, SignalSet::NONE);
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // From here on its end is this one's.
+    if has_ended(parent) {
+        exit_now(NEVER_EXECUTED);
+    }
+    set_no_new_privs(true).map_err(at(5))?;
+    if plan.counter {
+        tsc::fault().map_err(at(12))?;
+    }
+    let filter = libc::sock_fprog {
+        len: plan.filter.len() as u16,
+        filter: plan.filter.as_ptr().cast_mut(),
+    };
+    let flags =
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let what = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: a filter, which is read, and as long as said.
+    let listener = unsafe { libc::syscall(libc::SYS_seccomp, what, flags, &raw const filter) };
+    if listener < 0 {
+        // Nothing is trapped: there is no filter.
+        return Err((6, io::Error::last_os_error()));
+    }
+    page.value.store(listener as i32, Ordering::Relaxed);
+    page.tell(LISTENING);
+    while page.wait(LISTENING) == LISTENING {}
+    // Last, since up to here this is a copy of the worker, which the machine's other programs must
+    // not get hold of (ptrace(2)).
+    if let Some(user) = user {
+        let entered = move_into_link_name_space(user, Some(LinkNameSpaceType::User)).is_ok();
+        if !entered || (!plan.is_root && keep_capabilities().is_err()) {
+            exit_now(NEVER_EXECUTED);
+        }
+    }
+    let mut failure = libc::ENOENT;
+    for path in &plan.candidates {
+        // SAFETY: strings that end with NUL, and lists of such that end with null, all of them the
+        // plan's.
+        unsafe { libc::execve(path.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr()) };
+        match errno::last() {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::EACCES => failure = libc::EACCES,
+            other => {
+                failure = other;
+                break;
+            }
+        }
+    }
+    page.value.store(failure, Ordering::Relaxed);
+    page.tell(NOT_EXECUTED);
+    exit_now(if failure == libc::ENOENT { 127 } else { 126 })
+}
+
+/// Gives this process these standard descriptors.
+fn set_stdio(from: [Option<BorrowedFd<'_>>; 3]) -> rustix::io::Result<()> {
+    // At high numbers first, lest one be overwritten that is still needed.
+    let mut high = [const { None }; 3];
+    for (high, from) in high.iter_mut().zip(from) {
+        *high = from.map(|from| fcntl_dupfd_cloexec(from, 3)).transpose()?;
+    }
+    let [input, output, errors] = &high;
+    input.as_ref().map_or(Ok(()), dup2_stdin)?;
+    output.as_ref().map_or(Ok(()), dup2_stdout)?;
+    errors.as_ref().map_or(Ok(()), dup2_stderr)
 }
 
 /// A child's descriptor of the worker's process.
@@ -724,24 +705,28 @@ const USER: RawFd = 4;
 
 /// Closes all but the standard descriptors, that of the worker's process, which is [`PARENT`] then,
 /// and that of a user namespace, then [`USER`]: other programs may depend on the end of what the
-/// worker has open of theirs. Async-signal-safe.
-fn close_other_fds(parent: RawFd, user: Option<RawFd>) -> bool {
-    let above = |fd: RawFd| {
-        // SAFETY: makes a descriptor.
-        unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, USER + 1) }
-    };
-    // Where neither overwrites the other.
-    let (parent, user) = (above(parent), user.map(above));
-    // SAFETY: descriptors that this process does not use any more.
+/// worker has open of theirs. Returns the two. Async-signal-safe.
+fn close_other_fds(
+    parent: BorrowedFd<'_>,
+    user: Option<BorrowedFd<'_>>,
+) -> io::Result<(BorrowedFd<'static>, Option<BorrowedFd<'static>>)> {
+    // Where neither overwrites the other. They are closed with the rest.
+    let above = |fd| fcntl_dupfd_cloexec(fd, USER + 1).map(IntoRawFd::into_raw_fd);
+    let (parent, user) = (above(parent)?, user.map(above).transpose()?);
+    let rest = USER + i32::from(user.is_some());
+    // SAFETY: this process does not use the descriptors that are closed any more; the two that are
+    // made are open until it executes the program.
     unsafe {
-        libc::dup3(parent, PARENT, libc::O_CLOEXEC) >= 0
+        let is_done = libc::dup3(parent, PARENT, libc::O_CLOEXEC) >= 0
             && user.is_none_or(|user| libc::dup3(user, USER, libc::O_CLOEXEC) >= 0)
-            && libc::syscall(
-                libc::SYS_close_range,
-                USER + i32::from(user.is_some()),
-                u32::MAX,
-                0,
-            ) == 0
+            && libc::syscall(libc::SYS_close_range, rest, u32::MAX, 0) == 0;
+        match is_done {
+            true => Ok((
+                BorrowedFd::borrow_raw(PARENT),
+                user.map(|_| BorrowedFd::borrow_raw(USER)),
+            )),
+            false => Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -749,87 +734,56 @@ fn close_other_fds(parent: RawFd, user: Option<RawFd>) -> bool {
 /// user namespace, or to one that is made around them if there must be one (then the result is
 /// true), and so are above the one that programs are in: what is mounted here they can't take away.
 /// The error is the step that failed.
-fn unshare_namespaces(plan: &Plan<'_>) -> Result<bool, u32> {
+fn unshare_namespaces(plan: &Plan<'_>) -> Result<bool, Failed> {
     let spaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
-    // SAFETY: concerns this process alone.
-    unsafe {
-        if plan.is_root {
-            if libc::unshare(spaces) == 0 {
-                return Ok(false);
-            }
+    if plan.is_root {
+        match unshare(spaces) {
+            Ok(()) => return Ok(false),
             // Root of a container may lack the capability and still make user namespaces.
-            if errno() != libc::EPERM {
-                return Err(2);
-            }
-        }
-        if libc::unshare(libc::CLONE_NEWUSER | spaces) < 0 {
-            return Err(3);
+            Err(why) if why.raw_os_error() == Some(libc::EPERM) => {}
+            Err(why) => return Err((2, why)),
         }
     }
-    write_maps(plan).then_some(true).ok_or(4)
+    unshare(libc::CLONE_NEWUSER | spaces).map_err(at(3))?;
+    write_maps(plan).map_err(at(4))?;
+    Ok(true)
 }
 
 /// Makes this process's user namespace one of its own user and group alone. Async-signal-safe.
-fn write_maps(plan: &Plan<'_>) -> bool {
+fn write_maps(plan: &Plan<'_>) -> io::Result<()> {
     let files = [
         (c"/proc/self/setgroups", c"deny"),
         (c"/proc/self/uid_map", plan.uid_map.as_c_str()),
         (c"/proc/self/gid_map", plan.gid_map.as_c_str()),
     ];
-    files.into_iter().all(|(path, text)| {
-        let len = text.count_bytes();
-        // SAFETY: strings are NUL-terminated and outlive the calls; the descriptor is this
-        // function's.
-        unsafe {
-            let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-            let written = fd >= 0 && libc::write(fd, text.as_ptr().cast(), len) == len as isize;
-            libc::close(fd);
-            written
+    for (path, text) in files {
+        let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        if rustix::io::write(&file, text.to_bytes())? != text.count_bytes() {
+            return Err(io::ErrorKind::WriteZero.into());
         }
-    })
+    }
+    Ok(())
 }
 
 /// Lets a program that is not root keep, when it is executed, what it may do in the user namespace
 /// that it is in: to configure the network, to mount and to set the host name. Not what concerns
 /// its own files, of which it shall see the same as on the host. Async-signal-safe; see
 /// capabilities(7).
-fn keep_capabilities() -> bool {
-    const KEPT: [libc::c_ulong; 5] = [
-        10, // CAP_NET_BIND_SERVICE
-        11, // CAP_NET_BROADCAST
-        12, // CAP_NET_ADMIN
-        13, // CAP_NET_RAW
-        21, // CAP_SYS_ADMIN
+fn keep_capabilities() -> rustix::io::Result<()> {
+    const KEPT: [CapabilitySet; 5] = [
+        CapabilitySet::NET_BIND_SERVICE,
+        CapabilitySet::NET_BROADCAST,
+        CapabilitySet::NET_ADMIN,
+        CapabilitySet::NET_RAW,
+        CapabilitySet::SYS_ADMIN,
     ];
-    /// `_LINUX_CAPABILITY_VERSION_3`.
-    const VERSION: u32 = 0x2008_0522;
-    #[repr(C)]
-    #[derive(Default)]
-    struct Sets {
-        effective: u32,
-        permitted: u32,
-        inheritable: u32,
+    let mut sets = capabilities(None)?;
+    for kept in KEPT {
+        sets.inheritable |= kept;
     }
-    let mut header = [VERSION, 0];
-    let mut sets: [Sets; 2] = Default::default();
-    // SAFETY: the header and both halves of the sets, as version 3 wants them; of this thread only.
-    unsafe {
-        if libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) < 0 {
-            return false;
-        }
-        for bit in KEPT {
-            sets[0].inheritable |= 1 << bit;
-        }
-        libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr()) == 0
-            && KEPT.iter().all(|bit| {
-                libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, *bit, 0, 0) == 0
-            })
-    }
-}
-
-fn errno() -> i32 {
-    // SAFETY: the thread's own errno.
-    unsafe { *libc::__errno_location() }
+    set_capabilities(None, sets)?;
+    KEPT.into_iter()
+        .try_for_each(|kept| configure_capability_in_ambient_set(kept, true))
 }
 
 #[cfg(test)]
@@ -838,7 +792,6 @@ mod tests {
     use vink_sys::poll::events_of;
 
     use crate::notify::Listener;
-    use std::fs::File;
     use std::io::{Read, Write};
 
     const NOFILE: libc::rlimit = libc::rlimit {

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use vink_sys::fd;
+use vink_sys::plain::AsBytes;
 use vink_sys::process::geteuid;
 
 use vink_syscalls::{status, Status};
@@ -149,7 +150,7 @@ impl Worker {
             for (stamp, time) in stamps(&mut found).into_iter().zip(times) {
                 (stamp.tv_sec, stamp.tv_nsec) = split(time);
             }
-            tracee::write(call.tid, target.out, bytes(&found))
+            tracee::write(call.tid, target.out, found.as_bytes())
         } else {
             let Ok(mut stat) = fd::stat(file.as_raw_fd()) else {
                 return Ok(false);
@@ -158,7 +159,7 @@ impl Worker {
             (stat.st_atime, stat.st_atime_nsec) = (atime.0, atime.1.into());
             (stat.st_mtime, stat.st_mtime_nsec) = (mtime.0, mtime.1.into());
             (stat.st_ctime, stat.st_ctime_nsec) = (ctime.0, ctime.1.into());
-            tracee::write(call.tid, target.out, bytes(&stat))
+            tracee::write(call.tid, target.out, stat.as_bytes())
         };
         let result = if written { 0 } else { -i64::from(libc::EFAULT) };
         self.answer(call, result).map(|()| true)
@@ -212,12 +213,6 @@ fn stamps(found: &mut libc::statx) -> [&mut libc::statx_timestamp; 4] {
 fn open(from: i32, path: Vec<u8>, flags: i32, resolve: u64) -> Option<File> {
     let path = CString::new(path).ok()?;
     fd::open_resolving(from, &path, flags, resolve).ok()
-}
-
-/// A structure as the host's kernel gives it.
-fn bytes<T>(structure: &T) -> &[u8] {
-    // SAFETY: it was all zeros, and then filled by the host's kernel and field by field.
-    unsafe { std::slice::from_raw_parts((&raw const *structure).cast(), size_of::<T>()) }
 }
 
 #[cfg(test)]

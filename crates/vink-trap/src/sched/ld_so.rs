@@ -8,10 +8,10 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use vink_sys::child::{prepare, Step};
 use vink_sys::process::waitpid;
 use vink_syscalls::is_linkers;
 
@@ -100,16 +100,7 @@ fn try_out() -> Option<LdSo> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // SAFETY: system calls without memory, which concern the child alone.
-    unsafe {
-        command.pre_exec(|| {
-            let plain = libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) >= 0;
-            match plain && libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 {
-                true => Ok(()),
-                false => Err(std::io::Error::last_os_error()),
-            }
-        });
-    }
+    prepare(&mut command, [Step::FixAddresses, Step::Trace]);
     let mut child = command.spawn().ok()?;
     let found = look_at(&child);
     // It has been stopped, or has ended.

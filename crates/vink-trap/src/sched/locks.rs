@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use vink_sys::errno::EDEADLK;
 use vink_sys::fd::{set_lock, try_flock, LockOwner};
+use vink_sys::plain::FromBytes;
 
 use super::BlockCondition;
 use crate::interrupt::ERESTARTSYS;
@@ -210,8 +211,7 @@ impl Worker {
         if !tracee::read(call.tid, call.args[2], &mut bytes) {
             return None;
         }
-        // SAFETY: as large as that structure, which any bytes are valid for.
-        let flock: libc::flock = unsafe { std::mem::transmute(bytes) };
+        let flock = libc::flock::from_bytes(&bytes)?;
         let copy = copy()?;
         if how == libc::F_OFD_SETLKW {
             let locks = i32::from(flock.l_type) != libc::F_UNLCK;

@@ -171,11 +171,11 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::os::fd::AsRawFd;
 
     use vink_sys::epoll;
-    use vink_sys::plain::Zeroed;
     use vink_sys::process::{gettid, tgkill};
+    use vink_sys::signals::{file, mask, Mask, SignalSet};
 
     #[test]
     fn sets() {
@@ -203,14 +203,9 @@ mod tests {
     fn of_this_thread_and_a_signalfd() {
         let me = std::process::id() as i32;
         let set = bit(libc::SIGUSR1) | bit(libc::SIGRTMIN());
-        let mut mask = libc::sigset_t::zeroed();
-        // SAFETY: reads and changes the sets; makes a descriptor that is owned once.
-        let signals = unsafe {
-            libc::sigaddset(&mut mask, libc::SIGUSR1);
-            libc::sigaddset(&mut mask, libc::SIGRTMIN());
-            libc::pthread_sigmask(libc::SIG_BLOCK, &mask, std::ptr::null_mut());
-            OwnedFd::from_raw_fd(libc::signalfd(-1, &mask, libc::SFD_CLOEXEC))
-        };
+        let own = SignalSet::of([libc::SIGUSR1, libc::SIGRTMIN()]);
+        mask(Mask::Block, own);
+        let signals = file(own).unwrap();
         let set_of = epoll::create().unwrap();
         let (tid, fd, ep) = (gettid(), signals.as_raw_fd(), set_of.as_raw_fd());
         epoll::add(&set_of, fd, libc::EPOLLIN as u32, 0x1_0000_0002).unwrap();

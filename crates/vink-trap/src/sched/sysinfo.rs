@@ -1,7 +1,8 @@
 //! The host as programs see it: one processor, so much memory, no load.
 
+use std::mem::offset_of;
+
 use vink_sys::errno::{EFAULT, EINVAL, ENOSYS};
-use vink_sys::plain::Zeroed;
 use vink_syscalls::{sched_class, Sched};
 
 use super::clocks::BOOTED;
@@ -37,17 +38,21 @@ impl Worker {
                 error => error,
             },
             Sched::Sysinfo => {
-                let mut info = libc::sysinfo::zeroed();
-                info.uptime = ((self.kernel.now() + BOOTED) / 1_000_000_000) as i64;
-                info.totalram = MEMORY;
-                info.freeram = MEMORY / 2;
-                info.procs = 1;
-                info.mem_unit = 1;
-                // SAFETY: a plain structure without padding that matters, as bytes.
-                let bytes = unsafe {
-                    std::slice::from_raw_parts((&raw const info).cast(), size_of_val(&info))
-                };
-                give(call, first, bytes, 0)
+                let uptime = (self.kernel.now() + BOOTED) / 1_000_000_000;
+                let mut info = [0; size_of::<libc::sysinfo>()];
+                for (at, value) in [
+                    (offset_of!(libc::sysinfo, uptime), &uptime.to_ne_bytes()[..]),
+                    (offset_of!(libc::sysinfo, totalram), &MEMORY.to_ne_bytes()),
+                    (
+                        offset_of!(libc::sysinfo, freeram),
+                        &(MEMORY / 2).to_ne_bytes(),
+                    ),
+                    (offset_of!(libc::sysinfo, procs), &1u16.to_ne_bytes()),
+                    (offset_of!(libc::sysinfo, mem_unit), &1u32.to_ne_bytes()),
+                ] {
+                    info[at..at + value.len()].copy_from_slice(value);
+                }
+                give(call, first, &info, 0)
             }
             // Memory that is swapped out costs no virtual time, and the host's limit is for
             // programs that it delays.

@@ -584,6 +584,7 @@ fn is_pending(name: TimerId, notice: TimerNotify) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vink_sys::plain::FromBytes;
 
     const RTMIN: i32 = 34;
 
@@ -723,8 +724,7 @@ mod tests {
             times: 3,
         };
         let info = siginfo(&due);
-        // SAFETY: as large as that structure, which any bytes are valid for.
-        let info: libc::siginfo_t = unsafe { std::mem::transmute(info) };
+        let info = libc::siginfo_t::from_bytes(&info).unwrap();
         assert_eq!((info.si_signo, info.si_code), (RTMIN, libc::SI_TIMER));
         // SAFETY: it is a timer's.
         let (value, number, overrun) =

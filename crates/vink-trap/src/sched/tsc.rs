@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use vink_sys::plain::Zeroed;
 use vink_sys::process::{waitid, waitpid};
+use vink_sys::ptrace::Request;
+use vink_sys::rustix::process::{set_time_stamp_counter_readability, TimeStampCounterReadability};
 
 use crate::tracee;
 use crate::Error;
@@ -22,20 +24,16 @@ use crate::Error;
 const STEP: u64 = 32;
 const RDTSC: [u8; 2] = [0x0f, 0x31];
 const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];
-/// Of `<sys/prctl.h>`: what libc leaves out.
-const PR_SET_TSC: i32 = 26;
-const PR_TSC_SIGSEGV: libc::c_ulong = 2;
 /// Of `<linux/ptrace.h>` and `<linux/wait.h>`.
 const PTRACE_EVENT_STOP: i32 = 128;
 const WNOTHREAD: i32 = 0x2000_0000;
 /// So long an ended process is waited for to have been noticed.
 const EXIT_STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes the calling process, and all that it starts, fault at each read of the counter. False if
+/// Makes the calling process, and all that it starts, fault at each read of the counter; an error if
 /// the processor can't. Async-signal-safe.
-pub(crate) fn fault() -> bool {
-    // SAFETY: takes numbers; of this process only.
-    unsafe { libc::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0 }
+pub(crate) fn fault() -> vink_sys::rustix::io::Result<()> {
+    set_time_stamp_counter_readability(TimeStampCounterReadability::RaiseSIGSEGV)
 }
 
 /// What the worker and the tracing threads share.
@@ -106,14 +104,10 @@ impl VirtualTsc {
             | libc::PTRACE_O_TRACEFORK
             | libc::PTRACE_O_TRACEVFORK
             | libc::PTRACE_O_EXITKILL;
-        // SAFETY: takes numbers.
-        let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, options) };
-        let done = match seized {
-            0 => Ok(()),
-            _ => Err(Error::last(
-                "ptrace(PTRACE_SEIZE): emulating the time stamp counter for a program",
-            )),
-        };
+        let done = Request::Seize(options).make(pid);
+        let done = done.map_err(Error::of(
+            "ptrace(PTRACE_SEIZE): emulating the time stamp counter for a program",
+        ));
         let failed = done.is_err();
         if tell.send(done).is_err() || failed {
             return;
@@ -141,35 +135,33 @@ impl VirtualTsc {
                 continue;
             }
             let signal = libc::WSTOPSIG(status);
-            let (request, signal) = match status >> 16 {
+            let request = match status >> 16 {
                 libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                     self.forget_namesake(tid);
-                    (libc::PTRACE_CONT, 0)
+                    Request::Continue(0)
                 }
                 0 if signal == libc::SIGSEGV && self.emulate(tid, &mut reads) => {
-                    (libc::PTRACE_CONT, 0)
+                    Request::Continue(0)
                 }
-                0 => (libc::PTRACE_CONT, signal),
+                0 => Request::Continue(signal),
                 // Stopped like any other, until a process continues it.
-                PTRACE_EVENT_STOP if signal != libc::SIGTRAP => (libc::PTRACE_LISTEN, 0),
-                _ => (libc::PTRACE_CONT, 0),
+                PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Request::Listen,
+                _ => Request::Continue(0),
             };
             match request {
-                libc::PTRACE_LISTEN => held.insert(tid),
+                Request::Listen => held.insert(tid),
                 _ => held.remove(&tid),
             };
-            // SAFETY: takes numbers. It fails if it was killed meanwhile.
-            unsafe { libc::ptrace(request, tid, 0, signal) };
+            // It fails if it was killed meanwhile.
+            let _ = request.make(tid);
         }
     }
 
     /// A thread has made another, whose number may have been one's that has ended: threads end
     /// unasked for.
     fn forget_namesake(&self, parent: i32) {
-        let mut number: libc::c_ulong = 0;
-        // SAFETY: fills a number; the thread is stopped.
-        let got = unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, parent, 0, &mut number) };
-        if got == 0 {
+        let mut number = 0;
+        if Request::EventMessage(&mut number).make(parent).is_ok() {
             let mut ended = self.ended.lock().expect("no thread panics with it");
             ended.remove(&(number as i32));
         }
@@ -178,8 +170,7 @@ impl VirtualTsc {
     /// If a thread was about to read the counter, does that for it.
     fn emulate(&self, tid: i32, reads: &mut u64) -> bool {
         let mut registers = libc::user_regs_struct::zeroed();
-        // SAFETY: fills the structure; the thread is stopped.
-        if unsafe { libc::ptrace(libc::PTRACE_GETREGS, tid, 0, &mut registers) } < 0 {
+        if Request::Registers(&mut registers).make(tid).is_err() {
             return false;
         }
         let mut code = [0; 3];
@@ -200,7 +191,6 @@ impl VirtualTsc {
         registers.rax = value & 0xffff_ffff;
         registers.rdx = value >> 32;
         registers.rip += length as u64;
-        // SAFETY: reads the structure; the thread is stopped.
-        unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0, &registers) == 0 }
+        Request::SetRegisters(&registers).make(tid).is_ok()
     }
 }

@@ -2,30 +2,19 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
+use vink_sys::signals::Action;
 use vink_trap::{Error, Program, Status, Stdio};
 
-/// A new pseudo-terminal: what a user has, and what a program gets.
+/// A new pseudo-terminal: what a user has, which never waits, and what a program gets.
 fn terminal() -> (File, OwnedFd) {
-    let (mut user, mut program) = (0, 0);
-    // SAFETY: fills two integers with new descriptors, which are then owned once each.
-    unsafe {
-        let none = std::ptr::null_mut;
-        let made = libc::openpty(
-            &mut user,
-            &mut program,
-            none(),
-            std::ptr::null(),
-            std::ptr::null(),
-        );
-        assert_eq!(made, 0);
-        libc::fcntl(user, libc::F_SETFL, libc::O_NONBLOCK);
-        (File::from_raw_fd(user), OwnedFd::from_raw_fd(program))
-    }
+    let (user, program) = vink_sys::terminal::open(24, 80).unwrap();
+    vink_sys::fd::set_blocking(&user, false).unwrap();
+    (user, program)
 }
 
 #[test]
@@ -55,8 +44,8 @@ fn a_signal_for_a_group() {
 fn job_control() {
     as_both("control::job_control", || {
         // A shell that was told to test in the background has it ignored, and so would have the
-        // job. SAFETY: one system call, with no memory involved.
-        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        // job.
+        Action::DEFAULT.set(libc::SIGINT).unwrap();
         let mut lab = Lab::new();
         let (mut user, end) = terminal();
         let give = || Stdio::Fd(end.try_clone().unwrap());
@@ -85,8 +74,7 @@ fn job_control() {
         for (expected, job, keys) in dialogue {
             loop {
                 let mut piece = [0; 4096];
-                // SAFETY: takes a descriptor.
-                let foreground = unsafe { libc::tcgetpgrp(user.as_raw_fd()) };
+                let foreground = vink_sys::process::foreground(&user);
                 match user.read(&mut piece) {
                     Ok(n) => seen += &String::from_utf8_lossy(&piece[..n]),
                     Err(_)

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -174,8 +174,7 @@ pub fn image_path() -> PathBuf {
 }
 
 fn memory_file() -> File {
-    // SAFETY: makes a descriptor, which is then owned once.
-    unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) }
+    vink_sys::fd::in_memory(c"output").unwrap()
 }
 
 fn contents(file: &mut File) -> String {
@@ -207,8 +206,7 @@ pub fn as_both(name: &str, test: fn()) {
         again
     };
     check("as we are", &again().output().unwrap());
-    // SAFETY: returns a number.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = vink_sys::process::is_root();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let nobody = users.lines().find_map(|l| {
         let mut fields = l.split(':');

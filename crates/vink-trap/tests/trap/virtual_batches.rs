@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use vink_kernel::{Clock, MachineId};
+use vink_sys::process::{affinity, cpus, one_cpu, set_affinity};
 use vink_trap::{Called, Program, Status, Stdio};
 
 use crate::lab::Lab;
@@ -50,34 +51,14 @@ fn calls_of(script: &str) -> Vec<Seen> {
     Rc::try_unwrap(calls).expect("no other").into_inner()
 }
 
-/// Processors that this thread, and what it starts, may run on from now on.
-fn processors() -> libc::cpu_set_t {
-    // SAFETY: all zero is a valid value of this plain structure.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is of the size given.
-    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
-    assert_eq!(done, 0);
-    set
-}
-
-fn keep_to(set: &libc::cpu_set_t) {
-    // SAFETY: the structure is of the size given.
-    let done = unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
-    assert_eq!(done, 0);
-}
-
-/// The first of these processors.
-fn one_of(all: &libc::cpu_set_t) -> libc::cpu_set_t {
-    // SAFETY: all zero is a valid value of this plain structure, and the bits are within it.
-    unsafe {
-        let mut one: libc::cpu_set_t = std::mem::zeroed();
-        let mut cpus = 0..libc::CPU_SETSIZE as usize;
-        libc::CPU_SET(
-            cpus.find(|cpu| libc::CPU_ISSET(*cpu, all)).unwrap(),
-            &mut one,
-        );
-        one
-    }
+/// Does something while this thread, and what it starts, run on one processor.
+fn on_one<T>(work: impl FnOnce() -> T) -> T {
+    let all = affinity(0).unwrap();
+    let first = cpus(&all).next().unwrap();
+    assert!(set_affinity(0, &one_cpu(first)));
+    let done = work();
+    assert!(set_affinity(0, &all));
+    done
 }
 
 fn assert_same(once: &[Seen], again: &[Seen]) {
@@ -117,12 +98,8 @@ impl Drop for Busy {
 
 /// The same on all processors, on one, and on all while they have much else to do.
 fn repeats(script: &str) -> Vec<Seen> {
-    let all = processors();
     let once = calls_of(script);
-    keep_to(&one_of(&all));
-    let on_one = calls_of(script);
-    keep_to(&all);
-    assert_same(&once, &on_one);
+    assert_same(&once, &on_one(|| calls_of(script)));
     let busy = Busy::begin();
     let beside = calls_of(script);
     drop(busy);
@@ -166,11 +143,8 @@ for n in range(9):
         fs::remove_dir_all(&folder).unwrap();
         calls
     };
-    let all = processors();
     let once = shares(&mut told);
-    keep_to(&one_of(&all));
-    let again = shares(&mut told);
-    keep_to(&all);
+    let again = on_one(|| shares(&mut told));
     assert_same(&once, &again);
     assert_eq!(told[0], told[1]);
 }
