@@ -5,9 +5,10 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use vink_sys::child::{prepare, Step};
 
 use crate::{Error, RuntimeDir};
 
@@ -37,22 +38,11 @@ pub(crate) fn start(dir: &RuntimeDir, executable: &Path) -> Result<(), Error> {
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(|error| failed("dup", error))?)
         .stderr(log);
-    // SAFETY: only system calls, without memory, between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            // A second fork, so that it is no child of a process that never waits for it.
-            match libc::fork() {
-                -1 => return Err(io::Error::last_os_error()),
-                0 => {}
-                _ => libc::_exit(0),
-            }
-            libc::setsid();
-            match libc::fcntl(number, libc::F_SETFD, 0) {
-                -1 => Err(io::Error::last_os_error()),
-                _ => Ok(()),
-            }
-        })
-    };
+    // No child of a process that never waits for it.
+    prepare(
+        &mut command,
+        [Step::Detach, Step::Session, Step::Keep(number)],
+    );
     let mut child = command
         .spawn()
         .map_err(|error| failed(&executable.display().to_string(), error))?;

@@ -11,8 +11,8 @@ fn main() -> ExitCode {
     let number = number.expect("the descriptor of a socket");
     // SAFETY: the test has left it open, and nothing else here uses it.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    // SAFETY: takes numbers: what the worker starts does not have it.
-    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    // What the worker starts does not have it.
+    let _ = vink_sys::fd::set_cloexec(number, true);
     match serve(socket) {
         Ok(End::Closed) => ExitCode::SUCCESS,
         Ok(End::Panicked) => ExitCode::from(121),

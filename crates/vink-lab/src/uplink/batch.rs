@@ -1,8 +1,11 @@
 //! Many datagrams by one system call: sendmmsg(2) and recvmmsg(2).
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::null_mut;
+
+use vink_sys::rustix::io::Errno;
+use vink_sys::rustix::net::{sendmmsg, MMsgHdr, SendAncillaryBuffer, SendFlags};
 
 use super::backend::LARGEST;
 
@@ -53,33 +56,26 @@ impl Outgoing {
     /// Sends what has been put. False if the host has no room for all of it now. What it does not
     /// take for another reason is gone, and the reason is told.
     pub(crate) fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
-        let socket = socket.as_fd().as_raw_fd();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while self.start < self.end {
-            let mut vectors = [EMPTY; COUNT];
-            let mut messages = [NOTHING; COUNT];
-            for n in self.start..self.end {
-                let bytes = &mut self.bytes[n * SLOT + FRONT - self.front..(n + 1) * SLOT];
-                vectors[n].iov_base = bytes.as_mut_ptr().cast();
-                vectors[n].iov_len = self.front + self.lengths[n];
-                messages[n].msg_hdr.msg_iov = &mut vectors[n];
-                messages[n].msg_hdr.msg_iovlen = 1;
-            }
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let count = (self.end - self.start) as u32;
-            // SAFETY: that many messages, whose vectors and bytes live here.
-            let sent = unsafe {
-                let first = messages[self.start..].as_mut_ptr();
-                libc::sendmmsg(socket, first, count, flags as _)
-            };
-            match usize::try_from(sent) {
+            let vectors: [_; COUNT] = std::array::from_fn(|n| {
+                let first = n * SLOT + FRONT - self.front;
+                [IoSlice::new(
+                    &self.bytes[first..][..self.front + self.lengths[n]],
+                )]
+            });
+            let mut controls: [SendAncillaryBuffer<'_, '_, '_>; COUNT] = Default::default();
+            let mut controls = controls.iter_mut();
+            let mut messages = vectors
+                .each_ref()
+                .map(|vector| MMsgHdr::new(vector, controls.next().expect("as many")));
+            match sendmmsg(&socket, &mut messages[self.start..self.end], flags) {
                 Ok(sent) => self.start += sent,
-                Err(_) => match io::Error::last_os_error() {
-                    error if error.kind() == io::ErrorKind::WouldBlock => return false,
-                    error => {
-                        self.start += 1;
-                        refused(error);
-                    }
-                },
+                Err(Errno::AGAIN) => return false,
+                Err(error) => {
+                    self.start += 1;
+                    refused(error.into());
+                }
             }
         }
         (self.start, self.end) = (0, 0);

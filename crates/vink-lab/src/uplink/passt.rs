@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -19,8 +19,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use vink_kernel::{DeviceHost, Kernel};
+use vink_sys::child::Step;
 use vink_sys::fd::{pipe, pipe_that_never_waits};
 use vink_sys::poll::events_of;
+use vink_sys::process::is_root;
+use vink_sys::rustix::fs::{fchown, Gid, Uid};
+use vink_sys::rustix::thread::{
+    configure_capability_in_ambient_set, set_capabilities, set_keep_capabilities, set_thread_gid,
+    set_thread_groups, set_thread_uid, CapabilitySet, CapabilitySets,
+};
 use vink_sys::socket::set_option;
 use vink_trap::Worker;
 
@@ -152,15 +159,15 @@ impl Passt {
             // Preloaded into it too, the stack would start another passt, and that the next one.
             command.env_remove("LD_PRELOAD").env(HELPER, "passt");
         }
-        let given = [its_socket.as_raw_fd(), its_ready.as_raw_fd()];
+        let given = [OwnedFd::from(its_socket), its_ready];
         // SAFETY: only async-signal-safe calls between fork and exec.
-        unsafe { command.pre_exec(move || prepare(given, detached)) };
+        unsafe { command.pre_exec(move || prepare(&given, detached)) };
         let mut child = command.spawn().map_err(host("fork and exec"))?;
         if detached {
             child.wait().map_err(host("fork"))?;
         }
         // Or there would be no end of file.
-        drop((its_socket, its_ready, command));
+        drop(command);
         Ok(Passt {
             process: Process {
                 child,
@@ -493,63 +500,44 @@ fn is_link_local(address: IpAddr) -> bool {
 
 /// What passt is between fork and exec: in a session of its own, so that Ctrl-C is none of its
 /// business; with no descriptors but those given; not root, since it refuses that, and could not
-/// open what it was given once it had changed its user by itself.
-fn prepare(given: [i32; 2], detached: bool) -> io::Result<()> {
-    let done = |result: libc::c_int| match result {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: async-signal-safe calls that concern this process alone; the set is plain data.
-    unsafe {
-        if detached {
-            match libc::syscall(libc::SYS_fork) {
-                0 => {}
-                -1 => return Err(io::Error::last_os_error()),
-                _ => libc::_exit(0),
-            }
-        }
-        done(libc::setsid())?;
-        let cloexec = libc::CLOSE_RANGE_CLOEXEC;
-        libc::syscall(libc::SYS_close_range, 3, u32::MAX, cloexec);
-        for fd in given {
-            done(libc::fcntl(fd, libc::F_SETFD, 0))?;
-        }
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        done(libc::sigprocmask(
-            libc::SIG_SETMASK,
-            &none,
-            std::ptr::null_mut(),
-        ))?;
-        if libc::geteuid() == 0 {
-            // Its own process id is written there.
-            done(libc::fchown(given[1], PASST_UID, PASST_UID))?;
-            done(libc::setgroups(0, std::ptr::null()))?;
-            done(libc::setgid(PASST_UID))?;
-            done(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0))?;
-            done(libc::setuid(PASST_UID))?;
-            // Not the least of root's reasons to be root. A container's may lack it.
-            keep_low_ports();
-        }
+/// open what it was given once it had changed its user by itself. Async-signal-safe: rustix makes
+/// system calls by itself.
+fn prepare(given: &[OwnedFd; 2], detached: bool) -> io::Result<()> {
+    if detached {
+        Step::Detach.take()?;
+    }
+    Step::Session.take()?;
+    let _ = Step::CloseOthers.take();
+    for fd in given {
+        Step::Keep(fd.as_raw_fd()).take()?;
+    }
+    Step::UnblockAll.take()?;
+    if is_root() {
+        let (user, group) = (Uid::from_raw(PASST_UID), Gid::from_raw(PASST_UID));
+        // Its own process id is written there.
+        fchown(&given[1], Some(user), Some(group))?;
+        // Of this thread, which is the only one.
+        set_thread_groups(&[])?;
+        set_thread_gid(group)?;
+        set_keep_capabilities(true)?;
+        set_thread_uid(user)?;
+        // Not the least of root's reasons to be root. A container's may lack it.
+        let _ = keep_low_ports();
     }
     Ok(())
 }
 
 /// Lets what this process executes bind ports below 1024, and nothing else that its user may not.
 /// Such a port is refused later if that fails. Async-signal-safe; see capabilities(7).
-fn keep_low_ports() {
-    const NET_BIND_SERVICE: u32 = 10;
-    // _LINUX_CAPABILITY_VERSION_3
-    let header = [0x2008_0522u32, 0];
-    let only = 1u32 << NET_BIND_SERVICE;
-    // Effective, permitted, inheritable; the second half is of capabilities from 32 on.
-    let sets = [only, only, only, 0, 0, 0];
-    // SAFETY: the header and both halves of the sets, as version 3 wants them; of this thread only.
-    unsafe {
-        libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr());
-        let raise = libc::PR_CAP_AMBIENT_RAISE;
-        libc::prctl(libc::PR_CAP_AMBIENT, raise, NET_BIND_SERVICE, 0, 0);
-    }
+fn keep_low_ports() -> io::Result<()> {
+    let only = CapabilitySet::NET_BIND_SERVICE;
+    let sets = CapabilitySets {
+        effective: only,
+        permitted: only,
+        inheritable: only,
+    };
+    set_capabilities(None, sets)?;
+    Ok(configure_capability_in_ambient_set(only, true)?)
 }
 
 /// Lets a socket take as much as it may. What it does not take from passt is lost, and passt

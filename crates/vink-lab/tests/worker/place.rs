@@ -47,10 +47,9 @@ impl Place {
 
     /// Ourselves; and if we are root, an ordinary user too.
     pub fn all() -> Vec<Place> {
-        // SAFETY: geteuid(2) can't fail.
-        match unsafe { libc::geteuid() } {
-            0 => vec![Place::new(false), Place::new(true)],
-            _ => vec![Place::new(false)],
+        match vink_sys::process::is_root() {
+            true => vec![Place::new(false), Place::new(true)],
+            false => vec![Place::new(false)],
         }
     }
 
