@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vink_kernel::{find_image_beside, image_named, monotonic, DeviceHost, Image, Kernel};
 use vink_lab::{Machine, Network, Passt, UplinkAttachment};
 use vink_spec::Uplink;
+use vink_sys::plain::Zeroed;
 
 use crate::devices::Inside;
 use crate::host::poll;
@@ -82,8 +83,7 @@ fn attach(
 /// The file that this code was loaded from, by dladdr(3).
 fn library() -> Option<std::path::PathBuf> {
     use std::os::unix::ffi::OsStrExt;
-    // SAFETY: plain data.
-    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let mut found = libc::Dl_info::zeroed();
     let here = library as *const () as *const libc::c_void;
     // SAFETY: an address, and a structure that is filled in; its name lives as long as the library.
     let name = unsafe {

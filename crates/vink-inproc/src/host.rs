@@ -1,9 +1,12 @@
 //! System calls of the host, made here and not in the C library, whose functions are the interposer's.
 
 use std::arch::asm;
+use std::os::fd::BorrowedFd;
 use std::ptr::null;
 use std::sync::atomic::AtomicU32;
 use std::sync::OnceLock;
+
+use vink_sys::rustix::thread::{futex, Timespec};
 
 /// syscall(2) that returns `-errno`.
 ///
@@ -47,42 +50,28 @@ pub(crate) fn moved(fd: i32) -> i32 {
     MOVER.get().map_or(fd, |mover| mover(fd))
 }
 
+/// A descriptor of the library's own, by its number.
+pub(crate) fn own<'a>(fd: i32) -> BorrowedFd<'a> {
+    // SAFETY: the program can't close it, and a thread's are closed only when the thread has ended.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
 /// Sleeps as long as the word has this value, or until woken (futex(2)).
 pub(crate) fn sleep_while(word: &AtomicU32, value: u32, limit: Option<u64>) {
     let limit = limit.map(span);
-    let limit = limit.as_ref().map_or(null(), std::ptr::from_ref);
-    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let args = [
-        word.as_ptr() as u64,
-        wait as u64,
-        value.into(),
-        limit as u64,
-        0,
-        0,
-    ];
-    // SAFETY: the word and the limit live; the kernel reads them.
-    unsafe { syscall(libc::SYS_futex, args) };
+    let _ = futex::wait(word, futex::Flags::PRIVATE, value, limit.as_ref());
 }
 
 /// Wakes one that sleeps by the word.
 pub(crate) fn wake(word: &AtomicU32) {
-    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: an address that is not looked at.
-    unsafe {
-        syscall(
-            libc::SYS_futex,
-            [word.as_ptr() as u64, wake as u64, 1, 0, 0, 0],
-        );
-    }
+    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
 }
 
 /// ppoll(2) for at most so many ns (`None`: for ever), without a change of the signal mask: how many are
 /// ready, or `-errno`.
 pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Option<u64>) -> i64 {
-    let mut limit = limit.map(span);
-    let limit = limit
-        .as_mut()
-        .map_or(null(), |limit| std::ptr::from_mut(limit).cast_const());
+    let limit = limit.map(span);
+    let limit = limit.as_ref().map_or(null(), std::ptr::from_ref);
     let args = [
         fds.as_mut_ptr() as u64,
         fds.len() as u64,
@@ -95,8 +84,9 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Option<u64>) -> i64 {
     unsafe { syscall(libc::SYS_ppoll, args) }
 }
 
-fn span(ns: u64) -> libc::timespec {
-    libc::timespec {
+/// As the kernel has it.
+fn span(ns: u64) -> Timespec {
+    Timespec {
         tv_sec: (ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as i64,
     }

@@ -11,6 +11,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use vink_kernel::monotonic;
+use vink_sys::signals::{mask, Mask, SignalSet};
 
 use crate::host::poll;
 use crate::stack::{die, Stack};
@@ -25,17 +26,9 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Does something with all signals blocked, for a thread that is made there.
 pub(crate) fn without_signals<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: plain data, filled in before it is read.
-    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: both sets live here.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-    }
+    let before = mask(Mask::Set, SignalSet::ALL);
     let result = f();
-    // SAFETY: the set was filled in; none is asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+    mask(Mask::Set, before);
     result
 }
 

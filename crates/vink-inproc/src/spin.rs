@@ -6,6 +6,10 @@
 //! once for a while, then tries again, and waits longer each time that it is found crowded at once.
 
 use std::cell::Cell;
+use std::os::fd::IntoRawFd;
+
+use vink_sys::rustix::fs::{open, Mode, OFlags};
+use vink_sys::rustix::io::{close, pread};
 
 use crate::host;
 
@@ -106,29 +110,22 @@ impl SpinBudget {
 
     fn read(&self) -> Option<Account> {
         if !self.opened.replace(true) {
-            self.file.set(open());
+            self.file.set(open_account());
         }
         let mut text = [0u8; 80];
-        let args = [
-            u64::try_from(self.file.get()).ok()?,
-            text.as_mut_ptr() as u64,
-            text.len() as u64,
-            0,
-            0,
-            0,
-        ];
-        // SAFETY: writes at most as many bytes as there are.
-        let len = unsafe { host::syscall(libc::SYS_pread64, args) };
-        let text = text.get(..usize::try_from(len).ok()?)?;
+        if self.file.get() < 0 {
+            return None;
+        }
+        let len = pread(host::own(self.file.get()), &mut text, 0).ok()?;
+        let text = text.get(..len)?;
         Account::parse(std::str::from_utf8(text).ok()?)
     }
 
     /// The thread has ended; another one may use this.
     pub fn reset(&self) {
         if self.file.get() >= 0 {
-            let args = [self.file.get() as u64, 0, 0, 0, 0, 0];
-            // SAFETY: closes a descriptor that only this uses.
-            unsafe { host::syscall(libc::SYS_close, args) };
+            // SAFETY: a descriptor that only this uses.
+            unsafe { close(self.file.get()) };
         }
         self.file.set(-1);
         self.opened.set(false);
@@ -139,22 +136,10 @@ impl SpinBudget {
 }
 
 /// Opens the calling thread's account; -1 if there is none.
-fn open() -> i32 {
-    let path = c"/proc/thread-self/schedstat";
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let args = [
-        libc::AT_FDCWD as u64,
-        path.as_ptr() as u64,
-        flags as u64,
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: reads a string.
-    match unsafe { host::syscall(libc::SYS_openat, args) } {
-        fd if fd >= 0 => host::moved(fd as i32),
-        _ => -1,
-    }
+fn open_account() -> i32 {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = open(c"/proc/thread-self/schedstat", flags, Mode::empty());
+    file.map_or(-1, |file| host::moved(file.into_raw_fd()))
 }
 
 #[cfg(test)]

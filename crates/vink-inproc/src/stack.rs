@@ -1,7 +1,7 @@
 //! The process's one kernel, as the interposer uses it.
 
 use std::cell::Cell;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -45,7 +45,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The thread's record, from its first call on.
-    static ME: Cell<*const Record> = const { Cell::new(null()) };
+    static ME: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
 impl Stack {
@@ -156,15 +156,13 @@ impl Stack {
 
     /// The calling thread, for [`Stack::interrupt`]. `None`: it has not made a call yet.
     pub fn thread() -> Option<Thread> {
-        let me = ME.get();
-        // SAFETY: records are never freed.
-        unsafe { me.as_ref() }.map(Thread)
+        ME.get().map(Thread)
     }
 
     /// The calling thread ends: so does its task. To be called as the last of what it does.
     pub fn thread_ends(&self) {
         if let Some(Thread(me)) = Stack::thread() {
-            ME.set(null());
+            ME.set(None);
             let mut guard = self.enter();
             let dismissed = guard.dismiss(me);
             self.leave(guard);
@@ -175,7 +173,7 @@ impl Stack {
     /// This process is a forked child: the stack stays with its parent, and there is none here.
     pub fn forked_child(&self) {
         FORKED.store(true, Ordering::Relaxed);
-        ME.set(null());
+        ME.set(None);
     }
 
     /// The program ends; other threads' calls never return. Closes its descriptors, and serves the devices until what was
@@ -201,12 +199,7 @@ impl Stack {
 
     #[inline]
     pub(crate) fn me(&self) -> &'static Record {
-        let me = ME.get();
-        if me.is_null() {
-            return self.admit();
-        }
-        // SAFETY: records are never freed.
-        unsafe { &*me }
+        ME.get().unwrap_or_else(|| self.admit())
     }
 
     #[cold]
@@ -218,7 +211,7 @@ impl Stack {
         record
             .prepare_bell()
             .unwrap_or_else(|error| end(FAILED, &error.to_string()));
-        ME.set(record);
+        ME.set(Some(record));
         record
     }
 

@@ -2,9 +2,12 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use vink_kernel::{Outcome, TaskId};
+use vink_sys::rustix::event::{eventfd, EventfdFlags};
+use vink_sys::rustix::io::{read, write};
 
 use crate::spin::SpinBudget;
 use crate::{host, Error};
@@ -167,30 +170,20 @@ impl Record {
 
 /// An eventfd(2).
 fn bell() -> Result<i32, Error> {
-    let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
-    // SAFETY: makes a descriptor.
-    let bell = unsafe { host::syscall(libc::SYS_eventfd2, [0, flags as u64, 0, 0, 0, 0]) };
-    if bell < 0 {
-        return Err(Error::System {
-            what: "eventfd()",
-            errno: -bell as i32,
-        });
-    }
-    Ok(host::moved(bell as i32))
+    let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    let bell = made.map_err(|error| Error::System {
+        what: "eventfd()",
+        errno: error.raw_os_error(),
+    })?;
+    Ok(host::moved(bell.into_raw_fd()))
 }
 
 fn ring(bell: i32) {
-    let one = 1u64;
-    let args = [bell as u64, (&raw const one) as u64, 8, 0, 0, 0];
-    // SAFETY: reads eight bytes.
-    unsafe { host::syscall(libc::SYS_write, args) };
+    let _ = write(host::own(bell), &1u64.to_ne_bytes());
 }
 
 fn silence(bell: i32) {
-    let mut count = 0u64;
-    let args = [bell as u64, (&raw mut count) as u64, 8, 0, 0, 0];
-    // SAFETY: writes eight bytes.
-    unsafe { host::syscall(libc::SYS_read, args) };
+    let _ = read(host::own(bell), &mut [0; 8]);
 }
 
 #[cfg(test)]

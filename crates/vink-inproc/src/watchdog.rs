@@ -7,13 +7,17 @@
 
 use std::ffi::c_int;
 use std::fs;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Once;
 use std::thread::Builder;
 use std::time::Duration;
 
 use vink_kernel::watchdog::{is_suspicious, sample, tell_of_samples, News, TICK};
+use vink_sys::process::gettid;
+use vink_sys::rustix::io::write;
+use vink_sys::rustix::stdio::stderr;
+use vink_sys::rustix::thread::{clock_nanosleep_relative, ClockId, Timespec};
+use vink_sys::signals::die_by;
 
 /// A signal that waits for the kernel ends the program when the kernel has computed for so long.
 const GRACE: Duration = Duration::from_secs(1);
@@ -48,8 +52,7 @@ pub(crate) fn start() {
 }
 
 fn watch() -> ! {
-    // SAFETY: returns a number.
-    let own = unsafe { libc::gettid() };
+    let own = gettid();
     let mut waited = 0;
     loop {
         sleep();
@@ -64,12 +67,11 @@ fn watch() -> ! {
 
 /// Until the process has computed a little more.
 fn sleep() {
-    let span = libc::timespec {
+    let span = Timespec {
         tv_sec: 0,
         tv_nsec: TICK.as_nanos() as i64,
     };
-    // SAFETY: reads the structure.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_PROCESS_CPUTIME_ID, 0, &span, null_mut()) };
+    let _ = clock_nanosleep_relative(ClockId::ProcessCPUTime, &span);
 }
 
 /// By proc_pid_stat(5).
@@ -109,19 +111,5 @@ fn tell(news: News, waited: &mut c_int) {
 /// Not by the standard library's standard error: a program's thread may have its lock.
 fn say(words: &str) {
     let text = format!("{words}\n");
-    // SAFETY: reads the text.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
-}
-
-/// Ends the process by this signal, whatever the program would do at it.
-fn die_by(signal: c_int) {
-    // SAFETY: a signal's default action, and a set that is filled before it is used.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, null_mut());
-        libc::raise(signal);
-    }
+    let _ = write(stderr(), text.as_bytes());
 }
