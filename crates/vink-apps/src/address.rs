@@ -62,73 +62,52 @@ impl Target {
     }
 }
 
-/// Any `struct sockaddr_*` of IPv4 or IPv6, as the kernel reads and writes it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) union Raw {
-    family: libc::sa_family_t,
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
-}
+/// The bytes of any `struct sockaddr_*` of IPv4 or IPv6, as the kernel reads and writes it: the
+/// family and the port, then an IPv4 address, or what IPv6 calls flow, an address and an interface.
+#[repr(C, align(4))]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Raw([u8; size_of::<libc::sockaddr_in6>()]);
 
 impl Raw {
-    /// To be filled by the kernel.
-    pub fn empty() -> Raw {
-        // SAFETY: plain numbers, for which zero is a value.
-        unsafe { std::mem::zeroed() }
-    }
-
     /// The structure, and how many bytes of it count.
     pub fn new(address: SocketAddr) -> (Raw, u32) {
-        let mut raw = Raw::empty();
-        let size = match address {
+        let mut raw = Raw::default();
+        raw.0[2..4].copy_from_slice(&address.port().to_be_bytes());
+        let (family, size) = match address {
             SocketAddr::V4(a) => {
-                raw.v4 = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as u16,
-                    sin_port: a.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(a.ip().octets()),
-                    },
-                    sin_zero: [0; 8],
-                };
-                size_of::<libc::sockaddr_in>()
+                raw.0[4..8].copy_from_slice(&a.ip().octets());
+                (libc::AF_INET, size_of::<libc::sockaddr_in>())
             }
             SocketAddr::V6(a) => {
-                raw.v6 = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as u16,
-                    sin6_port: a.port().to_be(),
-                    sin6_flowinfo: a.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: a.ip().octets(),
-                    },
-                    sin6_scope_id: a.scope_id(),
-                };
-                size_of::<libc::sockaddr_in6>()
+                raw.0[4..8].copy_from_slice(&a.flowinfo().to_ne_bytes());
+                raw.0[8..24].copy_from_slice(&a.ip().octets());
+                raw.0[24..].copy_from_slice(&a.scope_id().to_ne_bytes());
+                (libc::AF_INET6, size_of::<libc::sockaddr_in6>())
             }
         };
+        raw.0[..2].copy_from_slice(&(family as u16).to_ne_bytes());
         (raw, size as u32)
     }
 
     /// What the kernel has filled in. An IPv4 address that an IPv6 socket has to do with is shown
     /// as IPv4's. `EAFNOSUPPORT` for other families.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        // SAFETY: all variants begin with the family, and are plain numbers of which any value is
-        // one.
-        let (family, v4, v6) = unsafe { (self.family, self.v4, self.v6) };
-        match i32::from(family) {
-            libc::AF_INET => {
-                let ip = v4.sin_addr.s_addr.to_ne_bytes();
-                Ok((ip, u16::from_be(v4.sin_port)).into())
-            }
+        let port = u16::from_be_bytes(self.part(2));
+        match u16::from_ne_bytes(self.part(0)).into() {
+            libc::AF_INET => Ok((self.part::<4>(4), port).into()),
             libc::AF_INET6 => {
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                let port = u16::from_be(v6.sin6_port);
+                let ip = Ipv6Addr::from(self.part::<16>(8));
+                let [flow, interface] = [4, 24].map(|at| u32::from_ne_bytes(self.part(at)));
                 Ok(match ip.to_ipv4_mapped() {
                     Some(ip) => (ip, port).into(),
-                    None => SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into(),
+                    None => SocketAddrV6::new(ip, port, flow, interface).into(),
                 })
             }
             _ => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
         }
+    }
+
+    fn part<const N: usize>(&self, at: usize) -> [u8; N] {
+        std::array::from_fn(|n| self.0[at + n])
     }
 }

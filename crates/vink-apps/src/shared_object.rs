@@ -61,33 +61,32 @@ impl SharedObject {
             return Err(fail(loader_error()));
         }
         let library = Library(library);
-        // SAFETY: an open library, and a name.
-        let main = unsafe { libc::dlsym(library.0, MAIN.as_ptr()) };
-        if main.is_null() {
-            return Err(fail(format!(
-                "it defines no {}(): see vink/app.h",
-                MAIN.to_string_lossy()
-            )));
-        }
+        // SAFETY: an open library, and a name; the header says that a function of this name is of this
+        // type, and null is none.
+        let main = unsafe {
+            let found = libc::dlsym(library.0, MAIN.as_ptr());
+            std::mem::transmute::<*mut c_void, Option<Main>>(found)
+        };
+        let lacks = || {
+            let name = MAIN.to_string_lossy();
+            fail(format!("it defines no {name}(): see vink/app.h"))
+        };
         Ok(SharedObject {
             arguments,
-            // SAFETY: the header says that a function of this name is of this type.
-            main: unsafe { std::mem::transmute::<*mut c_void, Main>(main) },
+            main: main.ok_or_else(lacks)?,
             _library: library,
         })
     }
 }
 
 fn loader_error() -> String {
-    // SAFETY: the text stays until the next call of the loader, by this thread.
-    let text = unsafe { libc::dlerror() };
-    match text.is_null() {
-        true => "the loader does not say why".to_owned(),
-        // SAFETY: as above; it ends with a NUL.
-        false => unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned(),
-    }
+    // SAFETY: the text ends with a NUL and stays until the next call of the loader, by this thread.
+    let text = unsafe {
+        let text = libc::dlerror();
+        (!text.is_null()).then(|| CStr::from_ptr(text))
+    };
+    text.map_or("the loader does not say why".into(), CStr::to_string_lossy)
+        .into_owned()
 }
 
 impl App for SharedObject {
@@ -126,9 +125,11 @@ fn with<T>(work: impl FnOnce(&Here, &Calls<'_>) -> T) -> Option<T> {
     let current = CURRENT.get();
     // SAFETY: set by run(), whose frame and arguments are there as long as the code that calls
     // this.
-    let here = unsafe { current.as_ref() }?;
-    // SAFETY: as above.
-    let result = work(here, unsafe { &*here.calls });
+    let (here, calls) = unsafe {
+        let here = current.as_ref()?;
+        (here, &*here.calls)
+    };
+    let result = work(here, calls);
     CURRENT.set(current);
     Some(result)
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
+use vink_sys::plain::{FromBytes, Zeroed};
+
 use crate::address::Raw;
 use crate::calls::timespec;
 use crate::Calls;
@@ -36,7 +38,7 @@ impl<'c> Socket<'c> {
     }
 
     fn get_address(&self, nr: i64) -> io::Result<SocketAddr> {
-        let mut raw = Raw::empty();
+        let mut raw = Raw::default();
         let mut len = size_of::<Raw>() as libc::socklen_t;
         self.call(nr, [(&raw mut raw) as u64, (&raw mut len) as u64, 0, 0, 0])?;
         raw.address()
@@ -80,7 +82,7 @@ impl<'c> Socket<'c> {
     /// # Errors
     /// As accept4(2).
     pub fn accept_with(&self, flags: i32) -> io::Result<(Socket<'c>, SocketAddr)> {
-        let mut raw = Raw::empty();
+        let mut raw = Raw::default();
         let mut len = size_of::<Raw>() as libc::socklen_t;
         let (raw_at, len_at) = ((&raw mut raw) as u64, (&raw mut len) as u64);
         let fd = self.call(libc::SYS_accept4, [raw_at, len_at, flags as u64, 0, 0])?;
@@ -133,7 +135,7 @@ impl<'c> Socket<'c> {
     /// # Errors
     /// As recvfrom(2).
     pub fn recv_from(&self, buffer: &mut [u8], flags: i32) -> io::Result<(usize, SocketAddr)> {
-        let mut raw = Raw::empty();
+        let mut raw = Raw::default();
         let mut len = size_of::<Raw>() as libc::socklen_t;
         let (at, size) = (buffer.as_mut_ptr() as u64, buffer.len() as u64);
         let (raw_at, len_at) = ((&raw mut raw) as u64, (&raw mut len) as u64);
@@ -151,7 +153,7 @@ impl<'c> Socket<'c> {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<(usize, SocketAddr, Option<Control>)> {
-        let mut raw = Raw::empty();
+        let mut raw = Raw::default();
         let mut room = Room::empty();
         let mut data = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -286,8 +288,7 @@ impl<'c> Socket<'c> {
     pub fn tcp_info(&self) -> io::Result<libc::tcp_info> {
         let mut bytes = [0; size_of::<libc::tcp_info>()];
         self.option_bytes(libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
-        // SAFETY: a structure of numbers only, for which any bytes are a value.
-        Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+        Ok(libc::tcp_info::from_bytes(&bytes).expect("as many bytes as it has"))
     }
 
     /// Says whether calls on this socket wait (`FIONBIO`, ioctl(2)): they fail with `EAGAIN`
@@ -340,8 +341,11 @@ struct Room {
 
 impl Room {
     fn empty() -> Room {
-        // SAFETY: plain numbers, for which zero is a value.
-        unsafe { std::mem::zeroed() }
+        Room {
+            head: libc::cmsghdr::zeroed(),
+            data: [0; 20],
+            more: [0; 8],
+        }
     }
 
     /// The message, if so many bytes hold one that is short enough.
@@ -370,8 +374,7 @@ impl Room {
 
 /// One that is in one piece.
 fn message(name: *mut Raw, data: *mut libc::iovec) -> libc::msghdr {
-    // SAFETY: numbers, and pointers that may be null.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    let mut message = libc::msghdr::zeroed();
     message.msg_name = name.cast();
     message.msg_namelen = size_of::<Raw>() as u32;
     message.msg_iov = data;

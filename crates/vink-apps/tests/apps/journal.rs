@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::fd::FromRawFd;
 use std::time::Duration;
 
 use crate::lab::Lab;
@@ -12,8 +11,7 @@ use vink_record::{first_difference, pcapng, Event, PacketOutcome, Reader, Totals
 
 /// A file without a name.
 fn file() -> File {
-    // SAFETY: makes a descriptor, which nothing else owns.
-    unsafe { File::from_raw_fd(libc::memfd_create(c"journal".as_ptr(), libc::MFD_CLOEXEC)) }
+    vink_sys::fd::in_memory(c"journal").expect("a file")
 }
 
 /// The journal of two transfers over a wire that loses packets, on a kernel with this seed.
