@@ -27,6 +27,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod exec;
+mod memory;
 mod pipe;
 mod poll;
 mod post;

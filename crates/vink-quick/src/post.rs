@@ -2,15 +2,18 @@
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
-use std::ffi::c_void;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use crate::sets;
+use libc::{SYS_close, SYS_ioctl, MADV_DONTFORK, MAP_SHARED};
 use vink_ring::{
     DeferredSend, Request, SchedPage, SharedRing, Slot, FLUSH, GET_RING, GET_SLOT, HOST,
     MAX_DEFERRED_LEN, PIPE, REFUSED, STREAM, UNKNOWN,
 };
+
+use crate::memory::{map, Wiped, Zero};
+use crate::sets;
+use crate::symbols::system_call;
 
 /// Calls that a process makes before it asks for a ring: many end sooner.
 const CALLS: u32 = 4;
@@ -29,7 +32,7 @@ const PAUSE: u32 = 1000;
 const SLICE: u64 = 6_000_000;
 const LONG_PAUSE: u32 = 32_000;
 
-/// What a process knows; wiped in its children.
+/// What a process knows of its ring.
 #[repr(C)]
 struct State {
     /// Null: it has none.
@@ -38,7 +41,10 @@ struct State {
     calls: AtomicU32,
 }
 
-static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
+// SAFETY: null, and a number.
+unsafe impl Zero for State {}
+
+static STATE: Wiped<State> = Wiped::new();
 
 /// A thread's slot in one ring.
 #[derive(Clone, Copy)]
@@ -63,37 +69,14 @@ thread_local! {
 
 /// The library has been loaded.
 pub(crate) fn begin() {
-    if let Some(state) = wiped(size_of::<State>()) {
-        STATE.store(state.cast(), Ordering::Release);
-        sets::begin();
-    }
-}
-
-/// Memory, all zero, and again so in children; it is never unmapped.
-pub(crate) fn wiped(len: usize) -> Option<*mut c_void> {
-    // SAFETY: makes a mapping and asks for it to be wiped in children.
-    unsafe {
-        let (read_write, own) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        match libc::mmap(null_mut(), len, read_write, own, -1, 0) {
-            libc::MAP_FAILED => None,
-            memory if libc::madvise(memory, len, libc::MADV_WIPEONFORK) < 0 => {
-                libc::munmap(memory, len);
-                None
-            }
-            memory => Some(memory),
-        }
-    }
+    STATE.begin();
+    sets::begin();
 }
 
 /// The process's ring, if it has one.
 #[inline]
 pub(crate) fn ring() -> Option<&'static SharedRing> {
-    let state = NonNull::new(STATE.load(Ordering::Acquire))?;
-    // SAFETY: stays mapped for ever; all zero, as a child finds it, is valid.
-    let state = unsafe { state.as_ref() };
+    let state = STATE.get()?;
     match NonNull::new(state.ring.load(Ordering::Acquire)) {
         // SAFETY: stays mapped for ever in this process, of which the wiped state says that it has
         // it.
@@ -116,8 +99,7 @@ pub(crate) fn asks_no_more() {
 
 /// Asks for a ring, if that has not been done.
 pub(crate) fn ask() {
-    // SAFETY: as above.
-    if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
+    if let Some(state) = STATE.get() {
         if state.calls.swap(CALLS + 1, Ordering::Relaxed) <= CALLS {
             state.ask();
         }
@@ -213,13 +195,13 @@ pub(crate) fn alone(request: Request) -> Option<i64> {
 /// Does the same by a system call; whether the process still has its ring.
 #[cold]
 pub(crate) fn show_natively(request: u64) -> bool {
-    // SAFETY: makes a system call; the errno is the thread's own.
-    unsafe {
-        let errno = *libc::__errno_location();
-        let result = libc::ioctl(-1, request as _);
-        *libc::__errno_location() = errno;
-        result == 0
-    }
+    call_worker(request) == 0
+}
+
+/// A system call that the worker answers: an ioctl(2) on no descriptor.
+#[cold]
+fn call_worker(request: u64) -> i64 {
+    system_call(SYS_ioctl, [u64::MAX, request, 0, 0, 0, 0])
 }
 
 /// A call on a stream that has been prepared: the slot is this thread's until it is dropped.
@@ -360,21 +342,15 @@ impl State {
         if FILTERED.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: reads and writes the thread's own errno.
-        let errno = unsafe { *libc::__errno_location() };
-        // SAFETY: makes system calls; the mapping is as large as what the worker has made.
-        unsafe {
-            let fd = libc::ioctl(-1, GET_RING as _);
-            if fd >= 0 {
-                let (read_write, len) =
-                    (libc::PROT_READ | libc::PROT_WRITE, size_of::<SharedRing>());
-                let ring = libc::mmap(null_mut(), len, read_write, libc::MAP_SHARED, fd, 0);
-                libc::close(fd);
-                if ring != libc::MAP_FAILED && libc::madvise(ring, len, libc::MADV_DONTFORK) == 0 {
-                    self.ring.store(ring.cast(), Ordering::Release);
-                }
-            }
-            *libc::__errno_location() = errno;
+        let fd = call_worker(GET_RING);
+        if fd < 0 {
+            return;
+        }
+        let len = size_of::<SharedRing>();
+        let ring = map(len, MAP_SHARED, fd as i32, MADV_DONTFORK);
+        system_call(SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        if let Some(ring) = ring {
+            self.ring.store(ring.cast(), Ordering::Release);
         }
     }
 }
@@ -386,21 +362,11 @@ pub(crate) fn own_slot(ring: &SharedRing) -> Option<usize> {
     if place.ring != id {
         place = Place {
             ring: id,
-            slot: slot(),
+            slot: usize::try_from(call_worker(GET_SLOT))
+                .ok()
+                .filter(|slot| *slot < vink_ring::SLOTS),
         };
         PLACE.set(place);
     }
     place.slot
-}
-
-/// Asks for it.
-#[cold]
-fn slot() -> Option<usize> {
-    // SAFETY: makes a system call; the errno is the thread's own.
-    unsafe {
-        let errno = *libc::__errno_location();
-        let slot = libc::ioctl(-1, GET_SLOT as _);
-        *libc::__errno_location() = errno;
-        usize::try_from(slot).ok().filter(|n| *n < vink_ring::SLOTS)
-    }
 }

@@ -15,13 +15,14 @@
 
 use std::cell::UnsafeCell;
 use std::mem::take;
-use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::ptr::null;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use vink_ring::{Edges, Readiness, Request, SharedRing, FLUSH, PUBLISHED};
 
-use crate::post::{alone, ask, give_way, knows, ring, show_natively, wiped, Busy};
+use crate::memory::{Wiped, Zero};
+use crate::post::{alone, ask, give_way, knows, ring, show_natively, Busy};
 use crate::symbols::{native, sleep};
 
 /// Instances of a process, and members of each: with more the host is as quick.
@@ -87,7 +88,7 @@ struct Members {
     all: [Member; MOST],
 }
 
-/// What a process knows of its epoll instances; wiped in its children.
+/// What a process knows of its epoll instances.
 struct Sets {
     /// The host alone is asked.
     exact: AtomicBool,
@@ -101,23 +102,23 @@ struct Sets {
 // SAFETY: the members are reached only by the thread that has the lock.
 unsafe impl Sync for Set {}
 
-static SETS_OF_PROCESS: AtomicPtr<Sets> = AtomicPtr::new(null_mut());
+// SAFETY: numbers, of which false is one.
+unsafe impl Zero for Sets {}
+
+static SETS_OF_PROCESS: Wiped<Sets> = Wiped::new();
 
 /// The library has been loaded.
 pub(crate) fn begin() {
-    if let Some(sets) = wiped(size_of::<Sets>()) {
-        // SAFETY: the function stays, for this library is never unloaded.
-        if unsafe { libc::pthread_atfork(Some(forks), None, None) } == 0 {
-            SETS_OF_PROCESS.store(sets.cast(), Ordering::Release);
-        }
+    // SAFETY: the function stays, for this library is never unloaded.
+    if unsafe { libc::pthread_atfork(Some(forks), None, None) } == 0 {
+        SETS_OF_PROCESS.begin();
     }
 }
 
 /// The process's sets, as long as it answers for any, and its ring.
 #[inline]
 fn all() -> Option<(&'static Sets, &'static SharedRing)> {
-    // SAFETY: stays mapped for ever; all zero is valid.
-    let sets = unsafe { SETS_OF_PROCESS.load(Ordering::Acquire).as_ref() }?;
+    let sets = SETS_OF_PROCESS.get()?;
     match sets.exact.load(Ordering::Acquire) {
         true => None,
         false => Some((sets, ring().filter(|_| knows())?)),
@@ -237,8 +238,7 @@ extern "C" fn forks() {
 
 /// An epoll instance has been made.
 pub(crate) fn created(number: i32) {
-    // SAFETY: stays mapped for ever; all zero is valid.
-    let sets = unsafe { SETS_OF_PROCESS.load(Ordering::Acquire).as_ref() };
+    let sets = SETS_OF_PROCESS.get();
     let Some(sets) = sets.filter(|sets| !sets.exact.load(Ordering::Acquire)) else {
         return;
     };

@@ -1,5 +1,6 @@
 //! The C library's functions that this library has in their place.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,11 +64,16 @@ macro_rules! next {
     }};
 }
 
+/// The thread's errno.
+pub(crate) fn errno() -> &'static Cell<c_int> {
+    // SAFETY: stays as long as the thread, which alone has it.
+    unsafe { &*libc::__errno_location().cast() }
+}
+
 /// What the function gives for a system call's result.
 pub(crate) fn finish(result: i64) -> ssize_t {
     if result < 0 {
-        // SAFETY: the thread's own errno.
-        unsafe { *libc::__errno_location() = -result as c_int };
+        errno().set(-result as c_int);
         return -1;
     }
     result as ssize_t
@@ -946,8 +952,7 @@ pub(crate) unsafe fn sleep(
             }
         }
     };
-    // SAFETY: the thread's own errno.
-    usize::try_from(count).map_err(|_| unsafe { *libc::__errno_location() })
+    usize::try_from(count).map_err(|_| errno().get())
 }
 
 /// A child of vfork(2) would post calls in its parent's name.

@@ -1,0 +1,59 @@
+//! Memory of this library's own. It may not allocate any: it is in the middle of programs' calls,
+//! in signal handlers and in children after fork(2).
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{MADV_NORMAL, MADV_WIPEONFORK, MAP_ANONYMOUS, MAP_PRIVATE};
+
+use crate::symbols::errno;
+
+/// Types of which a value may be all zero.
+///
+/// # Safety
+/// All zero is a valid value.
+pub(crate) unsafe trait Zero {}
+
+/// A new mapping to read and write, with what the kernel is to know of it (madvise(2)). The errno
+/// stays.
+pub(crate) fn map(len: usize, kind: c_int, fd: c_int, advice: c_int) -> Option<*mut c_void> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let before = errno().get();
+    // SAFETY: makes a mapping where there is none, and unmaps it if it is not handed out.
+    let memory = unsafe {
+        match libc::mmap(null_mut(), len, access, kind, fd, 0) {
+            libc::MAP_FAILED => None,
+            memory if advice != MADV_NORMAL && libc::madvise(memory, len, advice) < 0 => {
+                libc::munmap(memory, len);
+                None
+            }
+            memory => Some(memory),
+        }
+    };
+    errno().set(before);
+    memory
+}
+
+/// What a process knows: all zero at first, and again in its children. Never unmapped.
+pub(crate) struct Wiped<T>(AtomicPtr<T>);
+
+impl<T: Zero + Sync> Wiped<T> {
+    pub(crate) const fn new() -> Wiped<T> {
+        Wiped(AtomicPtr::new(null_mut()))
+    }
+
+    /// From now on there is one, if there is memory for it.
+    pub(crate) fn begin(&self) {
+        let kind = MAP_PRIVATE | MAP_ANONYMOUS;
+        if let Some(memory) = map(size_of::<T>(), kind, -1, MADV_WIPEONFORK) {
+            self.0.store(memory.cast(), Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // SAFETY: null, or mapped for ever; all zero, as a child finds it, is valid.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
