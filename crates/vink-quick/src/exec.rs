@@ -5,12 +5,13 @@
 //! that execute others, if the dynamic loader of the C library will load that file. Whatever is
 //! executed by another way has its calls trapped, no more.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{pid_t, SYS_close, SYS_openat, SYS_read};
 
+use crate::memory::Mapping;
+use crate::program::{Given, Text, Texts};
 use crate::symbols::{native, Next};
 
 const VARIABLE: &[u8] = b"LD_PRELOAD=";
@@ -31,7 +32,13 @@ static SPAWN: Next = Next::new(c"posix_spawn");
 static SPAWNP: Next = Next::new(c"posix_spawnp");
 
 extern "C" {
-    static environ: *const *const c_char;
+    static environ: *mut *mut c_char;
+}
+
+/// The program's own.
+fn environment() -> Texts<'static> {
+    // SAFETY: the C library's variable, as its own functions read it.
+    unsafe { Texts::given(environ) }
 }
 
 /// Takes the library's name out of the environment.
@@ -39,52 +46,42 @@ extern "C" {
 /// # Safety
 /// The array and its strings are the program's own, as the loader passes them on, and no other
 /// thread is there.
-pub(crate) unsafe fn hide(mut envp: *mut *mut c_char) {
+pub(crate) unsafe fn hide(envp: *mut *mut c_char) {
     // A child after fork(2) must not look for them.
     for next in [&EXECVE, &EXECVPE, &SPAWN, &SPAWNP] {
         next.address();
     }
-    if envp.is_null() {
+    // SAFETY: by the caller.
+    let all = unsafe { Texts::given(envp) };
+    let Some((place, value)) = preloads(all).next() else {
+        return;
+    };
+    let others = value.iter().rposition(|byte| *byte == b':');
+    let own = &value[others.map_or(0, |colon| colon + 1)..];
+    let (own_len, end) = (own.len(), VARIABLE.len() + value.len());
+    if !own.ends_with(FILE) || own_len >= libc::PATH_MAX as usize {
         return;
     }
-    // SAFETY: by the caller: an array that ends with a null pointer.
+    // The name with its colon; the whole string if there is no other.
+    let keep = others.map_or(0, |colon| VARIABLE.len() + colon);
+    let later = all.iter().skip(place).count();
+    // SAFETY: by the caller, the entry's bytes and all entries up to the null pointer, which moves
+    // with those that are later; the static is not read before its length is known.
     unsafe {
-        while !(*envp).is_null() {
-            let entry = *envp;
-            let bytes = CStr::from_ptr(entry).to_bytes();
-            let Some(value) = bytes.strip_prefix(VARIABLE) else {
-                envp = envp.add(1);
-                continue;
-            };
-            let others = value.iter().rposition(|byte| *byte == b':');
-            let own = &value[others.map_or(0, |colon| colon + 1)..];
-            let len = own.len();
-            if !own.ends_with(FILE) || len >= libc::PATH_MAX as usize {
-                return;
-            }
-            let to = (&raw mut OWN).cast::<u8>();
-            std::ptr::copy_nonoverlapping(own.as_ptr(), to, len);
-            LEN.store(len, Ordering::Release);
-            // The name with its colon; the whole string if there is no other.
-            let keep = others.map_or(0, |colon| VARIABLE.len() + colon);
-            entry.add(keep).write_bytes(0, bytes.len() - keep);
-            if others.is_none() {
-                remove(envp);
-            }
-            return;
+        std::ptr::copy_nonoverlapping(own.as_ptr(), (&raw mut OWN).cast(), own_len);
+        let entry = envp.add(place);
+        (*entry).add(keep).write_bytes(0, end - keep);
+        if others.is_none() {
+            std::ptr::copy(entry.add(1), entry, later);
         }
     }
+    LEN.store(own_len, Ordering::Release);
 }
 
-/// Moves all later entries one place down.
-unsafe fn remove(mut at: *mut *mut c_char) {
-    // SAFETY: by the caller: an array that ends with a null pointer.
-    unsafe {
-        while !(*at).is_null() {
-            *at = *at.add(1);
-            at = at.add(1);
-        }
-    }
+/// The variable's places in an environment, and values.
+fn preloads(all: Texts<'_>) -> impl Iterator<Item = (usize, &[u8])> {
+    let all = all.iter().enumerate();
+    all.filter_map(|(place, text)| Some((place, text.bytes()?.strip_prefix(VARIABLE)?)))
 }
 
 /// The library's path; `None`: it is not known.
@@ -98,72 +95,38 @@ fn own() -> Option<&'static [u8]> {
 
 /// An environment with the library's name, in memory of its own: a child of fork(2) may not
 /// allocate any.
-struct Environment {
-    memory: *mut c_void,
-    len: usize,
+struct Environment<'a> {
+    all: Mapping<'a, Text<'a>>,
+    _string: Mapping<'a, u8>,
 }
 
-impl Environment {
+impl<'a> Environment<'a> {
     /// For a file that the loader will load the library for, with these variables besides; `None`:
     /// as it is.
-    ///
-    /// # Safety
-    /// An array of strings that ends with a null pointer, or null.
-    unsafe fn new(envp: *const *const c_char) -> Option<Environment> {
+    fn new(others: Texts<'a>) -> Option<Environment<'a>> {
         let own = own()?;
-        let (mut count, mut before) = (0, None);
-        // SAFETY: by the caller.
-        unsafe {
-            while !envp.is_null() && !(*envp.add(count)).is_null() {
-                let bytes = CStr::from_ptr(*envp.add(count)).to_bytes();
-                if let Some(value) = bytes.strip_prefix(VARIABLE) {
-                    before = Some((count, value));
-                }
-                count += 1;
-            }
+        let count = others.iter().count();
+        let (place, before) = preloads(others).last().unwrap_or((count, b""));
+        let colon: &[u8] = if before.is_empty() { b"" } else { b":" };
+        let parts = [VARIABLE, before, colon, own, b"\0"];
+        let mut string = Mapping::new(parts.iter().map(|part| part.len()).sum())?;
+        for (to, byte) in string.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *byte;
         }
-        let (place, others) = before.unwrap_or((count, b""));
-        let pointers = (count + 2) * size_of::<*const c_char>();
-        let len = pointers + VARIABLE.len() + others.len() + 1 + own.len() + 1;
-        // SAFETY: a new mapping, all of which is written below within its length.
-        unsafe {
-            let (access, kind) = (
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            );
-            let memory = libc::mmap(null_mut(), len, access, kind, -1, 0);
-            if memory == libc::MAP_FAILED {
-                return None;
-            }
-            let array = memory.cast::<*const c_char>();
-            if count > 0 {
-                std::ptr::copy_nonoverlapping(envp, array, count);
-            }
-            let string = memory.cast::<u8>().add(pointers);
-            array.add(place).write(string.cast());
-            let colon: &[u8] = if others.is_empty() { b"" } else { b":" };
-            let mut to = string;
-            for part in [VARIABLE, others, colon, own] {
-                std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
-                to = to.add(part.len());
-            }
-            Some(Environment { memory, len })
+        let mut all = Mapping::new(count + 2)?;
+        for (to, text) in all.iter_mut().zip(others.iter()) {
+            *to = text;
         }
+        // SAFETY: ends with a zero, and stays as long as those that point to it.
+        all[place] = unsafe { Text::given(string.as_ptr().cast()) };
+        Some(Environment {
+            all,
+            _string: string,
+        })
     }
 
-    fn array(&self) -> *const *const c_char {
-        self.memory.cast_const().cast()
-    }
-}
-
-impl Drop for Environment {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `new`; the errno, which tells why nothing was executed, stays.
-        unsafe {
-            let errno = *libc::__errno_location();
-            libc::munmap(self.memory, self.len);
-            *libc::__errno_location() = errno;
-        }
+    fn texts(&self) -> Option<Texts<'_>> {
+        Texts::of(&self.all)
     }
 }
 
@@ -194,13 +157,9 @@ impl Drop for File {
 }
 
 /// Whether the loader of the C library is what runs a file, or its interpreter, and will find this
-/// library.
-///
-/// # Safety
-/// The path is a string.
-unsafe fn takes_library(path: *const c_char) -> bool {
+/// library. The path is a string, or is refused.
+fn takes_library(mut path: *const c_char) -> bool {
     let mut name = [0u8; 512];
-    let mut path = path;
     for _ in 0..SCRIPTS {
         let Some(file) = File::open(path) else {
             return false;
@@ -258,23 +217,16 @@ fn is_dynamic(head: &[u8]) -> bool {
 }
 
 /// The same of what a name leads to in the folders of `PATH`.
-///
-/// # Safety
-/// The name is a string.
-unsafe fn found_takes_library(name: *const c_char) -> bool {
-    // SAFETY: by the caller.
-    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
-    if bytes.contains(&b'/') {
-        // SAFETY: by the caller.
-        return unsafe { takes_library(name) };
-    }
-    // SAFETY: a string; what it gives is one, or null.
-    let folders = unsafe {
-        match libc::getenv(c"PATH".as_ptr()) {
-            at if at.is_null() => b"/bin:/usr/bin",
-            at => CStr::from_ptr(at).to_bytes(),
-        }
+fn found_takes_library(name: Text) -> bool {
+    let Some(bytes) = name.bytes() else {
+        return false;
     };
+    if bytes.contains(&b'/') {
+        return takes_library(name.as_ptr());
+    }
+    let mut variables = environment().iter().filter_map(Text::bytes);
+    let folders = variables.find_map(|variable| variable.strip_prefix(b"PATH="));
+    let folders = folders.unwrap_or(b"/bin:/usr/bin");
     let mut path = [0u8; libc::PATH_MAX as usize];
     for folder in folders.split(|byte| *byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
@@ -287,106 +239,79 @@ unsafe fn found_takes_library(name: *const c_char) -> bool {
         path[folder.len() + 1..][..bytes.len()].copy_from_slice(bytes);
         let at = path.as_ptr().cast();
         if File::open(at).is_some() {
-            // SAFETY: a string, made above.
-            return unsafe { takes_library(at) };
+            return takes_library(at);
         }
     }
     false
 }
 
-type Execute =
-    unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
-
-#[no_mangle]
-unsafe extern "C" fn execve(
-    path: *const c_char,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) -> c_int {
-    // SAFETY: by the caller; the next function of the name has this type.
-    unsafe {
-        let next = std::mem::transmute::<usize, Execute>(EXECVE.address());
-        let takes = !path.is_null() && takes_library(path);
-        match takes.then(|| Environment::new(envp)).flatten() {
-            Some(environment) => next(path, argv, environment.array()),
-            None => next(path, argv, envp),
-        }
-    }
+/// Executes a file with the library, if it takes it.
+fn execute(next: &Next, takes: bool, path: Text, argv: Texts, envp: Texts) -> c_int {
+    type Execute = extern "C" fn(Text, Texts, Texts) -> c_int;
+    // SAFETY: the functions that begin with exec, and take an environment, have this type.
+    let next = unsafe { std::mem::transmute::<usize, Execute>(next.address()) };
+    let with = takes.then(|| Environment::new(envp)).flatten();
+    let with = with.as_ref().and_then(Environment::texts);
+    next(path, argv, with.unwrap_or(envp))
 }
 
 #[no_mangle]
-unsafe extern "C" fn execv(path: *const c_char, argv: *const *const c_char) -> c_int {
-    // SAFETY: by the caller.
-    unsafe { execve(path, argv, environ) }
+extern "C" fn execve(path: Text, argv: Texts, envp: Texts) -> c_int {
+    execute(&EXECVE, takes_library(path.as_ptr()), path, argv, envp)
 }
 
 #[no_mangle]
-unsafe extern "C" fn execvpe(
-    name: *const c_char,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        let next = std::mem::transmute::<usize, Execute>(EXECVPE.address());
-        let takes = !name.is_null() && found_takes_library(name);
-        match takes.then(|| Environment::new(envp)).flatten() {
-            Some(environment) => next(name, argv, environment.array()),
-            None => next(name, argv, envp),
-        }
-    }
+extern "C" fn execv(path: Text, argv: Texts) -> c_int {
+    execve(path, argv, environment())
 }
 
 #[no_mangle]
-unsafe extern "C" fn execvp(name: *const c_char, argv: *const *const c_char) -> c_int {
-    // SAFETY: by the caller.
-    unsafe { execvpe(name, argv, environ) }
+extern "C" fn execvpe(name: Text, argv: Texts, envp: Texts) -> c_int {
+    execute(&EXECVPE, found_takes_library(name), name, argv, envp)
 }
 
-type Spawn = unsafe extern "C" fn(
-    *mut pid_t,
-    *const c_char,
-    *const c_void,
-    *const c_void,
-    *const *const c_char,
-    *const *const c_char,
-) -> c_int;
+#[no_mangle]
+extern "C" fn execvp(name: Text, argv: Texts) -> c_int {
+    execvpe(name, argv, environment())
+}
 
 /// Functions that make a child which executes a file.
 macro_rules! spawns {
-    ($($name:ident, $next:ident, $takes:ident;)*) => {
+    ($($name:ident, $next:ident, $path:ident => $takes:expr;)*) => {
         $(
             #[no_mangle]
             unsafe extern "C" fn $name(
                 pid: *mut pid_t,
-                path: *const c_char,
+                $path: Text,
                 actions: *const c_void,
                 attributes: *const c_void,
-                argv: *const *const c_char,
-                envp: *const *const c_char,
+                argv: Texts,
+                envp: Texts,
             ) -> c_int {
-                // SAFETY: by the caller; the next function of the name has this type.
+                type Spawn = unsafe extern "C" fn(
+                    *mut pid_t, Text, *const c_void, *const c_void, Texts, Texts,
+                ) -> c_int;
+                let with = $takes.then(|| Environment::new(envp)).flatten();
+                let envp = with.as_ref().and_then(Environment::texts).unwrap_or(envp);
+                // SAFETY: the next function of the name has this type; the rest is by the caller.
                 unsafe {
                     let next = std::mem::transmute::<usize, Spawn>($next.address());
-                    let takes = !path.is_null() && $takes(path);
-                    let with = takes.then(|| Environment::new(envp)).flatten();
-                    let envp = with.as_ref().map_or(envp, Environment::array);
-                    next(pid, path, actions, attributes, argv, envp)
+                    next(pid, $path, actions, attributes, argv, envp)
                 }
             }
         )*
     };
 }
 spawns! {
-    posix_spawn, SPAWN, takes_library;
-    posix_spawnp, SPAWNP, found_takes_library;
+    posix_spawn, SPAWN, path => takes_library(path.as_ptr());
+    posix_spawnp, SPAWNP, name => found_takes_library(name);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::ffi::CString;
-    use std::ptr::null;
+    use std::ptr::null_mut;
 
     fn strings(list: &[&str]) -> (Vec<CString>, Vec<*mut c_char>) {
         let list: Vec<CString> = list.iter().map(|s| CString::new(*s).unwrap()).collect();
@@ -395,50 +320,44 @@ mod tests {
         (list, array)
     }
 
-    unsafe fn shown(mut array: *const *const c_char) -> Vec<String> {
-        let mut all = Vec::new();
-        // SAFETY: by the caller.
-        unsafe {
-            while !(*array).is_null() {
-                all.push(CStr::from_ptr(*array).to_string_lossy().into_owned());
-                array = array.add(1);
-            }
-        }
-        all
+    fn shown(all: Texts) -> Vec<String> {
+        let bytes = all.iter().filter_map(Text::bytes);
+        bytes.map(|s| String::from_utf8_lossy(s).into()).collect()
+    }
+
+    /// What is left of an environment when the library's name is hidden, and what is handed on.
+    fn hidden(list: &[&str]) -> (Vec<String>, Option<Vec<String>>) {
+        let (_list, mut array) = strings(list);
+        // SAFETY: an array of strings that lives here.
+        let all = unsafe {
+            hide(array.as_mut_ptr());
+            Texts::given(array.as_mut_ptr())
+        };
+        let with = Environment::new(all);
+        let with = with.map(|with| shown(with.texts().expect("it ends")));
+        (shown(all), with)
     }
 
     /// One test, since the library's name is kept for all.
     #[test]
     fn the_variable_is_hidden_and_handed_on() {
-        // SAFETY: arrays of strings that live here, and paths that are strings.
-        unsafe {
-            let (_list, mut array) = strings(&["A=1", "LD_PRELOAD=x.so", "B=2"]);
-            hide(array.as_mut_ptr());
-            assert_eq!(
-                shown(array.as_ptr().cast()),
-                ["A=1", "LD_PRELOAD=x.so", "B=2"]
-            );
-            assert!(Environment::new(null()).is_none());
-
-            let (_list, mut array) = strings(&["A=1", "LD_PRELOAD=x.so:/l/libvink_quick.so"]);
-            hide(array.as_mut_ptr());
-            assert_eq!(shown(array.as_ptr().cast()), ["A=1", "LD_PRELOAD=x.so"]);
-            let (_list, mut array) = strings(&["A=1", "LD_PRELOAD=/l/libvink_quick.so", "B=2"]);
-            hide(array.as_mut_ptr());
-            assert_eq!(shown(array.as_ptr().cast()), ["A=1", "B=2"]);
-
-            let with = Environment::new(array.as_ptr().cast()).expect("known");
-            let expected = ["A=1", "B=2", "LD_PRELOAD=/l/libvink_quick.so"];
-            assert_eq!(shown(with.array()), expected);
-            let (_list, array) = strings(&["LD_PRELOAD=x.so", "B=2"]);
-            let with = Environment::new(array.as_ptr().cast()).expect("known");
-            let expected = ["LD_PRELOAD=x.so:/l/libvink_quick.so", "B=2"];
-            assert_eq!(shown(with.array()), expected);
-            let with = Environment::new(null()).expect("known");
-            assert_eq!(shown(with.array()), ["LD_PRELOAD=/l/libvink_quick.so"]);
-            // It is not there.
-            assert!(!takes_library(c"/bin/sh".as_ptr()));
-        }
+        let owned = |list: &[&str]| list.iter().map(|s| s.to_string()).collect::<Vec<_>>();
+        let own = "LD_PRELOAD=/l/libvink_quick.so";
+        let both = "LD_PRELOAD=x.so:/l/libvink_quick.so";
+        let foreign = ["A=1", "LD_PRELOAD=x.so", "B=2"];
+        assert_eq!(hidden(&foreign), (owned(&foreign), None));
+        let (left, with) = (["A=1", "LD_PRELOAD=x.so"], ["A=1", both]);
+        assert_eq!(hidden(&with), (owned(&left), Some(owned(&with))));
+        let (left, with) = (["A=1", "B=2"], ["A=1", "B=2", own]);
+        assert_eq!(
+            hidden(&["A=1", own, "B=2"]),
+            (owned(&left), Some(owned(&with)))
+        );
+        let (left, with) = (["LD_PRELOAD=x.so", "B=2"], [both, "B=2"]);
+        assert_eq!(hidden(&left), (owned(&left), Some(owned(&with))));
+        assert_eq!(hidden(&[]), (owned(&[]), Some(owned(&[own]))));
+        // It is not there.
+        assert!(!takes_library(c"/bin/sh".as_ptr()));
     }
 
     #[test]

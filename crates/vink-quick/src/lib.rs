@@ -31,6 +31,7 @@ mod memory;
 mod pipe;
 mod poll;
 mod post;
+mod program;
 mod ready;
 mod sets;
 mod symbols;

@@ -2,11 +2,13 @@
 //! in signal handlers and in children after fork(2).
 
 use std::ffi::{c_int, c_void};
+use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{MADV_NORMAL, MADV_WIPEONFORK, MAP_ANONYMOUS, MAP_PRIVATE};
 
+use crate::program::Text;
 use crate::symbols::errno;
 
 /// Types of which a value may be all zero.
@@ -14,6 +16,11 @@ use crate::symbols::errno;
 /// # Safety
 /// All zero is a valid value.
 pub(crate) unsafe trait Zero {}
+
+// SAFETY: null, and a number.
+unsafe impl Zero for Text<'_> {}
+// SAFETY: a number.
+unsafe impl Zero for u8 {}
 
 /// A new mapping to read and write, with what the kernel is to know of it (madvise(2)). The errno
 /// stays.
@@ -55,5 +62,43 @@ impl<T: Zero + Sync> Wiped<T> {
     pub(crate) fn get(&self) -> Option<&'static T> {
         // SAFETY: null, or mapped for ever; all zero, as a child finds it, is valid.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+/// Values that are all zero at first.
+pub(crate) struct Mapping<'a, T>(&'a mut [T]);
+
+impl<T: Zero> Mapping<'_, T> {
+    pub(crate) fn new(count: usize) -> Option<Self> {
+        let len = count * size_of::<T>();
+        let memory = map(len, MAP_PRIVATE | MAP_ANONYMOUS, -1, MADV_NORMAL)?;
+        // SAFETY: a new mapping of so many, all zero, which is valid.
+        Some(Mapping(unsafe {
+            std::slice::from_raw_parts_mut(memory.cast(), count)
+        }))
+    }
+}
+
+impl<T> Deref for Mapping<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.0
+    }
+}
+
+impl<T> DerefMut for Mapping<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0
+    }
+}
+
+impl<T> Drop for Mapping<'_, T> {
+    /// The errno, which may tell why nothing was executed, stays.
+    fn drop(&mut self) {
+        let before = errno().get();
+        // SAFETY: the mapping of `new`, which nothing else has.
+        unsafe { libc::munmap(self.0.as_mut_ptr().cast(), size_of_val(self.0)) };
+        errno().set(before);
     }
 }

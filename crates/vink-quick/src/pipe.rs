@@ -4,10 +4,11 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use libc::{iovec, ssize_t, SYS_fcntl, SYS_preadv2, SYS_pwritev2};
+use libc::{ssize_t, SYS_fcntl, SYS_preadv2, SYS_pwritev2};
 use vink_ring::{PIPE_BROKEN, PIPE_USED, UNTRAPPED};
 
 use crate::post::budgeted_pipe;
+use crate::program::Part;
 use crate::symbols::{finish, system_call};
 
 const EAGAIN: i64 = -(libc::EAGAIN as i64);
@@ -15,22 +16,22 @@ const EPIPE: i64 = -(libc::EPIPE as i64);
 
 /// Reads into the parts; `None`: by a system call that is trapped.
 #[inline]
-pub(crate) fn read(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+pub(crate) fn read(fd: c_int, parts: &[Part]) -> Option<ssize_t> {
     transfer(SYS_preadv2, fd, parts)
 }
 
 /// Writes what the parts have, if that is done at once or not at all; `None`: by a system call that
 /// is trapped.
 #[inline]
-pub(crate) fn write(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+pub(crate) fn write(fd: c_int, parts: &[Part]) -> Option<ssize_t> {
     let mut room = libc::PIPE_BUF;
     for part in parts {
-        room = room.checked_sub(part.iov_len)?;
+        room = room.checked_sub(part.len())?;
     }
     transfer(SYS_pwritev2, fd, parts)
 }
 
-fn transfer(nr: i64, fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+fn transfer(nr: i64, fd: c_int, parts: &[Part]) -> Option<ssize_t> {
     let sched = budgeted_pipe(fd)?;
     let before = sched.touched.load(Ordering::Relaxed);
     sched.touched.store(before | PIPE_USED, Ordering::Relaxed);

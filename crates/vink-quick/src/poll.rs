@@ -5,9 +5,10 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use libc::{pollfd, sigset_t, timespec, SYS_poll};
+use libc::{pollfd, timespec, SYS_poll};
 use vink_ring::{SchedPage, HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, UNTRAPPED};
 
+use crate::program::Mask;
 use crate::symbols::system_call;
 
 const NOTHING: pollfd = pollfd {
@@ -78,7 +79,7 @@ pub(crate) fn post_poll(
     sched: &SchedPage,
     fds: &[pollfd],
     time: Option<&timespec>,
-    mask: Option<&sigset_t>,
+    mask: Mask,
     looked: bool,
 ) {
     let mut how = if looked { HOST_POLLED } else { 0 };
@@ -93,10 +94,7 @@ pub(crate) fn post_poll(
     }
     if let Some(mask) = mask {
         how |= HAS_MASK;
-        // The kernel's is the first word of the C library's.
-        // SAFETY: it is as long as that at least.
-        let mask = unsafe { (&raw const *mask).cast::<u64>().read() };
-        sched.mask.store(mask, Ordering::Relaxed);
+        sched.mask.store(*mask, Ordering::Relaxed);
     }
     sched.flags.store(how, Ordering::Relaxed);
     sched

@@ -2,12 +2,14 @@
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::slice::from_raw_parts;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use libc::{SYS_close, SYS_ioctl, MADV_DONTFORK, MAP_SHARED};
 use vink_ring::{
-    DeferredSend, Request, SchedPage, SharedRing, Slot, FLUSH, GET_RING, GET_SLOT, HOST,
+    DeferredSend, Request, SchedPage, SharedRing, Slot, FLUSH, GET_RING, GET_SLOT, HOST, MAX_DATA,
     MAX_DEFERRED_LEN, PIPE, REFUSED, STREAM, UNKNOWN,
 };
 
@@ -172,12 +174,12 @@ fn mark(fd: i32, kind: u8) {
 }
 
 /// This thread is at what a signal handler of it must not disturb.
-pub(crate) struct Busy(());
+pub(crate) struct Busy(PhantomData<*const ()>);
 
 impl Busy {
     /// `None`: it is a handler's that would.
     pub(crate) fn new() -> Option<Busy> {
-        (!BUSY.replace(true)).then(|| Busy(()))
+        (!BUSY.replace(true)).then(|| Busy(PhantomData))
     }
 }
 
@@ -241,14 +243,16 @@ impl Draft {
     }
 
     /// The bytes that go with it.
-    pub(crate) fn data(&self) -> *mut u8 {
-        self.slot().data()
+    #[inline]
+    pub(crate) fn data(&self) -> &[Cell<u8>] {
+        // SAFETY: there are so many, and only the thread that has the draft reaches them.
+        unsafe { from_raw_parts(self.slot().data().cast(), MAX_DATA) }
     }
 
-    /// Where a send of so many bytes may be written that is certain to succeed; what is written
-    /// there is to be [left](Draft::leave).
+    /// Where a send of so many bytes may be written that is certain to succeed, and room for them;
+    /// what is written there is to be [left](Draft::leave).
     #[inline]
-    pub(crate) fn send(&self, fd: i32, len: usize) -> Option<&'static DeferredSend> {
+    pub(crate) fn send(&self, fd: i32, len: usize) -> Option<(&DeferredSend, &[Cell<u8>])> {
         let ring = self.ring;
         if !(1..=MAX_DEFERRED_LEN).contains(&len)
             || ring.worker_polling.load(Ordering::Relaxed) == 0
@@ -257,10 +261,12 @@ impl Draft {
         }
         let send = self.slot().deferred_sends.free()?;
         let traps = ring.syscall_seq.load(Ordering::Acquire);
-        ring.readiness
-            .get(fd as u32 as usize)?
-            .take_credit(traps, len)
-            .then_some(send)
+        let entry = ring.readiness.get(fd as u32 as usize)?;
+        entry.take_credit(traps, len).then(|| {
+            // SAFETY: as of `data`.
+            let data = unsafe { from_raw_parts(send.data().cast(), MAX_DEFERRED_LEN) };
+            (send, data)
+        })
     }
 
     /// Leaves it to the worker. False: it takes none any more.

@@ -7,14 +7,16 @@
 //! counted in `host_waiters` and marked in `polling_slots`: the worker flushes the placeholders of
 //! the files concerned, and keeps them up to date as long as the thread is counted.
 
-use std::ptr::null;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, pollfd, sigset_t, timespec};
+use libc::{c_int, fd_set, pollfd, timespec};
 use vink_ring::SharedRing;
 
 use crate::post::{knows, own_slot, ring};
+use crate::program::{Given, Mask};
 use crate::sets::{await_news, now, take_over, Blocked, PAGE_SPINS};
+use crate::symbols::{next_ppoll, next_pselect};
 
 const IN: u32 = libc::EPOLLIN as u32;
 const PRI: u32 = libc::EPOLLPRI as u32;
@@ -22,7 +24,7 @@ const OUT: u32 = libc::EPOLLOUT as u32;
 const ERR: u32 = libc::EPOLLERR as u32;
 const HUP: u32 = libc::EPOLLHUP as u32;
 
-/// What makes a descriptor readable, writable and exceptional for select(2), of what boards tell.
+/// What makes a descriptor readable, writable and exceptional for select(2), of published events.
 const KINDS: [u32; 3] = [IN | HUP | ERR, OUT | ERR, PRI];
 
 /// The most descriptors that are handled here: as many as a `fd_set` has.
@@ -35,46 +37,38 @@ pub(crate) trait Asked {
     /// the `last` word; `None`: the page does not have all of them.
     fn look(&mut self, ring: &SharedRing, last: bool) -> Option<c_int>;
 
-    /// Asks the host, with nanoseconds that are left.
-    ///
-    /// # Safety
-    /// The mask is one, or null.
-    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int;
+    /// Asks the host, with the time that is left.
+    fn sleep(&mut self, limit: Option<&timespec>, mask: Mask) -> c_int;
 }
 
 /// How to wait.
-pub(crate) struct Wait {
+pub(crate) struct Wait<'a> {
     /// Nanoseconds; `None`: for ever.
     pub(crate) limit: Option<u64>,
-    /// The signals that are blocked meanwhile; null: as they are.
-    pub(crate) mask: *const sigset_t,
+    pub(crate) mask: Mask<'a>,
 }
 
-impl Wait {
+impl Wait<'_> {
     /// What the call gives; `None`: it is to be made.
-    ///
-    /// # Safety
-    /// The mask is one, or null.
     #[inline]
-    pub(crate) unsafe fn answer(&self, asked: &mut impl Asked) -> Option<c_int> {
+    pub(crate) fn answer(&self, asked: &mut impl Asked) -> Option<c_int> {
         let ring = ring().filter(|_| knows())?;
         // One that does not wait polls once, unless a signal that is pending may come in by the
         // mask: that ends even such a call.
-        let last = self.limit == Some(0) && self.mask.is_null();
+        let last = self.limit == Some(0) && self.mask.is_none();
         if !ring.wait_published() {
             return None;
         }
         match asked.look(ring, last)? {
             0 if last => Some(0),
             0 if self.limit == Some(0) => None,
-            // SAFETY: by the caller.
-            0 => unsafe { self.wait(ring, asked) },
+            0 => self.wait(ring, asked),
             ready => Some(ready),
         }
     }
 
     #[cold]
-    unsafe fn wait(&self, ring: &'static SharedRing, asked: &mut impl Asked) -> Option<c_int> {
+    fn wait(&self, ring: &'static SharedRing, asked: &mut impl Asked) -> Option<c_int> {
         own_slot(ring)?;
         take_over(ring);
         let mut blocked = Blocked::new();
@@ -92,19 +86,12 @@ impl Wait {
         }
         let _counted = Counted::new(ring)?;
         let left = deadline.map(|deadline| time(deadline.saturating_sub(now())));
-        let left = left.as_ref().map_or(null(), |left| &raw const *left);
-        let mask = match self.mask.is_null() {
-            true => (&raw const before).cast(),
-            false => self.mask,
-        };
-        // SAFETY: the mask is the program's, or the kernel's of it; both have all that the kernel
-        // reads.
-        Some(unsafe { asked.sleep(left, mask) })
+        Some(asked.sleep(left.as_ref(), self.mask.or(Some(&before))))
     }
 }
 
 /// Of nanoseconds.
-fn time(nanoseconds: u64) -> timespec {
+pub(crate) fn time(nanoseconds: u64) -> timespec {
     timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
         tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
@@ -145,29 +132,17 @@ fn told(ring: &SharedRing, fd: usize) -> Option<u32> {
     ring.readiness.get(fd)?.read().events
 }
 
-/// Nothing is mapped below: a program with such a pointer is to get its `EFAULT`.
-const LOWEST: usize = 4096;
-
 /// What poll(2) asks about.
-pub(crate) struct Array<'a, F>(pub(crate) &'a mut [pollfd], pub(crate) F);
+pub(crate) struct Polled<'a>(&'a mut [pollfd]);
 
-impl<'a, F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Array<'a, F> {
-    /// `None`: the host had better read that memory.
-    ///
-    /// # Safety
-    /// There are so many, by the program's word.
-    pub(crate) unsafe fn new(at: *mut pollfd, count: libc::nfds_t, sleep: F) -> Option<Self> {
-        let count = usize::try_from(count).ok();
-        let count = count.filter(|count| (1..=MOST).contains(count) && at as usize >= LOWEST)?;
-        // SAFETY: by the caller.
-        Some(Array(
-            unsafe { std::slice::from_raw_parts_mut(at, count) },
-            sleep,
-        ))
+impl<'a> Polled<'a> {
+    /// `None`: they are none, or too many.
+    pub(crate) fn new(fds: &'a mut [pollfd]) -> Option<Polled<'a>> {
+        (1..=MOST).contains(&fds.len()).then_some(Polled(fds))
     }
 }
 
-impl<F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Asked for Array<'_, F> {
+impl Asked for Polled<'_> {
     #[inline]
     fn look(&mut self, ring: &SharedRing, _last: bool) -> Option<c_int> {
         let mut ready = 0;
@@ -183,12 +158,12 @@ impl<F: FnMut(&mut [pollfd], *const timespec, *const sigset_t) -> c_int> Asked f
         (ready > 0 || self.0.iter().any(|polled| polled.fd >= 0)).then_some(ready)
     }
 
-    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int {
-        (self.1)(self.0, limit, mask)
+    fn sleep(&mut self, limit: Option<&timespec>, mask: Mask) -> c_int {
+        next_ppoll(self.0, limit, mask)
     }
 }
 
-/// What is true of a TCP socket, of which boards tell, with both names that poll(2) has for it.
+/// The published events of a TCP socket, with both names that poll(2) has for each.
 fn all_names(events: u32) -> i16 {
     let mut events = events as i16;
     if events & libc::POLLIN != 0 {
@@ -200,51 +175,42 @@ fn all_names(events: u32) -> i16 {
     events
 }
 
-/// What select(2) asks about.
-pub(crate) struct Sets<F> {
+/// What select(2) asks about: sets of so many bits, in words; those that are null have none.
+pub(crate) struct Selected<'a> {
     count: usize,
-    sets: [*mut u64; 3],
-    sleep: F,
+    sets: [&'a [Word]; 3],
 }
 
-impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Sets<F> {
-    /// `None`: the host had better read that memory.
-    ///
-    /// # Safety
-    /// The sets are as large as they have to be, by the program's word.
-    pub(crate) unsafe fn new(count: c_int, sets: [*mut libc::fd_set; 3], sleep: F) -> Option<Self> {
+/// A program may pass one set twice.
+pub(crate) type Word = Cell<[u8; 8]>;
+
+/// `None`: the host had better read that memory.
+impl Given<(c_int, [*mut fd_set; 3])> for Option<Selected<'_>> {
+    #[inline]
+    unsafe fn given((count, given): (c_int, [*mut fd_set; 3])) -> Self {
         let count = usize::try_from(count).ok();
         let count = count.filter(|count| (1..=MOST).contains(count))?;
-        let is_right = |set: &*mut libc::fd_set| set.is_null() || *set as usize >= LOWEST;
-        let sets = sets
-            .iter()
-            .all(is_right)
-            .then(|| sets.map(|set| set.cast()))?;
-        Some(Sets { count, sets, sleep })
-    }
-
-    /// A word of a set, without what is beyond the last descriptor.
-    unsafe fn word(&self, set: *mut u64, n: usize) -> u64 {
-        let rest = self.count - n * 64;
-        let mask = if rest < 64 { (1 << rest) - 1 } else { u64::MAX };
-        // SAFETY: by the caller.
-        unsafe { set.add(n).read_unaligned() & mask }
+        let mut sets: [&[Word]; 3] = [&[]; 3];
+        for (set, given) in sets.iter_mut().zip(given).filter(|(_, at)| !at.is_null()) {
+            let words = (given.cast_const().cast::<Word>(), count.div_ceil(64));
+            // SAFETY: by the caller: a set has a bit for each descriptor.
+            *set = unsafe { Option::given(words) }?;
+        }
+        Some(Selected { count, sets })
     }
 }
 
-impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
+impl Asked for Selected<'_> {
     #[inline]
     fn look(&mut self, ring: &SharedRing, last: bool) -> Option<c_int> {
-        let words = self.count.div_ceil(64);
         let mut found = [[0u64; WORDS]; 3];
         let (mut asked, mut ready) = (0, 0);
         for ((set, found), kinds) in self.sets.iter().zip(&mut found).zip(KINDS) {
-            if set.is_null() {
-                continue;
-            }
-            for (n, found) in found[..words].iter_mut().enumerate() {
-                // SAFETY: `new` was told so.
-                let mut word = unsafe { self.word(*set, n) };
+            for (n, (word, found)) in set.iter().zip(found).enumerate() {
+                // Without what is beyond the last descriptor.
+                let rest = self.count - n * 64;
+                let mask = if rest < 64 { (1 << rest) - 1 } else { u64::MAX };
+                let mut word = u64::from_ne_bytes(word.get()) & mask;
                 asked |= word;
                 while word != 0 {
                     let bit = word & word.wrapping_neg();
@@ -262,22 +228,16 @@ impl<F: FnMut(*const timespec, *const sigset_t) -> c_int> Asked for Sets<F> {
             return None;
         }
         if ready > 0 || last {
-            for (set, found) in self
-                .sets
-                .iter()
-                .zip(&found)
-                .filter(|(set, _)| !set.is_null())
-            {
-                for (n, word) in found[..words].iter().enumerate() {
-                    // SAFETY: as above.
-                    unsafe { set.add(n).write_unaligned(*word) };
+            for (set, found) in self.sets.iter().zip(&found) {
+                for (word, found) in set.iter().zip(found) {
+                    word.set(found.to_ne_bytes());
                 }
             }
         }
         Some(ready)
     }
 
-    unsafe fn sleep(&mut self, limit: *const timespec, mask: *const sigset_t) -> c_int {
-        (self.sleep)(limit, mask)
+    fn sleep(&mut self, limit: Option<&timespec>, mask: Mask) -> c_int {
+        next_pselect(self.count, self.sets, limit, mask)
     }
 }

@@ -15,14 +15,14 @@
 
 use std::cell::UnsafeCell;
 use std::mem::take;
-use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use libc::{c_int, epoll_event, sigset_t, timespec};
+use libc::{c_int, epoll_event, timespec};
 use vink_ring::{Edges, Readiness, Request, SharedRing, FLUSH, PUBLISHED};
 
 use crate::memory::{Wiped, Zero};
 use crate::post::{alone, ask, give_way, knows, ring, show_natively, Busy};
+use crate::program::Mask;
 use crate::symbols::{native, sleep};
 
 /// Instances of a process, and members of each: with more the host is as quick.
@@ -280,17 +280,20 @@ pub(crate) fn take_over(ring: &SharedRing) {
 }
 
 /// Whether epoll_ctl(2) is certain to succeed and has been noted, to be done before the host's
-/// instance is used.
-pub(crate) fn noted(number: i32, operation: c_int, fd: i32, event: *const epoll_event) -> bool {
+/// instance is used. The event is read of an instance that is known.
+pub(crate) fn noted(
+    number: i32,
+    operation: c_int,
+    fd: i32,
+    event: impl FnOnce() -> Option<epoll_event>,
+) -> bool {
     let Some((sets, ring)) = all() else {
         return false;
     };
     let Some(set) = sets.find(number) else {
         return false;
     };
-    // SAFETY: the kernel reads it otherwise.
-    let event = (operation != libc::EPOLL_CTL_DEL && !event.is_null())
-        .then(|| unsafe { event.read_unaligned() });
+    let event = event();
     let done = set.with(|members| {
         // A waiting thread may sleep.
         let is_free = notes_are_taken() && !set.awaited.load(Ordering::SeqCst);
@@ -574,8 +577,8 @@ impl Members {
         Found::Events(found)
     }
 
-    /// Of what the host has, that which boards don't tell; how many. What is true of a member of
-    /// which a entry tells by now is taken from there: what the host shows of it may be over.
+    /// The host's events of members that are not published; how many. Those of a member that is
+    /// published by now are read from its entry: what the host shows of it may be over.
     fn take_over(
         &mut self,
         ring: &SharedRing,
@@ -613,38 +616,31 @@ fn readiness_of(ring: &SharedRing, member: &Member) -> Option<Readiness> {
 }
 
 /// A wait for events.
-pub(crate) struct Wait {
+pub(crate) struct Wait<'a> {
     /// The instance.
     pub(crate) number: c_int,
-    pub(crate) events: *mut epoll_event,
-    pub(crate) most: c_int,
     /// Nanoseconds; `None`: for ever.
     pub(crate) limit: Option<u64>,
-    /// The signals that are blocked meanwhile; null: as they are.
-    pub(crate) mask: *const sigset_t,
+    pub(crate) mask: Mask<'a>,
 }
 
-impl Wait {
+impl Wait<'_> {
     /// What epoll_pwait2(2) has for it, or its error; `None`: the host is to be asked.
-    ///
-    /// # Safety
-    /// The pointers are as the program gave them, and right.
-    pub(crate) unsafe fn answer(&self) -> Option<Result<c_int, c_int>> {
+    pub(crate) fn answer(&self, room: Option<&mut [epoll_event]>) -> Option<Result<c_int, c_int>> {
         let (sets, ring) = all()?;
         let set = sets.find(self.number);
         let set = set.filter(|set| set.is_same(ring));
-        let Some(set) = set.filter(|_| !self.events.is_null()) else {
+        let (Some(set), Some(room)) = (set, room) else {
             sets.go_exact(ring);
             return None;
         };
-        let most = usize::try_from(self.most).ok();
-        let most = most.filter(|most| (1..=MOST_EVENTS).contains(most))?;
+        if room.is_empty() {
+            return None;
+        }
         if set.awaited.swap(true, Ordering::SeqCst) {
             sets.go_exact(ring);
             return None;
         }
-        // SAFETY: by the caller.
-        let room = unsafe { std::slice::from_raw_parts_mut(self.events, most) };
         let mut blocked = Blocked::new();
         let answer = self.look(sets, set, ring, room, &mut blocked);
         drop(blocked);
@@ -723,16 +719,9 @@ impl Wait {
             let is_news = ring.publish_count.0.load(Ordering::SeqCst) != seen;
             if !is_news && !sets.exact.load(Ordering::SeqCst) {
                 let limit = deadline.map(|deadline| deadline.saturating_sub(now()));
-                let mask = match self.mask.is_null() {
-                    true => blocked
-                        .0
-                        .as_ref()
-                        .map_or(null(), |mask| (&raw const *mask).cast()),
-                    false => self.mask,
-                };
+                let mask = self.mask.or(blocked.0.as_ref());
                 let most = room.len().min(HOST_EVENTS);
-                // SAFETY: the mask is the program's, or stands here.
-                match unsafe { sleep(self.number, &mut host[..most], limit, mask) } {
+                match sleep(self.number, &mut host[..most], limit, mask) {
                     Ok(0) => last = Some(Ok(0)),
                     Ok(count) => told = count,
                     Err(errno) => last = Some(Err(errno)),
@@ -760,8 +749,6 @@ pub(crate) fn await_news(ring: &SharedRing, seen: u32, looks: &mut u32) {
 
 /// Wake-ups in a row for nothing that a entry or the host knows of.
 const MOST_WAKES: u32 = 64;
-/// As the kernel has it.
-const MOST_EVENTS: usize = i32::MAX as usize / size_of::<epoll_event>();
 
 /// Signals that were blocked before this thread blocked all, the C library's own, too.
 pub(crate) struct Blocked(Option<u64>);
@@ -802,12 +789,13 @@ fn change_mask(how: c_int, mask: u64) -> u64 {
 
 /// CLOCK_MONOTONIC in ns.
 pub(crate) fn now() -> u64 {
+    let mut now = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: fills a structure that lives here.
-    unsafe {
-        let mut now: timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    }
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// What the host has of an instance's events now; how many.
