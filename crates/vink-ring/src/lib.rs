@@ -17,7 +17,7 @@
 //! A small send that is certain to succeed, as [`ReadinessEntry::take_credit`] says, need not be
 //! waited for: it is a [`DeferredSend`] in the slot's [`DeferredSends`]. The worker carries out a
 //! thread's deferred sends in their order, and all of a process's before whatever else it does for
-//! that process or any other, but receipts that find something.
+//! that process or any other, but receives that find data.
 //!
 //! [`SharedRing::files`] says what descriptors are, of which not all need be known. A number is
 //! cleared there before it is closed: what it says is true as long as the descriptor is open.
@@ -59,7 +59,7 @@ pub const GET_RING: u64 = 0x564e_4b01;
 /// `ioctl(-1, GET_SLOT)` gives the number of the calling thread's slot.
 pub const GET_SLOT: u64 = 0x564e_4b02;
 
-/// `ioctl(-1, SHOW)` does what [`Request::SHOW`] asks for.
+/// `ioctl(-1, FLUSH)` does what [`Request::FLUSH`] asks for.
 pub const FLUSH: u64 = 0x564e_4b03;
 
 /// As the sixth argument of a system call that has five at most: it is the host's business alone,
@@ -68,7 +68,7 @@ pub const UNTRAPPED: u64 = 0x5649_4e4b_4e41_5456;
 
 /// Flags of a posted send (`MSG_*`): those that mean the same to one that doesn't wait.
 pub const SENDS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
-/// The same of a receipt.
+/// The same of a receive.
 pub const RECEIVES: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_PEEK;
 
 /// [`SharedRing::files`]: nothing is known of it yet; the worker marks it at a system call.
@@ -186,7 +186,7 @@ pub struct CacheLine<T>(pub T);
 /// What a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `SYS_sendto`, `SYS_recvfrom`, `SYS_ioctl` or `SYS_fcntl`; see also [`Request::SHOW`].
+    /// `SYS_sendto`, `SYS_recvfrom`, `SYS_ioctl` or `SYS_fcntl`; see also [`Request::FLUSH`].
     pub nr: i64,
     /// The program's descriptor.
     pub fd: i32,
@@ -231,8 +231,8 @@ unsafe impl Sync for Slot {}
 const PUBLISH_SPINS: u32 = 2000;
 
 impl SharedRing {
-    /// Waits until boards tell all that has come of calls that have been answered. False: they may
-    /// not.
+    /// Waits until all readiness that answered calls have caused is published. False: some may not
+    /// be.
     #[inline]
     pub fn wait_published(&self) -> bool {
         if self.worker_polling.load(Ordering::Acquire) == 0 {

@@ -1,4 +1,4 @@
-//! Boards: what the worker knows of a descriptor's readiness, for an epoll_wait(2) that need not
+//! Readiness entries: what the worker publishes of a descriptor, for an epoll_wait(2) that need not
 //! ask the host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,7 +145,7 @@ mod tests {
     const IN: u32 = libc::EPOLLIN as u32;
     const OUT: u32 = libc::EPOLLOUT as u32;
 
-    fn board() -> ReadinessEntry {
+    fn entry() -> ReadinessEntry {
         ReadinessEntry {
             state: AtomicU64::new(0),
             edges: AtomicU64::new(0),
@@ -155,56 +155,56 @@ mod tests {
 
     #[test]
     fn room_is_taken_once() {
-        let board = board();
-        assert!(!board.take_credit(0, 1));
-        board.publish_credit(7, 100);
+        let entry = entry();
+        assert!(!entry.take_credit(0, 1));
+        entry.publish_credit(7, 100);
         assert!(
-            !board.take_credit(8, 100) && !board.take_credit(7, 101) && !board.is_credit_taken()
+            !entry.take_credit(8, 100) && !entry.take_credit(7, 101) && !entry.is_credit_taken()
         );
-        assert!(board.take_credit(7, 100) && board.is_credit_taken() && !board.take_credit(7, 1));
-        board.publish_credit(7, 100);
-        board.publish(IN | OUT, 0, false);
-        assert!(board.take_credit(7, 1));
-        board.publish_credit(7, 100);
-        board.publish(IN | OUT | libc::EPOLLERR as u32, 0, false);
-        assert!(!board.take_credit(7, 1));
-        board.publish_credit(7, 100);
-        board.reset();
-        assert!(!board.take_credit(7, 1));
+        assert!(entry.take_credit(7, 100) && entry.is_credit_taken() && !entry.take_credit(7, 1));
+        entry.publish_credit(7, 100);
+        entry.publish(IN | OUT, 0, false);
+        assert!(entry.take_credit(7, 1));
+        entry.publish_credit(7, 100);
+        entry.publish(IN | OUT | libc::EPOLLERR as u32, 0, false);
+        assert!(!entry.take_credit(7, 1));
+        entry.publish_credit(7, 100);
+        entry.reset();
+        assert!(!entry.take_credit(7, 1));
     }
 
     #[test]
     fn what_is_told_is_read() {
-        let board = board();
-        assert_eq!((board.read().serial, board.read().events), (0, None));
-        board.publish(IN | libc::EPOLLRDHUP as u32, 0, false);
-        let notice = board.read();
-        assert_eq!(notice.events, Some(IN | libc::EPOLLRDHUP as u32));
-        assert!(!notice.shared);
-        board.publish(0, 0, true);
-        assert!(board.read().shared && board.read().events == Some(0));
-        board.reset();
-        let notice = board.read();
-        assert_eq!((notice.serial, notice.events), (1, None));
-        assert_eq!(notice.edges, Edges::FIRST);
-        board.publish(OUT, 0, false);
-        assert_eq!(board.read().serial, 1);
+        let entry = entry();
+        assert_eq!((entry.read().serial, entry.read().events), (0, None));
+        entry.publish(IN | libc::EPOLLRDHUP as u32, 0, false);
+        let readiness = entry.read();
+        assert_eq!(readiness.events, Some(IN | libc::EPOLLRDHUP as u32));
+        assert!(!readiness.shared);
+        entry.publish(0, 0, true);
+        assert!(entry.read().shared && entry.read().events == Some(0));
+        entry.reset();
+        let readiness = entry.read();
+        assert_eq!((readiness.serial, readiness.events), (1, None));
+        assert_eq!(readiness.edges, Edges::FIRST);
+        entry.publish(OUT, 0, false);
+        assert_eq!(entry.read().serial, 1);
     }
 
     #[test]
     fn edges_are_for_those_they_concern() {
-        let board = board();
-        let first = board.read().edges;
-        board.publish(IN | OUT, IN, false);
-        let data = board.read().edges;
+        let entry = entry();
+        let first = entry.read().edges;
+        entry.publish(IN | OUT, IN, false);
+        let data = entry.read().edges;
         assert!(data.has_any_since(first, IN) && data.has_any_since(first, IN | OUT));
         assert!(!data.has_any_since(first, OUT) && !data.has_any_since(data, IN));
-        board.publish(IN | OUT, OUT, false);
-        let room = board.read().edges;
+        entry.publish(IN | OUT, OUT, false);
+        let room = entry.read().edges;
         assert!(room.has_any_since(data, OUT) && room.has_any_since(data, IN | OUT));
         assert!(!room.has_any_since(data, IN));
-        board.publish(libc::EPOLLHUP as u32, libc::EPOLLHUP as u32, false);
-        let end = board.read().edges;
+        entry.publish(libc::EPOLLHUP as u32, libc::EPOLLHUP as u32, false);
+        let end = entry.read().edges;
         for wanted in [0, IN, OUT] {
             assert!(end.has_any_since(room, wanted));
             assert!(end.has_any_since(Edges::NONE, wanted));
