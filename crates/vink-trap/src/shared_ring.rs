@@ -676,8 +676,10 @@ impl Worker {
         if can_be_posted(call.nr) {
             self.consider_polling(call.tid);
         }
+        // Also while no ring is polled: once it is, calls on the stream are posted, and this would
+        // be done no more.
+        entry.file.publish_on(&ring, fd);
         if self.wants_rings() {
-            entry.file.publish_on(&ring, fd);
             self.poll_ring(ring);
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vink_ring::{DeferredSend, SharedRing, Slot};
-use vink_trap::{Program, Status};
+use vink_ring::{DeferredSend, ReadinessEntry, SharedRing, Slot, GET_RING, PUBLISHED};
+use vink_trap::{CallsForm, Program, Status};
 
 use crate::built::Built;
 use crate::lab::{as_both, Lab};
@@ -200,6 +200,46 @@ fn garbage_harms_no_other_program() {
         assert_eq!(lab.finish(running).out, "done\n");
         assert_eq!(lab.used(), before);
     });
+}
+
+#[test]
+fn streams_are_published_before_the_worker_polls() {
+    // Once it polls, all calls on them are posted: no trapped one would have them published.
+    let script = "
+import ctypes, mmap, select, socket, sys
+size, get_ring, readiness, entry, published = map(int, sys.argv[1:])
+epoll = select.epoll()
+l = socket.create_server(('127.0.0.1', 0))
+c = socket.create_connection(l.getsockname()); s = l.accept()[0]
+ring = mmap.mmap(ctypes.CDLL(None).ioctl(-1, get_ring), size)
+def events(e):
+    at = readiness + entry * e.fileno()
+    return int.from_bytes(ring[at:at + 8], 'little') & published
+print(events(c), events(s))
+assert c.send(b'x') == 1 and s.recv(2) == b'x' and s.send(b'y') == 1
+print(events(c) == select.EPOLLIN | select.EPOLLOUT, events(s) == select.EPOLLOUT)";
+    as_both(
+        "shared_ring::streams_are_published_before_the_worker_polls",
+        || {
+            let mut lab = Lab::new();
+            if !lab.worker.allow_shared_rings_when_often() {
+                return;
+            }
+            let parts = [
+                size_of::<SharedRing>(),
+                GET_RING as usize,
+                offset_of!(SharedRing, readiness),
+                size_of::<ReadinessEntry>(),
+                PUBLISHED as usize,
+            ];
+            let words = parts.map(|part| part.to_string());
+            let python = Program::new("/usr/bin/python3").args(["-c", script]);
+            let running = lab.start_program(python.args(&words));
+            let output = lab.finish(running);
+            assert_eq!(output.out, "0 0\nTrue True\n", "{output:?}");
+            assert_eq!(lab.worker.calls_form(), Some(CallsForm::Seldom));
+        },
+    );
 }
 
 #[test]
