@@ -213,19 +213,22 @@ async fn requests<A: LabApi>(api: &A, lab: &'static str, place: &Place) -> Vec<(
     let left = left.expect("it is made").id;
     drop(api.attach(lab, left).await.expect("it is attached"));
     let is_end = |event: &Value| event["kind"] == "ended" && event["program"] == left;
-    loop {
+    let mut seen = Vec::new();
+    while !seen.last().is_some_and(is_end) {
         let event = events.next().await.expect("events go on").expect("they do");
         let mut value = serde_json::to_value(&event.what).expect("plain data");
         without_host(&mut value);
-        let is_last = is_end(&value);
         // The line itself ends only when it has asked for all of this.
         if value["kind"] != "timed" {
-            all.note("event", Ok(value));
-        }
-        if is_last {
-            return all.all;
+            seen.push(value);
         }
     }
+    // Programs of different machines run side by side: only the events of each are in order.
+    seen.sort_by_key(|event| event["program"].as_u64());
+    for event in seen {
+        all.note("event", Ok(event));
+    }
+    all.all
 }
 
 async fn breakpoints<A: LabApi>(api: &A, lab: &str, all: &mut Answers) {

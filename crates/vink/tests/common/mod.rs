@@ -137,8 +137,9 @@ impl Place {
             // A control process of its own.
             .env("VINK_RUNTIME", self.temporary().join("run"));
         command.env_remove("VINK_IMAGE");
-        // A shell that was told to test in the background has it ignored.
-        prepare(&mut command, [Step::DefaultSignal(libc::SIGINT)]);
+        // A shell that was told to test in the background has some of them ignored, nohup(1) another.
+        let ended_by = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+        prepare(&mut command, ended_by.map(Step::DefaultSignal));
         if self.urgent {
             // Real-time policies would do it better, but programs that end under them can spin for each other in the host's
             // kernel for ever.
