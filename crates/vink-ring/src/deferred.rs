@@ -1,4 +1,4 @@
-//! Outboxes: sends that are certain to succeed, which their thread does not wait for.
+//! Deferred sends: they are certain to succeed, so that their thread does not wait for them.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};

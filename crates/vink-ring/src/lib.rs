@@ -153,9 +153,9 @@ pub struct SchedPage {
     pub call_budget: AtomicU32,
     /// Not 0: none of them on a pipe, for one has found nothing.
     pub pipe_would_block: AtomicU32,
-    /// [`TOUCHED`] and [`BROKEN`], since the last trapped call.
+    /// [`PIPE_USED`] and [`PIPE_BROKEN`], since the last trapped call.
     pub touched: AtomicU32,
-    /// How many of `waited` count; 0 if nothing is known.
+    /// How many of `polled` count; 0 if nothing is known.
     pub polled_count: AtomicU32,
     /// What the last trapped call, a poll(2), has waited for, or the next one will: each a `struct
     /// pollfd`, as little-endian bytes.
@@ -163,7 +163,7 @@ pub struct SchedPage {
     /// Which of these are Vink's: as long as no call is trapped, what was found of them is true.
     pub vink_fds: AtomicU64,
     /// Where the next call, a poll(2), has what it waits for: it need not be looked for there, for
-    /// it is in `waited`. 0: it may be another call.
+    /// it is in `polled`. 0: it may be another call.
     pub posted_poll: AtomicU64,
     /// ... of that one: [`HAS_TIME`] and others.
     pub flags: AtomicU32,
@@ -171,7 +171,7 @@ pub struct SchedPage {
     pub time: [AtomicU64; 2],
     /// Its signal mask.
     pub mask: AtomicU64,
-    /// Not 0: when the call is back, the process is to take what was found from `waited`.
+    /// Not 0: when the call is back, the process is to take what was found from `polled`.
     pub results_ready: AtomicU32,
     /// Where the process is to copy `clock` to when the call is back; 0: nowhere.
     pub clock_at: AtomicU64,
@@ -263,7 +263,7 @@ impl SharedRing {
 }
 
 impl Slot {
-    /// The bytes that go with the request, [`ROOM`] of them.
+    /// The bytes that go with the request, [`MAX_DATA`] of them.
     pub fn data(&self) -> *mut u8 {
         self.data.0.get().cast()
     }
