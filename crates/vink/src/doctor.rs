@@ -11,7 +11,8 @@ use vink_kernel::{find_image, Image};
 use vink_lab::loader::SHARED_CALLS;
 use vink_sys::memory;
 use vink_sys::pidfd;
-use vink_sys::process::is_root;
+use vink_sys::process::{exit_now, is_root, unshare, waitpid};
+use vink_sys::rustix::mount::{mount, mount_change, MountFlags, MountPropagationFlags};
 
 /// Debian's package of the tree that `make stack` builds.
 const KERNEL_SOURCE: &str = "/usr/src/linux-source-6.12.tar.xz";
@@ -150,33 +151,20 @@ fn image() -> Result<String, String> {
 /// Whether the filter's action and the listener's flags are known. A flag that is not known is refused
 /// with `EINVAL` before the filter's address, null here, is looked at (`EFAULT`).
 fn seccomp() -> Result<String, String> {
-    const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
-    let action = libc::SECCOMP_RET_USER_NOTIF;
-    // SAFETY: the kernel reads the four bytes of `action`.
-    let known = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_GET_ACTION_AVAIL,
-            0,
-            &raw const action,
-        )
+    // SAFETY: the kernel reads an action's four bytes, and refuses a filter that is null; nothing is changed.
+    let ask = |what: libc::c_uint, flags: libc::c_ulong, about: *const u32| unsafe {
+        libc::syscall(libc::SYS_seccomp, what, flags, about)
     };
-    if known != 0 {
+    let action = libc::SECCOMP_RET_USER_NOTIF;
+    if ask(libc::SECCOMP_GET_ACTION_AVAIL, 0, &action) != 0 {
         return Err(format!(
             "the action is not there: {}",
             Error::last_os_error()
         ));
     }
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE;
-    // SAFETY: a null filter is refused; nothing is changed.
-    unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            flags,
-            std::ptr::null::<u8>(),
-        )
-    };
+    let flags =
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    ask(libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::null());
     match Error::last_os_error().raw_os_error() {
         Some(libc::EFAULT) => Ok("with SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV".to_owned()),
         _ => Err("there, but without SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV".to_owned()),
@@ -187,7 +175,7 @@ fn seccomp() -> Result<String, String> {
 /// within another one network, UTS and mount namespaces.
 fn namespaces() -> Result<String, String> {
     let root = is_root();
-    let unshare = move || {
+    let make = move || {
         // One after the other: where only the use of the new capabilities is restricted, the second fails.
         const ABOVE: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
         const SPACES: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
@@ -197,24 +185,16 @@ fn namespaces() -> Result<String, String> {
             &[libc::CLONE_NEWUSER, ABOVE]
         };
         for step in steps {
-            // SAFETY: changes the namespaces of the forked child only.
-            if unsafe { libc::unshare(*step) } != 0 {
-                return Err(Error::last_os_error());
-            }
+            unshare(*step)?;
         }
         proc_can_be_mounted()?;
-        for step in [libc::CLONE_NEWUSER, SPACES] {
-            // SAFETY: as above.
-            if unsafe { libc::unshare(step) } != 0 {
-                return Err(Error::last_os_error());
-            }
-        }
-        Ok(())
+        unshare(libc::CLONE_NEWUSER)?;
+        unshare(SPACES)
     };
     let mut command = Command::new("/proc/self/exe");
     command.arg("--version").stdout(Stdio::null());
     // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
-    let command = unsafe { command.pre_exec(unshare) };
+    let command = unsafe { command.pre_exec(make) };
     match command.status() {
         Ok(_) if root => Ok("as root".to_owned()),
         Ok(_) => Ok("within a user namespace, without root".to_owned()),
@@ -222,34 +202,34 @@ fn namespaces() -> Result<String, String> {
     }
 }
 
-/// Mounts a `/proc` of a new PID namespace, as a first process there, which ends. Async-signal-safe.
+/// Mounts a `/proc` of a new PID namespace, as a first process there, which ends. Async-signal-safe: rustix makes system
+/// calls by itself.
 fn proc_can_be_mounted() -> io::Result<()> {
-    let proc = c"proc".as_ptr();
-    // SAFETY: strings are NUL-terminated; the child makes system calls only, in a mount namespace of its own.
-    unsafe {
-        match libc::fork() {
-            -1 => Err(Error::last_os_error()),
-            0 => {
-                let private = libc::MS_REC | libc::MS_SLAVE;
-                let root = c"/".as_ptr();
-                let none = std::ptr::null();
-                let mounted = libc::unshare(libc::CLONE_NEWNS) == 0
-                    && libc::mount(none, root, none, private, none.cast()) == 0
-                    && libc::mount(proc, c"/proc".as_ptr(), proc, 0, none.cast()) == 0;
-                libc::_exit(match mounted {
-                    true => 0,
-                    false => *libc::__errno_location(),
-                })
-            }
-            pid => {
-                let mut status = 0;
-                libc::waitpid(pid, &mut status, 0);
-                match libc::WEXITSTATUS(status) {
-                    0 => Ok(()),
-                    errno => Err(Error::from_raw_os_error(errno)),
-                }
-            }
-        }
+    let mount_there = || -> io::Result<()> {
+        unshare(libc::CLONE_NEWNS)?;
+        mount_change(
+            c"/",
+            MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM,
+        )?;
+        Ok(mount(
+            c"proc",
+            c"/proc",
+            c"proc",
+            MountFlags::empty(),
+            None,
+        )?)
+    };
+    // SAFETY: the child makes system calls only, in a mount namespace of its own.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last_os_error()),
+        0 => exit_now(match mount_there() {
+            Ok(()) => 0,
+            Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        }),
+        pid => match libc::WEXITSTATUS(waitpid(pid, 0)?.1) {
+            0 => Ok(()),
+            errno => Err(Error::from_raw_os_error(errno)),
+        },
     }
 }
 

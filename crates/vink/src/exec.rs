@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use vink_api::{Client, Input, LabApi, NewProgram, Output, RuntimeDir, Size, TerminalInput};
+use vink_sys::signals::is_ignored;
 use vink_sys::terminal::{self, Mode, When};
 
 use crate::cli_error::CliError;
 use crate::client::{attentively, lab_or_only, runtime};
-use crate::interrupt::is_ignored;
 use crate::print;
 
 /// What is sent on to the program. With a terminal, that sends most of them itself.

@@ -2,20 +2,12 @@
 
 use tokio::signal::unix::{signal, Signal, SignalKind};
 
+use vink_sys::signals::is_ignored;
+
 use crate::cli_error::CliError;
 
 /// SIGINT, SIGTERM and SIGHUP from now on, but those that this process was told to ignore (nohup(1)).
 pub(crate) struct Interrupts(Vec<(i32, Signal)>);
-
-/// Whether a signal has no effect on this process.
-pub(crate) fn is_ignored(number: i32) -> bool {
-    // SAFETY: an action is plain data, which the call fills.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(number, std::ptr::null(), &mut action);
-        action.sa_sigaction == libc::SIG_IGN
-    }
-}
 
 impl Interrupts {
     /// Within a runtime.

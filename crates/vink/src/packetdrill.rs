@@ -21,6 +21,10 @@ use vink_spec::Span;
 use vink_sys::fd::in_memory;
 use vink_sys::pidfd;
 use vink_sys::poll::{poll, wanted};
+use vink_sys::rustix::process::{
+    getrlimit, set_parent_process_death_signal, setrlimit, Resource, Rlimit, Signal,
+};
+use vink_sys::rustix::thread::{remove_capability_from_bounding_set, CapabilitySet};
 
 use crate::cli_error::CliError;
 
@@ -40,8 +44,6 @@ exec /proc/self/fd/3 "$@"
 /// What a system call takes of virtual time. On a host, too, what is done later is seen to be later: where an acknowledgement
 /// for two packets tells which was sent first, the kernel goes by that.
 const CALL: &str = "1us";
-/// linux/capability.h
-const CAP_SYS_NICE: libc::c_int = 23;
 
 /// The command line.
 #[derive(clap::Args)]
@@ -304,7 +306,7 @@ impl Setup<'_> {
         command.arg(&self.packetdrill).args(job.ip.options());
         command.args(&self.arguments.options).arg(&job.name);
         command.current_dir(&job.folder);
-        // SAFETY: system calls that take numbers, and one structure.
+        // SAFETY: rustix makes system calls by itself, without memory.
         unsafe { command.pre_exec(prepare) };
         command
     }
@@ -364,28 +366,27 @@ impl Setup<'_> {
 }
 
 /// Between fork and exec: no real-time priority for packetdrill, which would keep its worker from running, and as much locked
-/// memory as it may have.
+/// memory as it may have. A kernel that refuses one of them has refused the priority, too, or packetdrill says what it
+/// misses.
 fn prepare() -> io::Result<()> {
-    // SAFETY: numbers, and a structure that is read or filled. A kernel that refuses one of them has refused the priority,
-    // too, or packetdrill says what it misses.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-        libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE);
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let _ = remove_capability_from_bounding_set(CapabilitySet::SYS_NICE);
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _ = setrlimit(Resource::Rtprio, none);
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if setrlimit(Resource::Memlock, unlimited).is_err() {
+        let maximum = getrlimit(Resource::Memlock).maximum;
+        let all = Rlimit {
+            current: maximum,
+            maximum,
         };
-        libc::setrlimit(libc::RLIMIT_RTPRIO, &none);
-        let mut locked = none;
-        libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut locked);
-        let all = libc::rlimit {
-            rlim_cur: libc::RLIM_INFINITY,
-            rlim_max: libc::RLIM_INFINITY,
-        };
-        if libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) < 0 {
-            locked.rlim_cur = locked.rlim_max;
-            libc::setrlimit(libc::RLIMIT_MEMLOCK, &locked);
-        }
+        let _ = setrlimit(Resource::Memlock, all);
     }
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! Signals sent to vink itself, as a descriptor that a worker can attend to.
 
 use std::fs::File;
-use std::io::{self, Error, Read};
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use vink_sys::process::{foreground, getpgid, kill};
-use vink_sys::rustix::process::getpgrp;
+use vink_sys::rustix::process::{getpgrp, set_dumpable_behavior, DumpableBehavior};
 use vink_sys::rustix::termios::tcsetpgrp;
+use vink_sys::signals::{self, is_ignored, mask, raise, Mask, SignalSet};
 
 /// A signal that has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -25,23 +25,11 @@ impl Signals {
     /// Catches these, but for those that this process was told to ignore (nohup(1)). Must be called
     /// while there is one thread, since a signal may reach any that does not block it.
     pub(crate) fn catch(numbers: &[i32]) -> io::Result<Signals> {
-        // SAFETY: the set and the action are plain data that the calls fill; the descriptor is new and owned once.
-        unsafe {
-            let mut set = zeroed();
-            libc::sigemptyset(&mut set);
-            for &number in numbers {
-                let mut action: libc::sigaction = zeroed();
-                libc::sigaction(number, std::ptr::null(), &mut action);
-                if action.sa_sigaction != libc::SIG_IGN {
-                    libc::sigaddset(&mut set, number);
-                }
-            }
-            libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
-                -1 => Err(Error::last_os_error()),
-                fd => Ok(Signals(File::from_raw_fd(fd))),
-            }
-        }
+        let mut caught = numbers.to_vec();
+        caught.retain(|number| !is_ignored(*number));
+        let set = SignalSet::of(caught);
+        mask(Mask::Block, set);
+        signals::file(set).map(Signals)
     }
 
     /// The next one that has arrived, if any. Never waits.
@@ -65,15 +53,10 @@ impl AsFd for Signals {
 
 /// Stops this process by a signal that is caught; returns when it is continued.
 pub(crate) fn stop_by(number: i32) {
-    // SAFETY: a set that is filled before it is used; the signal's action is the default one.
-    unsafe {
-        let mut set = zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, number);
-        libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-        libc::raise(number);
-        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-    }
+    let set = SignalSet::of([number]);
+    mask(Mask::Unblock, set);
+    raise(number);
+    mask(Mask::Block, set);
 }
 
 /// A terminal whose foreground group this process is in, as a shell's job is.
@@ -101,15 +84,7 @@ impl Foreground {
 /// Ends this process by a signal, so that the process that waits for it sees what the program's death was.
 /// Returns if that signal does not end a process.
 pub(crate) fn die_by(number: i32) {
-    // SAFETY: default action, unblocked, for a signal of our own; not dumpable, since a core file of vink
-    // says nothing about the program's death.
-    unsafe {
-        libc::prctl(libc::PR_SET_DUMPABLE, 0);
-        libc::signal(number, libc::SIG_DFL);
-        let mut set = zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, number);
-        libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-        libc::raise(number);
-    }
+    // A core file of vink says nothing about the program's death.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    signals::die_by(number);
 }

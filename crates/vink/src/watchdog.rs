@@ -79,14 +79,9 @@ fn start(tell: impl FnMut(News) + Send + 'static) -> Result<Watchdog, CliError> 
 
 /// The first of the signals that are to end vink, if it waits.
 fn pending() -> Option<i32> {
-    // SAFETY: a set that the call fills.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigpending(&mut set);
-        let ends = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-        ends.into_iter()
-            .find(|signal| libc::sigismember(&set, *signal) == 1)
-    }
+    let set = vink_sys::signals::pending();
+    let ends = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+    ends.into_iter().find(|signal| set.has(*signal))
 }
 
 /// Writes a line to standard error, without memory and without locks.

@@ -181,9 +181,7 @@ fn the_control_process_logs_to_its_file() {
             words.split(|byte| *byte == 0).any(|word| word == b"daemon")
         };
         let daemon = control.processes().into_iter().find(is_daemon);
-        // SAFETY: takes numbers.
-        let killed = unsafe { libc::kill(daemon.expect("it runs"), libc::SIGTERM) };
-        assert_eq!(killed, 0);
+        vink_sys::process::kill(daemon.expect("it runs"), libc::SIGTERM).expect("it is there");
         control.wait_for_no_process();
         let file = control.runtime().join("log");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
