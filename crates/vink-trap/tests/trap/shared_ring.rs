@@ -202,10 +202,8 @@ fn garbage_harms_no_other_program() {
     });
 }
 
-#[test]
-fn streams_are_published_before_the_worker_polls() {
-    // Once it polls, all calls on them are posted: no trapped one would have them published.
-    let script = "
+/// Prints what its ring says of both ends of a connection, before and after calls on them.
+const PUBLISHED_EVENTS: &str = "
 import ctypes, mmap, select, socket, sys
 size, get_ring, readiness, entry, published = map(int, sys.argv[1:])
 epoll = select.epoll()
@@ -218,6 +216,10 @@ def events(e):
 print(events(c), events(s))
 assert c.send(b'x') == 1 and s.recv(2) == b'x' and s.send(b'y') == 1
 print(events(c) == select.EPOLLIN | select.EPOLLOUT, events(s) == select.EPOLLOUT)";
+
+#[test]
+fn streams_are_published_before_the_worker_polls() {
+    // Once it polls, all calls on them are posted: no trapped one would have them published.
     as_both(
         "shared_ring::streams_are_published_before_the_worker_polls",
         || {
@@ -233,7 +235,7 @@ print(events(c) == select.EPOLLIN | select.EPOLLOUT, events(s) == select.EPOLLOU
                 PUBLISHED as usize,
             ];
             let words = parts.map(|part| part.to_string());
-            let python = Program::new("/usr/bin/python3").args(["-c", script]);
+            let python = Program::new("/usr/bin/python3").args(["-c", PUBLISHED_EVENTS]);
             let running = lab.start_program(python.args(&words));
             let output = lab.finish(running);
             assert_eq!(output.out, "0 0\nTrue True\n", "{output:?}");
