@@ -12,7 +12,10 @@ use vink_lab::loader::SHARED_CALLS;
 use vink_sys::memory;
 use vink_sys::pidfd;
 use vink_sys::process::{exit_now, is_root, unshare, waitpid};
+use vink_sys::rustix::fs::{open, Mode, OFlags};
+use vink_sys::rustix::io::write;
 use vink_sys::rustix::mount::{mount, mount_change, MountFlags, MountPropagationFlags};
+use vink_sys::rustix::process::{getgid, getuid};
 
 /// Debian's package of the tree that `make stack` builds.
 const KERNEL_SOURCE: &str = "/usr/src/linux-source-6.12.tar.xz";
@@ -175,18 +178,25 @@ fn seccomp() -> Result<String, String> {
 /// within another one network, UTS and mount namespaces.
 fn namespaces() -> Result<String, String> {
     let root = is_root();
+    let own = |id: u32| format!("{id} {id} 1");
+    let maps = [
+        (c"/proc/self/setgroups", "deny".to_owned()),
+        (c"/proc/self/uid_map", own(getuid().as_raw())),
+        (c"/proc/self/gid_map", own(getgid().as_raw())),
+    ];
     let make = move || {
         // One after the other: where only the use of the new capabilities is restricted, the second fails.
         const ABOVE: i32 = libc::CLONE_NEWNS | libc::CLONE_NEWPID;
         const SPACES: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
-        let steps: &[i32] = if root {
-            &[ABOVE]
-        } else {
-            &[libc::CLONE_NEWUSER, ABOVE]
-        };
-        for step in steps {
-            unshare(*step)?;
+        if !root {
+            unshare(libc::CLONE_NEWUSER)?;
+            // A user that has no number in a user namespace can't make another one in it.
+            for (path, map) in &maps {
+                let file = open(*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+                write(file, map.as_bytes())?;
+            }
         }
+        unshare(ABOVE)?;
         proc_can_be_mounted()?;
         unshare(libc::CLONE_NEWUSER)?;
         unshare(SPACES)

@@ -554,3 +554,13 @@ fn programs_that_ask_for_time_in_virtual_time() {
         "{said}"
     );
 }
+
+#[test]
+fn doctor_finds_what_run_needs() {
+    for place in Place::all() {
+        let output = place.vink(&["doctor"]).output().expect("vink");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}: {text}", place.user());
+        assert!(text.contains("\nok      namespaces: "), "{text}");
+    }
+}
