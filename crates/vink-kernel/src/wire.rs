@@ -443,6 +443,12 @@ impl Kernel {
         self.packets().borrow().told
     }
 
+    /// How many of these have been taken.
+    pub fn taken_packets(&self) -> u64 {
+        let packets = self.packets().borrow();
+        packets.told - packets.events.len() as u64
+    }
+
     fn on_wire(&mut self, what: &'static str, nr: u32, args: [u64; 6]) -> Result<(), Error> {
         self.control(what, nr, args)
             .map(drop)

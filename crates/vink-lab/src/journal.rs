@@ -51,7 +51,7 @@ impl Journal {
         Journal {
             writer: Writer::new(Box::new(BufWriter::new(to)), name, kernel.date(0)),
             calls,
-            taken: kernel.reported_packets(),
+            taken: kernel.taken_packets(),
             not_kept: kernel.missed_packets(),
         }
     }

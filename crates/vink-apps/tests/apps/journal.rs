@@ -8,6 +8,7 @@ use crate::lab::Lab;
 use vink_kernel::{Clock, EndId, Loss, Trace, WireSettings};
 use vink_lab::Journal;
 use vink_record::{first_difference, pcapng, Event, PacketOutcome, Reader, Totals};
+use vink_trap::Program;
 
 /// A file without a name.
 fn file() -> File {
@@ -113,4 +114,50 @@ fn a_run_repeats_with_its_seed_and_not_with_another() {
         }
     }
     assert!(lost > 0 && arrived > 500, "{arrived} arrived, {lost} lost");
+}
+
+#[test]
+fn a_call_comes_after_the_packets_that_were_sent_before_it() {
+    let mut lab = Lab::with_seed(Clock::Virtual, 64 << 20, 7);
+    let departures = Trace {
+        departures: true,
+        bytes: u16::MAX,
+        ..Trace::default()
+    };
+    let [end, _] = lab.ends;
+    lab.kernel().trace(end, departures).expect("it is traced");
+    let script = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.sendto(b'x', ('10.0.0.2', 9)); s.getsockname()";
+    let mut send = |lab: &mut Lab| {
+        let python = Program::new("/usr/bin/python3").args(["-c", script]);
+        let id = lab.worker.spawn(lab.client.id, python).expect("python");
+        lab.worker.wait(id).expect("it ends");
+    };
+    // Its packets wait to be taken when the journal starts.
+    send(&mut lab);
+    let mut to = file();
+    let copy = to.try_clone().expect("a descriptor");
+    let mut journal = Journal::start(&mut lab.worker, copy, "a journal");
+    send(&mut lab);
+    while let Some(packet) = lab.kernel().next_packet() {
+        journal.packet(Some("client:eth0"), &packet);
+    }
+    journal.finish(lab.kernel().now()).expect("it is written");
+    to.rewind().expect("a file");
+    let mut bytes = Vec::new();
+    to.read_to_end(&mut bytes).expect("a file");
+    let mut records = reader(&bytes);
+    let mut order = Vec::new();
+    while let Some(record) = records.next_record().expect("a record") {
+        match record.event {
+            Event::Packet { length: 43, .. } => order.push("packet"),
+            Event::Call { text, .. } if text.starts_with("sendto") => order.push("sendto"),
+            Event::Call { text, .. } if text.starts_with("getsockname") => order.push("next call"),
+            _ => {}
+        }
+    }
+    order.dedup();
+    assert_eq!(order, ["packet", "sendto", "next call"]);
 }
