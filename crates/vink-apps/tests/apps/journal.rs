@@ -130,7 +130,7 @@ fn a_call_comes_after_the_packets_that_were_sent_before_it() {
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.sendto(b'x', ('10.0.0.2', 9)); s.getsockname()";
-    let mut send = |lab: &mut Lab| {
+    let send = |lab: &mut Lab| {
         let python = Program::new("/usr/bin/python3").args(["-c", script]);
         let id = lab.worker.spawn(lab.client.id, python).expect("python");
         lab.worker.wait(id).expect("it ends");
