@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::process::Child;
-use std::ptr::null;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use vink_sys::epoll;
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
+use vink_sys::signals::{is_ignored, Action};
 
 use crate::advice::advice;
 use crate::affinity::CpuAffinity;
@@ -194,14 +194,9 @@ impl Worker {
     /// [`Error::System`] if epoll_create1(2) fails.
     pub fn new(kernel: Kernel) -> Result<Worker, Error> {
         let epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
-        // SAFETY: fills and reads structures that live here; the rest takes numbers.
-        unsafe {
-            // Inherited as ignored, it would make children leave no status.
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGCHLD, null(), &mut action);
-            if action.sa_sigaction == libc::SIG_IGN {
-                libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-            }
+        // Inherited as ignored, it would make children leave no status.
+        if is_ignored(libc::SIGCHLD) {
+            let _ = Action::DEFAULT.set(libc::SIGCHLD);
         }
         let sched = match kernel.clock() {
             Clock::Real => None,
