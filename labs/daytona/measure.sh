@@ -36,7 +36,10 @@ for receiver in $receivers; do
 	"$vink" capture --lab daytona -s 128 -w "$out/$receiver.pcapng" "$receiver" eth0 'tcp port 80' 2>"$out/$receiver.log" &
 	capture=$!
 	# It has begun when the file does.
-	until [ -s "$out/$receiver.pcapng" ]; do sleep 0.1; done
+	until [ -s "$out/$receiver.pcapng" ]; do
+		kill -0 $capture 2>/dev/null || { cat "$out/$receiver.log" >&2; exit 1; }
+		sleep 0.1
+	done
 	for sender in $senders; do
 		# The same unmodified program each time. What was acknowledged before it was lost never comes.
 		"$vink" exec --lab daytona "$receiver" -- curl -sS --max-time 60 -o /dev/null -w '%{size_download}\n' \
