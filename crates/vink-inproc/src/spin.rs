@@ -1,53 +1,17 @@
 //! How long a thread that waits for packets spins before it blocks.
 //!
-//! Spinning pays as long as the host has nothing else to run on this processor. Beside busy processes it delays the very
-//! thread that is waited for. So each thread looks at its run queue delay, of which the host's kernel keeps an account
-//! (`/proc/thread-self/schedstat`). If that is a good part of what the thread has run, the thread is *crowded*: it blocks at
-//! once for a while, then tries again, and waits longer each time that it is found crowded at once.
+//! A thread that shares its processor with others is *crowded* (`vink_sys::contention`): it blocks at once for a while.
 
 use std::cell::Cell;
 use std::os::fd::IntoRawFd;
+use std::time::Duration;
 
+use vink_sys::contention::{longer, shorter, shows_contention, FIRST_PAUSE, WINDOW};
+use vink_sys::procfs::SchedStat;
 use vink_sys::rustix::fs::{open, Mode, OFlags};
 use vink_sys::rustix::io::{close, pread};
 
 use crate::host;
-
-const MS: u64 = 1_000_000;
-/// How often the account is looked at, in ns.
-const WINDOW: u64 = 2 * MS;
-/// A delay that counts, and how many times as much the thread has run at most if it is crowded.
-const DELAY: u64 = MS;
-const SHARE: u64 = 4;
-/// For how long a crowded thread does not spin, at first and at most.
-const FIRST: u64 = 5 * MS;
-const MOST: u64 = 1600 * MS;
-
-/// What the account says, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Account {
-    ran: u64,
-    /// Runnable, and not running.
-    delayed: u64,
-}
-
-impl Account {
-    fn parse(text: &str) -> Option<Account> {
-        let mut fields = text.split_ascii_whitespace();
-        let mut next = || fields.next()?.parse().ok();
-        Some(Account {
-            ran: next()?,
-            delayed: next()?,
-        })
-    }
-
-    /// Whether what has been added since `before` shows that other threads want the processor.
-    fn shows_crowd(self, before: Account) -> bool {
-        let ran = self.ran.saturating_sub(before.ran);
-        let delayed = self.delayed.saturating_sub(before.delayed);
-        delayed >= DELAY && delayed.saturating_mul(SHARE) > ran
-    }
-}
 
 /// The account of one thread. Only that thread uses it.
 #[derive(Debug)]
@@ -57,10 +21,10 @@ pub(crate) struct SpinBudget {
     opened: Cell<bool>,
     /// When the account was last looked at.
     looked: Cell<u64>,
-    before: Cell<Account>,
+    before: Cell<SchedStat>,
     /// The thread does not spin until then; 0: it does.
     crowded_until: Cell<u64>,
-    pause: Cell<u64>,
+    pause: Cell<Duration>,
 }
 
 impl SpinBudget {
@@ -71,7 +35,7 @@ impl SpinBudget {
             looked: Cell::new(0),
             before: Cell::default(),
             crowded_until: Cell::new(0),
-            pause: Cell::new(FIRST),
+            pause: Cell::new(FIRST_PAUSE),
         }
     }
 
@@ -80,7 +44,7 @@ impl SpinBudget {
         if most == 0 || now < self.crowded_until.get() {
             return 0;
         }
-        if self.crowded_until.get() == 0 && now < self.looked.get() + WINDOW {
+        if self.crowded_until.get() == 0 && now < self.looked.get() + ns(WINDOW) {
             return most;
         }
         if let Some(account) = self.read() {
@@ -92,23 +56,23 @@ impl SpinBudget {
         }
     }
 
-    fn weigh(&self, now: u64, account: Account) {
+    fn weigh(&self, now: u64, account: SchedStat) {
         let before = self.before.replace(account);
         let since = self.looked.replace(now);
         if self.crowded_until.replace(0) != 0 || since == 0 {
             // It tries again; what it was delayed meanwhile says nothing about spinning.
             return;
         }
-        if account.shows_crowd(before) {
-            let pause = self.pause.get();
-            self.crowded_until.set(now + pause);
-            self.pause.set(MOST.min(pause * 2));
+        let pause = self.pause.get();
+        if shows_contention(account, before) {
+            self.crowded_until.set(now + ns(pause));
+            self.pause.set(longer(pause));
         } else {
-            self.pause.set(FIRST.max(self.pause.get() / 2));
+            self.pause.set(shorter(pause));
         }
     }
 
-    fn read(&self) -> Option<Account> {
+    fn read(&self) -> Option<SchedStat> {
         if !self.opened.replace(true) {
             self.file.set(open_account());
         }
@@ -118,7 +82,7 @@ impl SpinBudget {
         }
         let len = pread(host::own(self.file.get()), &mut text, 0).ok()?;
         let text = text.get(..len)?;
-        Account::parse(std::str::from_utf8(text).ok()?)
+        SchedStat::parse(std::str::from_utf8(text).ok()?)
     }
 
     /// The thread has ended; another one may use this.
@@ -131,8 +95,12 @@ impl SpinBudget {
         self.opened.set(false);
         self.looked.set(0);
         self.crowded_until.set(0);
-        self.pause.set(FIRST);
+        self.pause.set(FIRST_PAUSE);
     }
+}
+
+fn ns(span: Duration) -> u64 {
+    span.as_nanos() as u64
 }
 
 /// Opens the calling thread's account; -1 if there is none.
@@ -144,27 +112,17 @@ fn open_account() -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use vink_sys::contention::MAX_PAUSE;
+
     use super::*;
 
+    const MS: u64 = 1_000_000;
     const SPIN: u64 = 50_000;
 
-    #[test]
-    fn accounts_are_read() {
-        let account = Account {
-            ran: 1_010_775,
-            delayed: 880_811,
-        };
-        assert_eq!(Account::parse("1010775 880811 2\n"), Some(account));
-        assert_eq!(Account::parse("0\n"), None);
-        let budget = SpinBudget::new();
-        assert!(budget.read().is_some(), "this thread's");
-        budget.reset();
-    }
-
     /// As `allowed`, with this account.
-    fn allowed(budget: &SpinBudget, now: u64, account: Account) -> bool {
+    fn allowed(budget: &SpinBudget, now: u64, account: SchedStat) -> bool {
         if now >= budget.crowded_until.get()
-            && (budget.crowded_until.get() != 0 || now >= budget.looked.get() + WINDOW)
+            && (budget.crowded_until.get() != 0 || now >= budget.looked.get() + ns(WINDOW))
         {
             budget.weigh(now, account);
         }
@@ -174,36 +132,36 @@ mod tests {
     #[test]
     fn a_crowded_thread_blocks_at_once_and_tries_less_often() {
         let budget = SpinBudget::new();
-        let mut account = Account::default();
+        let mut account = SchedStat::default();
         let mut now = 10 * MS;
         // It has its processor, but for what an interrupt takes.
         for _ in 0..100 {
-            now += WINDOW;
+            now += ns(WINDOW);
             account.ran += WINDOW;
             account.delayed += WINDOW / 50;
             assert!(allowed(&budget, now, account));
         }
         let mut pauses = Vec::new();
         for _ in 0..10 {
-            now += WINDOW;
-            account.ran += MS;
-            account.delayed += MS;
+            now += ns(WINDOW);
+            account.ran += WINDOW / 2;
+            account.delayed += WINDOW / 2;
             assert!(!allowed(&budget, now, account));
             let until = budget.crowded_until.get();
             pauses.push(until - now);
             assert!(!allowed(&budget, until - 1, account));
             now = until;
-            account.delayed += 100 * MS;
+            account.delayed += 50 * WINDOW;
             assert!(allowed(&budget, now, account));
         }
-        assert!(pauses.is_sorted() && pauses[0] == FIRST && pauses[9] == MOST);
+        assert!(pauses.is_sorted() && pauses[0] == ns(FIRST_PAUSE) && pauses[9] == ns(MAX_PAUSE));
         // The others have gone.
         for _ in 0..10 {
-            now += WINDOW;
+            now += ns(WINDOW);
             account.ran += WINDOW;
             assert!(allowed(&budget, now, account));
         }
-        assert_eq!(budget.pause.get(), FIRST);
+        assert_eq!(budget.pause.get(), FIRST_PAUSE);
     }
 
     #[test]
@@ -213,6 +171,7 @@ mod tests {
         assert!(!budget.opened.get());
         assert_eq!(budget.allowed(10 * MS, SPIN), SPIN);
         assert!(budget.opened.get());
+        assert!(budget.read().is_some(), "this thread's");
         budget.reset();
     }
 }

@@ -151,6 +151,64 @@ fn call(sites: &mut [Site; 2], site: usize, nr: i64, args: &[u64]) -> i64 {
     }
 }
 
+/// A connection of the first site's to the second: its descriptors there.
+fn connection(sites: &mut [Site; 2]) -> [u64; 2] {
+    let socket = |site: &mut Site| {
+        let task = site.net.hosts[0].task;
+        let mut task = Task(&mut site.net.kernel, task);
+        let socket = task.socket(libc::AF_INET, libc::SOCK_STREAM);
+        // Windows that hold some of the largest frames.
+        let room = 8i32 << 20;
+        for option in [libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE] {
+            let option = [libc::SOL_SOCKET as u64, option as u64];
+            let args = [socket, option[0], option[1], at(&room), 4];
+            task.ok(libc::SYS_setsockopt, &args);
+        }
+        socket
+    };
+    let [client, server] = [0, 1].map(|n| socket(&mut sites[n]));
+    let address = sockaddr(2, 80);
+    let name = [at(&address), size_of_val(&address) as u64];
+    let bound = call(sites, 1, libc::SYS_bind, &[server, name[0], name[1]]);
+    assert_eq!(bound, 0);
+    assert_eq!(call(sites, 1, libc::SYS_listen, &[server, 1]), 0);
+    let args = [client, name[0], name[1]];
+    assert_eq!(call(sites, 0, libc::SYS_connect, &args), 0);
+    let peer = call(sites, 1, libc::SYS_accept, &[server, 0, 0]) as u64;
+    [client, peer]
+}
+
+#[test]
+fn the_largest_frames_have_room_whatever_their_length() {
+    let mut sites = two();
+    let [client, peer] = connection(&mut sites);
+    let data = vec![1u8; 600_000];
+    let mut room = vec![0u8; data.len()];
+    let mut longest = 0;
+    // Packets of pages: each length leaves another rest.
+    let lengths = std::iter::repeat_n(data.len(), 20).chain((400_000..530_000).step_by(1000));
+    for length in lengths {
+        let before = sites[0].net.kernel.wire_statistics(sites[0].end);
+        let before = before.expect("numbers");
+        let args = [client, at(&data[..]), length as u64, 0, 0, 0];
+        let sent = call(&mut sites, 0, libc::SYS_sendto, &args);
+        assert_eq!(sent, length as i64);
+        pump(&mut sites);
+        let args = [peer, at_mut(&mut room[..]), length as u64];
+        let flags = [libc::MSG_WAITALL as u64, 0, 0];
+        let args = [&args[..], &flags].concat();
+        let read = call(&mut sites, 1, libc::SYS_recvfrom, &args);
+        assert_eq!(read, length as i64);
+        let after = sites[0].net.kernel.wire_statistics(sites[0].end);
+        let after = after.expect("numbers");
+        let bytes = after.received_bytes - before.received_bytes;
+        longest = longest.max(bytes / (after.received - before.received));
+    }
+    let numbers = sites[1].net.kernel.wire_statistics(sites[1].end);
+    assert_eq!(numbers.expect("numbers").lost_limit, 0);
+    assert!(longest > 400_000, "{longest}");
+}
+
 #[test]
 fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
     for settings in [
@@ -168,20 +226,7 @@ fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
             let set = site.net.kernel.set_wire(wire, Some(end), &settings);
             set.expect("settings");
         }
-        let socket = |site: &mut Site| {
-            let task = site.net.hosts[0].task;
-            Task(&mut site.net.kernel, task).socket(libc::AF_INET, libc::SOCK_STREAM)
-        };
-        let [client, server] = [0, 1].map(|n| socket(&mut sites[n]));
-        let address = sockaddr(2, 80);
-        let name = [at(&address), size_of_val(&address) as u64];
-        let bound = call(&mut sites, 1, libc::SYS_bind, &[server, name[0], name[1]]);
-        assert_eq!(bound, 0);
-        assert_eq!(call(&mut sites, 1, libc::SYS_listen, &[server, 1]), 0);
-        let args = [client, name[0], name[1]];
-        assert_eq!(call(&mut sites, 0, libc::SYS_connect, &args), 0);
-        let peer = call(&mut sites, 1, libc::SYS_accept, &[server, 0, 0]) as u64;
-
+        let [client, peer] = connection(&mut sites);
         let data: Vec<u8> = (0..1 << 20u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let mut room = vec![0u8; data.len()];
         for _ in 0..4 {

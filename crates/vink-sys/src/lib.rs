@@ -11,6 +11,7 @@
 //! machine, where a preloaded library answers libc's functions, uses std or libc instead.
 
 pub mod child;
+pub mod contention;
 pub mod epoll;
 pub mod errno;
 pub mod fd;

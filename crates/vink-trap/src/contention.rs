@@ -3,38 +3,16 @@
 //!
 //! A processor of its own pays as long as the host runs nothing else there. Beside a busy process
 //! each wake-up is late by a slice of the scheduler's, some milliseconds, and a spin for posted
-//! calls uses up what the worker would need for an answer. So the worker reads its run queue delay,
-//! for which the host's kernel keeps an account (`/proc/thread-self/schedstat`). If that is a good
-//! part of what it has run, there is *contention*: the worker polls no ring for a while and runs on
-//! the processors of its programs, near to them, as it does without `--quick`. Then it tries again,
-//! and waits longer each time that there is contention at once.
+//! calls uses up what the worker would need for an answer. Under contention (`vink_sys::contention`)
+//! the worker polls no ring for a while and runs on the processors of its programs, near to them,
+//! as it does without `--quick`.
 
 use std::time::{Duration, Instant};
 
+use vink_sys::contention::{
+    is_mostly_delayed, longer, shorter, shows_contention, FIRST_PAUSE, WINDOW,
+};
 use vink_sys::procfs::{SchedStat, SchedStatFile};
-
-/// How often the account is read.
-const WINDOW: Duration = Duration::from_millis(2);
-/// A delay that counts, and how many times as much the worker has run at most if that is to be too
-/// much.
-const MIN_DELAY: Duration = Duration::from_millis(1);
-const MAX_RATIO: u32 = 4;
-/// For how long no ring is polled, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const MAX_PAUSE: Duration = Duration::from_millis(1600);
-
-/// Whether what has come on top is a crowd's doing.
-fn shows_contention(account: SchedStat, before: SchedStat) -> bool {
-    let SchedStat { ran, delayed } = account.since(before);
-    delayed >= MIN_DELAY && delayed * MAX_RATIO > ran
-}
-
-/// Whether the thread has waited for a processor for more than two thirds of the time since then
-/// that it was runnable.
-fn is_mostly_delayed(account: SchedStat, before: SchedStat) -> bool {
-    let SchedStat { ran, delayed } = account.since(before);
-    delayed >= MIN_DELAY && delayed > 2 * ran
-}
 
 /// The worker's processor, and whether other processes of the host run there.
 pub(crate) struct Contention {
@@ -131,29 +109,23 @@ impl Contention {
         if !shows_contention(account, before) {
             if now > since + WINDOW {
                 // Calm for once: the next crowd is a new one, if not quite.
-                self.pause = FIRST_PAUSE.max(self.pause / 2);
+                self.pause = shorter(self.pause);
             }
             return None;
         }
         self.until = Some(now + self.pause);
-        self.pause = MAX_PAUSE.min(self.pause * 2);
+        self.pause = longer(self.pause);
         Some(Change::Contended)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use vink_sys::contention::MAX_PAUSE;
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn accounts_are_read() {
-        let account = SchedStat::parse("1010775 880811 2\n").unwrap();
-        assert_eq!(account.ran, Duration::from_nanos(1_010_775));
-        assert_eq!(account.delayed, Duration::from_nanos(880_811));
-        assert_eq!(SchedStat::parse("0\n"), None);
-    }
 
     #[test]
     fn a_worker_that_waits_for_processors_does_not_take_one() {

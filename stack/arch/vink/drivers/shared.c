@@ -34,6 +34,13 @@
 #define MOST_WAITING	4096
 /* What is copied before the rest is: all headers. */
 #define HEADERS		256
+/*
+ * The most that a packet has room for beside its headers. Its last fragments are
+ * the smaller ones: of orders below that of the others, one each.
+ */
+#define ROOM								\
+	((MAX_SKB_FRAGS - PAGE_ALLOC_COSTLY_ORDER + 1) *		\
+	 (PAGE_SIZE << PAGE_ALLOC_COSTLY_ORDER))
 
 struct vx_shared {
 	struct vx_end *end;
@@ -94,6 +101,14 @@ static u64 room_of(u32 len)
 	return ALIGN(sizeof(struct vink_frame) + (u64)len, 8);
 }
 
+/* The largest frame that this side takes. */
+static u32 largest(struct vx_shared *shared)
+{
+	return min_t(u32, shared->end->dev->gso_ipv4_max_size + BESIDE,
+		     HEADERS + ROOM);
+}
+
+/* The largest that the other side takes. */
 static u32 most(struct vx_shared *shared)
 {
 	return max_t(u32, READ_ONCE(shared->at.out->most), LEAST);
@@ -260,7 +275,7 @@ static bool take(struct vx_shared *shared)
 	frame = place(at->in_bytes, at->size, shared->tail);
 	len = READ_ONCE(frame->len);
 	if (there > at->size || there < sizeof(*frame) || there & 7 ||
-	    len < ETH_HLEN || len > READ_ONCE(dev->gso_ipv4_max_size) + BESIDE ||
+	    len < ETH_HLEN || len > largest(shared) ||
 	    room_of(len) > there) {
 		spoil(shared);
 		return false;
@@ -357,7 +372,7 @@ int vx_shared_init(struct vx_end *end, const struct vink_share *share)
 	__skb_queue_head_init(&shared->waiting);
 	/* Too small for IPv6, which would speak. Nothing else looks at it. */
 	end->dev->mtu = ETH_MIN_MTU;
-	WRITE_ONCE(share->inward->most, end->dev->gso_ipv4_max_size + BESIDE);
+	WRITE_ONCE(share->inward->most, largest(shared));
 	netif_napi_add(end->dev, &shared->napi, poll);
 	napi_enable(&shared->napi);
 	vx_shared_free(end);
