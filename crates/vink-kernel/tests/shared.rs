@@ -206,7 +206,12 @@ fn the_largest_frames_have_room_whatever_their_length() {
     }
     let numbers = sites[1].net.kernel.wire_statistics(sites[1].end);
     assert_eq!(numbers.expect("numbers").lost_limit, 0);
-    assert!(longest > 400_000, "{longest}");
+    // In Linux 6.1 IPv4 has none of more than 64 KiB.
+    let expected = match sites[0].net.kernel.image().release().starts_with("6.1.") {
+        true => 60_000,
+        false => 400_000,
+    };
+    assert!(longest > expected, "{longest}");
 }
 
 #[test]
