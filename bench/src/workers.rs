@@ -43,6 +43,10 @@ fn round(server: Work, client: Work, figure: fn(f64, f64) -> f64) -> Result<Roun
         // It has ended if there is no word of it.
         let _ = when_ready.recv();
         let sent = site.work(client, || {});
+        // What it has sent may still wait in its kernel.
+        while !thread.0.is_finished() {
+            site.worker.step(Some(Duration::from_millis(1)))?;
+        }
         let received = thread.join()?;
         Ok(vec![Some(figure(received, sent?))])
     }))
