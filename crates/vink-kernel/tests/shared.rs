@@ -29,11 +29,9 @@ impl Site {
         net.add(number);
         net.address();
         // Frames that wait for the other side are charged to their sender.
-        let room = 64i32 << 20;
-        let option = [libc::SOL_SOCKET as u64, libc::SO_SNDBUFFORCE as u64];
-        let args = [net.hosts[0].socket, option[0], option[1], at(&room), 4];
-        let task = net.hosts[0].task;
-        Task(&mut net.kernel, task).ok(libc::SYS_setsockopt, &args);
+        let (task, socket) = (net.hosts[0].task, net.hosts[0].socket);
+        let mut task = Task(&mut net.kernel, task);
+        force_buffer(&mut task, socket, libc::SO_SNDBUFFORCE, 64 << 20);
         assert!(!net.carrier(0));
         let (end, bell) = net.kernel.share(net.wire, half).expect("a shared end");
         let bell = UnixStream::from(bell);
@@ -56,6 +54,18 @@ impl Site {
         self.net.kernel.run().expect("it runs");
         self.net.received(0)
     }
+}
+
+/// Sets a socket's buffer, `SO_SNDBUFFORCE` or `SO_RCVBUFFORCE`, beyond the limits of sysctls.
+fn force_buffer(task: &mut Task<'_>, socket: u64, option: i32, bytes: i32) {
+    let args = [
+        socket,
+        libc::SOL_SOCKET as u64,
+        option as u64,
+        at(&bytes),
+        4,
+    ];
+    task.ok(libc::SYS_setsockopt, &args);
 }
 
 fn two() -> [Site; 2] {
@@ -151,18 +161,15 @@ fn call(sites: &mut [Site; 2], site: usize, nr: i64, args: &[u64]) -> i64 {
     }
 }
 
-/// A connection of the first site's to the second: its descriptors there.
-fn connection(sites: &mut [Site; 2]) -> [u64; 2] {
+/// A connection of the first site's to the second, with buffers of so many bytes or Linux's own: its descriptors there.
+fn connection(sites: &mut [Site; 2], buffers: Option<i32>) -> [u64; 2] {
     let socket = |site: &mut Site| {
         let task = site.net.hosts[0].task;
         let mut task = Task(&mut site.net.kernel, task);
         let socket = task.socket(libc::AF_INET, libc::SOCK_STREAM);
-        // Windows that hold some of the largest frames.
-        let room = 8i32 << 20;
-        for option in [libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE] {
-            let option = [libc::SOL_SOCKET as u64, option as u64];
-            let args = [socket, option[0], option[1], at(&room), 4];
-            task.ok(libc::SYS_setsockopt, &args);
+        if let Some(bytes) = buffers {
+            force_buffer(&mut task, socket, libc::SO_SNDBUFFORCE, bytes);
+            force_buffer(&mut task, socket, libc::SO_RCVBUFFORCE, bytes);
         }
         socket
     };
@@ -181,26 +188,28 @@ fn connection(sites: &mut [Site; 2]) -> [u64; 2] {
 #[test]
 fn the_largest_frames_have_room_whatever_their_length() {
     let mut sites = two();
-    let [client, peer] = connection(&mut sites);
+    // Windows that hold some of the largest frames.
+    let [client, peer] = connection(&mut sites, Some(8 << 20));
     let data = vec![1u8; 600_000];
     let mut room = vec![0u8; data.len()];
     let mut longest = 0;
     // Packets of pages: each length leaves another rest.
     let lengths = std::iter::repeat_n(data.len(), 20).chain((400_000..530_000).step_by(1000));
     for length in lengths {
-        let before = sites[0].net.kernel.wire_statistics(sites[0].end);
-        let before = before.expect("numbers");
+        let statistics = |sites: &mut [Site; 2]| {
+            let numbers = sites[0].net.kernel.wire_statistics(sites[0].end);
+            numbers.expect("numbers")
+        };
+        let before = statistics(&mut sites);
         let args = [client, at(&data[..]), length as u64, 0, 0, 0];
         let sent = call(&mut sites, 0, libc::SYS_sendto, &args);
         assert_eq!(sent, length as i64);
         pump(&mut sites);
-        let args = [peer, at_mut(&mut room[..]), length as u64];
-        let flags = [libc::MSG_WAITALL as u64, 0, 0];
-        let args = [&args[..], &flags].concat();
+        let flags = libc::MSG_WAITALL as u64;
+        let args = [peer, at_mut(&mut room[..]), length as u64, flags, 0, 0];
         let read = call(&mut sites, 1, libc::SYS_recvfrom, &args);
         assert_eq!(read, length as i64);
-        let after = sites[0].net.kernel.wire_statistics(sites[0].end);
-        let after = after.expect("numbers");
+        let after = statistics(&mut sites);
         let bytes = after.received_bytes - before.received_bytes;
         longest = longest.max(bytes / (after.received - before.received));
     }
@@ -231,7 +240,7 @@ fn tcp_goes_in_large_pieces_with_whatever_the_wire_does() {
             let set = site.net.kernel.set_wire(wire, Some(end), &settings);
             set.expect("settings");
         }
-        let [client, peer] = connection(&mut sites);
+        let [client, peer] = connection(&mut sites, None);
         let data: Vec<u8> = (0..1 << 20u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let mut room = vec![0u8; data.len()];
         for _ in 0..4 {

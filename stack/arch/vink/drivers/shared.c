@@ -104,8 +104,9 @@ static u64 room_of(u32 len)
 /* The largest frame that this side takes. */
 static u32 largest(struct vx_shared *shared)
 {
-	return min_t(u32, shared->end->dev->gso_ipv4_max_size + BESIDE,
-		     HEADERS + ROOM);
+	u32 whole = READ_ONCE(shared->end->dev->gso_ipv4_max_size);
+
+	return min_t(u32, whole + BESIDE, HEADERS + ROOM);
 }
 
 /* The largest that the other side takes. */
