@@ -154,7 +154,7 @@ pub struct LabSummary {
 pub struct LabStatus {
     /// What lists show of it.
     pub summary: LabSummary,
-    /// Its workers, one for each image.
+    /// Its workers, one for each image and worker group.
     pub workers: Vec<WorkerStatus>,
     /// Names of programs that were started, and have failed, with the reason.
     pub failed: Vec<String>,
@@ -167,6 +167,12 @@ pub struct WorkerStatus {
     /// The image's name in the lab; none: the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The worker group of its machines; none: those that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// The processors on which it stays; empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core: Vec<u32>,
     /// The image's file.
     pub path: String,
     /// The process; none: it has died.

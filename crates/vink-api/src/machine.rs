@@ -40,6 +40,15 @@ pub struct MachineSummary {
     /// The image's name in the lab; none: the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The worker that the lab names for it; none: the lab's own, or that of its `core`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// The processors on which its worker and its programs stay; empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core: Vec<u32>,
+    /// The process of its worker; none: it has died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Its interfaces but `lo`, each with the addresses that the lab gave it.
     #[schemars(with = "IndexMap<String, Vec<String>>")]
     pub interfaces: IndexMap<String, Vec<IpNet>>,

@@ -26,6 +26,14 @@ pub enum Error {
     /// [`protocol`](crate::worker::protocol) says.
     #[error("{0}")]
     Protocol(String),
+    /// A processor that the worker may not use.
+    #[error("core {missing} can't be used: the control process may use {there}; see taskset(1)")]
+    Core {
+        /// Its number.
+        missing: usize,
+        /// Those that may be used, as taskset(1) has them.
+        there: String,
+    },
     /// Programs' calls can't have the form that was asked for.
     #[error("{0}")]
     Calls(String),

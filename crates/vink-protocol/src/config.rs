@@ -10,6 +10,8 @@ use vink_spec::Calls;
 pub struct WorkerConfig {
     /// The image's path.
     pub image: PathBuf,
+    /// The processors on which it stays, with all that it starts; empty: any.
+    pub cpus: Vec<u32>,
     /// The kernel's memory in bytes.
     pub memory: u64,
     /// Kernel parameters added to the image's own.

@@ -191,7 +191,7 @@ impl<'a> Check<'a> {
             self.at("at", |c| c.is_there(machine, interface));
         }
         self.path.push("values".to_owned());
-        let mut image = None;
+        let mut worker = None;
         for (column, value) in &series.values {
             let Some((machine, interface)) = value.source.place() else {
                 continue;
@@ -201,9 +201,10 @@ impl<'a> Check<'a> {
                 let Some(its) = c.lab.machines.get(machine) else {
                     return;
                 };
-                if *image.get_or_insert(&its.image) != &its.image {
-                    let message = format!("{machine} has another image than machines before it");
-                    c.add(message, "make a series for each image");
+                let its = (&its.image, its.worker_group());
+                if *worker.get_or_insert_with(|| its.clone()) != its {
+                    let message = format!("{machine} is in another worker than machines before it");
+                    c.add(message, "make a series for each worker");
                 }
             });
         }
@@ -376,6 +377,10 @@ impl<'a> Check<'a> {
                     .may_follow = true;
             });
         }
+        if let Some(worker) = &spec.worker {
+            self.at("worker", |c| c.name("a worker", worker, false));
+        }
+        self.core(spec);
         self.each("interfaces", &spec.interfaces, |c, name, interface| {
             c.interface(name, interface)
         });
@@ -406,14 +411,54 @@ impl<'a> Check<'a> {
         });
     }
 
+    /// A worker has the same processors whichever of its machines says so.
+    fn core(&mut self, spec: &MachineSpec) {
+        let (Some(worker), Some(core)) = (&spec.worker, &spec.core) else {
+            return;
+        };
+        let mut all = self.lab.machines.iter();
+        let first = all.find(|(_, it)| it.worker.as_ref() == Some(worker) && it.core.is_some());
+        let first = first.and_then(|(name, it)| Some((name, it.core.as_ref()?)));
+        if let Some((name, its)) = first.filter(|(_, its)| its.cpus() != core.cpus()) {
+            self.at("core", |c| {
+                let message = format!(
+                    "worker {worker} has core {its} by machine {name}, and can't have core {core} too"
+                );
+                c.add(message, "give one of the machines another `worker`").path.len()
+            });
+        }
+    }
+
     /// What a clock of the lab's own does not go with.
     fn clock(&mut self) {
         let lab = self.lab;
         if lab.time == Time::Real {
             return;
         }
-        let first = lab.machines.values().next().map(|machine| &machine.image);
-        let other = |(_, machine): &(&String, &MachineSpec)| Some(&machine.image) != first;
+        let first = lab.machines.values().next();
+        let other = |(_, machine): &(&String, &MachineSpec)| {
+            first.is_some_and(|first| first.image != machine.image)
+        };
+        let apart = |(_, machine): &(&String, &MachineSpec)| {
+            first.is_some_and(|first| first.worker_group() != machine.worker_group())
+        };
+        // Of two that differ, one at least says where it is.
+        let two = [lab.machines.iter().find(apart), lab.machines.first()];
+        let mut saying = two.into_iter().flatten();
+        if let (Some(_), Some((name, machine))) =
+            (two[0], saying.find(|(_, it)| it.worker_group().is_some()))
+        {
+            let key = if machine.worker.is_some() {
+                "worker"
+            } else {
+                "core"
+            };
+            self.path = ["machines", name, key].map(str::to_owned).to_vec();
+            self.add(
+                "machines of several workers can't share a clock of the lab's own: each worker has a kernel of its own",
+                "give all machines the same `worker` and `core`, or none, or say `time: real`",
+            );
+        }
         if let Some((name, _)) = lab.machines.iter().find(other) {
             self.path = ["machines", name, "image"].map(str::to_owned).to_vec();
             let fix = "give all machines the same image, or say `time: real`";

@@ -8,7 +8,7 @@
 //!    breakpoints and series come;
 //! 4. new machines are set up, programs start (a program after those that it waits for), events.
 //!
-//! A machine whose image, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
+//! A machine whose image, worker, core, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
 //! one, and everything if clock, seed or memory differ. A new lab comes up by the steps from an empty one.
 
 use std::collections::HashSet;
@@ -385,7 +385,9 @@ impl Steps {
                     let why = match again {
                         Some(why) => why.to_owned(),
                         None if image(old, was) != image(new, is) => "image".to_owned(),
-                        None => differing(was, is, |key| matches!(key, "image" | "root" | "setup")),
+                        None => differing(was, is, |key| {
+                            matches!(key, "image" | "worker" | "core" | "root" | "setup")
+                        }),
                     };
                     if why.is_empty() {
                         self.machine(

@@ -31,7 +31,7 @@ impl Lab {
 
     /// The same lab with all said that this file format lets one leave out about wires: each is in
     /// `wires` and knows whether it is a bus; one that is plugged in does not say so, and `lo` is
-    /// named where it has addresses.
+    /// named where it has addresses. Each machine of a worker group knows the group's processors.
     pub fn normal(&self) -> Lab {
         let mut wires: IndexMap<String, WireSpec> = IndexMap::new();
         for (name, ends) in self.ends() {
@@ -49,6 +49,7 @@ impl Lab {
                 .interfaces
                 .retain(|name, spec| name != "lo" || !spec.addresses.is_empty());
         }
+        lab.spread_cores();
         lab
     }
 }

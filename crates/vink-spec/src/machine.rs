@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ProgramSpec;
+use crate::{Core, ProgramSpec};
 
 /// A machine: its interfaces, what its kernel is told, and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,13 @@ pub struct MachineSpec {
     /// Which image it runs: a name of the lab's `images`; none: the one that `vink version` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The worker process that it is in: machines of one image and one name share one; none: the lab's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// The host's processors on which its worker and its programs stay: a number, or a list. Without `worker`, the
+    /// machines with the same `core` share a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<Core>,
     /// Interfaces by name. `lo` is always there.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub interfaces: IndexMap<String, Interface>,

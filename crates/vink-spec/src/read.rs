@@ -11,6 +11,7 @@ use ipnet::IpNet;
 
 use crate::breakpoint::{POINTS, STOPS};
 use crate::calls::Calls;
+use crate::core::{Core, MOST_CPUS};
 use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::node::{Entry, Kind, Node};
@@ -386,6 +387,8 @@ impl Reader {
     fn machine(&mut self, node: &Node) -> Option<MachineSpec> {
         self.fields(node, "a machine", |r, f| MachineSpec {
             image: r.field(f, "image", Reader::text),
+            worker: r.field(f, "worker", Reader::text),
+            core: r.field(f, "core", Reader::core),
             interfaces: r.field_or_default(f, "interfaces", |r, n| r.named(n, Reader::interface)),
             routes: r.field_or_default(f, "routes", |r, n| r.list(n, Reader::route)),
             forward: r.field_or_default(f, "forward", Reader::flag),
@@ -395,6 +398,21 @@ impl Reader {
             setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
             programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
         })
+    }
+
+    fn core(&mut self, node: &Node) -> Option<Core> {
+        let cpu = |r: &mut Reader, n: &Node| r.number(n, 0, MOST_CPUS - 1);
+        match &node.kind {
+            Kind::List(items) => {
+                let cpus = self.list(node, cpu)?;
+                if items.is_empty() {
+                    let fix = "name a processor, such as 0, or leave `core` out";
+                    self.wrong(node.span, "there is no processor in this list", fix);
+                }
+                (!cpus.is_empty()).then_some(Core::Several(cpus))
+            }
+            _ => cpu(self, node).map(Core::One),
+        }
     }
 
     fn interface(&mut self, node: &Node) -> Option<Interface> {

@@ -197,6 +197,31 @@ pub fn one_cpu(cpu: usize) -> CpuSet {
     set
 }
 
+/// A set of processors. Numbers that no set has are left out.
+pub fn cpu_set(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+    let mut set = CpuSet::new();
+    cpus.into_iter()
+        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
+        .for_each(|cpu| set.set(cpu));
+    set
+}
+
+/// The members of a set as taskset(1) lists them: `0-2,5`.
+pub fn cpu_list(set: &CpuSet) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for cpu in cpus(set) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +251,7 @@ mod tests {
     fn processors() {
         let own = affinity(0).unwrap();
         assert_eq!(cpus(&own).count(), own.count() as usize);
+        assert_eq!(cpu_list(&cpu_set([0, 1, 2, 5, 9999])), "0-2,5");
         let last = cpus(&own).next_back().unwrap();
         assert!(set_affinity(0, &one_cpu(last)));
         assert_eq!(current_cpu(), last);

@@ -7,7 +7,9 @@ use std::path::Path;
 use vink_apps::Apps;
 use vink_pcb::Layout;
 use vink_shell::{parse, Break, Command, End, Show};
-use vink_spec::{nearest, Lab, LabDiagnostic, Source};
+use vink_spec::{nearest, Core, Lab, LabDiagnostic, Source};
+
+use vink_sys::process::{affinity, cpu_list};
 
 use crate::compile_filter;
 
@@ -29,6 +31,7 @@ pub(crate) fn look(lab: &Lab, folder: &Path) -> Vec<LabDiagnostic> {
         at: Vec::new(),
         found: Vec::new(),
     };
+    look.cores();
     look.apps();
     look.filters();
     look.lines();
@@ -62,6 +65,22 @@ impl<'a> Look<'a> {
 
     fn within(&mut self, path: &[&str]) {
         self.at = path.iter().map(|&step| step.to_owned()).collect();
+    }
+
+    /// Processors that this process, and so the lab's control process, may not use.
+    fn cores(&mut self) {
+        let Some(own) = affinity(0) else { return };
+        for (machine, spec) in &self.lab.machines {
+            let cpus = spec.core.as_ref().map(Core::cpus).unwrap_or_default();
+            if let Some(missing) = cpus.into_iter().find(|cpu| !own.is_set(*cpu as usize)) {
+                self.within(&["machines", machine, "core"]);
+                let there = cpu_list(&own);
+                self.add(
+                    format!("there is no core {missing} here, or it may not be used"),
+                    format!("write one of {there}: taskset -cp $$ shows them"),
+                );
+            }
+        }
     }
 
     fn apps(&mut self) {

@@ -58,14 +58,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new<const N: usize>(head: [&str; N]) -> Table {
+    pub(crate) fn new<'a>(head: impl IntoIterator<Item = &'a str>) -> Table {
         Table {
-            rows: vec![head.map(str::to_owned).to_vec()],
+            rows: vec![head.into_iter().map(str::to_owned).collect()],
         }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, row: [String; N]) {
-        self.rows.push(row.to_vec());
+    pub(crate) fn row(&mut self, row: impl IntoIterator<Item = String>) {
+        self.rows.push(row.into_iter().collect());
     }
 
     pub(crate) fn text(&self) -> String {

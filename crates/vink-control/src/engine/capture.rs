@@ -95,10 +95,10 @@ impl Lab {
                 .map_err(|fault| fault.at("/interfaces"))?;
             if place.is_some_and(|place| place != worker) {
                 return Err(HttpError::invalid(format!(
-                    "{end} is of another image than {}",
+                    "{end} is in another worker than {}",
                     interfaces[0]
                 ))
-                .hint("capture them by one capture for each image")
+                .hint("capture them by one capture for each worker")
                 .at("/interfaces"));
             }
             place = Some(worker);

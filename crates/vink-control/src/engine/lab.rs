@@ -83,6 +83,8 @@ pub(crate) struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WirePlacement {
     pub(crate) workers: Vec<usize>,
+    /// Its ends, each with its worker, those included that are being made.
+    pub(crate) ends: HashMap<String, usize>,
     /// Its ends in two workers are joined.
     pub(crate) joined: bool,
     pub(crate) uplink: Option<usize>,
@@ -395,18 +397,7 @@ impl Lab {
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
-            for (wire, placement) in &mut state.wires {
-                if placement.workers.contains(&number) {
-                    placement.workers.retain(|worker| *worker != number);
-                    if std::mem::take(&mut placement.joined) {
-                        loose.extend(placement.workers.iter().map(|other| (*other, wire.clone())));
-                    }
-                }
-                if placement.uplink == Some(number) {
-                    placement.uplink = None;
-                    placement.uplink_error = None;
-                }
-            }
+            loose.extend(state.forget_wires_of(number));
             machines.extend(
                 state
                     .spec
@@ -416,12 +407,7 @@ impl Lab {
                     .cloned(),
             );
         }
-        for (worker, wire) in loose {
-            // It may have died, too.
-            let _ = self
-                .have(worker, Action::RemoveUplink { wire }, Vec::new())
-                .await;
-        }
+        self.unjoin(loose).await;
         let again: HashSet<&str> = machines.iter().map(String::as_str).collect();
         let steps = {
             let state = self.state();
@@ -453,6 +439,30 @@ impl Lab {
         }
         self.settle();
         Ok(Restarted { machines })
+    }
+
+    /// Cuts wires from halves on other workers that are gone.
+    async fn unjoin(self: &Arc<Lab>, loose: Vec<(usize, String)>) {
+        for (worker, wire) in loose {
+            // It may have died, too.
+            let _ = self
+                .have(worker, Action::RemoveUplink { wire }, Vec::new())
+                .await;
+        }
+    }
+
+    /// Ends a worker that has no machines any more. It is started again when one comes.
+    pub(crate) async fn retire(self: &Arc<Lab>, number: usize) -> Result<(), HttpError> {
+        self.end_worker(number).await?;
+        let loose = {
+            let mut state = self.state();
+            state.workers[number].error = None;
+            // The next process counts its programs from the beginning, too.
+            self.programs_died(&mut state, number, "its machine was removed");
+            state.forget_wires_of(number)
+        };
+        self.unjoin(loose).await;
+        Ok(())
     }
 
     /// All of them, at once: each may take its time.
@@ -734,6 +744,25 @@ fn check(name: &str, asked: &PutLab) -> Result<(), HttpError> {
 }
 
 impl State {
+    /// A worker's halves of wires go with it: returns those on other workers that were joined to them.
+    fn forget_wires_of(&mut self, number: usize) -> Vec<(usize, String)> {
+        let mut loose = Vec::new();
+        for (wire, placement) in &mut self.wires {
+            if placement.workers.contains(&number) {
+                placement.workers.retain(|worker| *worker != number);
+                placement.ends.retain(|_, worker| *worker != number);
+                if std::mem::take(&mut placement.joined) {
+                    loose.extend(placement.workers.iter().map(|other| (*other, wire.clone())));
+                }
+            }
+            if placement.uplink == Some(number) {
+                placement.uplink = None;
+                placement.uplink_error = None;
+            }
+        }
+        loose
+    }
+
     /// A number for something new.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;

@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use vink_api::Happening;
 use vink_protocol::{Action, Answer, NewInterface, NewMachine, UplinkTarget};
 use vink_spec::{
-    inside, mac_bytes, Change, FileSpec, Interface, MachineSpec, Route, Settings, WireSpec,
+    inside, mac_bytes, Change, Core, FileSpec, Interface, MachineSpec, Route, Settings, WireSpec,
 };
 
 use super::lab::{api_change, Lab, State, WirePlacement};
@@ -77,10 +77,13 @@ impl Lab {
             Err(fault) => Err((0, fault)),
         };
         if done > 0 {
-            let mut state = self.state();
-            for worker in &mut state.workers {
+            for worker in &mut self.state().workers {
                 worker.knows_hosts = false;
             }
+        }
+        let unused = self.state().unused_workers();
+        for number in unused {
+            self.retire(number).await?;
         }
         carried.map_err(|(at, mut fault)| {
             let name = |steps: &[Change]| {
@@ -215,8 +218,12 @@ impl Lab {
             }
         }
         if let Some(fault) = failed {
-            if let Change::AddMachine { machine, .. } = step {
-                self.state().unplace(machine);
+            match step {
+                Change::AddMachine { machine, .. } => self.state().unplace(machine),
+                Change::AddInterface {
+                    machine, interface, ..
+                } => self.state().detach(machine, interface),
+                _ => {}
             }
             return Err((step_in_flight.at, fault));
         }
@@ -313,7 +320,7 @@ impl Lab {
                     // Their machines are removed by now, and are made again on new workers.
                     let count = self.state().workers.len();
                     for number in 0..count {
-                        self.end_worker(number).await.map_err(|fault| (0, fault))?;
+                        self.retire(number).await.map_err(|fault| (0, fault))?;
                     }
                 }
                 self.commit(&steps[0], commit);
@@ -407,7 +414,7 @@ impl Lab {
     ) -> Result<Vec<WorkerCmd>, HttpError> {
         match step {
             Change::AddMachine { machine, spec } => {
-                let worker = self.worker_for(spec.image.as_deref()).await?;
+                let worker = self.worker_for(spec).await?;
                 let files = self.files(machine, spec)?;
                 let root = match &spec.root {
                     Some(root) => Some(inside(&self.folder, root).map_err(|error| {
@@ -444,21 +451,24 @@ impl Lab {
                         "`time: {virtual: {uplinks: true}}` in its file allows it: runs are not the same then",
                     ));
                 }
-                let found = {
-                    let state = self.state();
+                let (mut released, found) = {
+                    let mut state = self.state();
+                    let released = state.release_halves(wire);
                     let placement = state.wires.get(wire);
-                    placement.and_then(|placement| placement.workers.first().copied())
+                    let found = placement.and_then(|it| it.workers.first().copied());
+                    (released, found)
                 };
                 let worker = match found {
                     Some(worker) => worker,
-                    None => self.worker_for(None).await?,
+                    None => self.worker_for(&MachineSpec::default()).await?,
                 };
                 let mut state = self.state();
-                let mut commands = state.ensure_wire(wire, worker)?;
+                released.extend(state.ensure_wire(wire, worker, None)?);
+                let mut commands = released;
                 let placement = state.wires.entry(wire.clone()).or_default();
                 if placement.joined {
                     return Err(HttpError::invalid(format!(
-                        "wire {wire} joins machines of two images, and can't have an uplink too"
+                        "wire {wire} joins machines of two workers, and can't have an uplink too"
                     ))
                     .hint("give the uplink to a wire of its own, and join both by a machine that forwards"));
                 }
@@ -517,8 +527,11 @@ impl Lab {
             .map_err(|error| HttpError::invalid(error.to_string()))
     }
 
-    /// The worker for machines of an image, which is started if it does not run.
-    async fn worker_for(self: &Arc<Lab>, image: Option<&str>) -> Result<usize, HttpError> {
+    /// The worker for machines of an image and a worker group, which is started if it does not run.
+    async fn worker_for(self: &Arc<Lab>, spec: &MachineSpec) -> Result<usize, HttpError> {
+        let image = spec.image.as_deref();
+        let group = spec.worker_group();
+        let cpus = spec.core.as_ref().map(Core::cpus).unwrap_or_default();
         let path = {
             let state = self.state();
             match image {
@@ -536,10 +549,29 @@ impl Lab {
                 .map_err(|error| HttpError::invalid(error.to_string()))?,
             }
         };
+        // One whose machines have gone since, and come again on other processors.
+        let outdated = {
+            let state = self.state();
+            let is_it = |it: &Worker| it.path == path && it.group == group && it.cpus != cpus;
+            let found = state.workers.iter().position(is_it);
+            found.filter(|number| state.workers[*number].machines == 0)
+        };
+        if let Some(number) = outdated {
+            self.retire(number).await?;
+        }
         let number = {
             let mut state = self.state();
-            let found = state.workers.iter().position(|worker| worker.path == path);
+            let mut workers = state.workers.iter();
+            let found = workers.position(|it| it.path == path && it.group == group);
             match found {
+                Some(number) if state.workers[number].cpus != cpus => {
+                    let worker = &mut state.workers[number];
+                    if worker.client.is_some() || worker.error.is_some() {
+                        return Err(worker.has_other_cpus(&cpus));
+                    }
+                    worker.cpus = cpus;
+                    number
+                }
                 Some(number) if state.workers[number].client.is_some() => return Ok(number),
                 Some(number) if state.workers[number].error.is_some() => {
                     return Err(self.is_dead());
@@ -547,17 +579,19 @@ impl Lab {
                 Some(number) => number,
                 None if state.clock.is_virtual && !state.workers.is_empty() => {
                     let error = format!(
-                        "lab {} has a clock of its own, and that is the clock of one kernel: a machine of another image \
-                         needs another kernel",
+                        "lab {} has a clock of its own, and that is the clock of one kernel: a machine of another image or \
+                         worker needs another kernel",
                         self.name
                     );
                     return Err(HttpError::conflict(error).hint(
-                        "give all machines the same image, or take a lab with `time: real`",
+                        "give all machines the same image and worker, or take a lab with `time: real`",
                     ));
                 }
                 None => {
                     state.workers.push(Worker {
                         image: image.map(str::to_owned),
+                        group,
+                        cpus,
                         path,
                         generation: 0,
                         client: None,
@@ -579,10 +613,34 @@ impl Lab {
 }
 
 impl State {
+    /// The workers of groups that have no machines any more, nor a wire's uplink.
+    fn unused_workers(&self) -> Vec<usize> {
+        let is_unused = |(number, worker): &(usize, &Worker)| {
+            worker.group.is_some()
+                && worker.machines == 0
+                && (worker.client.is_some() || worker.error.is_some())
+                && !self.wires.values().any(|it| it.uplink == Some(*number))
+        };
+        let workers = self.workers.iter().enumerate().filter(is_unused);
+        workers.map(|(number, _)| number).collect()
+    }
+
     /// Forgets the worker of a machine.
     fn unplace(&mut self, machine: &str) {
         if let Some(worker) = self.worker_of.remove(machine) {
             self.workers[worker].machines -= 1;
+        }
+        let is_its = |end: &str| end.split_once(':').is_some_and(|(it, _)| it == machine);
+        for placement in self.wires.values_mut() {
+            placement.ends.retain(|end, _| !is_its(end));
+        }
+    }
+
+    /// Forgets that an interface is, or was to be, attached.
+    fn detach(&mut self, machine: &str, interface: &str) {
+        let end = format!("{machine}:{interface}");
+        for placement in self.wires.values_mut() {
+            placement.ends.remove(&end);
         }
     }
 
@@ -600,7 +658,8 @@ impl State {
         let mut after = Vec::new();
         for (name, interface) in &spec.interfaces {
             if let Some(wire) = &interface.wire {
-                before.extend(self.ensure_wire(wire, worker)?);
+                let end = format!("{machine}:{name}");
+                before.extend(self.ensure_wire(wire, worker, Some(end))?);
             }
             actions.push(self.attach(lab, machine, name, interface)?);
             if let Some(wire) = &interface.wire {
@@ -646,14 +705,52 @@ impl State {
         }))
     }
 
-    /// Makes a wire on a worker if it is not there, and joins it to its ends on another worker.
-    fn ensure_wire(&mut self, wire: &str, worker: usize) -> Result<Vec<WorkerCmd>, HttpError> {
+    /// Gives up a wire's halves on workers where it has no end any more.
+    fn release_halves(&mut self, wire: &str) -> Vec<WorkerCmd> {
+        let Some(placement) = self.wires.get_mut(wire) else {
+            return Vec::new();
+        };
+        let used = |worker: &usize| {
+            placement.uplink == Some(*worker) || placement.ends.values().any(|it| it == worker)
+        };
+        let (kept, idle): (Vec<usize>, Vec<usize>) =
+            placement.workers.iter().copied().partition(used);
+        if idle.is_empty() {
+            return Vec::new();
+        }
+        let name = || wire.to_owned();
+        let mut commands = Vec::new();
+        if std::mem::take(&mut placement.joined) {
+            let cut = |worker| (worker, Action::RemoveUplink { wire: name() });
+            commands.extend(placement.workers.iter().copied().map(cut));
+        }
+        let remove = |worker| (worker, Action::RemoveWire { wire: name() });
+        commands.extend(idle.into_iter().map(remove));
+        placement.workers = kept;
+        // The other side may have cut it, and an idle worker may be on its way out.
+        let lenient = |(worker, action)| WorkerCmd {
+            lenient: true,
+            ..WorkerCmd::new(worker, action)
+        };
+        commands.into_iter().map(lenient).collect()
+    }
+
+    /// Makes a wire on a worker if it is not there, for this end if for one, and joins it to its
+    /// ends on another worker.
+    fn ensure_wire(
+        &mut self,
+        wire: &str,
+        worker: usize,
+        end: Option<String>,
+    ) -> Result<Vec<WorkerCmd>, HttpError> {
         let spec = self.spec.wires.get(wire).cloned().unwrap_or_default();
         let placement = self.wires.entry(wire.to_owned()).or_default();
         if placement.workers.contains(&worker) {
+            placement.ends.extend(end.map(|end| (end, worker)));
             return Ok(Vec::new());
         }
-        let mut commands = Vec::new();
+        let mut commands = self.release_halves(wire);
+        let placement = self.wires.entry(wire.to_owned()).or_default();
         let name = || wire.to_owned();
         let bus = spec.bus.unwrap_or(false);
         let mut actions = vec![Action::Wire { wire: name(), bus }];
@@ -700,14 +797,15 @@ impl State {
             }
             _ => {
                 let why = match placement.uplink {
-                    Some(_) => "an uplink and machines of two images",
-                    None => "machines of three images",
+                    Some(_) => "an uplink and machines of two workers",
+                    None => "machines of three workers",
                 };
                 return Err(HttpError::invalid(format!("wire {wire} would have {why}"))
                     .hint("use two wires, and a machine between them that forwards"));
             }
         }
         placement.workers.push(worker);
+        placement.ends.extend(end.map(|end| (end, worker)));
         Ok(commands)
     }
 
@@ -763,13 +861,15 @@ impl State {
                 let command = worker.map(|w| WorkerCmd::new(w, Action::RemoveUplink { wire }));
                 command.into_iter().collect()
             }
-            Change::RemoveInterface { machine, interface } => vec![WorkerCmd::new(
-                self.worker_for_machine(machine)?,
-                Action::Detach {
+            Change::RemoveInterface { machine, interface } => {
+                let worker = self.worker_for_machine(machine)?;
+                self.detach(machine, interface);
+                let action = Action::Detach {
                     machine: machine.clone(),
                     interface: interface.clone(),
-                },
-            )],
+                };
+                vec![WorkerCmd::new(worker, action)]
+            }
             Change::RemoveMachine { machine, .. } => {
                 let worker = self.worker_for_machine(machine)?;
                 self.forget_programs(machine);
@@ -888,7 +988,10 @@ impl State {
             } => {
                 let worker = self.worker_for_machine(machine)?;
                 let mut commands = match &spec.wire {
-                    Some(wire) => self.ensure_wire(wire, worker)?,
+                    Some(wire) => {
+                        let end = format!("{machine}:{interface}");
+                        self.ensure_wire(wire, worker, Some(end))?
+                    }
                     None => Vec::new(),
                 };
                 commands.push(WorkerCmd {

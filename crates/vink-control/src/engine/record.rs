@@ -81,9 +81,9 @@ impl Lab {
                 return Ok(());
             };
             if worker > 0 {
-                let error = "a lab with machines of several images can't be recorded: each image has a kernel of its own";
+                let error = "a lab with several workers can't be recorded: each worker has a kernel of its own";
                 return Err(HttpError::conflict(error)
-                    .hint("give all machines the same image, or leave --record away"));
+                    .hint("give all machines the same image and worker, or leave --record away"));
             }
             // Of one that is booted again the journal has ended.
             if std::mem::replace(&mut recorded.begun, true) {

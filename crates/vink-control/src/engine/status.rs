@@ -11,7 +11,7 @@ use vink_api::{
     WireStatistics, WorkerStatistics, WorkerStatus,
 };
 use vink_protocol::{Action, Answer, InterfaceStatus, Status};
-use vink_spec::{Change, Lab as Spec, MachineSpec, WireSpec};
+use vink_spec::{Change, Core, Lab as Spec, MachineSpec, WireSpec};
 
 use super::lab::{Lab, State};
 use super::stuck::Stuck;
@@ -38,8 +38,11 @@ impl Lab {
     pub(crate) fn status(&self) -> LabStatus {
         let summary = self.summary();
         let state = self.state();
-        let workers = state.workers.iter().map(|worker| WorkerStatus {
+        let workers = state.workers.iter().filter(|it| it.is_shown());
+        let workers = workers.map(|worker| WorkerStatus {
             image: worker.image.clone(),
+            worker: worker.group.clone(),
+            core: worker.cpus.clone(),
             path: worker.path.display().to_string(),
             pid: worker.pid,
             release: worker.release.clone(),
@@ -97,6 +100,9 @@ impl Lab {
             name: name.clone(),
             state: state.machine_state(name),
             image: spec.image.clone(),
+            worker: spec.worker.clone(),
+            core: spec.core.as_ref().map(Core::cpus).unwrap_or_default(),
+            pid: state.pid_of_machine(name),
             interfaces: spec
                 .interfaces
                 .iter()
@@ -567,6 +573,11 @@ impl Lab {
 }
 
 impl State {
+    /// The process of a machine's worker.
+    fn pid_of_machine(&self, name: &str) -> Option<u32> {
+        self.workers[*self.worker_of.get(name)?].pid
+    }
+
     fn machine_state(&self, name: &str) -> MachineState {
         match self.worker_of.get(name) {
             Some(worker) if self.workers[*worker].client.is_some() => MachineState::Running,

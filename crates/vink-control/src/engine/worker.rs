@@ -1,4 +1,5 @@
-//! Worker processes of a lab: one for each image, started when its first machine comes.
+//! Worker processes of a lab: one for each image and worker group, started when its first machine
+//! comes.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 use vink_protocol::{self as protocol, encode, Action, Answer, WorkerClock, WorkerConfig};
-use vink_spec::{memory_bytes, Time, Virtual};
+use vink_spec::{memory_bytes, Core, Time, Virtual};
 use vink_sys::child::{prepare, Step};
 
 use super::lab::{Lab, State};
@@ -46,6 +47,10 @@ pub(crate) enum Stage {
 pub(crate) struct Worker {
     /// The image's name in the lab.
     pub(crate) image: Option<String>,
+    /// The worker group of its machines; `None`: those that name none.
+    pub(crate) group: Option<String>,
+    /// The processors on which it stays; empty: any.
+    pub(crate) cpus: Vec<u32>,
     /// The image's file.
     pub(crate) path: PathBuf,
     /// Counts its processes: messages of an earlier one are ignored.
@@ -74,6 +79,25 @@ pub(crate) struct Started {
     pub(crate) release: String,
 }
 
+impl Worker {
+    /// Whether there is something to be told of it: not of one that has ended with its last machine.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.machines > 0 || self.client.is_some() || self.error.is_some()
+    }
+
+    /// The error for a machine that wants its worker on other processors than its machines do.
+    pub(crate) fn has_other_cpus(&self, wanted: &[u32]) -> HttpError {
+        let name = self.group.as_deref().unwrap_or_default();
+        let core = |cpus: &[u32]| match cpus {
+            [] => "no core".to_owned(),
+            cpus => format!("core {}", Core::Several(cpus.to_vec())),
+        };
+        let (own, wanted) = (core(&self.cpus), core(wanted));
+        let error = format!("worker {name} has {own} by its machines, and can't have {wanted} too");
+        HttpError::conflict(error).hint("give the machine the same `core`, or another `worker`")
+    }
+}
+
 impl State {
     /// What a worker is started with.
     fn worker_config(&self, number: usize) -> Result<WorkerConfig, HttpError> {
@@ -83,6 +107,7 @@ impl State {
         })?;
         Ok(WorkerConfig {
             image: self.workers[number].path.clone(),
+            cpus: self.workers[number].cpus.clone(),
             memory,
             cmdline: String::new(),
             seed: self.spec.seed,

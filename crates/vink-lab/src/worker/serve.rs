@@ -16,6 +16,7 @@ use crate::Error;
 use vink_protocol::{Channel, WorkerClock, WorkerConfig};
 use vink_protocol::{Event, Message, Request, VERSION};
 use vink_sys::poll;
+use vink_sys::process::{affinity, cpu_list, cpu_set, cpus, set_affinity};
 
 /// Bytes that may wait to be sent before no further request is carried out.
 const MAX_UNSENT: usize = 4 << 20;
@@ -53,6 +54,7 @@ pub fn serve(socket: OwnedFd) -> Result<End, Error> {
         return Ok(End::Closed);
     };
     channel.socket().set_nonblocking(true).map_err(broken)?;
+    stay_on(&config.cpus)?;
     let log = Log::default();
     let booted = boot(&config, &log);
     let (mut lab, boot_ms) = match booted {
@@ -96,6 +98,24 @@ fn receive_config(channel: &mut Channel) -> Result<Option<WorkerConfig>, Error> 
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(broken(error)),
         }
+    }
+}
+
+/// Keeps this thread on some of the processors that the control process may use, and so all that is
+/// started from here on; none named: on any.
+fn stay_on(core: &[u32]) -> Result<(), Error> {
+    if core.is_empty() {
+        return Ok(());
+    }
+    let own = affinity(0).unwrap_or_default();
+    let wanted = cpu_set(core.iter().map(|cpu| *cpu as usize));
+    let missing = cpus(&wanted).find(|cpu| !own.is_set(*cpu));
+    match missing {
+        None if set_affinity(0, &wanted) => Ok(()),
+        missing => Err(Error::Core {
+            missing: missing.unwrap_or_default(),
+            there: cpu_list(&own),
+        }),
     }
 }
 

@@ -138,6 +138,7 @@ fn garbage() {
     ] {
         let config = WorkerConfig {
             image: image(place),
+            cpus: Vec::new(),
             memory: 32 << 20,
             cmdline: String::new(),
             seed: None,
@@ -177,6 +178,7 @@ fn what_can_not_be_started() {
     let place = &Place::all()[0];
     let mut config = WorkerConfig {
         image: "/no/such/image.so".into(),
+        cpus: Vec::new(),
         memory: 64 << 20,
         cmdline: String::new(),
         seed: None,

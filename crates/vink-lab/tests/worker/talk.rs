@@ -31,6 +31,7 @@ impl Talk {
     pub fn with_memory(place: &Place, memory: u64) -> Talk {
         let config = WorkerConfig {
             image: image(place),
+            cpus: Vec::new(),
             memory,
             cmdline: String::new(),
             seed: Some(1),

@@ -1,9 +1,9 @@
 //! Labs at random: the same ones each time, all of them valid.
 
 use vink_spec::{
-    Breakpoint, Burst, Calls, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
-    Rate, Readiness, Ready, Restart, Route, Scalar, Series, Settings, Share, Span, Uplink,
-    WireSpec,
+    Breakpoint, Burst, Calls, Command, Core, Event, FileSpec, Interface, Lab, MachineSpec,
+    ProgramSpec, Rate, Readiness, Ready, Restart, Route, Scalar, Series, Settings, Share, Span,
+    Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -133,6 +133,15 @@ impl Random {
                 setup: self.up_to(2, |r| format!("echo {}", r.text())),
                 ..MachineSpec::default()
             };
+            // By numbers of its own, so that the rest is as it was.
+            let mut own = Random(self.0 ^ 1);
+            machine.worker = own.maybe(|r| format!("worker{}", r.below(2)));
+            // All machines of a worker that name processors name the same.
+            machine.core = own.maybe(|r| match machine.worker.as_deref() {
+                Some("worker0") => Core::One(3),
+                Some(_) => Core::Several(vec![1, 0]),
+                None => Core::One(r.below(2) as u32),
+            });
             machine.image = machine.image.filter(|image| lab.images.contains_key(image));
             for j in 0..self.below(4) {
                 let interface = Interface {

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 use vink_api::{
     Client, Error, LabApi, LabState, LabStatus, LabSummary, MachineSummary, Program, ProgramState,
-    RuntimeDir,
+    RuntimeDir, WorkerStatus,
 };
+
+use vink_spec::Core;
 
 use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Which};
@@ -130,19 +132,26 @@ fn tell(all: &All) -> Result<(), CliError> {
         text += &line;
         text += "\n";
     }
+    for worker in &all.status.workers {
+        text += &placed(worker).unwrap_or_default();
+    }
     if !all.machines.is_empty() {
-        let mut table = Table::new(["MACHINE", "STATE", "INTERFACES"]);
+        let several = all.status.workers.len() > 1;
+        let mut head = vec!["MACHINE", "STATE", "WORKER", "INTERFACES"];
+        head.retain(|column| several || *column != "WORKER");
+        let mut table = Table::new(head);
         for machine in &all.machines {
             let mut interfaces = Vec::new();
             for (name, addresses) in &machine.interfaces {
                 interfaces.push(name.clone());
                 interfaces.extend(addresses.iter().map(ToString::to_string));
             }
-            table.row([
-                machine.name.clone(),
-                state_of(machine.state).to_owned(),
-                interfaces.join(" "),
-            ]);
+            let mut row = vec![machine.name.clone(), state_of(machine.state).to_owned()];
+            if several {
+                row.push(machine.pid.map_or("-".to_owned(), |pid| pid.to_string()));
+            }
+            row.push(interfaces.join(" "));
+            table.row(row);
         }
         text += "\n";
         text += &table.text();
@@ -165,6 +174,21 @@ fn tell(all: &All) -> Result<(), CliError> {
         text += &table.text();
     }
     print::text(&text)
+}
+
+/// A worker that a lab file names or keeps on some processors.
+fn placed(worker: &WorkerStatus) -> Option<String> {
+    let named = worker.worker.as_ref().filter(|name| !name.contains(' '));
+    let name = named.map_or("worker".to_owned(), |name| format!("worker {name}"));
+    let core = match worker.core.is_empty() {
+        true => String::new(),
+        false => format!(" on core {}", Core::Several(worker.core.clone())),
+    };
+    let pid = worker.pid?;
+    (named.is_some() || !core.is_empty()).then(|| {
+        let machines = print::count(worker.machines, "machine");
+        format!("{name}: process {pid}{core}, {machines}\n")
+    })
 }
 
 /// Kernels that have not returned, each with what to do about it.
