@@ -13,10 +13,10 @@ use crate::http::{ask, segment, send};
 use crate::socket::{events, open};
 use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
-    ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
+    ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events, Filter, FilterRules,
     Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary, NewBreakpoint,
-    NewCapture, NewInterface, NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, Packets,
-    Program, PutLab, Report, Restarted, RunClock, RuntimeDir, SampleQuery, SendSignal, Series,
+    NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, Packets,
+    Program, PutLab, Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series,
     Statistics, Terminal, Version, Wire,
 };
 
@@ -330,6 +330,34 @@ impl LabApi for Client {
         self.ask(Method::DELETE, path, NONE).await
     }
 
+    async fn filters(&self, lab: &str) -> Result<Vec<Filter>, Error> {
+        self.get(path(lab, "/filters")).await
+    }
+
+    async fn filter(&self, lab: &str, place: &str) -> Result<FilterRules, Error> {
+        self.get(filter_path(lab, place, "")).await
+    }
+
+    async fn put_filter(&self, lab: &str, place: &str, new: &NewFilter) -> Result<Filter, Error> {
+        let path = filter_path(lab, place, "");
+        self.ask(Method::PUT, path, Some(new)).await
+    }
+
+    async fn roll_back_filter(
+        &self,
+        lab: &str,
+        place: &str,
+        to: &Rollback,
+    ) -> Result<Filter, Error> {
+        let path = filter_path(lab, place, "/rollback");
+        self.ask(Method::POST, path, Some(to)).await
+    }
+
+    async fn remove_filter(&self, lab: &str, place: &str) -> Result<(), Error> {
+        let path = filter_path(lab, place, "");
+        self.ask(Method::DELETE, path, NONE).await
+    }
+
     async fn breakpoints(&self, lab: &str) -> Result<Breakpoints, Error> {
         self.get(path(lab, "/breakpoints")).await
     }
@@ -376,6 +404,11 @@ impl LabApi for Client {
 /// A path of a lab.
 fn path(lab: &str, rest: &str) -> String {
     format!("/v1/labs/{}{rest}", segment(lab))
+}
+
+/// The path of a filter, and what is below it.
+fn filter_path(lab: &str, place: &str, below: &str) -> String {
+    path(lab, &format!("/filters/{}{below}", segment(place)))
 }
 
 fn interface_path(lab: &str, machine: &str, interface: &str) -> String {

@@ -8,8 +8,8 @@ use vink_spec::Lab;
 
 use crate::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
-    Error, Events, Interface, LabStatus, Log, Machine, MachineSummary, NewBreakpoint, NewCapture,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, RunClock,
+    Error, Events, Filter, FilterRules, Interface, LabStatus, Log, Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter,
+    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Rollback, RunClock,
     Terminal, Wire,
 };
 
@@ -130,6 +130,21 @@ pub trait LabApi: Clone + Debug + Send + Sync + 'static {
 
     /// Removes a breakpoint.
     fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> impl Answer<()>;
+
+    /// Filters that are in force.
+    fn filters(&self, lab: &str) -> impl Answer<Vec<Filter>>;
+
+    /// A filter of a place with its rules, counters and versions.
+    fn filter(&self, lab: &str, place: &str) -> impl Answer<FilterRules>;
+
+    /// Checks rules for a place, or has them in force there, in one transaction.
+    fn put_filter(&self, lab: &str, place: &str, new: &NewFilter) -> impl Answer<Filter>;
+
+    /// Has an earlier version of a filter in force.
+    fn roll_back_filter(&self, lab: &str, place: &str, to: &Rollback) -> impl Answer<Filter>;
+
+    /// Removes a filter.
+    fn remove_filter(&self, lab: &str, place: &str) -> impl Answer<()>;
 
     /// Lets a lab go on that a breakpoint has stopped.
     fn resume(&self, lab: &str) -> impl Answer<()>;

@@ -6,6 +6,7 @@
 //! docs/api.md is an introduction.
 
 mod breakpoint;
+mod filter;
 mod capture;
 mod client;
 mod clock;
@@ -26,6 +27,7 @@ mod terminal;
 mod wire;
 
 pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint};
+pub use filter::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
 pub use capture::{Capture, CaptureQuery, NewCapture};
 pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};

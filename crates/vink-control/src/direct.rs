@@ -8,9 +8,9 @@ use futures_util::{sink, stream, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use vink_api::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
-    Error, Events, FromServer, Input, Interface, LabApi, LabStatus, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewInterface, NewMachine, NewProgram, NewWire, Output, OutputQuery,
-    Program, PutLab, RunClock, Terminal, Wire, STDOUT,
+    Error, Events, Filter, FilterRules, FromServer, Input, Interface, LabApi, LabStatus, Log, Machine, MachineSummary,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewWire, Output, OutputQuery,
+    Program, PutLab, Rollback, RunClock, Terminal, Wire, STDOUT,
 };
 
 use crate::engine::{FromProgram, Lab, Labs, Requester, PIECES};
@@ -235,6 +235,31 @@ impl LabApi for DirectApi {
 
     async fn breakpoints(&self, lab: &str) -> Result<Breakpoints, Error> {
         Ok(self.0.get(lab)?.breakpoints().await?)
+    }
+
+    async fn filters(&self, lab: &str) -> Result<Vec<Filter>, Error> {
+        Ok(self.0.get(lab)?.filters())
+    }
+
+    async fn filter(&self, lab: &str, place: &str) -> Result<FilterRules, Error> {
+        Ok(self.0.get(lab)?.filter(place).await?)
+    }
+
+    async fn put_filter(&self, lab: &str, place: &str, new: &NewFilter) -> Result<Filter, Error> {
+        Ok(self.0.get(lab)?.put_filter(place, new.clone()).await?)
+    }
+
+    async fn roll_back_filter(
+        &self,
+        lab: &str,
+        place: &str,
+        to: &Rollback,
+    ) -> Result<Filter, Error> {
+        Ok(self.0.get(lab)?.roll_back(place, to.clone()).await?)
+    }
+
+    async fn remove_filter(&self, lab: &str, place: &str) -> Result<(), Error> {
+        Ok(self.0.get(lab)?.remove_filter(place).await?)
     }
 
     async fn add_breakpoint(&self, lab: &str, new: &NewBreakpoint) -> Result<Breakpoint, Error> {

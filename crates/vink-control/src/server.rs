@@ -9,8 +9,8 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
-    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewInterface, NewMachine,
-    NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, RunClock, SampleQuery,
+    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
+    NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, Rollback, RunClock, SampleQuery,
     SendSignal, Statistics, StatisticsQuery, Version,
 };
 
@@ -24,6 +24,9 @@ const LARGEST: usize = 256 << 20;
 
 /// The path of a breakpoint.
 const BREAKPOINT: &str = "/v1/labs/{lab}/breakpoints/{breakpoint}";
+
+/// The path of a filter.
+const FILTER: &str = "/v1/labs/{lab}/filters/{place}";
 
 /// What all handlers have.
 pub(crate) struct Inner {
@@ -405,6 +408,45 @@ fn observation(table: &mut RouteTable) {
         |app, call: Call| async move {
             let name = call.name("breakpoint").to_owned();
             app.lab(&call)?.remove_breakpoint(&name).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/filters",
+        "Filters in force",
+        |app, call: Call| async move { Ok(app.lab(&call)?.filters()) },
+    );
+    table.route(
+        "get",
+        FILTER,
+        "A filter with its rules as they were given and as the kernel has them, counters and versions",
+        |app, call: Call| async move { app.lab(&call)?.filter(call.name("place")).await },
+    );
+    table.route(
+        "put",
+        FILTER,
+        "Has rules for nft(8) in force at a machine or an interface, in one transaction; or checks them",
+        |app, call: Call<(), NewFilter>| async move {
+            let place = call.name("place").to_owned();
+            app.lab(&call)?.put_filter(&place, call.body).await
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/filters/{place}/rollback",
+        "Has an earlier version of a filter in force, as a new version",
+        |app, call: Call<(), Rollback>| async move {
+            let place = call.name("place").to_owned();
+            app.lab(&call)?.roll_back(&place, call.body).await
+        },
+    );
+    table.route(
+        "delete",
+        FILTER,
+        "Removes a filter: its tables go",
+        |app, call: Call| async move {
+            let place = call.name("place").to_owned();
+            app.lab(&call)?.remove_filter(&place).await
         },
     );
     table.route(

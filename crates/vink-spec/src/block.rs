@@ -156,7 +156,7 @@ impl Plan {
             let spec = Interface {
                 wire: Some(wire.to_owned()),
                 addresses: addresses.clone(),
-                mac: None,
+                ..Interface::default()
             };
             let machine = lab.machines.entry(self.names[machine].clone()).or_default();
             machine.interfaces.insert(interface.to_owned(), spec);

@@ -14,7 +14,7 @@ use crate::folder::{inside, looks_inside};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route,
-    Scalar, Series, Settings, Time, Uplink, WireSpec,
+    Ruleset, RulesetTable, Scalar, Series, Settings, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -381,8 +381,16 @@ impl<'a> Check<'a> {
             self.at("worker", |c| c.name("a worker", worker, false));
         }
         self.core(spec);
-        self.each("interfaces", &spec.interfaces, |c, name, interface| {
-            c.interface(name, interface)
+        let mut filtered = Vec::new();
+        if let Some(filter) = &spec.filter {
+            self.at("filter", |c| c.filter(filter, (name, None), &mut filtered));
+        }
+        self.each("interfaces", &spec.interfaces, |c, interface, spec| {
+            c.interface(interface, spec);
+            if let Some(filter) = &spec.filter {
+                let place = (name, Some(interface));
+                c.at("filter", |c| c.filter(filter, place, &mut filtered));
+            }
         });
         self.own_addresses(spec);
         for (at, route) in spec.routes.iter().enumerate() {
@@ -848,6 +856,53 @@ impl<'a> Check<'a> {
         }
         if let FileSpec::From { from } = spec {
             self.at("from", |c| c.inside(from, Some(false)));
+        }
+    }
+
+    /// What can be known of a filter's rules without nft(8). `others`: the tables that filters of the
+    /// machine have declared so far.
+    fn filter(
+        &mut self,
+        spec: &'a FileSpec,
+        (machine, interface): (&str, Option<&str>),
+        others: &mut Vec<RulesetTable>,
+    ) {
+        if interface == Some("lo") {
+            let fix = "give it to the machine: rules there can name `lo`";
+            self.add("`lo` has no filter of its own", fix).key = true;
+            return;
+        }
+        let (read, file) = match spec {
+            FileSpec::Text(text) => (Ruleset::read(text, machine, interface), None),
+            FileSpec::From { from } => {
+                self.at("from", |c| c.inside(from, Some(false)));
+                let found = self.folder.and_then(|folder| inside(folder, from).ok());
+                let Some(path) = found.filter(|path| !path.is_dir()) else {
+                    return;
+                };
+                match crate::read_text_file(&path, crate::LARGEST_FILE) {
+                    Err(error) => {
+                        let fix = "write the path of a text for nft(8)";
+                        self.add(format!("`{from}` can't be read: {error}"), fix);
+                        return;
+                    }
+                    Ok(text) => (Ruleset::read(&text, machine, interface), Some(from)),
+                }
+            }
+        };
+        match (read, file) {
+            (Err(error), None) => drop(self.add(format!("the rules, {error}"), error.fix)),
+            (Err(error), Some(from)) => {
+                let (line, message) = (error.line, error.message);
+                self.add(format!("{from}:{line}: {message}"), error.fix);
+            }
+            (Ok(read), _) => {
+                if let Some(table) = read.tables.iter().find(|table| others.contains(table)) {
+                    let fix = format!("give it another name, such as `{table}-2`, or with {{{{interface}}}} in it");
+                    self.add(format!("another filter of {machine} has table {table}"), fix);
+                }
+                others.extend(read.tables);
+            }
         }
     }
 

@@ -147,6 +147,15 @@ pub enum Change {
         #[schemars(with = "Vec<String>")]
         new: Vec<IpNet>,
     },
+    /// Rules for nft(8), in one transaction.
+    Filter {
+        /// A machine, or `machine:interface`.
+        place: String,
+        /// None: they go.
+        new: Option<FileSpec>,
+        /// Whether there were others.
+        replaces: bool,
+    },
     /// Static routes. Those in both are there afterwards too, even if a change of interfaces took them away; `old` and
     /// `new` may be the same for that reason.
     Routes {
@@ -284,6 +293,7 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
     }
     changes.append(&mut steps.wires);
     changes.append(&mut steps.machines);
+    changes.append(&mut steps.filters);
     changes.append(&mut steps.uplinks);
     for (name, spec) in &new.breakpoints {
         if old.breakpoints.get(name) != Some(spec) {
@@ -325,6 +335,7 @@ struct Steps {
     gone: Vec<Change>,
     wires: Vec<Change>,
     machines: Vec<Change>,
+    filters: Vec<Change>,
     uplinks: Vec<Change>,
     setups: Vec<Change>,
     programs: Vec<Change>,
@@ -466,6 +477,10 @@ impl Steps {
             ..is.clone()
         };
         spec.interfaces.shift_remove(LOOPBACK);
+        spec.filter = None;
+        for interface in spec.interfaces.values_mut() {
+            interface.filter = None;
+        }
         spec.sysctls
             .retain(|sysctl, _| interface_of(sysctl).is_none());
         self.machines.push(Change::AddMachine {
@@ -477,6 +492,10 @@ impl Steps {
             if interface_of(sysctl).is_some() {
                 self.sysctl(name, sysctl, None, Some(value));
             }
+        }
+        self.filter(name.to_owned(), None, is.filter.as_ref());
+        for (interface, spec) in &is.interfaces {
+            self.filter(format!("{name}:{interface}"), None, spec.filter.as_ref());
         }
         if !is.setup.is_empty() {
             self.setups.push(Change::Setup {
@@ -496,6 +515,16 @@ impl Steps {
             old: old.cloned(),
             new: new.cloned(),
         });
+    }
+
+    fn filter(&mut self, place: String, old: Option<&FileSpec>, new: Option<&FileSpec>) {
+        if old != new {
+            self.filters.push(Change::Filter {
+                place,
+                new: new.cloned(),
+                replaces: old.is_some(),
+            });
+        }
     }
 
     /// It is always there, and may have more addresses.
@@ -582,6 +611,13 @@ impl Steps {
                 .is_some_and(|new| (&old.wire, &old.mac) == (&new.wire, &new.mac) && !moved(old));
             if !stays {
                 routes_suffer = true;
+                if old.filter.is_some() {
+                    interfaces_gone.push(Change::Filter {
+                        place: format!("{name}:{interface}"),
+                        new: None,
+                        replaces: true,
+                    });
+                }
                 interfaces_gone.push(Change::RemoveInterface {
                     machine: machine(),
                     interface: interface.clone(),
@@ -606,9 +642,29 @@ impl Steps {
                 self.machines.push(Change::AddInterface {
                     machine: machine(),
                     interface: interface.clone(),
-                    spec: spec.clone(),
+                    spec: Interface {
+                        filter: None,
+                        ..spec.clone()
+                    },
                 });
             }
+        }
+        for (interface, spec) in &is.interfaces {
+            let old = was.interfaces.get(interface);
+            let old = old.filter(|_| !fresh.contains(interface.as_str()));
+            let old = old.and_then(|old| old.filter.as_ref());
+            self.filter(format!("{name}:{interface}"), old, spec.filter.as_ref());
+        }
+        match (&was.filter, &is.filter) {
+            // Chains at a device go with it, and have to come again.
+            (Some(old), Some(new)) if old == new && !fresh.is_empty() => {
+                self.filters.push(Change::Filter {
+                    place: machine(),
+                    new: Some(new.clone()),
+                    replaces: true,
+                });
+            }
+            (old, new) => self.filter(machine(), old.as_ref(), new.as_ref()),
         }
         for (sysctl, old, new) in later {
             self.sysctl(name, sysctl, old, new);
@@ -767,6 +823,15 @@ impl Change {
                     interface.addresses = new.clone();
                 }
             }),
+            Change::Filter { place, new, .. } => match place.split_once(':') {
+                None => lab.machine(place, |m| m.filter = new.clone()),
+                Some((machine, interface)) => lab
+                    .machine(machine, |m| {
+                        if let Some(interface) = m.interfaces.get_mut(interface) {
+                            interface.filter = new.clone();
+                        }
+                    }),
+            },
             Change::Routes { machine, new, .. } => {
                 lab.machine(machine, |m| m.routes = new.clone());
             }
@@ -915,6 +980,18 @@ impl fmt::Display for Change {
                 }
                 write!(f, "~ routes of {machine}")?;
                 colon(f, told)
+            }
+            Change::Filter {
+                place,
+                new,
+                replaces,
+            } => {
+                let sign = match (new, replaces) {
+                    (None, _) => '-',
+                    (Some(_), true) => '~',
+                    (Some(_), false) => '+',
+                };
+                write!(f, "{sign} filter of {place}")
             }
             Change::AddUplink { wire, uplink } => {
                 write!(f, "+ uplink of {wire}: {uplink}")

@@ -459,6 +459,7 @@ impl Lab {
             if let Some(base) = machines.get_mut(&name) {
                 base.image = own.image.or(base.image.take());
                 base.root = own.root.or(base.root.take());
+                base.filter = own.filter.or(base.filter.take());
                 base.forward |= own.forward;
                 base.interfaces.extend(own.interfaces);
                 base.sysctls.extend(own.sysctls);

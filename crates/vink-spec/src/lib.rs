@@ -23,6 +23,7 @@ mod machine;
 mod node;
 mod program;
 mod read;
+mod ruleset;
 mod schema;
 mod series;
 mod source;
@@ -48,6 +49,7 @@ pub use lab::{Lab, WireSpec};
 pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};
+pub use ruleset::{Ruleset, RulesetError, RulesetTable};
 pub use schema::schema;
 pub use series::{
     handle, Growth, Quantity, SampleEvent, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,

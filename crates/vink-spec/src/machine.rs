@@ -41,6 +41,10 @@ pub struct MachineSpec {
     /// A folder, relative to the lab file and not outside its folder, whose files shadow the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
+    /// Rules for nft(8) that hold for all of it. The control process loads them before any program
+    /// starts; docs/filter.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FileSpec>,
     /// Shell commands run one after the other when the machine is there, before its programs; each must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
@@ -63,6 +67,9 @@ pub struct Interface {
     /// Its Ethernet address; none: one that is made from the names of lab, machine and interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
+    /// Rules for nft(8) that are about this interface, in which `{{interface}}` is its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FileSpec>,
 }
 
 /// A static route.
@@ -100,7 +107,7 @@ impl std::fmt::Display for Route {
     }
 }
 
-/// What is in a file of a machine.
+/// What is in a file of a machine, or in a filter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FileSpec {

@@ -395,6 +395,7 @@ impl Reader {
             sysctls: r.field_or_default(f, "sysctls", |r, n| r.named(n, Reader::scalar)),
             files: r.field_or_default(f, "files", |r, n| r.named(n, Reader::file)),
             root: r.field(f, "root", Reader::text),
+            filter: r.field(f, "filter", Reader::file),
             setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
             programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
         })
@@ -420,6 +421,7 @@ impl Reader {
             wire: r.field(f, "wire", Reader::text),
             addresses: r.field_or_default(f, "addresses", |r, n| r.list(n, Reader::address)),
             mac: r.field(f, "mac", Reader::text),
+            filter: r.field(f, "filter", Reader::file),
         })
     }
 

@@ -22,6 +22,9 @@ impl Template<'_> {
                 *text = self.text(text);
             }
         }
+        if let Some(FileSpec::Text(text)) = &mut machine.filter {
+            *text = self.text(text);
+        }
         for line in &mut machine.setup {
             *line = self.text(line);
         }

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod exec;
 mod extcap;
+mod filter;
 mod hint;
 mod image;
 mod in_process;
@@ -79,6 +80,8 @@ enum Command {
     Capture(capture::Arguments),
     /// Breakpoints of a lab that runs: which packets, where, and what becomes of them
     Break(breakpoint::Arguments),
+    /// Rules for nft(8) that the programs of a lab cannot change: load, check, show, compare, return to
+    Filter(filter::Arguments),
     /// Time series of a lab that runs: any of its numbers, by its clock or at events, to a file
     Series(series::Arguments),
     /// Wireshark's way into labs: lists interfaces, and captures from them
@@ -137,6 +140,7 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Break(arguments) => breakpoint::run(&arguments),
+        Command::Filter(arguments) => filter::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),

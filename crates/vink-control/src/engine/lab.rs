@@ -20,6 +20,7 @@ use super::capture::ActiveCapture;
 use super::clock::Clock;
 use super::program::{Phase, Task};
 use super::record::Recorded;
+use super::ruleset::{machine_of, Filters};
 use super::timed::Timed;
 use super::watched_interfaces::WatchedInterfaces;
 use super::worker::Worker;
@@ -77,6 +78,8 @@ pub(crate) struct State {
     pub(crate) switch_box: Option<SwitchBox>,
     /// Compiled filters of breakpoints, by their expressions.
     pub(crate) filters: HashMap<String, protocol::Filter>,
+    /// nft rules in force, and their earlier versions.
+    pub(crate) rulesets: Filters,
 }
 
 /// Where a wire is.
@@ -133,6 +136,7 @@ impl Lab {
                 timed: Timed::default(),
                 switch_box: None,
                 filters: HashMap::new(),
+                rulesets: Filters::default(),
             }),
         }
     }
@@ -273,6 +277,12 @@ impl Lab {
                 .collect();
             dead.sort();
             self.programs_died(state, number, "the worker of its machine has died");
+            let State {
+                rulesets,
+                worker_of,
+                ..
+            } = state;
+            rulesets.lost(|machine| worker_of.get(machine) == Some(&number));
             for recording in state.captures.values_mut() {
                 recording.died(number);
             }
@@ -406,6 +416,12 @@ impl Lab {
                     .filter(|machine| state.worker_of.get(*machine) == Some(&number))
                     .cloned(),
             );
+            let State {
+                rulesets,
+                worker_of,
+                ..
+            } = state;
+            rulesets.lost(|machine| worker_of.get(machine) == Some(&number));
         }
         self.unjoin(loose).await;
         let again: HashSet<&str> = machines.iter().map(String::as_str).collect();
@@ -416,6 +432,7 @@ impl Lab {
                 Change::AddMachine { machine, .. }
                 | Change::Setup { machine, .. }
                 | Change::AddProgram { machine, .. } => again.contains(machine.as_str()),
+                Change::Filter { place, .. } => again.contains(machine_of(place)),
                 Change::AddUplink { wire, .. } => {
                     let placement = state.wires.get(wire);
                     placement.is_none_or(|placement| placement.uplink.is_none())

@@ -13,6 +13,7 @@ mod process_tree;
 mod program;
 mod reconcile;
 mod record;
+mod ruleset;
 mod sample;
 mod series;
 mod spawn;

@@ -68,6 +68,7 @@ impl Lab {
         commit: bool,
     ) -> Result<(), HttpError> {
         let mut done = 0;
+        let steps = self.with_filters(steps);
         // Before the actor's turn: the lab's clock runs meanwhile.
         let carried = match self.compile_filters(&steps).await {
             Ok(()) => {
@@ -126,6 +127,7 @@ impl Lab {
                 Change::RemoveProgram { .. }
                     | Change::Options(_)
                     | Change::Setup { .. }
+                    | Change::Filter { .. }
                     | Change::AddProgram { .. }
                     | Change::RestartProgram { .. }
                     | Change::Events { .. }
@@ -241,7 +243,14 @@ impl Lab {
     }
 
     /// Applies a step to the lab's state, and sends its events.
-    fn commit(&self, step: &Change, commit: bool) {
+    pub(super) fn commit(&self, step: &Change, commit: bool) {
+        if let Change::RemoveMachine { machine, again } = step {
+            let mut state = self.state();
+            match again {
+                Some(_) => state.rulesets.lost(|lost| lost == machine),
+                None => state.rulesets.forget(machine),
+            }
+        }
         if !commit {
             return;
         }
@@ -288,6 +297,12 @@ impl Lab {
                     .count();
                 self.run_setup(&steps[..count], commit).await?;
                 Ok(count)
+            }
+            Change::Filter { place, new, .. } => {
+                let done = self.carry_out_filter(place, new.as_ref()).await;
+                done.map_err(|fault| (0, fault))?;
+                self.commit(&steps[0], commit);
+                Ok(1)
             }
             Change::AddProgram { .. } | Change::RestartProgram { .. } => {
                 let is_program = |step: &&Change| {

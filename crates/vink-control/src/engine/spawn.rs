@@ -1,6 +1,6 @@
 //! Starts programs: their environment, their input and output.
 
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Lab {
             return self.start(id, start, false, Vec::new()).await;
         }
         let (output, descriptors) =
-            output_only().map_err(|error| HttpError::host("pipe", error))?;
+            output_only(b"").map_err(|error| HttpError::host("pipe", error))?;
         let output = Arc::new(output);
         if let Some(log) = &log {
             log.come_from(output.clone());
@@ -192,8 +192,20 @@ impl Lab {
         line: &str,
     ) -> Result<(i32, Vec<u8>), HttpError> {
         let words = ["sh", "-c", line].map(str::to_owned).to_vec();
+        self.run_own(machine, words, b"", MAX_ERROR_BYTES).await
+    }
+
+    /// Runs a program of the lab's own on a machine with this input: its status, and the last bytes
+    /// that it wrote.
+    pub(crate) async fn run_own(
+        self: &Arc<Lab>,
+        machine: &str,
+        words: Vec<String>,
+        input: &[u8],
+        most: usize,
+    ) -> Result<(i32, Vec<u8>), HttpError> {
         let (output, descriptors) =
-            output_only().map_err(|error| HttpError::host("pipe", error))?;
+            output_only(input).map_err(|error| HttpError::host("pipe", error))?;
         let (id, mut phase) = {
             let mut state = self.state();
             let id = state.number();
@@ -224,7 +236,7 @@ impl Lab {
         let mut buffer = vec![0; 1 << 12];
         let mut keep = |bytes: &[u8]| {
             text.extend(bytes);
-            text.drain(..text.len().saturating_sub(MAX_ERROR_BYTES));
+            text.drain(..text.len().saturating_sub(most));
         };
         let reading = async {
             loop {
@@ -373,10 +385,19 @@ impl Lab {
     }
 }
 
-/// For a program without input: where its outputs are read, and its first three descriptors.
-fn output_only() -> io::Result<(Pipe, Vec<OwnedFd>)> {
+/// For a program with this input: where its outputs are read, and its first three descriptors.
+fn output_only(input: &[u8]) -> io::Result<(Pipe, Vec<OwnedFd>)> {
     let (output, theirs) = pipe()?;
-    let descriptors = vec![nothing()?, theirs.try_clone()?, theirs];
+    let input = match input {
+        [] => nothing()?,
+        input => {
+            let mut file = vink_sys::fd::in_memory(c"input")?;
+            file.write_all(input)?;
+            file.rewind()?;
+            file.into()
+        }
+    };
+    let descriptors = vec![input, theirs.try_clone()?, theirs];
     Ok((Pipe::new(output)?, descriptors))
 }
 

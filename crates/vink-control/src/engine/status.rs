@@ -586,7 +586,7 @@ impl State {
         }
     }
 
-    fn machine(&self, lab: &str, name: &str) -> Result<&MachineSpec, HttpError> {
+    pub(super) fn machine(&self, lab: &str, name: &str) -> Result<&MachineSpec, HttpError> {
         self.spec.machines.get(name).ok_or_else(|| {
             let names = self.spec.machines.keys().map(String::as_str);
             HttpError::no("machine", name, names, &format!("in lab {lab}"))

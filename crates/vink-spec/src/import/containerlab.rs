@@ -381,6 +381,7 @@ impl<'n> Import<'n> {
         };
         for (end, machine) in machines.into_iter().zip(names) {
             let interface = Interface {
+                filter: None,
                 wire: Some(wire.clone()).filter(|wire| !wire.is_empty()),
                 addresses: Vec::new(),
                 mac: end.mac,

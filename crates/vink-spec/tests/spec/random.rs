@@ -157,6 +157,7 @@ impl Random {
                         .expect("an address")
                     }),
                     mac: self.maybe(|r| format!("02:00:00:0{i}:0{j}:{:02x}", r.below(256))),
+                    filter: self.maybe(|r| rules("netdev", "{{interface}}-1")),
                 };
                 machine.interfaces.insert(format!("eth{j}"), interface);
             }
@@ -192,6 +193,7 @@ impl Random {
                     machine.sysctls.insert(name.to_owned(), value);
                 }
             }
+            machine.filter = self.maybe(|r| rules("inet", ["a", "b"][r.below(2)]));
             for name in ["/etc/motd", "/etc/a b"] {
                 if self.below(2) == 0 {
                     let text = FileSpec::Text(self.text());
@@ -282,4 +284,9 @@ impl Random {
         });
         lab
     }
+}
+
+/// A filter with a table of its own.
+fn rules(family: &str, name: &str) -> FileSpec {
+    FileSpec::Text(format!("table {family} {name} {{ }}\n"))
 }
