@@ -13,11 +13,11 @@ use crate::http::{ask, segment, send};
 use crate::socket::{events, open};
 use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
-    ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events, Filter, FilterRules,
-    Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary, NewBreakpoint,
-    NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, Packets,
-    Program, PutLab, Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series,
-    Statistics, Terminal, Version, Wire,
+    ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
+    Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewSeries, NewWire,
+    OutputQuery, Packets, Program, PutLab, Report, Restarted, Rollback, RunClock, RuntimeDir,
+    SampleQuery, SendSignal, Series, Statistics, Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client

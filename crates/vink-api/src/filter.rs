@@ -1,5 +1,7 @@
 //! Filters of a lab: nft rules that the control process loads, by place and version.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_spec::RulesetTable;
@@ -44,6 +46,23 @@ pub struct Filter {
     pub optimized: bool,
     /// When it was loaded, in seconds since 1970.
     pub time: f64,
+}
+
+/// Which version of which place, where it is from, and what it declares.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "filter of {}, version {}", self.place, self.version)?;
+        if let Some(file) = &self.file {
+            write!(f, " from {file}")?;
+        }
+        let tables: Vec<String> = self.tables.iter().map(|t| format!("table {t}")).collect();
+        let form = if self.optimized {
+            "optimized"
+        } else {
+            "as written"
+        };
+        write!(f, ": {}, {form}", tables.join(", "))
+    }
 }
 
 /// A filter with its rules.

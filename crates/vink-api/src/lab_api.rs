@@ -8,9 +8,9 @@ use vink_spec::Lab;
 
 use crate::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
-    Error, Events, Filter, FilterRules, Interface, LabStatus, Log, Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, PutLab, Rollback, RunClock,
-    Terminal, Wire,
+    Error, Events, Filter, FilterRules, Interface, LabStatus, Log, Machine, MachineSummary,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewWire,
+    OutputQuery, Program, PutLab, Rollback, RunClock, Terminal, Wire,
 };
 
 /// A request under way; the request is given up when this is dropped.

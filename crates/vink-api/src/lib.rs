@@ -6,12 +6,12 @@
 //! docs/api.md is an introduction.
 
 mod breakpoint;
-mod filter;
 mod capture;
 mod client;
 mod clock;
 mod error;
 mod event;
+mod filter;
 mod http;
 mod lab;
 mod lab_api;
@@ -27,12 +27,12 @@ mod terminal;
 mod wire;
 
 pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint};
-pub use filter::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
 pub use capture::{Capture, CaptureQuery, NewCapture};
 pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
+pub use filter::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
 pub use http::Bytes;
 pub use lab::{
     Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, RecordLab, Restarted,

@@ -8,9 +8,10 @@ use futures_util::{sink, stream, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use vink_api::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
-    Error, Events, Filter, FilterRules, FromServer, Input, Interface, LabApi, LabStatus, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewWire, Output, OutputQuery,
-    Program, PutLab, Rollback, RunClock, Terminal, Wire, STDOUT,
+    Error, Events, Filter, FilterRules, FromServer, Input, Interface, LabApi, LabStatus, Log,
+    Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
+    NewProgram, NewWire, Output, OutputQuery, Program, PutLab, Rollback, RunClock, Terminal, Wire,
+    STDOUT,
 };
 
 use crate::engine::{FromProgram, Lab, Labs, Requester, PIECES};

@@ -9,9 +9,9 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
-    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
-    NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, Rollback, RunClock, SampleQuery,
-    SendSignal, Statistics, StatisticsQuery, Version,
+    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface,
+    NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, Rollback,
+    RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
 };
 
 use crate::engine::{Lab, Labs, Requester};

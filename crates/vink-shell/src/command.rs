@@ -94,6 +94,8 @@ pub enum Command {
     CaptureStop(u64),
     /// Something about breakpoints.
     Break(Break),
+    /// Something about filters.
+    Filter(Filter),
     /// Writes the lab as it is to a file.
     Save(String),
     /// Makes the lab what a file says.
@@ -177,6 +179,35 @@ pub enum Break {
     },
     /// Lets a machine go on that one has stopped; none: all of the lab.
     Continue(Option<String>),
+}
+
+/// What can be done with filters: nft rules of a place, which is a machine or `machine:interface`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Tells of all of them.
+    List,
+    /// Has the rules of a file in force, or checks them.
+    Set {
+        /// The place.
+        place: String,
+        /// A file for nft(8).
+        file: String,
+        /// Only checks.
+        check: bool,
+    },
+    /// Tells the rules as the kernel has them.
+    Show(String),
+    /// Tells what they have counted.
+    Counters(String),
+    /// Has an earlier version in force; none: the one before.
+    Rollback {
+        /// The place.
+        place: String,
+        /// The version's number.
+        version: Option<u64>,
+    },
+    /// Removes them.
+    Remove(String),
 }
 
 /// What can be shown.

@@ -113,6 +113,13 @@ fn candidates(before: &[&str], word: &str, machine: Option<&str>, names: &Names)
         ["break", "continue"] => names.machine_names(),
         ["break", "add", .., "stop"] => some(&["all", "machine"]),
         ["break", "add", ..] => some(&BREAKPOINT_WORDS),
+        ["filter"] => some(&["check", "counters", "list", "rm", "rollback", "set", "show"]),
+        ["filter", "check" | "set", _] => files(),
+        ["filter", _] => {
+            let mut all = names.ends();
+            all.extend(names.machine_names());
+            all
+        }
         ["capture"] => {
             let mut all = names.machine_names();
             all.push("stop".to_owned());

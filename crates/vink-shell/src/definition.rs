@@ -39,7 +39,7 @@ impl PartialEq for Definition {
 }
 
 /// All commands, in the order in which `help` lists them.
-pub static COMMANDS: [Definition; 27] = [
+pub static COMMANDS: [Definition; 28] = [
     Definition {
         name: "new",
         place: Place::Anywhere,
@@ -252,6 +252,20 @@ pub static COMMANDS: [Definition; 27] = [
                   filter 'EXPRESSION', tcp 'CONDITION', after N, times N. What becomes of them: log, drop, corrupt, delay TIME, \
                   reorder N, duplicate N, run 'LINE', stop all, stop machine. Also: disabled, name NAME.",
         parse: parse::breakpoint,
+    },
+    Definition {
+        name: "filter",
+        place: Place::Anywhere,
+        usage: &[
+            "filter list",
+            "filter set|check PLACE FILE",
+            "filter show|counters|rm PLACE",
+            "filter rollback PLACE [VERSION]",
+        ],
+        summary: "nft rules that the lab loads",
+        details: "PLACE is a machine or MACHINE:INTERFACE, FILE is for nft(8). 'set' replaces the rules of the place in one \
+                  transaction. 'check' changes nothing.",
+        parse: parse::filter,
     },
     Definition {
         name: "save",

@@ -7,14 +7,15 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
-    ChangeInterface, ChangeWire, Clock, Happening, LabApi, NewBreakpoint, NewCapture, NewInterface,
-    NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab, Size,
+    ChangeInterface, ChangeWire, Clock, Happening, LabApi, NewBreakpoint, NewCapture, NewFilter,
+    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab,
+    Rollback, Size,
 };
 use vink_spec::{MachineSpec, Settings, WireSpec};
 
 use crate::complete::Names;
 use crate::ifconfig::Ifconfig;
-use crate::{host, reply, Break, Command, End, Reply, ShellError, Show};
+use crate::{host, reply, Break, Command, End, Filter, Reply, ShellError, Show};
 
 /// Of a program's output, `show program` has this many bytes from its end.
 const SHOWN: u64 = 64 << 10;
@@ -131,6 +132,7 @@ impl<A: LabApi> Executor<A> {
                 Ok(reply::captured(&api.stop_capture(lab, *number).await?))
             }
             Command::Break(what) => self.breakpoint(what).await,
+            Command::Filter(what) => self.filter(what).await,
             Command::Save(file) => {
                 let spec = api.spec(lab).await?;
                 let path = self.path(file);
@@ -254,6 +256,36 @@ impl<A: LabApi> Executor<A> {
                     Some(machine) => api.resume_machine(lab, machine).await?,
                     None => api.resume(lab).await?,
                 }
+                Ok(Reply::nothing())
+            }
+        }
+    }
+
+    async fn filter(&self, what: &Filter) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
+        match what {
+            Filter::List => Ok(reply::filters(&api.filters(lab).await?)),
+            Filter::Set { place, file, check } => {
+                let path = self.path(file);
+                let text = vink_spec::read_text_file(&path, vink_spec::LARGEST_FILE);
+                let new = NewFilter {
+                    text: text.map_err(ShellError::file(&path))?,
+                    file: Some(file.clone()),
+                    check: *check,
+                };
+                silent(&api.put_filter(lab, place, &new).await?)
+            }
+            Filter::Show(place) => {
+                let rules = api.filter(lab, place).await?;
+                Ok(Reply::new(rules.listing.clone(), &rules))
+            }
+            Filter::Counters(place) => Ok(reply::counters(&api.filter(lab, place).await?.counters)),
+            Filter::Rollback { place, version } => {
+                let to = Rollback { version: *version };
+                silent(&api.roll_back_filter(lab, place, &to).await?)
+            }
+            Filter::Remove(place) => {
+                api.remove_filter(lab, place).await?;
                 Ok(Reply::nothing())
             }
         }

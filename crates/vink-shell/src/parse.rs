@@ -5,7 +5,7 @@ use vink_spec::{nearest, Breakpoint, Settings, Span, UnitError};
 
 use crate::ifconfig::Ifconfig;
 use crate::words::{detached, split};
-use crate::{settings, Break, Command, Definition, End, ParseError, Show, COMMANDS};
+use crate::{settings, Break, Command, Definition, End, Filter, ParseError, Show, COMMANDS};
 
 /// Understands a line, written outside of machines or inside of one. None: there is nothing on it.
 ///
@@ -420,6 +420,33 @@ pub(crate) fn breakpoint(words: &mut Words) -> Result<Command, ParseError> {
     }))
 }
 
+pub(crate) fn filter(words: &mut Words) -> Result<Command, ParseError> {
+    const WHAT: &str = "list, set, check, show, counters, rollback or rm";
+    let what = words.next(WHAT)?;
+    let place = |words: &mut Words| words.next("a machine or MACHINE:INTERFACE");
+    Ok(Command::Filter(match what.as_str() {
+        "list" => Filter::List,
+        "set" | "check" => Filter::Set {
+            place: place(words)?,
+            file: words.next("a file for nft(8)")?,
+            check: what == "check",
+        },
+        "show" => Filter::Show(place(words)?),
+        "counters" => Filter::Counters(place(words)?),
+        "rollback" => {
+            let place = place(words)?;
+            let version = words.optional().map(|word| {
+                let number = word.parse();
+                number.map_err(|_| words.wrong("a version's number", Some(&word)))
+            });
+            let version = version.transpose()?;
+            Filter::Rollback { place, version }
+        }
+        "rm" => Filter::Remove(place(words)?),
+        other => return Err(words.wrong(WHAT, Some(other))),
+    }))
+}
+
 pub(crate) fn save(words: &mut Words) -> Result<Command, ParseError> {
     Ok(Command::Save(words.next("a file")?))
 }
@@ -725,6 +752,26 @@ mod tests {
                 }),
             ),
             ("break list".to_owned(), Command::Break(Break::List)),
+            ("filter list".to_owned(), Command::Filter(Filter::List)),
+            (
+                "filter check m1:eth0 web.nft".to_owned(),
+                Command::Filter(Filter::Set {
+                    place: "m1:eth0".to_owned(),
+                    file: "web.nft".to_owned(),
+                    check: true,
+                }),
+            ),
+            (
+                "filter rollback m1 3".to_owned(),
+                Command::Filter(Filter::Rollback {
+                    place: "m1".to_owned(),
+                    version: Some(3),
+                }),
+            ),
+            (
+                "filter rm m1".to_owned(),
+                Command::Filter(Filter::Remove("m1".to_owned())),
+            ),
             (
                 "break rm http".to_owned(),
                 Command::Break(Break::Remove("http".to_owned())),

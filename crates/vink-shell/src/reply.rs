@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{json, Value};
 use vink_api::{
-    Breakpoints, Capture, Change, ChangeKind, Interface, Machine, MachineSummary, Program, Wire,
+    Breakpoints, Capture, Change, ChangeKind, Filter, FilterCounter, Interface, Machine,
+    MachineSummary, Program, Wire,
 };
 
 use crate::error::ended;
@@ -299,6 +300,23 @@ pub(crate) fn breakpoints(all: &Breakpoints) -> Reply {
         text += &format!("machine {machine} is stopped: break continue {machine}\n");
     }
     Reply::new(text, all)
+}
+
+pub(crate) fn filters(all: &[Filter]) -> Reply {
+    let text = all.iter().map(|filter| format!("{filter}\n")).collect();
+    Reply::new(text, &all)
+}
+
+pub(crate) fn counters(all: &[FilterCounter]) -> Reply {
+    let line = |counter: &FilterCounter| {
+        let chain = counter.chain.as_deref().unwrap_or("counter");
+        let (table, rule) = (&counter.table, &counter.rule);
+        format!(
+            "table {table}, {chain} {rule}: {} packets, {} bytes\n",
+            counter.packets, counter.bytes
+        )
+    };
+    Reply::new(all.iter().map(line).collect(), &all)
 }
 
 pub(crate) fn captured(capture: &Capture) -> Reply {

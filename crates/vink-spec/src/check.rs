@@ -899,7 +899,10 @@ impl<'a> Check<'a> {
             (Ok(read), _) => {
                 if let Some(table) = read.tables.iter().find(|table| others.contains(table)) {
                     let fix = format!("give it another name, such as `{table}-2`, or with {{{{interface}}}} in it");
-                    self.add(format!("another filter of {machine} has table {table}"), fix);
+                    self.add(
+                        format!("another filter of {machine} has table {table}"),
+                        fix,
+                    );
                 }
                 others.extend(read.tables);
             }

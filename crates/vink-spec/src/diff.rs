@@ -825,12 +825,11 @@ impl Change {
             }),
             Change::Filter { place, new, .. } => match place.split_once(':') {
                 None => lab.machine(place, |m| m.filter = new.clone()),
-                Some((machine, interface)) => lab
-                    .machine(machine, |m| {
-                        if let Some(interface) = m.interfaces.get_mut(interface) {
-                            interface.filter = new.clone();
-                        }
-                    }),
+                Some((machine, interface)) => lab.machine(machine, |m| {
+                    if let Some(interface) = m.interfaces.get_mut(interface) {
+                        interface.filter = new.clone();
+                    }
+                }),
             },
             Change::Routes { machine, new, .. } => {
                 lab.machine(machine, |m| m.routes = new.clone());

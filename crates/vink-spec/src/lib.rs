@@ -49,7 +49,7 @@ pub use lab::{Lab, WireSpec};
 pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};
-pub use ruleset::{Ruleset, RulesetError, RulesetTable};
+pub use ruleset::{nft_messages, Ruleset, RulesetError, RulesetTable, NFT};
 pub use schema::schema;
 pub use series::{
     handle, Growth, Quantity, SampleEvent, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,

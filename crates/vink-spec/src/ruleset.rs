@@ -33,6 +33,17 @@ const OBJECTS: [&str; 14] = [
     "synproxy",
 ];
 
+/// What nft calls its input.
+const INPUT: &str = "/dev/stdin:";
+/// The words that run nft(8), in front of its own. It is in /usr/sbin, which not every user has in
+/// the path.
+pub const NFT: [&str; 4] = [
+    "sh",
+    "-c",
+    "PATH=$PATH:/usr/sbin:/sbin; exec nft \"$@\"",
+    "nft",
+];
+
 /// The word of a text that stands for its interface.
 const INTERFACE: &str = "{{interface}}";
 /// The word that stands for its machine.
@@ -93,7 +104,9 @@ impl Ruleset {
         if let (Some(at), None) = (text.find(INTERFACE), interface) {
             return Err(RulesetError {
                 line: line_of(at),
-                message: format!("{INTERFACE} stands for an interface, and this filter is a machine's"),
+                message: format!(
+                    "{INTERFACE} stands for an interface, and this filter is a machine's"
+                ),
                 fix: "write the interface's name, or give the filter to an interface".to_owned(),
             });
         }
@@ -187,23 +200,24 @@ impl Statement<'_> {
             _ => {}
         }
         let verb = words.next_if(|word| VERBS.contains(word)).unwrap_or("add");
-        let object = match words.next_if(|word| OBJECTS.contains(word)) {
-            Some(object) => object,
-            // `ct helper`, `ct timeout`, `ct expectation`.
-            None if words.peek() == Some(&"ct") => {
-                words.nth(1);
-                "ct"
-            }
-            // `add inet filter input ...` is a rule.
-            None if VERBS.contains(&first) => "rule",
-            None => {
-                return Err(self.wrong(
+        let object =
+            match words.next_if(|word| OBJECTS.contains(word)) {
+                Some(object) => object,
+                // `ct helper`, `ct timeout`, `ct expectation`.
+                None if words.peek() == Some(&"ct") => {
+                    words.nth(1);
+                    "ct"
+                }
+                // `add inet filter input ...` is a rule.
+                None if VERBS.contains(&first) => "rule",
+                None => return Err(self.wrong(
                     format!("`{first}` begins no statement of a filter"),
                     "write what nft(8) reads from a file: tables, what is in them, and variables",
-                ))
-            }
-        };
-        let family = words.next_if(|word| FAMILIES.contains(word)).unwrap_or("ip");
+                )),
+            };
+        let family = words
+            .next_if(|word| FAMILIES.contains(word))
+            .unwrap_or("ip");
         let Some(name) = words.next() else {
             return Err(self.wrong(
                 format!("`{}` names no table", self.words.join(" ")),
@@ -244,8 +258,7 @@ fn statements(text: &str) -> Vec<Statement<'_>> {
             }
             words.push(&text[start..at]);
         }
-        let ends_statement =
-            depth == 0 && (byte.is_none() || matches!(byte, Some(b'\n' | b';')));
+        let ends_statement = depth == 0 && (byte.is_none() || matches!(byte, Some(b'\n' | b';')));
         if ends_statement && !words.is_empty() {
             found.push(Statement {
                 line: begin_line,
@@ -266,7 +279,10 @@ fn statements(text: &str) -> Vec<Statement<'_>> {
             }
             b'"' => {
                 let start = at;
-                while bytes.get(at + 1).is_some_and(|next| !matches!(next, b'"' | b'\n')) {
+                while bytes
+                    .get(at + 1)
+                    .is_some_and(|next| !matches!(next, b'"' | b'\n'))
+                {
                     at += 1;
                 }
                 if bytes.get(at + 1) == Some(&b'"') {
@@ -294,6 +310,30 @@ fn statements(text: &str) -> Vec<Statement<'_>> {
     }
 }
 
+/// nft's messages about its standard input, with the places of the user's file: `prefix` bytes of
+/// the first line are not the user's.
+pub fn nft_messages(messages: &str, name: &str, prefix: usize) -> String {
+    let mut all = Vec::new();
+    let mut indent = 0;
+    for line in messages.lines() {
+        let Some(rest) = line.strip_prefix(INPUT) else {
+            // The first line of the batch, and the mark below it.
+            let line = line.get(indent.min(line.len())..).unwrap_or(line);
+            all.push(line.to_owned());
+            continue;
+        };
+        let first = rest.strip_prefix("1:").and_then(|rest| {
+            let (columns, message) = rest.split_once(':')?;
+            let (from, to) = columns.split_once('-')?;
+            let column = |text: &str| Some(text.parse::<usize>().ok()?.saturating_sub(prefix));
+            Some(format!("1:{}-{}:{message}", column(from)?, column(to)?))
+        });
+        indent = if first.is_some() { prefix } else { 0 };
+        all.push(format!("{name}:{}", first.as_deref().unwrap_or(rest)));
+    }
+    all.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,16 +352,45 @@ mod tests {
     fn finds_the_tables() {
         let file = "#!/usr/sbin/nft -f\nflush ruleset\n\ntable inet filter {\n\tchain input { type filter hook input priority 0; }\n}\ntable nat { }\n";
         assert_eq!(tables(file), ["inet filter", "ip nat"]);
-        assert_eq!(tables("add table inet a; add chain inet a b\nadd rule inet a b drop"), ["inet a"]);
-        assert_eq!(tables("add table t\ninsert rule t c accept\nadd ip t c drop"), ["ip t"]);
+        assert_eq!(
+            tables("add table inet a; add chain inet a b\nadd rule inet a b drop"),
+            ["inet a"]
+        );
+        assert_eq!(
+            tables("add table t\ninsert rule t c accept\nadd ip t c drop"),
+            ["ip t"]
+        );
         assert_eq!(
             tables("table bridge \"x\"\ndelete table bridge x\ntable bridge x { # } {\n set s { type ipv4_addr; elements = { 1.2.3.4 } }\n}"),
             ["bridge x"]
         );
-        assert_eq!(tables("define a = { 1, 2 }\ntable \\\n inet y {}"), ["inet y"]);
-        assert_eq!(tables("table inet a { comment \"} # \" ; }\ntable inet b {}"), ["inet a", "inet b"]);
+        assert_eq!(
+            tables("define a = { 1, 2 }\ntable \\\n inet y {}"),
+            ["inet y"]
+        );
+        assert_eq!(
+            tables("table inet a { comment \"} # \" ; }\ntable inet b {}"),
+            ["inet a", "inet b"]
+        );
         assert_eq!(tables("table netdev {{interface}} {}"), ["netdev eth0"]);
         assert_eq!(tables("table inet a { ct helper x { type \"ftp\" protocol tcp; } }\nadd ct timeout inet a y { protocol tcp; }"), ["inet a"]);
+    }
+
+    #[test]
+    fn messages_name_the_file() {
+        let messages = "/dev/stdin:7:27-30: Error: syntax error, unexpected string\n    ip saddr 10.0.0.1 tcp dprt 80 accept\n                          ^^^^\n";
+        let told = nft_messages(messages, "web.nft", 40);
+        assert!(told.starts_with("web.nft:7:27-30: Error"), "{told}");
+        assert!(told.ends_with("\n                          ^^^^"), "{told}");
+        let prefix = "table inet a; delete table inet a; ";
+        let first = format!(
+            "/dev/stdin:1:{}-{}: Error: no\n{prefix}tabel inet a {{\n{}^^^^^\n",
+            prefix.len() + 1,
+            prefix.len() + 5,
+            " ".repeat(prefix.len())
+        );
+        let told = nft_messages(&first, "web.nft", prefix.len());
+        assert_eq!(told, "web.nft:1:1-5: Error: no\ntabel inet a {\n^^^^^");
     }
 
     #[test]

@@ -108,17 +108,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             Command::Set { at, file } => {
                 let new = new_filter(file, false)?;
                 let filter = client.put_filter(&lab, &at.place, &new).await?;
-                said(&filter, json, "")
+                said(&filter, json)
             }
             Command::Check { at, file } => {
                 let new = new_filter(file, true)?;
                 let filter = client.put_filter(&lab, &at.place, &new).await?;
-                said(&filter, json, " would be")
+                match json {
+                    true => print::json(&filter),
+                    false => print::text(&format!("good, and not in force: {filter}\n")),
+                }
             }
             Command::Rollback { at, version } => {
                 let to = Rollback { version: *version };
                 let filter = client.roll_back_filter(&lab, &at.place, &to).await?;
-                said(&filter, json, "")
+                said(&filter, json)
             }
             Command::Rm { at } => {
                 client.remove_filter(&lab, &at.place).await?;
@@ -132,11 +135,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                 match (json, source) {
                     (true, _) => print::json(&rules),
                     (false, true) => print::text(&rules.text),
-                    (false, false) => print::text(&format!(
-                        "# {}\n{}",
-                        described(&rules.filter),
-                        rules.listing
-                    )),
+                    (false, false) => {
+                        print::text(&format!("# {}\n{}", rules.filter, rules.listing))
+                    }
                 }
             }
             Command::Counters { at } => {
@@ -182,9 +183,9 @@ fn text_of(file: &Path) -> Result<(String, String), CliError> {
         let mut text = String::new();
         let input = io::stdin().lock().take(vink_spec::LARGEST_FILE);
         let mut input = io::BufReader::new(input);
-        input
-            .read_to_string(&mut text)
-            .map_err(CliError::host("reading the rules from standard input".to_owned()))?;
+        input.read_to_string(&mut text).map_err(CliError::host(
+            "reading the rules from standard input".to_owned(),
+        ))?;
         return Ok((text, "standard input".to_owned()));
     }
     let text = vink_spec::read_text_file(file, vink_spec::LARGEST_FILE);
@@ -192,24 +193,10 @@ fn text_of(file: &Path) -> Result<(String, String), CliError> {
     Ok((text, file.display().to_string()))
 }
 
-fn described(filter: &Filter) -> String {
-    let tables: Vec<String> = filter.tables.iter().map(|t| format!("table {t}")).collect();
-    let from = filter.file.as_ref();
-    let from = from.map_or(String::new(), |file| format!(" from {file}"));
-    let form = if filter.optimized { "optimized" } else { "as written" };
-    format!(
-        "filter of {}, version {}{from}: {}, {form}",
-        filter.place,
-        filter.version,
-        tables.join(", ")
-    )
-}
-
-fn said(filter: &Filter, json: bool, would: &str) -> Result<(), CliError> {
-    let text = described(filter).replacen(", version", &format!("{would}, version"), 1);
+fn said(filter: &Filter, json: bool) -> Result<(), CliError> {
     match json {
         true => print::json(filter),
-        false => print::text(&(text + "\n")),
+        false => print::text(&format!("{filter}\n")),
     }
 }
 
@@ -288,9 +275,21 @@ fn diff(rules: &FilterRules, file: Option<&Path>, version: Option<u64>) -> Resul
     let failed = |error| CliError::host("running diff(1)".to_owned())(error);
     let mut before = vink_sys::fd::in_memory(c"rules").map_err(failed)?;
     before.write_all(old.0.as_bytes()).map_err(failed)?;
-    let before_path = format!("/proc/{}/fd/{}", std::process::id(), std::os::fd::AsRawFd::as_raw_fd(&before));
+    let before_path = format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        std::os::fd::AsRawFd::as_raw_fd(&before)
+    );
     let mut child = HostCommand::new("diff")
-        .args(["-u", "--label", &old.1, "--label", &new.1, &before_path, "-"])
+        .args([
+            "-u",
+            "--label",
+            &old.1,
+            "--label",
+            &new.1,
+            &before_path,
+            "-",
+        ])
         .stdin(Stdio::piped())
         .spawn()
         .map_err(failed)?;

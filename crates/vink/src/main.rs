@@ -30,6 +30,7 @@ mod print;
 mod record;
 mod replay;
 mod run;
+mod run_filter;
 mod series;
 mod shell;
 mod signals;
@@ -80,7 +81,7 @@ enum Command {
     Capture(capture::Arguments),
     /// Breakpoints of a lab that runs: which packets, where, and what becomes of them
     Break(breakpoint::Arguments),
-    /// Rules for nft(8) that the programs of a lab cannot change: load, check, show, compare, return to
+    /// Filters of a lab that runs: rules for nft(8), loaded in one transaction, compared, counted, rolled back
     Filter(filter::Arguments),
     /// Time series of a lab that runs: any of its numbers, by its clock or at events, to a file
     Series(series::Arguments),

@@ -25,6 +25,7 @@ use crate::cli_error::CliError;
 use crate::in_process;
 use crate::pcb::Watcher;
 use crate::record::Recording;
+use crate::run_filter;
 use crate::signals::{die_by, stop_by, Foreground, Signals};
 use crate::watchdog::watch_run;
 
@@ -124,6 +125,9 @@ pub(crate) struct Arguments {
     /// With --time virtual: of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Rules for nft(8), in force before the program starts; see docs/filter.md
+    #[arg(long, value_name = "FILE", conflicts_with = "in_process")]
+    filter: Option<PathBuf>,
     /// A folder whose files the program finds in place of the host's of the same path below /
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
@@ -356,6 +360,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         config = config.root(root);
     }
     worker.configure_namespaces(machine.id, &config)?;
+    if let Some(file) = &arguments.filter {
+        run_filter::load(&mut worker, machine.id, &arguments.machine, file)?;
+    }
     let mut probes = SocketProbes::default();
     if let Some(watcher) = &arguments.samples {
         watcher.meet(&mut probes, worker.kernel(), &path)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vink_api::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
-use vink_spec::{inside, Change, FileSpec, Ruleset, RulesetTable};
+use vink_spec::{inside, nft_messages, Change, FileSpec, Ruleset, RulesetTable, NFT};
 
 use super::lab::{Lab, State};
 use crate::http_error::HttpError;
@@ -20,8 +20,6 @@ const MAX_VERSIONS: usize = 32;
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 /// Bytes of nft's messages in an error.
 const MAX_SHOWN: usize = 2000;
-/// What nft calls its input.
-const INPUT: &str = "/dev/stdin:";
 
 /// The filters of a lab by place, those in force and earlier ones.
 #[derive(Default)]
@@ -57,13 +55,16 @@ impl Filters {
 
     /// Which other place of the same machine has one of these tables.
     fn other(&self, place: &str, tables: &[RulesetTable]) -> Option<(&str, &RulesetTable)> {
-        let others = self.0.iter().filter(|(other, _)| {
-            *other != place && machine_of(other) == machine_of(place)
-        });
-        others.filter_map(|(other, f)| Some((other, f.in_force.as_ref()?))).find_map(|(other, filter)| {
-            let table = filter.tables.iter().find(|table| tables.contains(table))?;
-            Some((other.as_str(), table))
-        })
+        let others = self
+            .0
+            .iter()
+            .filter(|(other, _)| *other != place && machine_of(other) == machine_of(place));
+        others
+            .filter_map(|(other, f)| Some((other, f.in_force.as_ref()?)))
+            .find_map(|(other, filter)| {
+                let table = filter.tables.iter().find(|table| tables.contains(table))?;
+                Some((other.as_str(), table))
+            })
     }
 }
 
@@ -272,29 +273,25 @@ impl Lab {
         let mut state = self.state();
         let filters = state.rulesets.0.entry(place.to_owned()).or_default();
         // What a worker that was started again gets back is no new version.
-        let same = filters.versions.last().filter(|last| last.text == text);
-        let (version, time) = match same {
-            Some(last) => (last.version, last.time),
-            None => {
-                let (version, time) = (last_number(filters) + 1, now());
-                filters.versions.push(FilterVersion {
-                    version,
-                    file: file.clone(),
-                    time,
-                    text: text.to_owned(),
-                });
-                let most = filters.versions.len().saturating_sub(MAX_VERSIONS);
-                filters.versions.drain(..most);
-                (version, time)
-            }
-        };
+        let is_same = filters.versions.last().is_some_and(|last| last.text == text);
+        if !is_same {
+            filters.versions.push(FilterVersion {
+                version: last_number(filters) + 1,
+                file,
+                time: now(),
+                text: text.to_owned(),
+            });
+            let most = filters.versions.len().saturating_sub(MAX_VERSIONS);
+            filters.versions.drain(..most);
+        }
+        let last = filters.versions.last().expect("one was added");
         filters.in_force = Some(Filter {
             place: place.to_owned(),
-            version,
-            file,
+            version: last.version,
+            file: last.file.clone(),
             tables: loaded.tables,
             optimized: loaded.optimized,
-            time,
+            time: last.time,
         });
         Ok(())
     }
@@ -366,7 +363,7 @@ impl Lab {
             }),
             (_, why) => {
                 let name = if name.is_empty() { "the rules" } else { name };
-                Err(self.failed(place, "nft", &located(&why, name, prefix.len())))
+                Err(self.failed(place, "nft", &nft_messages(&why, name, prefix.len())))
             }
         }
     }
@@ -410,9 +407,7 @@ impl Lab {
         words: &[&str],
         input: &str,
     ) -> Result<(i32, String), HttpError> {
-        // It is in /usr/sbin, which not every user has in the path.
-        const LINE: &str = "PATH=$PATH:/usr/sbin:/sbin; exec nft \"$@\"";
-        let all = ["sh", "-c", LINE, "nft"].iter().chain(words);
+        let all = NFT.iter().chain(words);
         let words = all.map(|word| (*word).to_owned()).collect();
         let machine = machine_of(place);
         let run = self.run_own(machine, words, input.as_bytes(), MAX_OUTPUT_BYTES);
@@ -489,30 +484,6 @@ fn now() -> f64 {
     now.map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// nft's messages with the places of the user's file: `prefix` bytes of the first line are not the
-/// user's.
-fn located(messages: &str, name: &str, prefix: usize) -> String {
-    let mut all = Vec::new();
-    let mut indent = 0;
-    for line in messages.lines() {
-        let Some(rest) = line.strip_prefix(INPUT) else {
-            // The first line of the batch, and the mark below it.
-            let line = line.get(indent.min(line.len())..).unwrap_or(line);
-            all.push(line.to_owned());
-            continue;
-        };
-        let first = rest.strip_prefix("1:").and_then(|rest| {
-            let (columns, message) = rest.split_once(':')?;
-            let (from, to) = columns.split_once('-')?;
-            let column = |text: &str| Some(text.parse::<usize>().ok()?.saturating_sub(prefix));
-            Some(format!("1:{}-{}:{message}", column(from)?, column(to)?))
-        });
-        indent = if first.is_some() { prefix } else { 0 };
-        all.push(format!("{name}:{}", first.as_deref().unwrap_or(rest)));
-    }
-    all.join("\n")
-}
-
 /// The rules that count and the named counters in a listing of `nft list table`.
 fn counters_of(table: &RulesetTable, listing: &str, all: &mut Vec<FilterCounter>) {
     let (mut chain, mut named) = (None, None);
@@ -564,18 +535,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_file() {
-        let messages = "/dev/stdin:7:27-30: Error: syntax error, unexpected string\n    ip saddr 10.0.0.1 tcp dprt 80 accept\n                          ^^^^\n";
-        let told = located(messages, "web.nft", 40);
-        assert!(told.starts_with("web.nft:7:27-30: Error"), "{told}");
-        assert!(told.ends_with("\n                          ^^^^"), "{told}");
-        let prefix = "table inet a; delete table inet a; ";
-        let first = format!("/dev/stdin:1:{}-{}: Error: no\n{prefix}tabel inet a {{\n{}^^^^^\n", prefix.len() + 1, prefix.len() + 5, " ".repeat(prefix.len()));
-        let told = located(&first, "web.nft", prefix.len());
-        assert_eq!(told, "web.nft:1:1-5: Error: no\ntabel inet a {\n^^^^^");
-    }
-
-    #[test]
     fn counters_are_found() {
         let table = RulesetTable {
             family: "inet".to_owned(),
@@ -586,8 +545,23 @@ mod tests {
         counters_of(&table, listing, &mut all);
         let told: Vec<String> = all
             .iter()
-            .map(|c| format!("{:?} {} {} {}", c.chain.as_deref().unwrap_or(""), c.rule, c.packets, c.bytes))
+            .map(|c| {
+                format!(
+                    "{:?} {} {} {}",
+                    c.chain.as_deref().unwrap_or(""),
+                    c.rule,
+                    c.packets,
+                    c.bytes
+                )
+            })
             .collect();
-        assert_eq!(told, ["\"\" lost 3 180", "\"input\" tcp dport 80 accept 12 720", "\"input\"  1 60"]);
+        assert_eq!(
+            told,
+            [
+                "\"\" lost 3 180",
+                "\"input\" tcp dport 80 accept 12 720",
+                "\"input\"  1 60"
+            ]
+        );
     }
 }
