@@ -273,7 +273,10 @@ impl Lab {
         let mut state = self.state();
         let filters = state.rulesets.0.entry(place.to_owned()).or_default();
         // What a worker that was started again gets back is no new version.
-        let is_same = filters.versions.last().is_some_and(|last| last.text == text);
+        let is_same = filters
+            .versions
+            .last()
+            .is_some_and(|last| last.text == text);
         if !is_same {
             filters.versions.push(FilterVersion {
                 version: last_number(filters) + 1,

@@ -48,7 +48,7 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         Change::AddMachine { machine, spec } => {
             assert!(!lab.machines.contains_key(machine), "{change}");
             assert!(spec.programs.is_empty() && spec.setup.is_empty());
-            assert!(!spec.interfaces.contains_key("lo"));
+            assert!(!spec.interfaces.contains_key("lo") && spec.filter.is_none());
             spec.interfaces
                 .values()
                 .filter_map(|i| i.wire.as_deref())
@@ -102,6 +102,23 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
             // that.
             let of_eth0 = name == "net.ipv4.conf.eth0.rp_filter";
             assert!(!of_eth0 || !eth0_comes.contains(m), "{change}");
+        }
+        Change::Filter {
+            place,
+            new,
+            replaces,
+        } => {
+            let now = match place.split_once(':') {
+                None => machine(place).filter.clone(),
+                Some((m, interface)) => machine(m)
+                    .interfaces
+                    .get(interface)
+                    .unwrap_or_else(|| panic!("{change}: no interface {place}"))
+                    .filter
+                    .clone(),
+            };
+            assert_eq!(now.is_some(), *replaces, "{change}");
+            assert!(now.is_some() || new.is_some(), "{change}");
         }
         Change::Forward { machine: m, .. }
         | Change::File { machine: m, .. }

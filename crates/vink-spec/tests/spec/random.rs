@@ -157,7 +157,7 @@ impl Random {
                         .expect("an address")
                     }),
                     mac: self.maybe(|r| format!("02:00:00:0{i}:0{j}:{:02x}", r.below(256))),
-                    filter: self.maybe(|r| rules("netdev", "{{interface}}-1")),
+                    filter: self.maybe(|_| rules("netdev", "{{interface}}-1")),
                 };
                 machine.interfaces.insert(format!("eth{j}"), interface);
             }
