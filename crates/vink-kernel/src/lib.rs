@@ -57,10 +57,10 @@ pub use numbered::{Numbered, Serial};
 pub use panic::{Frame, Panic};
 pub use probe::{Copied, ProbeHit, ProbeId};
 pub use ring::{Ring, RingId};
-pub use shared::{halves, Half, PeerState};
 pub use task::{Call, CloneKind, Event, MachineId, Outcome, SendMode, TaskId};
 pub use verdict::{Answer, Hold, PacketHooks, PacketQuery, Verdict};
 pub use vink_abi::{Counters, WireStats as WireStatistics};
+pub use vink_port::{halves, Half, PeerState};
 pub use wire::{
     Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,
     WireSettings,

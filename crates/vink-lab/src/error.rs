@@ -54,6 +54,12 @@ pub enum Error {
     },
 }
 
+impl From<vink_port::Error> for Error {
+    fn from(error: vink_port::Error) -> Error {
+        Error::Uplink(error.to_string())
+    }
+}
+
 fn because(why: &str) -> String {
     if why.is_empty() {
         String::new()

@@ -26,6 +26,6 @@ pub use network_config::NetworkConfig;
 pub use socket_probe::{Sample, SampleDecoder, SocketProbes};
 pub use speed::Speed;
 pub use uplink::{
-    shared, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkAttachment, UplinkEnd,
-    UplinkState, HELPER,
+    open_backend, shared, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkAttachment,
+    UplinkEnd, UplinkState, HELPER,
 };

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use vink_kernel::{Kernel, MachineId, TaskId};
+use vink_port::tun::TUNSETIFF;
 
 use crate::message::{acknowledged, ifinfomsg, Message};
 use crate::route::StaticRoute;
-use crate::uplink::TUNSETIFF;
 use crate::Error;
 
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;

@@ -11,7 +11,7 @@ use crate::Filter;
 
 /// The version of this protocol: control and worker are the same `vink`, so that another one means
 /// that the file has been replaced.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Asks a worker to do something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ pub enum Action {
         up: bool,
     },
     /// Attaches a wire to an uplink. With [`UplinkTarget::Worker`], descriptors come along: what
-    /// `uplink::shared` made. With passt the machine at the wire's first end gets addresses and
+    /// `uplink::shared` made; with [`UplinkTarget::Driver`], a socket. With passt the machine at the wire's first end gets addresses and
     /// routes, now or when it comes; if now, [`Answer::Route`] tells them.
     Uplink {
         /// The wire's name.
@@ -304,6 +304,10 @@ impl Action {
                 target: UplinkTarget::Worker,
                 ..
             } => 3,
+            Action::Uplink {
+                target: UplinkTarget::Driver,
+                ..
+            } => 1,
             Action::Capture { .. }
             | Action::AddSeries { .. }
             | Action::Probe(_)
@@ -402,6 +406,8 @@ pub enum UplinkTarget {
     Uplink(Uplink),
     /// A wire to another worker.
     Worker,
+    /// A driver process, which asks for its end by the other end of a socket.
+    Driver,
 }
 
 /// What stops a virtual clock, besides the time.

@@ -1129,6 +1129,7 @@ impl<'a> Check<'a> {
             | Uplink::QemuConnect(path)
             | Uplink::QemuDgram(path)
             | Uplink::Wire(path)
+            | Uplink::VhostUser(path)
                 if path.is_empty() || path.len() > 107 =>
             {
                 self.add(
@@ -1136,6 +1137,7 @@ impl<'a> Check<'a> {
                     "write a path of 1 to 107 bytes",
                 );
             }
+            Uplink::Driver(driver) => self.uplink(&driver.opens().0),
             Uplink::Udp { listen, peer } if listen.is_ipv4() != peer.is_ipv4() => {
                 self.add(
                     format!("{listen} can't send to {peer}"),

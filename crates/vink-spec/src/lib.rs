@@ -58,5 +58,5 @@ pub use series::{
 pub use source::{check_lab, read, read_and, read_json, read_text, Reading};
 pub use time::{Factor, Time, Virtual};
 pub use unit::{size, Rate, Share, Span, UnitError};
-pub use uplink::{Uplink, UplinkError};
+pub use uplink::{Driver, Uplink, UplinkError};
 pub use wire::{Burst, Settings};

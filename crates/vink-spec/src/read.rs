@@ -17,7 +17,7 @@ use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::node::{Entry, Kind, Node};
 use crate::series::SAMPLE_EVENTS;
 use crate::{
-    Breakpoint, Burst, Command, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
+    Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
     Readiness, Ready, Restart, Route, Scalar, Series, Settings, Time, Uplink, Virtual, WireSpec,
 };
 
@@ -652,6 +652,10 @@ impl Reader {
                 });
                 udp.flatten()
             });
+            let vhost_user = r
+                .field(f, "vhost-user", Reader::text)
+                .map(Uplink::VhostUser);
+            let driver = r.field(f, "driver", Reader::driver).map(Uplink::Driver);
             passt
                 .or(tap)
                 .or(interface)
@@ -660,6 +664,28 @@ impl Reader {
                 .or(dgram)
                 .or(wire)
                 .or(udp)
+                .or(vhost_user)
+                .or(driver)
+        })
+    }
+
+    fn driver(&mut self, node: &Node) -> Option<Driver> {
+        self.one(node, "a driver", |r, f| {
+            let tap = r.field(f, "tap", Reader::text).map(Driver::Tap);
+            let interface = r.field(f, "interface", Reader::text);
+            let interface = interface.map(Driver::Interface);
+            let fanout = r.field(f, "fanout", |r, n| {
+                let fanout = r.fields(n, "`fanout`", |r, f| {
+                    let interface = r.needed(f, (n, "interface", "eth1"), Reader::text);
+                    let group = r.needed(f, (n, "group", "1"), |r, n| r.number(n, 0, u16::MAX));
+                    Some(Driver::Fanout {
+                        interface: interface?,
+                        group: group?,
+                    })
+                });
+                fanout.flatten()
+            });
+            tap.or(interface).or(fanout)
         })
     }
 

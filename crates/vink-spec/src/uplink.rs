@@ -39,6 +39,41 @@ pub enum Uplink {
         #[schemars(with = "String")]
         peer: SocketAddr,
     },
+    /// A virtual machine's network card, by vhost-user, in a driver process: the unix socket of this path, which
+    /// Vink listens on.
+    VhostUser(String),
+    /// What is at the host is opened by a process of its own, which has no other right.
+    Driver(Driver),
+}
+
+/// What a driver process opens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Driver {
+    /// A TAP device of the host of this name.
+    Tap(String),
+    /// An interface of the host, by AF_PACKET.
+    Interface(String),
+    /// An interface that several drivers have together, each a share of its flows.
+    Fanout {
+        /// Its name.
+        interface: String,
+        /// Drivers with this number share it.
+        group: u16,
+    },
+}
+
+impl Driver {
+    /// The uplink that it is the driver of, and the number of its fanout group.
+    pub fn opens(&self) -> (Uplink, Option<u16>) {
+        match self {
+            Driver::Tap(name) => (Uplink::Tap(name.clone()), None),
+            Driver::Interface(name) => (Uplink::Interface(name.clone()), None),
+            Driver::Fanout { interface, group } => {
+                (Uplink::Interface(interface.clone()), Some(*group))
+            }
+        }
+    }
 }
 
 impl Uplink {
@@ -53,14 +88,30 @@ impl Uplink {
             Uplink::QemuDgram(_) => "qemu-dgram",
             Uplink::Wire(_) => "wire",
             Uplink::Udp { .. } => "udp",
+            Uplink::VhostUser(_) => "vhost-user",
+            Uplink::Driver(_) => "driver",
+        }
+    }
+
+    /// If it leads through a driver process: what follows `vink driver` on its command line.
+    pub fn driver(&self) -> Option<Vec<String>> {
+        match self {
+            Uplink::VhostUser(_) => Some(vec![self.to_string()]),
+            Uplink::Driver(driver) => {
+                let (uplink, fanout) = driver.opens();
+                let fanout = fanout.map(|group| ["--fanout".to_owned(), group.to_string()]);
+                let words = [uplink.to_string()].into_iter();
+                Some(words.chain(fanout.into_iter().flatten()).collect())
+            }
+            _ => None,
         }
     }
 }
 
 /// The short forms of all kinds.
 const FORMS: &str =
-    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, wire:PATH or \
-                     udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
+    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, wire:PATH, \
+     vhost-user:PATH, driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
 
 /// Not an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +127,8 @@ impl FromStr for Uplink {
     type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `wire:PATH`, `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
+    /// `wire:PATH`, `vhost-user:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
+    /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, UplinkError> {
         let bad = |why| UplinkError {
             text: text.to_owned(),
@@ -87,10 +139,11 @@ impl FromStr for Uplink {
             "" => Err(bad("a path is missing; ")),
             path => Ok(path.to_owned()),
         };
-        let name = || match rest.len() {
+        let named = |rest: &str| match rest.len() {
             1..=15 if !rest.contains(['/', ' ']) => Ok(rest.to_owned()),
             _ => Err(bad("the name of an interface has 1 to 15 bytes; ")),
         };
+        let name = || named(rest);
         match kind {
             "passt" if rest.is_empty() => Ok(Uplink::Passt {
                 publish: Vec::new(),
@@ -101,6 +154,12 @@ impl FromStr for Uplink {
             "qemu-connect" => Ok(Uplink::QemuConnect(path()?)),
             "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
             "wire" => Ok(Uplink::Wire(path()?)),
+            "vhost-user" => Ok(Uplink::VhostUser(path()?)),
+            "driver" => match rest.split_once(':') {
+                Some(("tap", name)) => Ok(Uplink::Driver(Driver::Tap(named(name)?))),
+                Some(("interface", name)) => Ok(Uplink::Driver(Driver::Interface(named(name)?))),
+                _ => Err(bad("a driver is one of tap:NAME or interface:NAME; ")),
+            },
             "udp" => {
                 let mut colons = rest.match_indices(':').map(|(at, _)| at);
                 // The only place where both halves are an address and a port.
@@ -117,7 +176,7 @@ impl FromStr for Uplink {
 }
 
 impl fmt::Display for Uplink {
-    /// The short form, without the ports that passt publishes.
+    /// The short form, without the ports that passt publishes and without a driver's group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Uplink::Passt { .. } => f.write_str("passt"),
@@ -128,6 +187,8 @@ impl fmt::Display for Uplink {
             Uplink::QemuDgram(path) => write!(f, "qemu-dgram:{path}"),
             Uplink::Wire(path) => write!(f, "wire:{path}"),
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
+            Uplink::VhostUser(path) => write!(f, "vhost-user:{path}"),
+            Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens().0),
         }
     }
 }
@@ -146,6 +207,9 @@ mod tests {
             "qemu-connect:/tmp/a:b.sock",
             "qemu-dgram:vink.sock",
             "wire:/tmp/w",
+            "vhost-user:/tmp/v.sock",
+            "driver:tap:vink0",
+            "driver:interface:eth1",
             "udp:127.0.0.1:4000:127.0.0.1:4001",
             "udp:[::1]:4000:[fd00::1]:4001",
         ] {
@@ -165,6 +229,10 @@ mod tests {
             "tap:a-name-that-is-too-long",
             "interface:a b",
             "qemu:",
+            "vhost-user:",
+            "driver:tap",
+            "driver:tap:",
+            "driver:qemu:/tmp/q",
             "udp:",
             "udp:127.0.0.1:4000",
             "udp:127.0.0.1:4000:4001",

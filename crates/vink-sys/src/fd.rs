@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, SeekFrom};
 use rustix::io::FdFlags;
@@ -86,6 +86,29 @@ pub fn duplicate(fd: RawFd, cloexec: bool) -> io::Result<OwnedFd> {
         true => rustix::io::fcntl_dupfd_cloexec(fd, 0)?,
         false => rustix::io::dup(fd)?,
     })
+}
+
+/// Closes what this program was started with beside the standard descriptors and these: whatever it
+/// opens itself, no executed program inherits, and that is left alone.
+pub fn close_inherited(keep: &[RawFd]) {
+    let Ok(all) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let names = all
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let numbers: Vec<RawFd> = names.collect();
+    for number in numbers {
+        let inherited = rustix::io::fcntl_getfd(match numbered(number) {
+            Ok(fd) => fd,
+            Err(_) => continue,
+        });
+        let inherited = inherited.is_ok_and(|flags| flags.is_empty());
+        if number > 2 && inherited && !keep.contains(&number) {
+            // SAFETY: no part of this program has opened it, so none uses it.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+    }
 }
 
 /// A file in memory that no executed program inherits (memfd_create(2)).

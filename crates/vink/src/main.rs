@@ -9,6 +9,7 @@ mod daemon;
 mod debug;
 mod demo;
 mod doctor;
+mod driver;
 mod exec;
 mod extcap;
 mod filter;
@@ -107,6 +108,8 @@ enum Command {
     Version,
     /// Tell what of the host's features is there, what each is needed for, and how to get it
     Doctor,
+    /// Stand between a wire and the host: a process that opens a TAP device, an interface or a socket, and gives up all rights
+    Driver(driver::Arguments),
     /// What a lab's control process starts for each of its images
     #[command(hide = true)]
     LabWorker(lab_worker::Arguments),
@@ -152,6 +155,7 @@ fn main() -> ExitCode {
         Command::Packetdrill(arguments) => packetdrill::run(&arguments),
         Command::Version => Ok(version::print()),
         Command::Doctor => Ok(doctor::print()),
+        Command::Driver(arguments) => driver::run(&arguments),
         Command::LabWorker(arguments) => lab_worker::run(arguments),
         Command::CompileFilter => compile_filter::run(),
         Command::Pages(arguments) => pages::run(&arguments),

@@ -18,6 +18,7 @@ use vink_lab::worker::seed;
 use vink_lab::{
     CallsSetup, Forward, LinkState, Machine, Network, Passt, SocketProbes, UplinkAttachment,
 };
+use vink_port::DriverProcess;
 use vink_spec::{size, Calls, Span, Uplink};
 use vink_trap::{call_name, Charge, Program, Statistics, Status, VirtualTime, Worker};
 
@@ -210,6 +211,8 @@ struct Attached<'a> {
     uplink: &'a Uplink,
     outside: UplinkAttachment,
     said: LinkState,
+    /// Ends with this.
+    _driver: Option<DriverProcess>,
 }
 
 impl Attached<'_> {
@@ -232,7 +235,20 @@ fn attach<'a>(
     let Way::Other(uplink) = &arguments.uplink else {
         return Ok(None);
     };
-    let outside = UplinkAttachment::attach(worker, machine, INTERFACE, uplink)?;
+    let (outside, driver) = match uplink.driver() {
+        Some(words) => {
+            let what = format!("the driver process of the uplink {uplink}");
+            let own = Path::new("/proc/self/exe");
+            let started = DriverProcess::start(own, &words).map_err(CliError::host(what))?;
+            let (driver, socket) = started;
+            let outside = UplinkAttachment::attach_driver(worker, machine, INTERFACE, socket)?;
+            (outside, Some(driver))
+        }
+        None => (
+            UplinkAttachment::attach(worker, machine, INTERFACE, uplink)?,
+            None,
+        ),
+    };
     let until = Instant::now() + LINK_TIMEOUT;
     while outside.is_coming() {
         let Some(left) = until.checked_duration_since(Instant::now()) else {
@@ -257,6 +273,7 @@ fn attach<'a>(
         uplink,
         outside,
         said,
+        _driver: driver,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! The commands of docs/outside.md, block by block, each in a network of its own.
+//! The commands of docs/outside.md and docs/driver.md, block by block, each in a network of its own.
 
 mod common;
 
@@ -31,10 +31,14 @@ fn alone(place: &Place, script: &str) -> Command {
 #[test]
 fn what_the_page_shows_works() {
     let place = &Place::all()[0];
-    let page = fs::read_to_string(root().join("docs/outside.md")).expect("the page");
-    let blocks = blocks(&page);
-    assert_eq!(blocks.len(), 5, "{blocks:?}");
-    for block in blocks {
+    let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).expect("the page");
+    let [outside, driver] = ["outside.md", "driver.md"].map(|name| blocks(&read(name)));
+    assert_eq!(
+        (outside.len(), driver.len()),
+        (5, 1),
+        "{outside:?} {driver:?}"
+    );
+    for block in outside.into_iter().chain(driver) {
         let tap = block.contains(" tap ");
         let mut script = format!("ip link set lo up\n{block}");
         let opened = fs::File::options()

@@ -18,6 +18,7 @@ use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
 
 use super::capture::ActiveCapture;
 use super::clock::Clock;
+use super::driver::WireDriver;
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::ruleset::{machine_of, Filters};
@@ -63,6 +64,8 @@ pub(crate) struct State {
     pub(crate) worker_of: HashMap<String, usize>,
     /// The workers that know a wire, and the one that has its uplink.
     pub(crate) wires: HashMap<String, WirePlacement>,
+    /// The driver processes of wires.
+    pub(crate) drivers: HashMap<String, WireDriver>,
     pub(crate) tasks: BTreeMap<u64, Task>,
     /// Programs of the lab file, by machine and name.
     pub(crate) named: HashMap<(String, String), u64>,
@@ -125,6 +128,7 @@ impl Lab {
                 workers: Vec::new(),
                 worker_of: HashMap::new(),
                 wires: HashMap::new(),
+                drivers: HashMap::new(),
                 tasks: BTreeMap::new(),
                 named: HashMap::new(),
                 running: HashMap::new(),
@@ -518,6 +522,7 @@ impl Lab {
         let first = self.end_workers().await;
         let _one = self.changing.lock().await;
         let ended = first.and(self.end_workers().await);
+        self.end_drivers().await;
         if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
             tracing::warn!(target: "control", "{}: {error}", self.runtime.display());
         }

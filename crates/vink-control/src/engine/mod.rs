@@ -4,6 +4,7 @@ mod breakpoint;
 mod capture;
 mod clock;
 mod clock_requests;
+mod driver;
 mod filter;
 mod hosts;
 mod lab;

@@ -227,6 +227,9 @@ impl Lab {
                 } => self.state().detach(machine, interface),
                 _ => {}
             }
+            if let Change::AddUplink { wire, .. } = step {
+                self.end_driver(wire).await;
+            }
             return Err((step_in_flight.at, fault));
         }
         self.commit(step, commit);
@@ -477,6 +480,11 @@ impl Lab {
                     Some(worker) => worker,
                     None => self.worker_for(&MachineSpec::default()).await?,
                 };
+                // Before the wire, which it may have to wait for.
+                let driver = match uplink.driver() {
+                    Some(words) => Some(self.driver(wire, words).await?),
+                    None => None,
+                };
                 let mut state = self.state();
                 released.extend(state.ensure_wire(wire, worker, None)?);
                 let mut commands = released;
@@ -489,13 +497,18 @@ impl Lab {
                 }
                 placement.uplink = Some(worker);
                 placement.uplink_error = None;
+                let target = match driver {
+                    Some(_) => UplinkTarget::Driver,
+                    None => UplinkTarget::Uplink(uplink.clone()),
+                };
                 commands.push(WorkerCmd {
                     undo: Some(Action::RemoveUplink { wire: wire.clone() }),
+                    descriptors: driver.into_iter().collect(),
                     ..WorkerCmd::new(
                         worker,
                         Action::Uplink {
                             wire: wire.clone(),
-                            target: UplinkTarget::Uplink(uplink.clone()),
+                            target,
                         },
                     )
                 });
@@ -503,6 +516,9 @@ impl Lab {
                 Ok(commands)
             }
             step => {
+                if let Change::RemoveUplink { wire } = step {
+                    self.end_driver(wire).await;
+                }
                 let mut state = self.state();
                 state.command(self, step, commit)
             }

@@ -1,23 +1,19 @@
 //! Attaches a machine's interface to an uplink, and detaches it.
 
 use std::cell::{Ref, RefCell};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use vink_kernel::{
     Attachment, DeviceHost, DeviceId, EndId, Half, Kernel, TaskId, WireId, WireKind,
 };
+use vink_port::{Backend, HostTap, PacketBackend, QemuBackend, QemuDgramBackend, UdpBackend};
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
-use super::backend::Backend;
 use super::device::{UplinkDevice, UplinkState};
-use super::host_tap::HostTap;
-use super::packet::PacketBackend;
-use super::qemu::QemuBackend;
-use super::qemu_dgram::QemuDgramBackend;
 use super::shared;
 use super::tap::Tap;
-use super::udp::UdpBackend;
 use crate::{Error, Machine};
 
 /// An attached uplink. It stays attached when this is dropped, until the worker ends.
@@ -72,6 +68,22 @@ impl UplinkAttachment {
     ) -> Result<UplinkAttachment, Error> {
         UplinkAttachment::of_own_wire(worker, machine, interface, |worker, wire| {
             shared::attach(worker, wire, half)
+        })
+    }
+
+    /// Makes an interface of a machine, still down, that is attached to the driver process which has
+    /// the other end of a socket.
+    ///
+    /// # Errors
+    /// As [`UplinkAttachment::attach`].
+    pub fn attach_driver(
+        worker: &mut impl DeviceHost,
+        machine: &Machine,
+        interface: &str,
+        socket: OwnedFd,
+    ) -> Result<UplinkAttachment, Error> {
+        UplinkAttachment::of_own_wire(worker, machine, interface, |worker, wire| {
+            shared::meet_driver(worker, wire, socket)
         })
     }
 
@@ -199,7 +211,10 @@ impl UplinkAttachment {
 }
 
 /// Opens the backend of an uplink.
-pub(crate) fn open_backend(uplink: &Uplink) -> Result<Box<dyn Backend>, Error> {
+///
+/// # Errors
+/// [`Error::Uplink`]: what was tried, what was found, what to do; that it has none.
+pub fn open_backend(uplink: &Uplink) -> Result<Box<dyn Backend>, Error> {
     Ok(match uplink {
         Uplink::Passt { .. } => {
             let why = "passt leads to one machine, and is attached otherwise";
@@ -208,6 +223,10 @@ pub(crate) fn open_backend(uplink: &Uplink) -> Result<Box<dyn Backend>, Error> {
         Uplink::Wire(_) => {
             let why = "what is met at a path is a wire's end itself";
             return Err(Error::Uplink(why.to_owned()));
+        }
+        Uplink::VhostUser(_) | Uplink::Driver(_) => {
+            let why = format!("the uplink {uplink}: a driver process has it, and none was started");
+            return Err(Error::Uplink(why));
         }
         Uplink::Tap(name) => Box::new(HostTap::open(name)?),
         Uplink::Interface(name) => Box::new(PacketBackend::open(name)?),

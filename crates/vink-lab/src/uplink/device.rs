@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use vink_kernel::{Device, Interest, Kernel, TaskId};
+use vink_port::{Backend, LinkState, Stop, LARGEST};
 
-use super::backend::{Backend, LinkState, LARGEST};
 use super::tap::Tap;
 
 /// Frames read from the interface before other devices are served.
@@ -66,16 +66,24 @@ impl UplinkDevice {
     /// Writes the backend's frames to the interface; true if more are there.
     fn receive_frames(&mut self, kernel: &mut Kernel) -> Result<bool, vink_kernel::Error> {
         let mut received = 0;
+        let mut failed = None;
         let more = self.backend.receive(&mut |frame| {
-            // A frame that the kernel refuses is lost, as on any wire.
-            match self.tap.write(kernel, frame)? {
-                true => received += 1,
-                false => self.refused += 1,
+            match self.tap.write(kernel, frame) {
+                Ok(true) => received += 1,
+                // A frame that the kernel refuses is lost, as on any wire.
+                Ok(false) => self.refused += 1,
+                Err(error) => {
+                    failed = Some(error);
+                    return Err(Stop);
+                }
             }
             Ok(())
-        })?;
+        });
         self.state.borrow_mut().received += received;
-        Ok(more)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(more.unwrap_or(false)),
+        }
     }
 
     /// Sends the interface's frames until there are none or the backend is full; true if there may

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use vink_kernel::{DeviceHost, Kernel};
+use vink_port::{Backend, LinkState};
 use vink_sys::child::Step;
 use vink_sys::fd::{pipe, pipe_that_never_waits};
 use vink_sys::poll::events_of;
@@ -32,7 +33,6 @@ use vink_sys::socket::set_option;
 use vink_trap::Worker;
 
 use super::attachment::UplinkAttachment;
-use super::backend::{Backend, LinkState};
 use super::device::UplinkState;
 use super::passt_backend::PasstBackend;
 use super::Forward;

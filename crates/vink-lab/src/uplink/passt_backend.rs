@@ -4,10 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads};
+use vink_port::{Backend, Deliver, Gone, LinkState, Offloads, Poll, Stop, Stream, INPUT, ROOM};
+
 use super::handshake::Handshakes;
-use super::poll::{Poll, INPUT, ROOM};
-use super::stream::{Gone, Stream};
 
 /// Frames go through one stream for as long as passt lives.
 pub(crate) struct PasstBackend {
@@ -51,7 +50,7 @@ impl Backend for PasstBackend {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
         for answer in self.answers.drain(..) {
             deliver(&answer)?;
         }

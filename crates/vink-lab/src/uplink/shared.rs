@@ -1,5 +1,5 @@
 //! A wire between two workers: the image's own end, by rings in memory that both share
-//! (`vink_kernel`'s `shared.rs`).
+//! (`vink-port`).
 //!
 //! The device here waits for the other worker's doorbell.
 
@@ -9,14 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use vink_kernel::{
-    halves, Device, DeviceHost, DeviceId, EndId, Half, Interest, Kernel, PeerState, TaskId, WireId,
-};
+use vink_kernel::{Device, DeviceHost, DeviceId, EndId, Interest, Kernel, TaskId, WireId};
 
-use super::backend::LinkState;
+use vink_port::{halves, Half, LinkState, PeerState, Poll, Rendezvous, INPUT};
+
 use super::device::UplinkState;
-use super::poll::{Poll, INPUT};
-use super::rendezvous::Rendezvous;
 use crate::Error;
 
 /// Makes both ends of a wire between two workers. The caller must not keep either: a worker's end
@@ -71,8 +68,26 @@ pub(crate) fn meet(
         host,
         wire,
         unpaired,
-        Some((rendezvous, path.display().to_string())),
+        Some((
+            rendezvous,
+            format!("no other Vink is at {}", path.display()),
+        )),
     )
+}
+
+/// Attaches the wire to the driver process that asks by the other end of a socket.
+///
+/// # Errors
+/// As [`attach`]; [`Error::Uplink`].
+pub(crate) fn meet_driver(
+    host: &mut impl DeviceHost,
+    wire: WireId,
+    socket: OwnedFd,
+) -> Result<Attached, Error> {
+    let rendezvous = Rendezvous::host(socket)?;
+    let [unpaired, _] = shared()?;
+    let absent = "its driver process does not run, or what that leads to is down".to_owned();
+    attach_with(host, wire, unpaired, Some((rendezvous, absent)))
 }
 
 fn attach_with(
@@ -166,10 +181,7 @@ impl Device for SharedWireDevice {
         };
         let (link, interest) = match (other, &self.rendezvous) {
             (PeerState::Present, _) => (LinkState::Up, Interest::Readable),
-            (_, Some((_, path))) => {
-                let why = format!("no other Vink is at {path}");
-                (LinkState::Down(why), Interest::Readable)
-            }
+            (_, Some((_, absent))) => (LinkState::Down(absent.clone()), Interest::Readable),
             (PeerState::Awaited, None) => {
                 let why = "the other worker is not there yet".to_owned();
                 (LinkState::Down(why), Interest::Readable)

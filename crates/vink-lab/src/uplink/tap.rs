@@ -2,7 +2,9 @@
 
 use vink_kernel::{Kernel, TaskId};
 
-use super::backend::Offloads;
+use vink_port::tun::{TUNSETOFFLOAD, TUN_F_TCP, TUN_F_UDP};
+use vink_port::Offloads;
+
 use crate::network_config::NetworkConfig;
 use crate::{Error, Machine};
 
@@ -11,14 +13,7 @@ const TUN: &str = "/dev/net/tun\0";
 const QUEUE: u32 = 256;
 
 /// Of linux/if_tun.h.
-pub(crate) const TUNSETIFF: u64 = 0x4004_54ca;
-/// ... what the reader of the frames can do.
-pub(crate) const TUNSETOFFLOAD: u64 = 0x4004_54d0;
 const TUNSETCARRIER: u64 = 0x4004_54e2;
-
-/// `TUN_F_CSUM`, `TSO4`, `TSO6`, `TSO_ECN`; and `USO4`, `USO6`, since Linux 6.2.
-pub(crate) const TUN_F_TCP: u64 = 0x0f;
-pub(crate) const TUN_F_UDP: u64 = 0x60;
 
 /// An interface whose frames this process reads and writes. It is gone when its task is.
 #[derive(Debug)]

@@ -4,12 +4,14 @@
 //! worker has an end of the wire and the TAP interface, and tc-mirred(8) redirects each one's
 //! packets to the other. So a wire impairs packets of its uplink as it impairs all others.
 
+use std::os::fd::OwnedFd;
+
 use vink_kernel::{Attachment, EndId, Half, Kernel, WireId};
+use vink_port::Backend;
 use vink_spec::Uplink;
 use vink_trap::Worker;
 
 use super::attachment::{open_backend, UplinkAttachment};
-use super::backend::Backend;
 use super::passt::Passt;
 use super::shared;
 use super::tap::Tap;
@@ -114,6 +116,18 @@ impl UplinkEnd {
     /// [`shared`](super::shared) made.
     pub fn of_half(worker: &mut Worker, wire: WireId, half: Half) -> Result<UplinkEnd, Error> {
         Ok(UplinkEnd::of(shared::attach(worker, wire, half)?))
+    }
+
+    /// Attaches a wire to the driver process that has the other end of a socket.
+    ///
+    /// # Errors
+    /// As [`UplinkEnd::of_half`].
+    pub fn of_driver(
+        worker: &mut Worker,
+        wire: WireId,
+        socket: OwnedFd,
+    ) -> Result<UplinkEnd, Error> {
+        Ok(UplinkEnd::of(shared::meet_driver(worker, wire, socket)?))
     }
 
     fn of(attached: shared::Attached) -> UplinkEnd {

@@ -54,6 +54,7 @@ impl Lab {
         // Descriptors are taken from the message even if this fails.
         let half: Vec<OwnedFd> = match target {
             UplinkTarget::Worker => descriptors.take(3).collect(),
+            UplinkTarget::Driver => descriptors.take(1).collect(),
             UplinkTarget::Uplink(_) => Vec::new(),
         };
         let wire = self.wire(name)?;
@@ -61,8 +62,8 @@ impl Lab {
         if wire.uplink.is_some() {
             return Err(refused(format!("wire {name}: it has an uplink already")));
         }
-        let is_worker = matches!(target, UplinkTarget::Worker);
-        if self.uplinks.tc_bridge.is_none() && !is_worker {
+        let needs_bridge = matches!(target, UplinkTarget::Uplink(_));
+        if self.uplinks.tc_bridge.is_none() && needs_bridge {
             let tc_bridge = TcBridge::new(self.worker.kernel())?;
             self.uplinks.tc_bridge = Some(tc_bridge);
         }
@@ -105,6 +106,11 @@ impl Lab {
                     .try_into()
                     .map_err(|_| refused("three descriptors belong to a wire between workers"))?;
                 UplinkEnd::of_half(worker, wire, Half::from_descriptors(half))?
+            }
+            UplinkTarget::Driver => {
+                let socket = half.into_iter().next();
+                let socket = socket.ok_or(refused("a socket belongs to a wire's driver"))?;
+                UplinkEnd::of_driver(worker, wire, socket)?
             }
             UplinkTarget::Uplink(Uplink::Passt { publish }) => {
                 let forwards: Result<Vec<Forward>, _> =

@@ -1,7 +1,7 @@
 //! Labs at random: the same ones each time, all of them valid.
 
 use vink_spec::{
-    Breakpoint, Burst, Calls, Command, Core, Event, FileSpec, Interface, Lab, MachineSpec,
+    Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
     ProgramSpec, Rate, Readiness, Ready, Restart, Route, Scalar, Series, Settings, Share, Span,
     Uplink, WireSpec,
 };
@@ -242,7 +242,16 @@ impl Random {
                 (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
-            spec.uplink = self.maybe(|r| match r.below(5) {
+            spec.uplink = self.maybe(|r| match r.below(7) {
+                5 => Uplink::VhostUser(format!("/tmp/{wire}.vhost")),
+                6 => Uplink::Driver(match r.below(3) {
+                    0 => Driver::Tap(format!("tap-{wire}")),
+                    1 => Driver::Interface(format!("if-{wire}")),
+                    _ => Driver::Fanout {
+                        interface: format!("if-{wire}"),
+                        group: 7,
+                    },
+                }),
                 4 => Uplink::Wire(format!("/tmp/{wire}.wire")),
                 0 => Uplink::Tap(format!("tap-{wire}")),
                 1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),

@@ -19,6 +19,11 @@ impl Control<'_> {
         Control { place }
     }
 
+    /// Whether commands run as another user than the test.
+    pub fn is_nobody(&self) -> bool {
+        self.place.is_nobody()
+    }
+
     /// Where the control process listens.
     pub fn runtime(&self) -> PathBuf {
         self.place.temporary().join("run")

@@ -1,21 +1,25 @@
 //! Rendezvous of two processes that share a wire, at the path of a unix socket. The first process
 //! listens; it hands the descriptors of the other end to the process that connects. When one of
 //! them ends, the other can meet the next.
+//!
+//! Or by a connected socket, whose ends were handed to both: a driver asks by a byte, and the process
+//! with the wire hands it the other end. Neither needs a path. Who has started the driver keeps its
+//! end of the socket, and can start another one with it.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::half::{halves, Half};
 use super::poll::{Poll, Timer, INPUT};
 use super::qemu::{failure, take};
-use super::shared::shared;
-use super::Half;
 use crate::Error;
-use vink_protocol::{receive_with, send_with};
+use vink_sys::poll::is_readable;
+use vink_sys::socket::{receive_with, send_with};
 
 /// How often connecting is tried again.
 const RETRY_PERIOD: Duration = Duration::from_millis(100);
@@ -29,7 +33,14 @@ enum Role {
     Guest(UnixStream),
     /// It has its end, or the timer tries again.
     Neither,
+    /// Answers those who ask by the other end of this socket.
+    Host(UnixStream),
+    /// Asks by it, as often as the timer goes off.
+    Asker(UnixStream),
 }
+
+/// What is asked by.
+const QUESTION: u8 = b'?';
 
 /// A path, and this process's role there.
 pub struct Rendezvous {
@@ -61,6 +72,39 @@ impl Rendezvous {
         made().map_err(|error| failure(path, error))
     }
 
+    /// Meets who asks by the other end of a socket.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`]: the host is out of descriptors.
+    pub fn host(socket: OwnedFd) -> Result<Rendezvous, Error> {
+        Rendezvous::over(socket, Role::Host)
+    }
+
+    /// Meets the process with the wire, which is asked when [`Rendezvous::again`] is called first.
+    ///
+    /// # Errors
+    /// As [`Rendezvous::host`].
+    pub fn asker(socket: OwnedFd) -> Result<Rendezvous, Error> {
+        Rendezvous::over(socket, Role::Asker)
+    }
+
+    fn over(socket: OwnedFd, role: fn(UnixStream) -> Role) -> Result<Rendezvous, Error> {
+        let made = || -> io::Result<Rendezvous> {
+            let (timer, poll) = (Timer::new()?, Poll::new()?);
+            let socket = UnixStream::from(socket);
+            socket.set_nonblocking(true)?;
+            poll.add(&timer, INPUT)?;
+            poll.add(&socket, INPUT)?;
+            Ok(Rendezvous {
+                path: PathBuf::new(),
+                role: role(socket),
+                timer,
+                poll,
+            })
+        };
+        made().map_err(|error| Error::Uplink(format!("meeting a driver process: {error}")))
+    }
+
     /// Connects or listens.
     fn meet(&mut self) -> io::Result<()> {
         let _alone = lock(&self.path)?;
@@ -81,17 +125,26 @@ impl Rendezvous {
         self.timer.every(Duration::ZERO)
     }
 
-    /// Whether a listener was found that has not answered yet.
-    pub(crate) fn is_guest(&self) -> bool {
-        matches!(self.role, Role::Guest(_))
+    /// Whether a listener was found that has not answered yet, or an asker has not been answered.
+    pub fn is_guest(&self) -> bool {
+        match &self.role {
+            Role::Guest(_) => true,
+            // It has asked.
+            Role::Host(socket) => is_readable(socket, 0),
+            _ => false,
+        }
     }
 
     /// To be called whenever the descriptor is readable: this side's end of a wire, if a peer has
     /// come. While `in_use`, peers are turned away.
     pub fn answer(&mut self, in_use: bool) -> Option<Half> {
-        if self.timer.went_off() && self.meet().is_err() {
-            // The timer tries again.
-            return None;
+        if self.timer.went_off() {
+            if let Role::Asker(socket) = &self.role {
+                ask(socket);
+            } else if self.meet().is_err() {
+                // The timer tries again.
+                return None;
+            }
         }
         match &self.role {
             Role::Listener(listener) => {
@@ -115,15 +168,39 @@ impl Rendezvous {
                 welcomed.ok()
             }
             Role::Neither => None,
+            Role::Host(socket) => {
+                let asked = is_asked(socket);
+                if asked == Some(false) {
+                    // No process will ask any more; it would always be readable.
+                    let _ = self.poll.remove(socket);
+                }
+                let asked = asked == Some(true) && !in_use;
+                asked.then(|| welcome(socket)).flatten()
+            }
+            Role::Asker(socket) => {
+                let mut half = None;
+                // If it was answered twice, the last one holds.
+                while let Ok(welcomed) = welcomed(socket) {
+                    half = Some(welcomed);
+                }
+                if half.is_some() {
+                    // Fails for no valid period.
+                    let _ = self.timer.every(Duration::ZERO);
+                }
+                half.filter(|_| !in_use)
+            }
         }
     }
 
     /// The peer has gone: looks for the next one.
     pub fn again(&mut self) {
-        if let Role::Neither = self.role {
-            // Fails for no valid period.
-            let _ = self.timer.every(RETRY_PERIOD);
+        match &self.role {
+            Role::Neither => {}
+            Role::Asker(socket) => ask(socket),
+            _ => return,
         }
+        // Fails for no valid period.
+        let _ = self.timer.every(RETRY_PERIOD);
     }
 }
 
@@ -142,9 +219,27 @@ impl Drop for Rendezvous {
     }
 }
 
+/// Asks for an end. That there is no room for a question is an answer to come.
+fn ask(socket: &UnixStream) {
+    let _ = (&mut &*socket).write(&[QUESTION]);
+}
+
+/// Whether a process has asked; false: none will any more.
+fn is_asked(socket: &UnixStream) -> Option<bool> {
+    let (mut asked, mut questions) = (None, [0; 64]);
+    loop {
+        match (&mut &*socket).read(&mut questions) {
+            Ok(0) => return Some(false),
+            Ok(_) => asked = Some(true),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return asked,
+        }
+    }
+}
+
 /// Sends the guest its end, and returns this process's.
 fn welcome(guest: &UnixStream) -> Option<Half> {
-    let [ours, theirs] = shared().ok()?;
+    let [ours, theirs] = halves().ok()?;
     let sent = send_with(guest.as_fd(), &[WELCOME], &theirs.descriptors());
     sent.is_ok().then_some(ours)
 }
@@ -183,7 +278,7 @@ fn lock(path: &Path) -> io::Result<File> {
 mod tests {
     use std::os::fd::AsRawFd;
 
-    use vink_sys::poll::{is_readable, poll, wanted};
+    use vink_sys::poll::{poll, wanted};
 
     use super::*;
 
@@ -257,6 +352,29 @@ mod tests {
             assert!(guest.answer(false).is_none());
         }
         assert!(are_one_wire(meet(&mut [guest, open()])));
+    }
+
+    #[test]
+    fn one_asks_by_a_socket_and_another_one_after_it() {
+        let (host, asker) = UnixStream::pair().expect("sockets");
+        let host = Rendezvous::host(host.into()).expect("a rendezvous");
+        let open = || {
+            let asker = asker.try_clone().expect("a descriptor");
+            Rendezvous::asker(asker.into()).expect("a rendezvous")
+        };
+        let mut pair = [host, open()];
+        assert!(pair[0].answer(false).is_none() && !pair[0].is_guest());
+        for _ in 0..3 {
+            pair[1].again();
+            assert!(pair[0].is_guest());
+            assert!(are_one_wire(meet(&mut pair)));
+            // A process in its place asks anew.
+            pair[1] = open();
+        }
+        // Asked before the one before it is known to be gone, it asks again.
+        pair[1].again();
+        assert!(pair[0].answer(true).is_none());
+        assert!(are_one_wire(meet(&mut pair)));
     }
 
     #[test]

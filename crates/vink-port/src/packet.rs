@@ -1,5 +1,10 @@
 //! An interface of the host as the host's side of an uplink: what it receives is the machine's, and
 //! it sends what the machine does, by a packet socket (packet(7)).
+//!
+//! Several processes can have one interface together: the members of a *fanout group* each get the
+//! frames of some flows. What belongs to no flow but tells who is where (ARP, and ICMPv6's neighbour
+//! discovery) comes to each of them, by a second socket. So stacks that have one Ethernet and one
+//! IP address between them all know their neighbours.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,9 +13,9 @@ use vink_sys::plain::Zeroed;
 use vink_sys::rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 use vink_sys::socket::{option, set_option};
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, HEADER};
+use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, HEADER};
 use super::batch::{Datagram, Incoming, Outgoing, FRONT};
-use super::monitor::{mtu, HostLink, Monitor};
+use super::monitor::{HostLink, Monitor};
 use super::poll::{Poll, INPUT, ROOM};
 use crate::Error;
 
@@ -22,11 +27,14 @@ const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 
 /// Follows the interface: there is a socket as long as it is up.
-pub(crate) struct PacketBackend {
+pub struct PacketBackend {
     name: String,
     monitor: Monitor,
     link: HostLink,
     socket: Option<OwnedFd>,
+    /// In a fanout group: what tells who is where.
+    neighbours: Option<OwnedFd>,
+    fanout: Option<u16>,
     /// Why there is none, though there could be.
     error: Option<io::Error>,
     poll: Poll,
@@ -42,7 +50,20 @@ impl PacketBackend {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(name: &str) -> Result<PacketBackend, Error> {
+    pub fn open(name: &str) -> Result<PacketBackend, Error> {
+        PacketBackend::open_with(name, None)
+    }
+
+    /// The same as a member of the fanout group of this number, of which those are members that
+    /// open the same interface with the same number.
+    ///
+    /// # Errors
+    /// [`Error::Uplink`].
+    pub fn open_fanout(name: &str, group: u16) -> Result<PacketBackend, Error> {
+        PacketBackend::open_with(name, Some(group))
+    }
+
+    fn open_with(name: &str, fanout: Option<u16>) -> Result<PacketBackend, Error> {
         let fail = |error: io::Error| {
             let why = match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
@@ -50,13 +71,20 @@ impl PacketBackend {
                      (tap:NAME) that belongs to you"
                 }
                 Some(libc::ENODEV) => "; ip link shows those that there are",
+                Some(libc::EINVAL) if fanout.is_some() => {
+                    "; another program has a fanout group of this number, of another kind: take another one"
+                }
                 _ => "",
             };
             Error::Uplink(format!("the uplink interface:{name}: {error}{why}"))
         };
+        let monitor = Monitor::new(name).map_err(fail)?;
         let mut backend = PacketBackend {
             name: name.to_owned(),
-            monitor: Monitor::new(name).map_err(fail)?,
+            mtu: monitor.mtu().map_err(fail)?,
+            monitor,
+            neighbours: None,
+            fanout,
             link: HostLink::Missing,
             socket: None,
             error: None,
@@ -65,7 +93,6 @@ impl PacketBackend {
             outgoing: Outgoing::new(0),
             full: false,
             lost: 0,
-            mtu: mtu(name).map_err(fail)?,
         };
         backend.poll.add(&backend.monitor, INPUT).map_err(fail)?;
         backend.follow(backend.monitor.now());
@@ -92,12 +119,22 @@ impl PacketBackend {
         let Some(index) = index(link) else {
             return;
         };
-        let opened = open(index).and_then(|socket| {
+        self.neighbours = None;
+        let open = |share| {
+            let socket = open(index, share)?;
             self.poll.add(&socket, INPUT)?;
             Ok(socket)
-        });
+        };
+        let opened = match self.fanout {
+            None => open(Share::All).map(|socket| (socket, None)),
+            Some(group) => open(Share::Flows(group))
+                .and_then(|flows| Ok((flows, Some(open(Share::Neighbours)?)))),
+        };
         match opened {
-            Ok(socket) => (self.socket, self.error) = (Some(socket), None),
+            Ok((socket, neighbours)) => {
+                (self.socket, self.neighbours) = (Some(socket), neighbours);
+                self.error = None;
+            }
             Err(error) => self.error = Some(error),
         }
     }
@@ -133,24 +170,23 @@ impl Backend for PacketBackend {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
-        let Some(socket) = &self.socket else {
-            return Ok(false);
-        };
-        let lost = &mut self.lost;
-        let received = self.incoming.receive(socket, |datagram| {
-            match frame(datagram) {
-                Some(frame) => deliver(frame)?,
-                None => *lost += 1,
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
+        for socket in [&self.socket, &self.neighbours].into_iter().flatten() {
+            let lost = &mut self.lost;
+            let received = self.incoming.receive(socket, |datagram| {
+                match frame(datagram) {
+                    Some(frame) => deliver(frame)?,
+                    None => *lost += 1,
+                }
+                Ok(())
+            })?;
+            match received {
+                Ok(0) => {}
+                // More may be there; more may have been than there was room for.
+                Ok(_) => *lost += missed(socket),
+                // That the interface is down is told by the monitor.
+                Err(_) => {}
             }
-            Ok(())
-        })?;
-        match received {
-            Ok(0) => {}
-            // More may be there; more may have been than there was room for.
-            Ok(_) => *lost += missed(socket),
-            // That the interface is down is told by the monitor.
-            Err(_) => {}
         }
         Ok(false)
     }
@@ -182,20 +218,38 @@ impl Backend for PacketBackend {
         self.lost
     }
 
+    fn is_gone(&self) -> bool {
+        self.link == HostLink::Missing || self.error.is_some()
+    }
+
     fn mtu(&self) -> u32 {
         self.mtu
     }
 }
 
-/// A packet socket that receives all that the interface of this index does, as frames with a
-/// header.
-fn open(index: u32) -> io::Result<OwnedFd> {
+/// Which frames a socket receives.
+#[derive(Clone, Copy)]
+enum Share {
+    All,
+    /// Of flows, the share of a member of this group.
+    Flows(u16),
+    /// ARP, and ICMPv6's neighbour discovery.
+    Neighbours,
+}
+
+/// A packet socket that receives what the interface of this index does, as frames with a header.
+fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
     // Of no protocol: until it is bound it receives nothing.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+    match share {
+        Share::All => {}
+        Share::Flows(_) => attach_filter(&socket, false)?,
+        Share::Neighbours => attach_filter(&socket, true)?,
+    }
     // As large as allowed, or larger by CAP_NET_ADMIN.
     for (plain, forced) in [
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
@@ -222,8 +276,72 @@ fn open(index: u32) -> io::Result<OwnedFd> {
         let length = size_of_val(&address) as u32;
         libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
     };
-    match bound {
-        0 => Ok(socket),
+    if bound != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if let Share::Flows(group) = share {
+        // By the hash of a flow, the same in both directions, after fragments were put together.
+        const HOW: u32 = libc::PACKET_FANOUT_HASH
+            | libc::PACKET_FANOUT_FLAG_DEFRAG
+            | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        let fanout = u32::from(group) | HOW << 16;
+        set_option(
+            &socket,
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            fanout as i32,
+        )?;
+    }
+    Ok(socket)
+}
+
+/// Of linux/if_packet.h.
+const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
+
+/// Has a socket receive only frames of ARP and neighbour discovery, or all others.
+fn attach_filter(socket: &OwnedFd, neighbours: bool) -> io::Result<()> {
+    const HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    const BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
+    const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let [of_them, others] = match neighbours {
+        true => [u32::MAX, 0],
+        false => [0, u32::MAX],
+    };
+    let step = |code: u32, k, jt, jf| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut program = [
+        // The type of what Ethernet carries; IPv6's next header; ICMPv6's type.
+        step(HALF, 12, 0, 0),
+        step(EQUAL, libc::ETH_P_ARP as u32, 6, 0),
+        step(EQUAL, libc::ETH_P_IPV6 as u32, 0, 6),
+        step(BYTE, 14 + 6, 0, 0),
+        step(EQUAL, libc::IPPROTO_ICMPV6 as u32, 0, 4),
+        step(BYTE, 14 + 40, 0, 0),
+        step(AT_LEAST, 133, 0, 2),
+        step(GREATER, 137, 1, 0),
+        step(RETURN, of_them, 0, 0),
+        step(RETURN, others, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: reads the structure, and the steps that it points to, which live here.
+    let attached = unsafe {
+        let length = size_of_val(&program) as u32;
+        let value = (&raw const program).cast();
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+        libc::setsockopt(socket.as_raw_fd(), level, option, value, length)
+    };
+    match attached {
+        0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }

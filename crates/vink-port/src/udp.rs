@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use vink_sys::socket::set_option;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads};
+use super::backend::{Backend, Deliver, LinkState, Offloads, Stop};
 use super::batch::{Incoming, Outgoing, FRONT};
 use super::poll::{Poll, Timer, INPUT, ROOM};
 use crate::Error;
@@ -29,7 +29,7 @@ const MAX_SILENT_PERIODS: u32 = 3;
 const SOCKET_BUFFER: libc::c_int = 4 << 20;
 
 /// A socket, connected with the peer's address.
-pub(crate) struct UdpBackend {
+pub struct UdpBackend {
     socket: UdpSocket,
     peer: SocketAddr,
     timer: Timer,
@@ -53,7 +53,7 @@ impl UdpBackend {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(listen: SocketAddr, peer: SocketAddr) -> Result<UdpBackend, Error> {
+    pub fn open(listen: SocketAddr, peer: SocketAddr) -> Result<UdpBackend, Error> {
         let fail = |what: &str| {
             let what = format!("the uplink udp:{listen}:{peer}: {what}");
             move |error: io::Error| {
@@ -180,7 +180,7 @@ impl Backend for UdpBackend {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
         let was_there = self.is_there();
         let UdpBackend {
             socket,

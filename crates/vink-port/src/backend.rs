@@ -3,20 +3,18 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use vink_kernel::Error;
-
 /// Bytes of a `struct virtio_net_hdr`, which says what is left to be done for a frame: its
 /// checksum, and cutting it into packets. See Documentation/networking/tuntap.rst, "multiqueue",
 /// and packet(7), `PACKET_VNET_HDR`.
-pub(crate) const HEADER: usize = 10;
+pub const HEADER: usize = 10;
 
 /// The largest frame, with its header: an IP packet of 64 KiB with an Ethernet header and two VLAN
 /// tags.
-pub(crate) const LARGEST: usize = HEADER + 14 + 8 + 65535;
+pub const LARGEST: usize = HEADER + 14 + 8 + 65535;
 
 /// The offloads that a backend supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offloads {
+pub enum Offloads {
     /// None: frames have no header, are complete, and no longer than the MTU.
     None,
     /// Checksums and the segmentation of TCP: a header is in front of each frame.
@@ -52,13 +50,17 @@ impl fmt::Display for LinkState {
     }
 }
 
+/// The taker of frames has failed, which it knows more of, and takes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop;
+
 /// Takes one frame from the backend.
-pub(crate) type Deliver<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Error>;
+pub type Deliver<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 
 /// The host's side of an uplink. No function blocks.
 ///
 /// A failed peer is no error of these functions: [`Backend::link_state`] says what is wrong.
-pub(crate) trait Backend {
+pub trait Backend {
     /// The offloads that it supports.
     fn offloads(&self) -> Offloads;
 
@@ -72,7 +74,10 @@ pub(crate) trait Backend {
 
     /// Delivers received frames, up to a budget. True if more may be there for which the descriptor
     /// is not readable.
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Error>;
+    ///
+    /// # Errors
+    /// [`Stop`], if `deliver` answers it.
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop>;
 
     /// The buffer for the next frame, [`LARGEST`] bytes; `None` if the backend is full.
     fn room(&mut self) -> Option<&mut [u8]>;
@@ -86,6 +91,11 @@ pub(crate) trait Backend {
 
     /// Frames that this backend has lost since it was made.
     fn lost(&self) -> u64;
+
+    /// What it leads to is gone, and takes opening anew to come back.
+    fn is_gone(&self) -> bool {
+        false
+    }
 
     /// The MTU: bytes of a packet without the Ethernet header.
     fn mtu(&self) -> u32 {

@@ -7,19 +7,19 @@ use std::ptr::null_mut;
 use vink_sys::rustix::io::Errno;
 use vink_sys::rustix::net::{sendmmsg, MMsgHdr, SendAncillaryBuffer, SendFlags};
 
-use super::backend::LARGEST;
+use super::backend::{Stop, LARGEST};
 
 /// Datagrams of one call.
 const COUNT: usize = 16;
 /// Bytes in front of a frame for the header of the backend.
-pub(crate) const FRONT: usize = 16;
+pub const FRONT: usize = 16;
 /// A datagram's place.
 const SLOT: usize = FRONT + LARGEST;
 /// Bytes for a control message, such as packet(7)'s `PACKET_AUXDATA`.
 const CONTROL: usize = 64;
 
 /// Datagrams to be sent. Some are in use: those between `start` and `end`.
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     bytes: Box<[u8]>,
     lengths: [usize; COUNT],
     start: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     /// Each with so many bytes, at most [`FRONT`], in front of its frame.
-    pub(crate) fn new(front: usize) -> Outgoing {
+    pub fn new(front: usize) -> Outgoing {
         Outgoing {
             bytes: vec![0; COUNT * SLOT].into(),
             lengths: [0; COUNT],
@@ -40,13 +40,13 @@ impl Outgoing {
     }
 
     /// Where the next frame is to be put; `None` if there is no place.
-    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+    pub fn room(&mut self) -> Option<&mut [u8]> {
         let place = (self.end < COUNT).then_some(self.end * SLOT)?;
         Some(&mut self.bytes[place + FRONT..place + SLOT])
     }
 
     /// That many bytes have been put there. What goes in front of them.
-    pub(crate) fn put(&mut self, length: usize) -> &mut [u8] {
+    pub fn put(&mut self, length: usize) -> &mut [u8] {
         let place = self.end * SLOT;
         self.lengths[self.end] = length;
         self.end += 1;
@@ -55,7 +55,7 @@ impl Outgoing {
 
     /// Sends what has been put. False if the host has no room for all of it now. What it does not
     /// take for another reason is gone, and the reason is told.
-    pub(crate) fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
+    pub fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while self.start < self.end {
             let vectors: [_; COUNT] = std::array::from_fn(|n| {
@@ -83,7 +83,7 @@ impl Outgoing {
     }
 
     /// Forgets what has not been sent; how many frames.
-    pub(crate) fn forget(&mut self) -> usize {
+    pub fn forget(&mut self) -> usize {
         let count = self.end - self.start;
         (self.start, self.end) = (0, 0);
         count
@@ -91,16 +91,16 @@ impl Outgoing {
 }
 
 /// Places for datagrams that come.
-pub(crate) struct Incoming(Box<[u8]>);
+pub struct Incoming(Box<[u8]>);
 
 /// One of them.
-pub(crate) struct Datagram<'a> {
+pub struct Datagram<'a> {
     /// What it is, from [`FRONT`] on.
-    pub(crate) bytes: &'a mut [u8],
+    pub bytes: &'a mut [u8],
     /// Control messages, as cmsg(3) has them.
-    pub(crate) control: &'a [u8],
+    pub control: &'a [u8],
     /// It was longer than there was room.
-    pub(crate) cut: bool,
+    pub cut: bool,
 }
 
 /// Room for control messages, aligned as their headers want it.
@@ -109,16 +109,16 @@ pub(crate) struct Datagram<'a> {
 struct Control([u8; CONTROL]);
 
 impl Incoming {
-    pub(crate) fn new() -> Incoming {
+    pub fn new() -> Incoming {
         Incoming(vec![0; COUNT * SLOT].into())
     }
 
     /// Receives some, and hands over each. How many there were: none, if none are there.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         socket: impl AsFd,
-        mut each: impl FnMut(Datagram<'_>) -> Result<(), vink_kernel::Error>,
-    ) -> Result<io::Result<usize>, vink_kernel::Error> {
+        mut each: impl FnMut(Datagram<'_>) -> Result<(), Stop>,
+    ) -> Result<io::Result<usize>, Stop> {
         let mut vectors = [EMPTY; COUNT];
         let mut controls = [Control([0; CONTROL]); COUNT];
         let mut messages = [NOTHING; COUNT];

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads};
+use super::backend::{Backend, Deliver, LinkState, Offloads, Stop};
 use super::poll::{Poll, Timer, INPUT, ROOM};
 use super::stream::{Gone, Stream};
 use crate::Error;
@@ -25,7 +25,7 @@ enum Origin {
 }
 
 /// A socket in the file system.
-pub(crate) struct QemuBackend {
+pub struct QemuBackend {
     origin: Origin,
     path: PathBuf,
     stream: Option<Stream>,
@@ -40,7 +40,7 @@ impl QemuBackend {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn listen(path: &Path) -> Result<QemuBackend, Error> {
+    pub fn listen(path: &Path) -> Result<QemuBackend, Error> {
         let listener = take(path, || UnixListener::bind(path));
         let listener = listener.map_err(|error| failure(path, error))?;
         let made = listener.set_nonblocking(true).and_then(|()| {
@@ -63,7 +63,7 @@ impl QemuBackend {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn connect(path: &Path) -> Result<QemuBackend, Error> {
+    pub fn connect(path: &Path) -> Result<QemuBackend, Error> {
         let made = Timer::new().and_then(|timer| {
             timer.every(RETRY_PERIOD)?;
             let poll = Poll::new()?;
@@ -161,7 +161,7 @@ impl Backend for QemuBackend {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
         if let Some(stream) = &mut self.stream {
             if let Err(gone) = stream.receive(deliver)? {
                 self.end(gone);
@@ -213,7 +213,7 @@ impl Drop for QemuBackend {
 
 /// Makes a socket at this path by `bind`, to which only this user may connect; also in place of one
 /// whose process has ended.
-pub(crate) fn take<T>(path: &Path, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub fn take<T>(path: &Path, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let bound = match bind() {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {
             std::fs::remove_file(path)?;
@@ -233,7 +233,7 @@ fn is_left_over(path: &Path) -> bool {
     is_socket && UnixStream::connect(path).is_err_and(refused)
 }
 
-pub(crate) fn failure(path: &Path, error: io::Error) -> Error {
+pub fn failure(path: &Path, error: io::Error) -> Error {
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {
             "; another program has it, or it is no socket: take another path"

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use vink_sys::rustix::net::{self, RecvFlags, SendFlags};
 
-use super::backend::{Deliver, LARGEST};
+use super::backend::{Deliver, Stop, LARGEST};
 
 /// A frame with its length in front fits into this.
 const SLOT: usize = 4 + LARGEST;
@@ -84,7 +84,7 @@ impl Cut {
 
 /// Why there is no more to be had from a stream.
 #[derive(Debug)]
-pub(crate) enum Gone {
+pub enum Gone {
     /// The other side has closed it.
     Closed,
     /// A frame of this length, which is more than there are.
@@ -107,7 +107,7 @@ impl fmt::Display for Gone {
 }
 
 /// One connection.
-pub(crate) struct Stream {
+pub struct Stream {
     socket: UnixStream,
     out: Queue,
     cut: Cut,
@@ -117,7 +117,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: UnixStream) -> Stream {
+    /// Nothing has been sent or received yet.
+    pub fn new(socket: UnixStream) -> Stream {
         Stream {
             socket,
             out: Queue::default(),
@@ -127,17 +128,18 @@ impl Stream {
         }
     }
 
-    pub(crate) fn socket(&self) -> &UnixStream {
+    /// To be waited for.
+    pub fn socket(&self) -> &UnixStream {
         &self.socket
     }
 
     /// Whether there was no room when something was sent last.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// See [`Backend::room`](super::backend::Backend::room).
-    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+    /// See [`Backend::room`](crate::Backend::room).
+    pub fn room(&mut self) -> Option<&mut [u8]> {
         let queue = &mut self.out;
         if queue.is_empty() {
             (queue.start, queue.end) = (0, 0);
@@ -147,7 +149,7 @@ impl Stream {
     }
 
     /// That many bytes have been put where there was room. The frame.
-    pub(crate) fn put(&mut self, length: usize) -> &[u8] {
+    pub fn put(&mut self, length: usize) -> &[u8] {
         let queue = &mut self.out;
         let frame = &mut queue.bytes[queue.end..][..4 + length];
         frame[..4].copy_from_slice(&(length as u32).to_be_bytes());
@@ -156,7 +158,10 @@ impl Stream {
     }
 
     /// Sends what has been put, as far as it is taken.
-    pub(crate) fn flush(&mut self) -> Result<(), Gone> {
+    ///
+    /// # Errors
+    /// [`Gone::Failed`].
+    pub fn flush(&mut self) -> Result<(), Gone> {
         self.full = false;
         while !self.out.is_empty() {
             match send(&self.socket, self.cut.next(&self.out)) {
@@ -174,12 +179,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Receives once, and delivers the frames that are whole; the kernel's failure, or the
-    /// stream's.
-    pub(crate) fn receive(
-        &mut self,
-        deliver: Deliver<'_>,
-    ) -> Result<Result<(), Gone>, vink_kernel::Error> {
+    /// Receives once, and delivers the frames that are whole; the stream's failure.
+    ///
+    /// # Errors
+    /// [`Stop`], if `deliver` answers it.
+    pub fn receive(&mut self, deliver: Deliver<'_>) -> Result<Result<(), Gone>, Stop> {
         let queue = &mut self.come;
         queue.pack();
         match receive(&self.socket, &mut queue.bytes[queue.end..]) {

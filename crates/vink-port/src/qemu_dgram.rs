@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, LARGEST};
+use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, LARGEST};
 use super::poll::{Poll, INPUT};
 use super::qemu::{failure, take};
 use crate::Error;
@@ -17,7 +17,7 @@ use crate::Error;
 const FRAME_BUDGET: usize = 64;
 
 /// A socket in the file system.
-pub(crate) struct QemuDgramBackend {
+pub struct QemuDgramBackend {
     socket: UnixDatagram,
     path: PathBuf,
     /// A socket that is connected to the peer's, so that the host tells when there is room.
@@ -39,7 +39,7 @@ impl QemuDgramBackend {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(path: &Path) -> Result<QemuDgramBackend, Error> {
+    pub fn open(path: &Path) -> Result<QemuDgramBackend, Error> {
         let socket = take(path, || UnixDatagram::bind(path));
         let socket = socket.map_err(|error| failure(path, error))?;
         let made = socket.set_nonblocking(true).and_then(|()| {
@@ -146,7 +146,7 @@ impl Backend for QemuDgramBackend {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
         for _ in 0..FRAME_BUDGET {
             if let Some(length) = self.first.take() {
                 deliver(&self.buffer[..length])?;

@@ -12,7 +12,7 @@ use vink_sys::rustix::net::{
 
 /// How an interface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HostLink {
+pub enum HostLink {
     /// There is none of this name.
     Missing,
     /// It is set down.
@@ -27,7 +27,7 @@ pub(crate) enum HostLink {
 }
 
 /// Follows one interface, by its name.
-pub(crate) struct Monitor {
+pub struct Monitor {
     socket: OwnedFd,
     name: String,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     /// # Errors
     /// As socket(2) and bind(2).
-    pub(crate) fn new(name: &str) -> io::Result<Monitor> {
+    pub fn new(name: &str) -> io::Result<Monitor> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::RAW;
         // NETLINK_ROUTE is protocol 0.
@@ -49,7 +49,7 @@ impl Monitor {
     }
 
     /// How the interface is now, if anything was told of any interface since this was last asked.
-    pub(crate) fn news(&mut self) -> Option<HostLink> {
+    pub fn news(&mut self) -> Option<HostLink> {
         let mut told = false;
         let mut buffer = [0u8; 16 << 10];
         loop {
@@ -65,9 +65,9 @@ impl Monitor {
     }
 
     /// Asks the host: what a message says may be over when it is read.
-    pub(crate) fn now(&self) -> HostLink {
+    pub fn now(&self) -> HostLink {
         let index = name_to_index(&self.socket, &self.name).unwrap_or(0);
-        let flags = flags(&self.name).unwrap_or(0);
+        let flags = flags(&self.socket, &self.name).unwrap_or(0);
         match (index, flags & libc::IFF_UP) {
             (0, _) => HostLink::Missing,
             (index, 0) => HostLink::Down(index),
@@ -76,6 +76,12 @@ impl Monitor {
                 carrier: flags & libc::IFF_RUNNING != 0,
             },
         }
+    }
+
+    /// The interface's MTU in bytes.
+    pub fn mtu(&self) -> io::Result<u32> {
+        let [a, b, c, d, ..] = ask(&self.socket, &self.name, libc::SIOCGIFMTU as _)?;
+        Ok(u32::from_ne_bytes([a, b, c, d]))
     }
 }
 
@@ -86,21 +92,14 @@ impl AsFd for Monitor {
 }
 
 /// The interface's flags (`IFF_*`).
-fn flags(name: &str) -> io::Result<i32> {
-    let [low, high, ..] = ask(name, libc::SIOCGIFFLAGS as _)?;
+fn flags(socket: &OwnedFd, name: &str) -> io::Result<i32> {
+    let [low, high, ..] = ask(socket, name, libc::SIOCGIFFLAGS as _)?;
     Ok(i16::from_ne_bytes([low, high]).into())
 }
 
-/// The interface's MTU in bytes.
-pub(crate) fn mtu(name: &str) -> io::Result<u32> {
-    let [a, b, c, d, ..] = ask(name, libc::SIOCGIFMTU as _)?;
-    Ok(u32::from_ne_bytes([a, b, c, d]))
-}
-
-/// One of the ioctls of netdevice(7) that tell something of an interface.
-fn ask(name: &str, nr: libc::c_ulong) -> io::Result<[u8; 24]> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+/// One of the ioctls of netdevice(7) that tell something of an interface, in the network of a
+/// socket of any kind: this process may have left that since.
+fn ask(socket: &OwnedFd, name: &str, nr: libc::c_ulong) -> io::Result<[u8; 24]> {
     let mut request = InterfaceRequest::new(name, [0; 24]);
     // SAFETY: a structure as these ioctls want it, which they fill in.
     match unsafe { libc::ioctl(socket.as_raw_fd(), nr as _, &raw mut request) } {
@@ -111,7 +110,7 @@ fn ask(name: &str, nr: libc::c_ulong) -> io::Result<[u8; 24]> {
 
 /// `struct ifreq`.
 #[repr(C, align(8))]
-pub(crate) struct InterfaceRequest {
+pub struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
     /// A union.
     value: [u8; 24],
@@ -121,7 +120,7 @@ const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>())
 
 impl InterfaceRequest {
     /// About the interface of this name, which is cut off if it is too long, and so not found.
-    pub(crate) fn new(name: &str, value: [u8; 24]) -> InterfaceRequest {
+    pub fn new(name: &str, value: [u8; 24]) -> InterfaceRequest {
         let mut own = [0; libc::IFNAMSIZ];
         let length = name.len().min(own.len() - 1);
         own[..length].copy_from_slice(&name.as_bytes()[..length]);

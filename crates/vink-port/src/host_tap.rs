@@ -7,10 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use vink_sys::process::geteuid;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, LARGEST};
-use super::monitor::{mtu, HostLink, InterfaceRequest, Monitor};
+use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, LARGEST};
+use super::monitor::{HostLink, InterfaceRequest, Monitor};
 use super::poll::{Poll, INPUT};
-use super::tap::{TUNSETIFF, TUNSETOFFLOAD, TUN_F_TCP, TUN_F_UDP};
+use super::tun::{TUNSETIFF, TUNSETOFFLOAD, TUN_F_TCP, TUN_F_UDP};
 use crate::Error;
 
 /// Frames received before it is the others' turn.
@@ -18,7 +18,7 @@ const FRAME_BUDGET: usize = 64;
 const TUN: &str = "/dev/net/tun";
 
 /// The device. It is gone with this, unless it was there before.
-pub(crate) struct HostTap {
+pub struct HostTap {
     file: File,
     monitor: Monitor,
     poll: Poll,
@@ -37,7 +37,7 @@ impl HostTap {
     ///
     /// # Errors
     /// [`Error::Uplink`].
-    pub(crate) fn open(name: &str) -> Result<HostTap, Error> {
+    pub fn open(name: &str) -> Result<HostTap, Error> {
         let user = geteuid();
         let remedy =
             format!("as root: ip tuntap add dev {name} mode tap user {user} vnet_hdr; ip link set {name} up");
@@ -101,6 +101,7 @@ impl HostTap {
         Ok(HostTap {
             file,
             link: monitor.now(),
+            mtu: monitor.mtu().map_err(other)?,
             monitor,
             poll,
             name: name.to_owned(),
@@ -108,7 +109,6 @@ impl HostTap {
             deleted: false,
             buffer: vec![0; LARGEST].into(),
             lost: 0,
-            mtu: mtu(name).map_err(other)?,
         })
     }
 
@@ -149,7 +149,7 @@ impl Backend for HostTap {
         }
     }
 
-    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, vink_kernel::Error> {
+    fn receive(&mut self, deliver: Deliver<'_>) -> Result<bool, Stop> {
         for _ in 0..FRAME_BUDGET {
             match self.file.read(&mut self.buffer) {
                 Ok(got) => deliver(&self.buffer[..got])?,
@@ -179,6 +179,10 @@ impl Backend for HostTap {
 
     fn lost(&self) -> u64 {
         self.lost
+    }
+
+    fn is_gone(&self) -> bool {
+        self.deleted
     }
 
     fn mtu(&self) -> u32 {

@@ -13,30 +13,43 @@ use vink_sys::rustix::time::{
 };
 
 /// A set of descriptors. Readable as long as one of them has what it is waited for.
-pub(crate) struct Poll(OwnedFd);
+pub struct Poll(OwnedFd);
 
 /// To be told when there is something to be read.
-pub(crate) const INPUT: i32 = libc::EPOLLIN;
+pub const INPUT: i32 = libc::EPOLLIN;
 /// ... or room to write, too.
-pub(crate) const ROOM: i32 = libc::EPOLLIN | libc::EPOLLOUT;
+pub const ROOM: i32 = libc::EPOLLIN | libc::EPOLLOUT;
 
 impl Poll {
-    pub(crate) fn new() -> io::Result<Poll> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// As epoll_create1(2).
+    pub fn new() -> io::Result<Poll> {
         epoll::create().map(Poll)
     }
 
     /// Waits for `events` of one more descriptor, which leaves the set when it is closed.
-    pub(crate) fn add(&self, fd: impl AsFd, events: i32) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn add(&self, fd: impl AsFd, events: i32) -> io::Result<()> {
         epoll::add(&self.0, fd.as_fd().as_raw_fd(), events as u32, 0)
     }
 
     /// Waits for other events of a descriptor of the set.
-    pub(crate) fn change(&self, fd: impl AsFd, events: i32) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn change(&self, fd: impl AsFd, events: i32) -> io::Result<()> {
         epoll::modify(&self.0, fd.as_fd().as_raw_fd(), events as u32, 0)
     }
 
     /// Waits for it no more.
-    pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         epoll::remove(self.0.as_raw_fd(), fd.as_fd().as_raw_fd())
     }
 }
@@ -48,18 +61,24 @@ impl AsFd for Poll {
 }
 
 /// timerfd_create(2) of the monotonic clock.
-pub(crate) struct Timer(File);
+pub struct Timer(File);
 
 impl Timer {
     /// One that is not set.
-    pub(crate) fn new() -> io::Result<Timer> {
+    ///
+    /// # Errors
+    /// As timerfd_create(2).
+    pub fn new() -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Timer(timer.into()))
     }
 
     /// Goes off each time that this much has passed; never if it is zero.
-    pub(crate) fn every(&self, period: Duration) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As timerfd_settime(2).
+    pub fn every(&self, period: Duration) -> io::Result<()> {
         let time = Timespec {
             tv_sec: period.as_secs() as i64,
             tv_nsec: period.subsec_nanos().into(),
@@ -73,7 +92,7 @@ impl Timer {
     }
 
     /// Whether it went off since this was last asked.
-    pub(crate) fn went_off(&self) -> bool {
+    pub fn went_off(&self) -> bool {
         let mut count = [0u8; 8];
         (&self.0).read(&mut count).is_ok_and(|got| got > 0)
     }

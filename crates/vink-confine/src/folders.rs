@@ -1,0 +1,49 @@
+//! A file system that has a few folders of the one before, where they were, and nothing else.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use vink_sys::rustix::fs::CWD;
+use vink_sys::rustix::mount::{
+    mount, mount_change, move_mount, open_tree, unmount, MountFlags, MountPropagationFlags,
+    MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
+use vink_sys::rustix::process::{chdir, pivot_root};
+
+/// Where the new root is put together: it is there on any host, and covers nothing that is needed
+/// meanwhile.
+const PLACE: &str = "/proc";
+
+/// Has this process, which is alone in its mount namespace, see these folders only.
+pub(crate) fn only(folders: &[PathBuf]) -> io::Result<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private)?;
+    let trees: Vec<(OwnedFd, &PathBuf)> = folders
+        .iter()
+        .map(|folder| Ok((tree(folder)?, folder)))
+        .collect::<io::Result<_>>()?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("none", PLACE, "tmpfs", flags, c"size=64k,mode=0755")?;
+    for (tree, folder) in trees {
+        let below = Path::new(PLACE).join(folder.strip_prefix("/").unwrap_or(folder));
+        std::fs::create_dir_all(&below)?;
+        let below = CString::new(below.as_os_str().as_bytes())?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&tree, c"", CWD, below, flags)?;
+    }
+    chdir(PLACE)?;
+    // The old root lies on the new one then, and is taken off.
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    Ok(chdir("/")?)
+}
+
+fn tree(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(CWD, folder, flags)?)
+}

@@ -1,0 +1,159 @@
+//! A process gives up what it has no more use for, once it has opened what it needs.
+//!
+//! Then it has no capability and can get none, sees an empty network and of the file system a few
+//! folders, can be read by no other process, and makes the system calls that it is for and no
+//! others: it is ended by any other one. An attacker that takes over such a process (by a packet, a
+//! guest's descriptor) has what it had open, and that is all.
+//!
+//! Walls stand behind each other. Namespaces and Landlock are there where the host has them; without
+//! the capabilities' end or the filter nothing goes on.
+
+mod filter;
+mod folders;
+
+use std::io;
+use std::path::PathBuf;
+
+use landlock::{
+    Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope, ABI,
+};
+use vink_sys::process::{getegid, geteuid, unshare};
+use vink_sys::rustix::process::{set_dumpable_behavior, DumpableBehavior};
+use vink_sys::rustix::thread::{
+    capability_is_in_bounding_set, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, CapabilitySet,
+    CapabilitySets,
+};
+
+/// What stays.
+#[derive(Clone, Debug, Default)]
+pub struct Keep {
+    /// Folders in which sockets may still be made, met at and removed. Their paths are absolute,
+    /// and have no symbolic links.
+    pub folders: Vec<PathBuf>,
+}
+
+/// What was given up, and what the host did not let it give up, a line each.
+pub type Report = Vec<String>;
+
+/// Gives up everything but that. This process must have no second thread.
+///
+/// # Errors
+/// The capabilities can't be given up, or the filter of system calls can't be put in place: what,
+/// and the host's word. The process must end then.
+pub fn confine(keep: &Keep) -> io::Result<Report> {
+    let mut report = Report::new();
+    report.push(namespaces(keep));
+    capabilities().map_err(|error| about("capabilities", &error))?;
+    report.push("capabilities: none, and none can be had".to_owned());
+    // Not before: what it tells /proc of itself is root's then.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    report.push("memory: no other process of this user may read it".to_owned());
+    // After the namespaces: it forbids mounts.
+    report.push(landlock(keep));
+    let allowed = filter::apply().map_err(|error| about("the filter of system calls", &error))?;
+    report.push(format!(
+        "system calls: {allowed} of them, any other one ends it"
+    ));
+    Ok(report)
+}
+
+fn about(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("giving up {what}: {error}"))
+}
+
+const EMPTY: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
+
+/// An empty network, no shared memory of others, and a file system of the folders alone.
+fn namespaces(keep: &Keep) -> String {
+    let entered = match unshare(EMPTY) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => user_namespace(),
+        other => other,
+    };
+    let done = entered.and_then(|()| folders::only(&keep.folders));
+    match done {
+        Ok(()) => format!(
+            "namespaces: an empty network, and of the files only {}",
+            names(keep)
+        ),
+        Err(error) => format!("namespaces: the host does not allow them: {error}"),
+    }
+}
+
+fn names(keep: &Keep) -> String {
+    let names: Vec<_> = keep
+        .folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+/// By a user namespace, in which this user is who it was.
+fn user_namespace() -> io::Result<()> {
+    let (user, group) = (geteuid(), getegid());
+    unshare(EMPTY | libc::CLONE_NEWUSER)?;
+    for (file, line) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{user} {user} 1")),
+        ("gid_map", format!("{group} {group} 1")),
+    ] {
+        std::fs::write(format!("/proc/self/{file}"), line)?;
+    }
+    Ok(())
+}
+
+fn capabilities() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()?;
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        // One that the host does not know is an error.
+        if capability_is_in_bounding_set(one).unwrap_or(false) {
+            match remove_capability_from_bounding_set(one) {
+                // A user without capabilities can't take any off, and with no_new_privs gets none.
+                Err(error) if error.raw_os_error() != libc::EPERM => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(set_capabilities(None, none)?)
+}
+
+/// Files, TCP ports, signals and abstract sockets by Landlock, as far as the host has it.
+fn landlock(keep: &Keep) -> String {
+    let sockets = AccessFs::MakeSock | AccessFs::RemoveFile | AccessFs::ReadDir;
+    let restrict = || {
+        let abi = ABI::V6;
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(abi))?
+            .handle_access(AccessNet::from_all(abi))?
+            .scope(Scope::from_all(abi))?
+            .create()?;
+        for folder in &keep.folders {
+            let Ok(folder) = PathFd::new(folder) else {
+                continue;
+            };
+            rules = rules.add_rule(PathBeneath::new(folder, sockets))?;
+        }
+        rules.restrict_self()
+    };
+    match restrict().map(|status| status.ruleset) {
+        Ok(RulesetStatus::FullyEnforced) => "Landlock: files, ports, signals".to_owned(),
+        Ok(RulesetStatus::PartiallyEnforced) => {
+            "Landlock: what this host's version has of files, ports, signals".to_owned()
+        }
+        Ok(RulesetStatus::NotEnforced) => "Landlock: this host has none".to_owned(),
+        Err(error) => format!("Landlock: {error}"),
+    }
+}

@@ -1,0 +1,164 @@
+//! How a driver process is started: `vink driver`, by the process that has the wire or by one that
+//! starts both.
+
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use vink_sys::child::{prepare, Step};
+use vink_sys::fd::pipe;
+
+/// What it writes to its standard output once it has opened what it leads to, and given up its
+/// rights.
+pub const READY: &str = "ready";
+
+/// The pauses before a driver is started again: none at first, and 5 s at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backoff(u32);
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(5);
+    /// One that has run for so long has nothing to do with those before it.
+    const LONG: Duration = Duration::from_secs(10);
+
+    /// The pause after one that has run for so long.
+    pub fn after(&mut self, ran: Duration) -> Duration {
+        if ran >= Backoff::LONG {
+            *self = Backoff::default();
+        }
+        let pause = match self.0 {
+            0 => Duration::ZERO,
+            n => (Backoff::FIRST * 2_u32.pow((n - 1).min(16))).min(Backoff::LONGEST),
+        };
+        self.0 += 1;
+        pause
+    }
+}
+
+/// What a driver is started with: the socket by which it asks for its end of the wire
+/// ([`Rendezvous::asker`](crate::Rendezvous::asker)), and a pipe whose end is its own. Those that
+/// are started one after the other are started with the same.
+#[derive(Debug)]
+pub struct Launch {
+    socket: OwnedFd,
+    reads: OwnedFd,
+    _writes: OwnedFd,
+}
+
+impl Launch {
+    /// Makes it, and the socket's other end for [`Rendezvous::host`](crate::Rendezvous::host). All
+    /// that were started end when this is dropped, and when this process ends.
+    ///
+    /// # Errors
+    /// As pipe2(2) and socketpair(2).
+    pub fn new() -> io::Result<(Launch, OwnedFd)> {
+        let (host, socket) = UnixStream::pair()?;
+        let (reads, writes) = pipe()?;
+        let launch = Launch {
+            socket: socket.into(),
+            reads,
+            _writes: writes,
+        };
+        Ok((launch, host.into()))
+    }
+
+    /// The command that starts one: `vink driver` with these words, [`READY`] in its standard
+    /// output.
+    pub fn command(&self, executable: &Path, words: &[String]) -> Command {
+        let [socket, lifeline] = [&self.socket, &self.reads].map(|fd| fd.as_fd().as_raw_fd());
+        let mut command = Command::new(executable);
+        command
+            .arg("driver")
+            .args(words)
+            .args(["--socket", &socket.to_string()])
+            .args(["--lifeline", &lifeline.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let steps = [
+            Step::Session,
+            Step::UnblockAll,
+            Step::CloseOthers,
+            Step::Keep(socket),
+            Step::Keep(lifeline),
+        ];
+        prepare(&mut command, steps);
+        command
+    }
+}
+
+/// Waits until a driver says that it is ready; false if it has ended before.
+pub fn is_ready(output: ChildStdout) -> bool {
+    let mut line = String::new();
+    let read = BufReader::new(output).read_line(&mut line);
+    read.is_ok() && line.trim_end() == READY
+}
+
+/// A driver that is not started again; ended and waited for when dropped.
+#[derive(Debug)]
+pub struct DriverProcess {
+    child: Child,
+    launch: Option<Launch>,
+}
+
+impl DriverProcess {
+    /// Starts it, and waits until it is ready; the socket for
+    /// [`Rendezvous::host`](crate::Rendezvous::host). What is wrong it says itself on this process's
+    /// standard error.
+    ///
+    /// # Errors
+    /// As fork(2) and execve(2); `Other`: it has ended.
+    pub fn start(executable: &Path, words: &[String]) -> io::Result<(DriverProcess, OwnedFd)> {
+        let (launch, host) = Launch::new()?;
+        let mut child = launch.command(executable, words).spawn()?;
+        let is_ready = child.stdout.take().is_some_and(is_ready);
+        if !is_ready {
+            let status = child.wait()?;
+            return Err(io::Error::other(format!("it has ended ({status})")));
+        }
+        let process = DriverProcess {
+            child,
+            launch: Some(launch),
+        };
+        Ok((process, host))
+    }
+}
+
+impl Drop for DriverProcess {
+    fn drop(&mut self) {
+        // It ends by itself, and takes away what it has made.
+        drop(self.launch.take());
+        if !ends(self.child.id()) {
+            // That it has ended meanwhile is as good.
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a child ends within a second.
+fn ends(pid: u32) -> bool {
+    let pidfd = vink_sys::pidfd::open(pid as i32);
+    pidfd.is_ok_and(|pidfd| vink_sys::poll::is_readable(&pidfd, 1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses() {
+        let mut backoff = Backoff::default();
+        let (short, long) = (Duration::from_millis(3), Duration::from_secs(11));
+        let ms = [(); 4].map(|()| backoff.after(short).as_millis());
+        assert_eq!(ms, [0, 50, 100, 200]);
+        for _ in 0..100 {
+            assert!(backoff.after(short) <= Backoff::LONGEST);
+        }
+        assert_eq!(backoff.after(short), Backoff::LONGEST);
+        assert_eq!(backoff.after(long), Duration::ZERO);
+    }
+}

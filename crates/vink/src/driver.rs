@@ -1,0 +1,151 @@
+//! `vink driver`: a process between a wire and the host, which opens the host's side and then gives
+//! up all of its rights.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use vink_confine::{confine, Keep};
+use vink_port::{Backend, Driver, LinkState, PacketBackend, Rendezvous, READY};
+use vink_spec::Uplink;
+use vink_sys::fd::close_inherited;
+
+use crate::cli_error::CliError;
+use crate::signals::Signals;
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// What it leads to: tap:NAME, interface:NAME, vhost-user:PATH, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    #[arg(value_name = "UPLINK")]
+    uplink: Uplink,
+    /// Where it meets the process that has the wire (its uplink wire:PATH, with this path)
+    #[arg(long, value_name = "wire:PATH", required_unless_present = "socket")]
+    port: Option<Uplink>,
+    /// Share the interface's flows with other drivers that have this number
+    #[arg(long, value_name = "NUMBER")]
+    fanout: Option<u16>,
+    /// Say which rights were given up
+    #[arg(short, long)]
+    verbose: bool,
+    /// An inherited socket by which it asks for its end of the wire
+    #[arg(long, hide = true, conflicts_with = "port")]
+    socket: Option<i32>,
+    /// An inherited pipe: this process ends when it does
+    #[arg(long, hide = true)]
+    lifeline: Option<i32>,
+}
+
+/// Moves frames until a signal asks for its end, or what it leads to is gone.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let name = &arguments.uplink;
+    let keep: Vec<_> = [arguments.socket, arguments.lifeline]
+        .into_iter()
+        .flatten()
+        .collect();
+    close_inherited(&keep);
+    let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    let signals = Signals::catch(&signals).map_err(CliError::host("signalfd"))?;
+    let lifeline = arguments.lifeline.map(inherited).transpose()?;
+    let mut keep = Keep::default();
+    let backend = open(arguments, &mut keep)?;
+    let rendezvous = meet(arguments, &mut keep)?;
+    let report = confine(&keep).map_err(CliError::host(format!("the driver {name}")))?;
+    if arguments.verbose {
+        for line in report {
+            eprintln!("vink: the driver {name}: {line}");
+        }
+    }
+    // Nobody may wait for it.
+    let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
+    let driver = Driver::new(rendezvous, backend);
+    let ends = [Some(signals.as_fd()), lifeline.as_ref().map(AsFd::as_fd)];
+    let counts = driver.run(ends, |link: &LinkState| {
+        if !link.is_up() || arguments.verbose {
+            eprintln!("vink: the driver {name}: {link}");
+        }
+    });
+    let counts = counts.map_err(|error| CliError::Other(format!("the driver {name}: {error}")))?;
+    if arguments.verbose {
+        let vink_port::Counts {
+            sent,
+            received,
+            lost,
+        } = counts;
+        eprintln!("vink: the driver {name}: {sent} frames sent, {received} received, {lost} lost");
+    }
+    // It has no right to end by the signal itself.
+    Ok(match signals.next() {
+        Some(signal) => ExitCode::from(128 + signal.number as u8),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Opens the host's side.
+fn open(arguments: &Arguments, keep: &mut Keep) -> Result<Box<dyn Backend>, CliError> {
+    let other = |error: vink_port::Error| CliError::Other(error.to_string());
+    let uplink = match &arguments.uplink {
+        Uplink::Driver(driver) => driver.opens().0,
+        uplink => uplink.clone(),
+    };
+    Ok(match (uplink, arguments.fanout) {
+        (Uplink::Interface(name), Some(group)) => {
+            Box::new(PacketBackend::open_fanout(&name, group).map_err(other)?)
+        }
+        (_, Some(_)) => {
+            let why = "--fanout is for interfaces of the host: interface:NAME";
+            return Err(CliError::Other(why.to_owned()));
+        }
+        (Uplink::Qemu(path), _) => open_at(Uplink::Qemu, &path, keep)?,
+        (Uplink::QemuConnect(path), _) => open_at(Uplink::QemuConnect, &path, keep)?,
+        (Uplink::QemuDgram(path), _) => open_at(Uplink::QemuDgram, &path, keep)?,
+        (uplink, _) => vink_lab::open_backend(&uplink)?,
+    })
+}
+
+/// Opens what has a socket at a path.
+fn open_at(
+    kind: fn(String) -> Uplink,
+    path: &str,
+    keep: &mut Keep,
+) -> Result<Box<dyn Backend>, CliError> {
+    let path = kept(Path::new(path), keep)?;
+    Ok(vink_lab::open_backend(&kind(path.display().to_string()))?)
+}
+
+/// Meets the process that has the wire.
+fn meet(arguments: &Arguments, keep: &mut Keep) -> Result<Rendezvous, CliError> {
+    let met = match (&arguments.port, arguments.socket) {
+        (Some(Uplink::Wire(path)), _) => Rendezvous::open(&kept(Path::new(path), keep)?),
+        (Some(other), _) => {
+            let what = format!("--port {other}: a driver is met at a path: --port wire:PATH");
+            return Err(CliError::Other(what));
+        }
+        (None, Some(socket)) => Rendezvous::asker(inherited(socket)?),
+        (None, None) => return Err(CliError::Other("--port is missing".to_owned())),
+    };
+    met.map_err(|error| CliError::Other(error.to_string()))
+}
+
+/// The path of a socket by that of its folder without symbolic links, which this process keeps.
+fn kept(path: &Path, keep: &mut Keep) -> Result<PathBuf, CliError> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let what = format!("the folder of {}", path.display());
+    let folder = folder.canonicalize().map_err(CliError::host(what))?;
+    let name = path.file_name().ok_or_else(|| {
+        CliError::Other(format!("{} is not the path of a socket", path.display()))
+    })?;
+    let path = folder.join(name);
+    keep.folders.push(folder);
+    Ok(path)
+}
+
+/// A descriptor that the process which started this one has left open.
+fn inherited(number: i32) -> Result<OwnedFd, CliError> {
+    let what = format!("the inherited descriptor {number}");
+    vink_sys::fd::duplicate(number, true).map_err(CliError::host(what))
+}
