@@ -7,7 +7,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 /// The version of the contract that this crate speaks.
-pub const VINK_ABI_VERSION: u32 = 1;
+pub const VINK_ABI_VERSION: u32 = 2;
 /// Returned by any call once the kernel in the image has panicked.
 pub const VINK_DEAD: c_int = -4095;
 /// "No timer is armed", in the place of a deadline.
@@ -162,6 +162,12 @@ pub struct TaskParams {
     pub arg: *mut c_void,
     /// The highest address of the fiber's stack; null for a remote task.
     pub stack_top: *mut c_void,
+    /// Capabilities that it has not and can't get: bit n is capability n of capabilities(7).
+    pub drop: u64,
+    /// Its user; 0 is root.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
 }
 
 /// `struct vink_wire_settings`: what a wire does to the packets that one end sends. A probability is

@@ -39,7 +39,7 @@ fn field_size<S, F>(_: fn(&S) -> &F) -> u64 {
 
 fn facts() -> Vec<Fact> {
     let mut f = Vec::new();
-    layout!(f, TaskParams, "vink_task_params": cookie, entry, arg, stack_top);
+    layout!(f, TaskParams, "vink_task_params": cookie, entry, arg, stack_top, drop, uid, gid);
     layout!(f, Block, "vink_block": start, len);
     layout!(f, Call, "vink_call":
         nr, flags, args, space, cookie, result, signals, poll_fd, events, state, credit);

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vink_spec::MachineSpec;
+use vink_spec::{MachineSpec, Rights};
 
 /// A machine to be made, with its interfaces, set-up commands and programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +72,9 @@ pub struct Machine {
     pub image: Option<String>,
     /// Whether it forwards packets.
     pub forward: bool,
+    /// What its programs may do; none: everything.
+    #[serde(default, skip_serializing_if = "Rights::is_full")]
+    pub rights: Rights,
     /// Its interfaces but `lo`.
     pub interfaces: Vec<Interface>,
     /// Numbers of its programs that run.

@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vink_spec::Rights;
 
 use crate::Size;
 
@@ -37,6 +38,9 @@ pub struct NewProgram {
     /// With `attach`: its input and output are a terminal of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Size>,
+    /// What it may do on the machine; none: what the machine's programs may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<Rights>,
 }
 
 /// How far a program is.

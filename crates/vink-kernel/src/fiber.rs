@@ -10,7 +10,7 @@ use std::rc::Rc;
 use vink_abi::FiberCallFn;
 use vink_sys::mapping::{Mapping, Pages};
 
-use crate::Error;
+use crate::{Credentials, Error};
 
 /// Exit status of a fiber whose closure panicked, as of a Rust program.
 const PANICKED: c_int = 101;
@@ -43,6 +43,7 @@ type Closure = Box<dyn FnOnce(&Fiber) -> i32>;
 pub(crate) struct Launch {
     stack: Mapping,
     start: Rc<Start>,
+    credentials: Credentials,
 }
 
 /// The same from then on. Leaked unless freed: a closure that never returned may have lent out what
@@ -67,7 +68,11 @@ impl Launch {
     ///
     /// # Errors
     /// [`Error::Errno`]: mmap(2) refused.
-    pub fn new(call: FiberCallFn, closure: Closure) -> Result<Launch, Error> {
+    pub fn new(
+        call: FiberCallFn,
+        credentials: Credentials,
+        closure: Closure,
+    ) -> Result<Launch, Error> {
         let stack = Mapping::new(SIZE).and_then(|stack| {
             stack.replace(0..GUARD, Pages::Guard)?;
             Ok(stack)
@@ -85,7 +90,11 @@ impl Launch {
             fiber,
             pid: Cell::new(0),
         });
-        Ok(Launch { stack, start })
+        Ok(Launch {
+            stack,
+            start,
+            credentials,
+        })
     }
 
     /// The members of `struct vink_task_params`, and what they point to.
@@ -95,6 +104,9 @@ impl Launch {
             entry: Some(enter),
             arg: Rc::as_ptr(&self.start).cast_mut().cast(),
             stack_top: self.stack.start().wrapping_byte_add(SIZE),
+            drop: !self.credentials.capabilities,
+            uid: self.credentials.uid,
+            gid: self.credentials.gid,
         };
         (Body(ManuallyDrop::new(self)), params)
     }

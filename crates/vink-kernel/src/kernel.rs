@@ -30,7 +30,7 @@ use crate::symbols::{describe, Address};
 use crate::task::{Call, CloneKind, Event, MachineId, Outcome, TaskId};
 use crate::user;
 use crate::wire::{EndId, PacketQueue};
-use crate::Error;
+use crate::{Credentials, Error};
 
 /// The date at which a virtual clock starts, so that runs repeat: 2025-01-01 00:00 UTC in ns.
 const VIRTUAL_EPOCH: u64 = 1_735_689_600_000_000_000;
@@ -223,6 +223,14 @@ impl Kernel {
     /// # Errors
     /// [`Error::NoSuchMachine`]; [`Error::Errno`]: `ENOMEM`, `EAGAIN`.
     pub fn task(&mut self, m: MachineId) -> Result<TaskId, Error> {
+        self.task_with(m, Credentials::ROOT)
+    }
+
+    /// The same with these credentials.
+    ///
+    /// # Errors
+    /// As [`Kernel::task`]; `EINVAL`: no such user or group.
+    pub fn task_with(&mut self, m: MachineId, credentials: Credentials) -> Result<TaskId, Error> {
         self.know(m)?;
         let id = self.new_id();
         let params = TaskParams {
@@ -230,6 +238,9 @@ impl Kernel {
             entry: None,
             arg: std::ptr::null_mut(),
             stack_top: std::ptr::null_mut(),
+            drop: !credentials.capabilities,
+            uid: credentials.uid,
+            gid: credentials.gid,
         };
         let image_id = self.create_task(m, &params)?;
         self.tasks.insert(id, Slot::Remote(Remote::new(image_id)));
@@ -274,9 +285,22 @@ impl Kernel {
         m: MachineId,
         f: impl FnOnce(&Fiber) -> i32 + 'static,
     ) -> Result<TaskId, Error> {
+        self.fiber_with(m, Credentials::ROOT, f)
+    }
+
+    /// The same with these credentials.
+    ///
+    /// # Errors
+    /// As [`Kernel::fiber`].
+    pub fn fiber_with(
+        &mut self,
+        m: MachineId,
+        credentials: Credentials,
+        f: impl FnOnce(&Fiber) -> i32 + 'static,
+    ) -> Result<TaskId, Error> {
         self.know(m)?;
         self.ready_to_enter()?;
-        let launch = Launch::new(self.image.exports.fiber_call, Box::new(f))?;
+        let launch = Launch::new(self.image.exports.fiber_call, credentials, Box::new(f))?;
         let id = self.new_id();
         self.launches.push_back((id, m, launch));
         self.fiber_thread = this_thread();

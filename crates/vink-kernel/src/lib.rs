@@ -23,6 +23,7 @@
 mod arena;
 mod clock;
 mod counter;
+mod credentials;
 mod device;
 mod enter;
 mod error;
@@ -46,6 +47,7 @@ pub mod watchdog;
 mod wire;
 
 pub use clock::{monotonic, stood_still, Clock};
+pub use credentials::Credentials;
 pub use device::{watch, Device, DeviceHost, DeviceId, Interest};
 pub use enter::Entered;
 pub use error::Error;

@@ -200,6 +200,9 @@ impl Raw {
             entry: None,
             arg: null_mut(),
             stack_top: null_mut(),
+            drop: 0,
+            uid: 0,
+            gid: 0,
         };
         self.control(VINK_CALL_TASK_CREATE, &[machine, at(&params)])
     }
@@ -660,6 +663,9 @@ fn what_a_fiber_may_and_may_not_do() {
         entry: Some(fiber),
         arg: (&raw const *seen).cast_mut().cast(),
         stack_top: stack.as_mut_ptr_range().end.cast(),
+        drop: 0,
+        uid: 0,
+        gid: 0,
     };
     assert_eq!(raw.control(VINK_CALL_TASK_CREATE, &[0, at(&params)]), 2);
     let mut deadline = 0;

@@ -11,6 +11,7 @@ mod machine;
 mod message;
 mod network_config;
 mod redirect;
+mod rights;
 mod route;
 mod socket_probe;
 mod speed;
@@ -23,6 +24,7 @@ pub use error::Error;
 pub use journal::Journal;
 pub use machine::{wire, End, Machine};
 pub use network_config::NetworkConfig;
+pub use rights::credentials;
 pub use socket_probe::{Sample, SampleDecoder, SocketProbes};
 pub use speed::Speed;
 pub use uplink::{

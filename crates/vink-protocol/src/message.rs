@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_record::Totals;
-use vink_spec::{Breakpoint, Series, Settings, Uplink};
+use vink_spec::{Breakpoint, Rights, Series, Settings, Uplink};
 
 use crate::Filter;
 
@@ -358,6 +358,8 @@ pub struct NewMachine {
     pub machine: String,
     /// Forwards packets.
     pub forward: bool,
+    /// What its programs may do.
+    pub rights: Rights,
     /// Absolute paths and texts of its files.
     pub files: Vec<(String, String)>,
     /// An absolute path: the folder whose files shadow the host's.
@@ -396,6 +398,9 @@ pub struct NewProgram {
     pub dir: String,
     /// Its standard input is a terminal, which becomes its controlling one.
     pub terminal: bool,
+    /// What it may do; none: what the machine's programs may. Programs with different rights share
+    /// no namespace of the host.
+    pub rights: Option<Rights>,
 }
 
 /// What an uplink leads to.

@@ -100,6 +100,9 @@ pub(crate) fn machine(machine: &Machine) -> Reply {
     if machine.forward {
         text += ", forwards";
     }
+    if !machine.rights.is_full() {
+        text += &format!(", rights {}", machine.rights);
+    }
     if let Some(image) = &machine.image {
         text += &format!(", image {image}");
     }

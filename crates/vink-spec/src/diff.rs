@@ -397,7 +397,10 @@ impl Steps {
                         Some(why) => why.to_owned(),
                         None if image(old, was) != image(new, is) => "image".to_owned(),
                         None => differing(was, is, |key| {
-                            matches!(key, "image" | "worker" | "core" | "root" | "setup")
+                            matches!(
+                                key,
+                                "image" | "worker" | "core" | "rights" | "root" | "setup"
+                            )
                         }),
                     };
                     if why.is_empty() {

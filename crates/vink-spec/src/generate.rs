@@ -461,6 +461,9 @@ impl Lab {
                 base.root = own.root.or(base.root.take());
                 base.filter = own.filter.or(base.filter.take());
                 base.forward |= own.forward;
+                if !own.rights.is_full() {
+                    base.rights = own.rights;
+                }
                 base.interfaces.extend(own.interfaces);
                 base.sysctls.extend(own.sysctls);
                 base.files.extend(own.files);

@@ -23,6 +23,7 @@ mod machine;
 mod node;
 mod program;
 mod read;
+mod rights;
 mod ruleset;
 mod schema;
 mod series;
@@ -49,6 +50,7 @@ pub use lab::{Lab, WireSpec};
 pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};
+pub use rights::Rights;
 pub use ruleset::{nft_messages, Ruleset, RulesetError, RulesetTable, NFT};
 pub use schema::schema;
 pub use series::{

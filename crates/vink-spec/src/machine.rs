@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Core, ProgramSpec};
+use crate::{Core, ProgramSpec, Rights};
 
 /// A machine: its interfaces, what its kernel is told, and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,9 @@ pub struct MachineSpec {
     /// A router: forwards packets between its interfaces, IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward: bool,
+    /// What its programs may do on it. `setup` has all rights.
+    #[serde(default, skip_serializing_if = "Rights::is_full")]
+    pub rights: Rights,
     /// Values below /proc/sys by their names as in sysctl(8): net.ipv4.tcp_congestion_control.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub sysctls: IndexMap<String, Scalar>,

@@ -15,6 +15,7 @@ use crate::core::{Core, MOST_CPUS};
 use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::node::{Entry, Kind, Node};
+use crate::rights::Rights;
 use crate::series::SAMPLE_EVENTS;
 use crate::{
     Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
@@ -392,6 +393,7 @@ impl Reader {
             interfaces: r.field_or_default(f, "interfaces", |r, n| r.named(n, Reader::interface)),
             routes: r.field_or_default(f, "routes", |r, n| r.list(n, Reader::route)),
             forward: r.field_or_default(f, "forward", Reader::flag),
+            rights: r.field_or_default(f, "rights", |r, n| r.word(n, &Rights::NAMES)),
             sysctls: r.field_or_default(f, "sysctls", |r, n| r.named(n, Reader::scalar)),
             files: r.field_or_default(f, "files", |r, n| r.named(n, Reader::file)),
             root: r.field(f, "root", Reader::text),

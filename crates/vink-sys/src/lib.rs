@@ -17,6 +17,7 @@ pub mod errno;
 pub mod fd;
 pub mod mapping;
 pub mod memory;
+pub mod mount;
 pub mod pidfd;
 pub mod plain;
 pub mod poll;

@@ -199,6 +199,9 @@ impl Worker {
                 }
                 self.passthrough(call)
             }
+            Kind::Unshare if !self.may_make_network(call.tid, call.args[0]) => {
+                self.answer(call, -i64::from(libc::EPERM))
+            }
             Kind::Unshare => {
                 if call.args[0] & libc::CLONE_NEWNET as u64 != 0 {
                     self.expect_netns_change(call.tid);
@@ -724,6 +727,9 @@ impl Worker {
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
         self.release_affinity(call.tid);
+        if !self.may_make_network(call.tid, flags) {
+            return self.answer(call, -i64::from(libc::EPERM));
+        }
         self.watch_fork(call.tid, flags);
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)

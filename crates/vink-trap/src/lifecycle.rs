@@ -230,7 +230,8 @@ impl Worker {
         let task = match process.spare.take() {
             Some(task) => task,
             None => {
-                let task = self.kernel.task(process.machine)?;
+                let credentials = self.programs[process.program].credentials;
+                let task = self.kernel.task_with(process.machine, credentials)?;
                 process.tasks.push(task);
                 self.raise_nofile(task)?;
                 task

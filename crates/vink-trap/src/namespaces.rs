@@ -22,6 +22,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use vink_sys::mount::set_nosuid;
 use vink_sys::rustix::mount::{
     mount, mount_bind, mount_change, unmount, MountFlags, MountPropagationFlags, UnmountFlags,
 };
@@ -158,6 +159,8 @@ pub(crate) enum FailedStep {
     Private,
     /// A `/proc` of the machine's own.
     Proc,
+    /// Files without rights of their own.
+    NoSuid,
     /// This mount; they are counted through all lists.
     Mount(usize),
 }
@@ -170,7 +173,9 @@ impl MountPlan {
 
     /// The same in new mount and PID namespaces, on which no other process depends. The error is the
     /// step that failed, and why. rustix allocates nothing for strings that end with NUL.
-    pub(crate) fn set_up(&self) -> Result<(), (FailedStep, io::Error)> {
+    /// `restricted`: no file gives a program rights, by a bit or by capabilities: it could not get
+    /// them, and would not be executed at all (capabilities(7), "capability-dumb").
+    pub(crate) fn set_up(&self, restricted: bool) -> Result<(), (FailedStep, io::Error)> {
         let down_only = MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM;
         mount_change(c"/", down_only).map_err(|why| (FailedStep::Private, why.into()))?;
         let proc = mount(c"proc", c"/proc", c"proc", FILES_ONLY, None);
@@ -191,6 +196,9 @@ impl MountPlan {
         }
         for Generated { text, target } in &self.files {
             step(generate(text, target))?;
+        }
+        if restricted {
+            set_nosuid(c"/").map_err(|why| (FailedStep::NoSuid, why))?;
         }
         Ok(())
     }
@@ -324,6 +332,9 @@ impl MountPlan {
                 "mounting a /proc of the machine's own (nothing may be mounted below the host's /proc, unless \
                  for root; in Docker, --security-opt systempaths=unconfined)"
                     .into()
+            }
+            FailedStep::NoSuid => {
+                "mount_setattr(MOUNT_ATTR_NOSUID) of all that is mounted".into()
             }
             FailedStep::Mount(mut index) => {
                 if let Some(addition) = self.file_overlays.get(index) {

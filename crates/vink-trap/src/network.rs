@@ -55,6 +55,15 @@ impl Worker {
         }
     }
 
+    /// Whether a thread may do a call with these `CLONE_*` flags, as far as networks are concerned.
+    /// Without the capability in the kernel it may not, though the host would let it, in a user
+    /// namespace of its own: it would be in a network for which the kernel has none.
+    pub(crate) fn may_make_network(&self, tid: i32, flags: u64) -> bool {
+        let program = self.processes[&self.threads[&tid].pid].program;
+        let credentials = self.programs[program].credentials;
+        flags & libc::CLONE_NEWNET as u64 == 0 || credentials.may_make_networks()
+    }
+
     /// The thread may be in another namespace when it makes its next trapped call.
     pub(crate) fn expect_netns_change(&mut self, tid: i32) {
         let process = self.process_mut(self.threads[&tid].pid);
@@ -70,7 +79,11 @@ impl Worker {
             return Ok(());
         }
         if let Some((key, host)) = tracee::network(tid) {
-            if self.threads[&tid].network != Some(key) {
+            let process = &self.processes[&pid];
+            let own = self.networks.known.get(&key);
+            let never_left = !process.has_changed_netns
+                && matches!(own, Some(Network::Machine(machine)) if *machine == process.machine);
+            if !never_left && self.threads[&tid].network != Some(key) {
                 self.enter_host_netns(tid, key, host)?;
             }
         }

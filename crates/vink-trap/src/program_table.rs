@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 
-use vink_kernel::MachineId;
+use vink_kernel::{Credentials, MachineId};
 
 use crate::namespaces::Namespaces;
 use crate::notify::Listener;
@@ -25,6 +25,8 @@ pub struct ProgramId {
 pub(crate) struct ProgramEntry {
     pub(crate) name: String,
     pub(crate) machine: MachineId,
+    /// What its tasks may do.
+    pub(crate) credentials: Credentials,
     /// Until it is forgotten.
     pub(crate) namespaces: Option<Rc<Namespaces>>,
     /// `None` when the last process is gone.

@@ -16,6 +16,7 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::Arc;
 
+use vink_kernel::Credentials;
 use vink_sys::errno;
 use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::pidfd::{self, copy_fd};
@@ -31,8 +32,9 @@ use vink_sys::rustix::process::{
 };
 use vink_sys::rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 use vink_sys::rustix::thread::{
-    capabilities, configure_capability_in_ambient_set, move_into_link_name_space, set_capabilities,
-    set_no_new_privs, CapabilitySet, LinkNameSpaceType,
+    capabilities, configure_capability_in_ambient_set, move_into_link_name_space,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, CapabilitySet,
+    LinkNameSpaceType,
 };
 use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
@@ -63,6 +65,7 @@ pub struct Program {
     stdio: [Stdio; 3],
     session: bool,
     terminal: bool,
+    credentials: Credentials,
 }
 
 impl Program {
@@ -76,6 +79,7 @@ impl Program {
             stdio: Default::default(),
             session: false,
             terminal: false,
+            credentials: Credentials::ROOT,
         }
     }
 
@@ -163,6 +167,18 @@ impl Program {
         self.session = true;
         self.terminal = true;
         self
+    }
+
+    /// What it may do on its machine, with all that it starts: [`Credentials::ROOT`] unless said
+    /// otherwise. A machine's programs share the machine's namespaces on the host with those of the
+    /// same credentials: others they can neither name nor trace.
+    pub fn credentials(mut self, credentials: Credentials) -> Program {
+        self.credentials = credentials;
+        self
+    }
+
+    pub(crate) fn its_credentials(&self) -> Credentials {
+        self.credentials
     }
 
     /// As it was named.
@@ -325,6 +341,8 @@ struct Plan<'a> {
     parent: OwnedFd,
     arguments: Range<usize>,
     is_root: bool,
+    /// It keeps what its user has on most hosts, and not what root has.
+    restricted: bool,
     virtual_time: bool,
     counter: bool,
     uid_map: CString,
@@ -398,6 +416,7 @@ pub(crate) fn spawn(
         parent: open_pidfd(pid)?,
         arguments: arguments(),
         is_root: uid == 0,
+        restricted: program.credentials != Credentials::ROOT,
         virtual_time,
         counter: counter.is_some(),
         uid_map: map(uid),
@@ -489,7 +508,8 @@ fn failure(page: &Page, source: NamespaceSource<'_>) -> Error {
         Some(0) => Some(FailedStep::Name),
         Some(1) => Some(FailedStep::Private),
         Some(2) => Some(FailedStep::Proc),
-        Some(mount) => Some(FailedStep::Mount(mount as usize - 3)),
+        Some(3) => Some(FailedStep::NoSuid),
+        Some(mount) => Some(FailedStep::Mount(mount as usize - 4)),
     };
     match (failed, source) {
         (Some(failed), NamespaceSource::New(mounts)) => Error::Namespaces {
@@ -605,12 +625,15 @@ fn execute(plan: &Plan<'_>, page: &Page) -> Result<Infallible, Failed> {
         ioctl_tiocsctty(stdin()).map_err(at(9))?;
     }
     if let NamespaceSource::New(mounts) = plan.namespaces {
-        mounts.set_up().map_err(|(failed, why)| match failed {
-            FailedStep::Name => (MOUNTING, why),
-            FailedStep::Private => (MOUNTING + 1, why),
-            FailedStep::Proc => (MOUNTING + 2, why),
-            FailedStep::Mount(index) => (MOUNTING + 3 + index as u32, why),
-        })?;
+        mounts
+            .set_up(plan.restricted)
+            .map_err(|(failed, why)| match failed {
+                FailedStep::Name => (MOUNTING, why),
+                FailedStep::Private => (MOUNTING + 1, why),
+                FailedStep::Proc => (MOUNTING + 2, why),
+                FailedStep::NoSuid => (MOUNTING + 3, why),
+                FailedStep::Mount(index) => (MOUNTING + 4 + index as u32, why),
+            })?;
         let owned =
             libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
         unshare(owned).map_err(at(13))?;
@@ -625,8 +648,8 @@ fn execute(plan: &Plan<'_>, page: &Page) -> Result<Infallible, Failed> {
     if let Some(cwd) = &plan.cwd {
         chdir(cwd).map_err(at(1))?;
     }
-    if user.is_none() && !plan.is_root {
-        keep_capabilities().map_err(at(8))?;
+    if user.is_none() {
+        set_rights(plan).map_err(at(8))?;
     }
     let _ = set_limit(0, libc::RLIMIT_NOFILE, &plan.nofile);
     // What std's runtime did to this process, and a worker may have done.
@@ -661,7 +684,7 @@ fn execute(plan: &Plan<'_>, page: &Page) -> Result<Infallible, Failed> {
     // not get hold of (ptrace(2)).
     if let Some(user) = user {
         let entered = move_into_link_name_space(user, Some(LinkNameSpaceType::User)).is_ok();
-        if !entered || (!plan.is_root && keep_capabilities().is_err()) {
+        if !entered || set_rights(plan).is_err() {
             exit_now(NEVER_EXECUTED);
         }
     }
@@ -760,6 +783,42 @@ fn write_maps(plan: &Plan<'_>) -> io::Result<()> {
         let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         if rustix::io::write(&file, text.to_bytes())? != text.count_bytes() {
             return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
+}
+
+/// What a program may do in the user namespace that it is in, from its execution on.
+/// Async-signal-safe.
+fn set_rights(plan: &Plan<'_>) -> rustix::io::Result<()> {
+    match (plan.restricted, plan.is_root) {
+        (true, _) => drop_capabilities(),
+        (false, true) => Ok(()),
+        (false, false) => keep_capabilities(),
+    }
+}
+
+/// Of root's capabilities, those that daemons need to become another user and to own files. With
+/// the others a program could reach more of the host's kernel, and nothing that it may use.
+const OF_DAEMONS: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT);
+
+/// Async-signal-safe; `PR_CAPBSET_DROP` of prctl(2).
+fn drop_capabilities() -> rustix::io::Result<()> {
+    let dropped = CapabilitySet::all().difference(OF_DAEMONS);
+    for capability in dropped.iter() {
+        match remove_capability_from_bounding_set(capability) {
+            // The host's kernel is too old to know it.
+            Err(rustix::io::Errno::INVAL) => {}
+            done => done?,
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Clock, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
+use vink_kernel::{Clock, Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 use vink_sys::epoll;
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
@@ -117,8 +117,8 @@ impl Statistics {
 pub struct Worker {
     pub(crate) kernel: Kernel,
     epoll: OwnedFd,
-    /// What each machine is on the host, and its namespaces from its first program on.
-    namespaces: Numbered<MachineId, (MountPlan, Option<Rc<Namespaces>>)>,
+    /// What each machine is on the host, and its namespaces from the first program on.
+    namespaces: Numbered<MachineId, HostSide>,
     /// There from when there are helpers.
     guardian: Option<Guardian>,
     pub(crate) programs: ProgramTable,
@@ -172,6 +172,21 @@ pub struct Worker {
     pub(crate) ring_polling: Option<RingPolling>,
     /// There if programs had better be near.
     pub(crate) cpu_affinity: Option<CpuAffinity>,
+}
+
+/// A machine on the host. Programs with other credentials have other namespaces, in which they are
+/// out of one another's reach: else a program could trace one that may do more.
+#[derive(Default)]
+struct HostSide {
+    mounts: MountPlan,
+    made: Vec<(Credentials, Rc<Namespaces>)>,
+}
+
+impl HostSide {
+    fn namespaces(&self, credentials: Credentials) -> Option<&Rc<Namespaces>> {
+        let found = self.made.iter().find(|(has, _)| *has == credentials);
+        found.map(|(_, namespaces)| namespaces)
+    }
 }
 
 /// Events that are received at once.
@@ -309,7 +324,11 @@ impl Worker {
         machine: MachineId,
         config: &NamespaceConfig,
     ) -> Result<(), Error> {
-        self.namespaces.insert(machine, (config.plan()?, None));
+        let side = HostSide {
+            mounts: config.plan()?,
+            made: Vec::new(),
+        };
+        self.namespaces.insert(machine, side);
         Ok(())
     }
 
@@ -336,10 +355,11 @@ impl Worker {
             // The child's is this thread's.
             affinity.unpin_all();
         }
-        let (mounts, made) = self.namespaces.entry(machine).or_default();
-        let source = match made {
+        let credentials = program.its_credentials();
+        let side = self.namespaces.entry(machine).or_default();
+        let source = match side.namespaces(credentials) {
             Some(namespaces) => NamespaceSource::Join(namespaces),
-            None => NamespaceSource::New(mounts),
+            None => NamespaceSource::New(&side.mounts),
         };
         let Spawned {
             pid,
@@ -363,15 +383,16 @@ impl Worker {
             (None, None) => spawn(&program, nofile, source, Purpose::Plain, None)?,
         };
         if let Some(namespaces) = namespaces {
-            *made = Some(Rc::new(namespaces));
+            side.made.push((credentials, Rc::new(namespaces)));
         }
-        let namespaces = made.clone();
+        let namespaces = side.namespaces(credentials).cloned();
         let id = self.programs.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
         self.epoll_add(listener.as_fd(), LISTENER | id as u64)?;
         let name = self.programs.add(ProgramEntry {
             name: program.name().to_string_lossy().into_owned(),
             machine,
+            credentials,
             namespaces,
             listener: Some(Rc::new(listener)),
             root: pid,

@@ -12,12 +12,14 @@ use std::time::Duration;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc;
 use vink_api::{Client, Input, LabApi, NewProgram, Output, RuntimeDir, Size, TerminalInput};
+use vink_spec::Rights;
 use vink_sys::signals::is_ignored;
 use vink_sys::terminal::{self, Mode, When};
 
 use crate::cli_error::CliError;
 use crate::client::{attentively, lab_or_only, runtime};
 use crate::print;
+use crate::rights::rights_parser;
 
 /// What is sent on to the program. With a terminal, that sends most of them itself.
 const SENT_ON: [i32; 6] = [
@@ -59,6 +61,9 @@ pub(crate) struct Arguments {
     /// Its working directory, if relative then to the lab's folder, which it is otherwise
     #[arg(short = 'w', long = "dir", value_name = "FOLDER")]
     dir: Option<PathBuf>,
+    /// What it may do on the machine; else what the machine's programs may. See docs/rights.md
+    #[arg(long, value_name = "RIGHTS", value_parser = rights_parser())]
+    rights: Option<Rights>,
     /// With --detach: print the program as JSON; otherwise, when it has ended, how, on standard error
     #[arg(long)]
     json: bool,
@@ -103,6 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             dir: arguments.dir.as_ref().map(|dir| dir.display().to_string()),
             attach: !arguments.detach,
             input: arguments.interactive,
+            rights: arguments.rights,
             ..NewProgram::default()
         };
         if arguments.tty {

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use vink_api::{Client, LabApi, Machine, MachineState, NewMachine, RuntimeDir};
+use vink_spec::Rights;
 
 use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
 use crate::print::{self, Table};
+use crate::rights::rights_parser;
 
 /// The command line.
 #[derive(clap::Args)]
@@ -37,6 +39,9 @@ enum Command {
         /// Let it forward packets
         #[arg(long)]
         forward: bool,
+        /// What its programs may do; see docs/rights.md
+        #[arg(long, value_name = "RIGHTS", value_parser = rights_parser(), default_value = "full")]
+        rights: Rights,
     },
     /// End a machine's programs and give it up
     Rm {
@@ -80,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                 machine,
                 image,
                 forward,
+                rights,
             } => {
                 let mut new = NewMachine {
                     name: machine.clone(),
@@ -87,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                 };
                 new.spec.image.clone_from(image);
                 new.spec.forward = *forward;
+                new.spec.rights = *rights;
                 let made = client.add_machine(&lab, &new).await?;
                 match arguments.within.json {
                     true => print::json(&made),
@@ -115,7 +122,11 @@ pub(crate) fn state_of(state: MachineState) -> &'static str {
 }
 
 fn show(machine: &Machine) -> Result<(), CliError> {
-    let mut text = format!("machine {}: {}\n", machine.name, state_of(machine.state));
+    let mut text = format!("machine {}: {}", machine.name, state_of(machine.state));
+    if !machine.rights.is_full() {
+        text += &format!(", rights {}", machine.rights);
+    }
+    text.push('\n');
     if let Some(error) = &machine.error {
         text += &format!("{error}\n");
     }

@@ -30,6 +30,7 @@ mod plot;
 mod print;
 mod record;
 mod replay;
+mod rights;
 mod run;
 mod run_filter;
 mod series;

@@ -16,16 +16,18 @@ use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
 use vink_lab::loader::own_path;
 use vink_lab::worker::seed;
 use vink_lab::{
-    CallsSetup, Forward, LinkState, Machine, Network, Passt, SocketProbes, UplinkAttachment,
+    credentials, CallsSetup, Forward, LinkState, Machine, Network, Passt, SocketProbes,
+    UplinkAttachment,
 };
 use vink_port::DriverProcess;
-use vink_spec::{size, Calls, Span, Uplink};
+use vink_spec::{size, Calls, Rights, Span, Uplink};
 use vink_trap::{call_name, Charge, Program, Statistics, Status, VirtualTime, Worker};
 
 use crate::cli_error::CliError;
 use crate::in_process;
 use crate::pcb::Watcher;
 use crate::record::Recording;
+use crate::rights::rights_parser;
 use crate::run_filter;
 use crate::signals::{die_by, stop_by, Foreground, Signals};
 use crate::watchdog::watch_run;
@@ -93,6 +95,9 @@ pub(crate) struct Arguments {
     /// Say on standard error which form calls have, and why
     #[arg(long)]
     verbose: bool,
+    /// What the program may do on its machine; see docs/rights.md
+    #[arg(long, value_name = "RIGHTS", value_parser = rights_parser(), default_value = "full")]
+    rights: Rights,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
     pub(crate) machine: String,
@@ -350,7 +355,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let _watchdog = watch_run()?;
     let mut kernel = Kernel::boot(Image::open(&path)?, config)?;
     let machine = Machine::new(&mut kernel, &arguments.machine)?;
-
+    if !arguments.rights.is_full() {
+        machine.allow_users(&mut kernel)?;
+    }
     let mut worker = Worker::new(kernel)?;
     worker.watch_fd(signals.as_fd())?;
     worker.set_time(VirtualTime {
@@ -400,7 +407,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         None => CallsSetup::new(arguments.calls, &mut worker)
             .map_err(|why| CliError::Other(format!("--calls {}: {why}", arguments.calls)))?,
     };
-    let program = Program::new(&arguments.program[0]).args(&arguments.program[1..]);
+    let program = Program::new(&arguments.program[0])
+        .args(&arguments.program[1..])
+        .credentials(credentials(arguments.rights));
     let (program, why) = calls.apply(program, &own_path(), Path::new(""));
     if arguments.verbose {
         match why {

@@ -44,7 +44,7 @@
 #endif
 
 /* Raised at every change that an older host or image can't bear. */
-#define VINK_ABI_VERSION	1
+#define VINK_ABI_VERSION	2
 
 /* Returned by any call once the kernel in the image has panicked. */
 #define VINK_DEAD		(-4095)
@@ -92,7 +92,8 @@
 /*
  * On the control task. args: machine id (0: the kernel's initial namespaces),
  * const struct vink_task_params *. Makes a process of one thread with an empty
- * descriptor table. Result: the task's id (> 1), -ESRCH, -ENOMEM, -EAGAIN.
+ * descriptor table. Result: the task's id (> 1), -ESRCH, -ENOMEM, -EAGAIN,
+ * -EINVAL (no such user or group).
  */
 #define VINK_CALL_TASK_CREATE		(VINK_CALL_BASE + 3)
 /*
@@ -243,6 +244,19 @@ struct vink_task_params {
 	int (*entry)(void *arg);
 	void *arg;
 	void *stack_top;
+	/*
+	 * Capabilities that the task, and what is cloned from it, has not and
+	 * can't get (bit n: capability n of capabilities(7)): it is as a process
+	 * that lacks them in all its sets, the bounding one too. Without
+	 * CAP_SYS_MODULE it starts no protocol on demand. 0: it has them all.
+	 */
+	uint64_t drop;
+	/*
+	 * Its user and group, in the kernel's own user namespace. What may be
+	 * written below /proc/sys is decided by these, too: 0 is root.
+	 */
+	uint32_t uid;
+	uint32_t gid;
 };
 
 /*

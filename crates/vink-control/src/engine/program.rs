@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use vink_api::{Happening, NewProgram, Program, ProgramState};
 use vink_protocol::{Action, Answer, Event};
-use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart};
+use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart, Rights};
 
 use super::clock::{Requester, WakeCondition};
 use super::lab::{is_over, Lab, State};
@@ -498,6 +498,7 @@ impl Lab {
             words: words(spec),
             app: spec.app.is_some(),
             dir: self.directory(spec.dir.as_deref()),
+            rights: None,
         };
         self.start_logged(id, start, log).await
     }
@@ -643,7 +644,7 @@ impl Lab {
 
     /// Whether a command says that a program is ready; what else it said is kept.
     async fn look(self: &Arc<Lab>, id: u64, machine: &str, line: &str) -> Result<bool, HttpError> {
-        let (code, output) = self.shell(machine, line).await?;
+        let (code, output) = self.shell(machine, line, None).await?;
         if let Some(task) = self.state().tasks.get_mut(&id) {
             let output = String::from_utf8_lossy(&output);
             task.looked = Some(match output.trim_end().lines().last() {
@@ -732,7 +733,8 @@ impl Lab {
         machine: &str,
         line: &str,
     ) -> Result<(), HttpError> {
-        let (code, output) = self.shell(machine, line).await?;
+        let all = Some(Rights::Full);
+        let (code, output) = self.shell(machine, line, all).await?;
         if code == 0 {
             return Ok(());
         }

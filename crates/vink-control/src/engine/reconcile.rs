@@ -443,6 +443,7 @@ impl Lab {
                 let new = NewMachine {
                     machine: machine.clone(),
                     forward: spec.forward,
+                    rights: spec.rights,
                     files,
                     root: root.map(|root| root.display().to_string()),
                     sysctls: spec

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vink_api::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
-use vink_spec::{inside, nft_messages, Change, FileSpec, Ruleset, RulesetTable, NFT};
+use vink_spec::{inside, nft_messages, Change, FileSpec, Rights, Ruleset, RulesetTable, NFT};
 
 use super::lab::{Lab, State};
 use crate::http_error::HttpError;
@@ -413,7 +413,9 @@ impl Lab {
         let all = NFT.iter().chain(words);
         let words = all.map(|word| (*word).to_owned()).collect();
         let machine = machine_of(place);
-        let run = self.run_own(machine, words, input.as_bytes(), MAX_OUTPUT_BYTES);
+        // Whatever the machine's own programs may.
+        let all = Some(Rights::Full);
+        let run = self.run_own(machine, words, all, input.as_bytes(), MAX_OUTPUT_BYTES);
         let (code, output) = run.await?;
         let output = String::from_utf8_lossy(&output).into_owned();
         match code {

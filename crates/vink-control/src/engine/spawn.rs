@@ -9,6 +9,7 @@ use std::time::Instant;
 use indexmap::IndexMap;
 use vink_api::{Happening, NewProgram, Program};
 use vink_protocol::{self as protocol, Action, Answer};
+use vink_spec::Rights;
 
 use super::lab::{is_over, Lab};
 use super::log::Log;
@@ -26,6 +27,8 @@ pub(crate) struct Start {
     pub(crate) app: bool,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) dir: String,
+    /// What it may do; none: what the machine's programs may.
+    pub(crate) rights: Option<Rights>,
 }
 
 /// A program of the lab's own that is no longer waited for is ended when this is dropped.
@@ -95,6 +98,7 @@ impl Lab {
                 env: start.env,
                 dir: start.dir,
                 terminal,
+                rights: start.rights,
             }),
         };
         {
@@ -185,22 +189,26 @@ impl Lab {
         Ok(())
     }
 
-    /// Runs a shell's line on a machine: its status, and the last that it wrote.
+    /// Runs a shell's line on a machine, with these rights or those of its programs: its status,
+    /// and the last that it wrote.
     pub(crate) async fn shell(
         self: &Arc<Lab>,
         machine: &str,
         line: &str,
+        rights: Option<Rights>,
     ) -> Result<(i32, Vec<u8>), HttpError> {
         let words = ["sh", "-c", line].map(str::to_owned).to_vec();
-        self.run_own(machine, words, b"", MAX_ERROR_BYTES).await
+        self.run_own(machine, words, rights, b"", MAX_ERROR_BYTES)
+            .await
     }
 
-    /// Runs a program of the lab's own on a machine with this input: its status, and the last bytes
-    /// that it wrote.
+    /// Runs a program of the lab's own on a machine, with these rights or those of its programs, and
+    /// with this input: its status, and the last bytes that it wrote.
     pub(crate) async fn run_own(
         self: &Arc<Lab>,
         machine: &str,
         words: Vec<String>,
+        rights: Option<Rights>,
         input: &[u8],
         most: usize,
     ) -> Result<(i32, Vec<u8>), HttpError> {
@@ -222,6 +230,7 @@ impl Lab {
             app: false,
             env: self.environment(machine, &IndexMap::new(), false),
             dir: self.directory(None),
+            rights,
         };
         let started = self.start(id, start, false, descriptors).await;
         if let Err(fault) = started {
@@ -309,6 +318,7 @@ impl Lab {
                 machine: new.machine,
                 words: new.words,
                 app: new.app,
+                rights: new.rights,
             };
             let log = self
                 .state()

@@ -125,6 +125,7 @@ impl Lab {
                 error: worker.and_then(|worker| state.workers[worker].error.clone()),
                 image: spec.image.clone(),
                 forward: spec.forward,
+                rights: spec.rights,
                 interfaces: Vec::new(),
                 programs: programs
                     .filter(|(_, task)| task.machine == name && task.is_shown())

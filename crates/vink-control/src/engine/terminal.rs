@@ -151,6 +151,7 @@ impl Lab {
             machine: new.machine,
             words: new.words,
             app: false,
+            rights: new.rights,
         };
         let is_terminal = new.terminal.is_some();
         let path = format!("/v1/labs/{}/programs/{id}/terminal", self.name);

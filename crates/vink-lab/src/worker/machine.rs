@@ -12,12 +12,15 @@ use crate::files::hosts;
 use crate::route::StaticRoute;
 use crate::Machine;
 use vink_protocol::NewMachine;
+use vink_spec::Rights;
 
 /// A machine and what the worker keeps for it.
 pub(super) struct MachineEntry {
     pub(super) machine: Machine,
     /// Paths and texts that shadow the host's files.
     files: BTreeMap<String, String>,
+    /// What its programs may do.
+    pub(super) rights: Rights,
     root: Option<String>,
     /// The value of `Lab::hosts_changes` when its files were last written; `None`: they are out of
     /// date.
@@ -97,6 +100,7 @@ impl Lab {
         let entry = MachineEntry {
             machine: machine.clone(),
             files: new.files.into_iter().collect(),
+            rights: new.rights,
             root: new.root,
             configured: None,
             interfaces: BTreeMap::new(),
@@ -120,6 +124,12 @@ impl Lab {
             let machine = self.machine(name)?.machine.clone();
             machine
                 .forward(self.worker.kernel())
+                .about(format!("machine {name}"))?;
+        }
+        if !self.machine(name)?.rights.is_full() {
+            let machine = self.machine(name)?.machine.clone();
+            machine
+                .allow_users(self.worker.kernel())
                 .about(format!("machine {name}"))?;
         }
         for (sysctl, value) in sysctls {

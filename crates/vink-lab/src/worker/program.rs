@@ -3,6 +3,7 @@
 use vink_trap::{Program, ProgramId, Stdio};
 
 use super::lab::{refused, About, Descriptors, Lab, WorkerError};
+use crate::rights::credentials;
 use vink_protocol::{Answer, Event, NewProgram};
 
 /// A program of which some process is left.
@@ -22,7 +23,9 @@ impl Lab {
         descriptors: &mut Descriptors,
     ) -> Result<Answer, WorkerError> {
         let [stdin, stdout, stderr] = [(); 3].map(|()| descriptors.next().map(Stdio::Fd));
-        let machine = self.machine(&new.machine)?.machine.id;
+        let entry = self.machine(&new.machine)?;
+        let rights = new.rights.unwrap_or(entry.rights);
+        let machine = entry.machine.id;
         let [name, arguments @ ..] = &new.words[..] else {
             let machine = &new.machine;
             return Err(refused(format!("machine {machine}: no program is named")));
@@ -31,6 +34,7 @@ impl Lab {
         let mut program = Program::new(name)
             .args(arguments)
             .env_clear()
+            .credentials(credentials(rights))
             .current_dir(&new.dir)
             .stdin(stdin.unwrap_or_default())
             .stdout(stdout.unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Machines and wires.
 
 use vink_protocol::{Action, Answer, NewMachine};
-use vink_spec::{Settings, Share, Span};
+use vink_spec::{Rights, Settings, Share, Span};
 
 use crate::place::Place;
 use crate::talk::{attach, machine, Talk};
@@ -17,6 +17,7 @@ fn two_machines_and_a_router() {
         talk.ok(Action::Machine(NewMachine {
             machine: "router".to_owned(),
             forward: true,
+            rights: Rights::Full,
             files: Vec::new(),
             root: None,
             sysctls: vec![("net.ipv4.ip_default_ttl".to_owned(), "33".to_owned())],
@@ -209,6 +210,7 @@ fn mistakes_are_named() {
     let with_sysctl = Action::Machine(NewMachine {
         machine: text("d"),
         forward: false,
+        rights: Rights::Full,
         files: Vec::new(),
         root: None,
         sysctls: vec![(text("net.ipv4.no_such"), text("1"))],
@@ -216,6 +218,7 @@ fn mistakes_are_named() {
     let with_root = Action::Machine(NewMachine {
         machine: text("d"),
         forward: false,
+        rights: Rights::Full,
         files: Vec::new(),
         root: Some(text("/no/such/folder")),
         sysctls: Vec::new(),

@@ -10,7 +10,7 @@ use vink_protocol::{
     Action, Answer, Event, Message, NewInterface, NewMachine, NewProgram, Request, Status,
     WorkerClock, WorkerConfig,
 };
-use vink_spec::Calls;
+use vink_spec::{Calls, Rights};
 
 use crate::place::Place;
 use crate::worker_process::WorkerProcess;
@@ -222,6 +222,7 @@ pub fn machine(name: &str) -> Action {
     Action::Machine(NewMachine {
         machine: name.to_owned(),
         forward: false,
+        rights: Rights::Full,
         files: Vec::new(),
         root: None,
         sysctls: Vec::new(),
@@ -258,6 +259,7 @@ pub fn program(machine: &str, words: &[&str]) -> NewProgram {
         env: vec![("PATH".to_owned(), path.to_owned())],
         dir: "/".to_owned(),
         terminal: false,
+        rights: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use vink_spec::{
     Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
-    ProgramSpec, Rate, Readiness, Ready, Restart, Route, Scalar, Series, Settings, Share, Span,
-    Uplink, WireSpec,
+    ProgramSpec, Rate, Readiness, Ready, Restart, Rights, Route, Scalar, Series, Settings, Share,
+    Span, Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -130,6 +130,7 @@ impl Random {
             let mut machine = MachineSpec {
                 image: self.maybe(|r| format!("image{}", r.below(2))),
                 forward: self.below(2) == 0,
+                rights: Rights::NAMES[self.below(2)].1,
                 setup: self.up_to(2, |r| format!("echo {}", r.text())),
                 ..MachineSpec::default()
             };

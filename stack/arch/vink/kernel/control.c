@@ -1,16 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The calls that have no Linux equivalent: VINK_CALL_*. */
 
+#include <linux/cred.h>
 #include <linux/nsproxy.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
+#include <linux/sched/user.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include <asm/vink.h>
 
+static void drop_caps(struct cred *cred, u64 drop)
+{
+	int cap;
+
+	for (cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (!(drop & BIT_ULL(cap)))
+			continue;
+		cap_lower(cred->cap_bset, cap);
+		cap_lower(cred->cap_permitted, cap);
+		cap_lower(cred->cap_effective, cap);
+		cap_lower(cred->cap_inheritable, cap);
+		cap_lower(cred->cap_ambient, cap);
+	}
+}
+
+/* What the parameters leave of the control task's own credentials, or an error. */
+static struct cred *make_cred(const struct vink_task_params *params)
+{
+	kuid_t uid = make_kuid(&init_user_ns, params->uid);
+	kgid_t gid = make_kgid(&init_user_ns, params->gid);
+	struct user_struct *user;
+	struct cred *new;
+	int err;
+
+	if (!uid_valid(uid) || !gid_valid(gid))
+		return ERR_PTR(-EINVAL);
+	user = alloc_uid(uid);
+	if (!user)
+		return ERR_PTR(-ENOMEM);
+	new = prepare_creds();
+	if (!new) {
+		free_uid(user);
+		return ERR_PTR(-ENOMEM);
+	}
+	free_uid(new->user);
+	new->user = user;
+	new->uid = uid;
+	new->euid = uid;
+	new->suid = uid;
+	new->fsuid = uid;
+	new->gid = gid;
+	new->egid = gid;
+	new->sgid = gid;
+	new->fsgid = gid;
+	drop_caps(new, params->drop);
+	err = set_cred_ucounts(new);
+	if (err) {
+		abort_creds(new);
+		return ERR_PTR(err);
+	}
+	return new;
+}
+
 static long create_task(u64 machine, const struct vink_task_params *params)
 {
+	const struct cred *own;
 	struct vink_slot *slot;
+	struct cred *cred;
 	pid_t pid;
 	long id;
 
@@ -26,7 +84,16 @@ static long create_task(u64 machine, const struct vink_task_params *params)
 			return -ESRCH;
 		}
 	}
+	cred = make_cred(params);
+	if (IS_ERR(cred)) {
+		vink_slot_free(slot);
+		return PTR_ERR(cred);
+	}
+	/* A child has its parent's credentials. */
+	own = override_creds(cred);
 	pid = user_mode_thread(vink_task_main, slot, SIGCHLD);
+	revert_creds(own);
+	put_cred(cred);
 	if (pid < 0) {
 		vink_slot_free(slot);
 		return pid;

@@ -108,7 +108,8 @@ static int __init make_devices(void)
 	if (err && err != -EEXIST)
 		return err;
 	return init_mkdir("/dev/net", 0755) ?:
-	       init_mknod("/dev/net/tun", S_IFCHR | 0666, new_encode_dev(tun));
+	       init_mknod("/dev/net/tun", S_IFCHR | 0666, new_encode_dev(tun)) ?:
+	       init_chmod("/dev/net/tun", 0666);	/* whatever the umask */
 }
 late_initcall(make_devices);
 
@@ -134,6 +135,8 @@ static void __noreturn __ref init_main(void)
 	/* How many machines and tasks there are is for the arena to say. */
 	for (i = 0; i < UCOUNT_COUNTS; i++)
 		init_user_ns.ucount_max[i] = INT_MAX;
+	/* But they are the host's: here a task would have all rights in its own. */
+	init_user_ns.ucount_max[UCOUNT_USER_NAMESPACES] = 0;
 	close_fd(0);
 	close_fd(1);
 	close_fd(2);

@@ -6,11 +6,19 @@
  * boot: many of them take memory in every network namespace there is. Generic
  * code asks for what it misses as it always does, with request_module(), which
  * executes /sbin/modprobe. That is a program of init.c's, which comes here.
+ *
+ * Linux lets any program ask: socket(2) of SCTP starts SCTP. Here a task without
+ * CAP_SYS_MODULE can't, lest it widen what it and others can attack. Whose the
+ * request is shows only where it is made, so there it loses its name.
  */
 
+#include <linux/capability.h>
 #include <linux/init.h>
 #include <linux/mutex.h>
+#include <linux/printk.h>
 #include <linux/string.h>
+#include <linux/user_namespace.h>
+#include <trace/events/module.h>
 
 #include <asm/ondemand.h>
 #include <asm/vink.h>
@@ -108,3 +116,19 @@ int __ref vink_ondemand_start(struct vink_group *group)
 	mutex_unlock(&group->lock);
 	return err;
 }
+
+/* In request_module(), which then executes modprobe with the name that is here. */
+static void check_request(void *unused, char *name, bool wait, unsigned long ip)
+{
+	if (ns_capable_noaudit(&init_user_ns, CAP_SYS_MODULE))
+		return;
+	pr_notice_ratelimited("%s is not started for a task without CAP_SYS_MODULE\n",
+			      name);
+	*name = '\0';
+}
+
+static int __init check_requests(void)
+{
+	return register_trace_module_request(check_request, NULL);
+}
+early_initcall(check_requests);
