@@ -296,6 +296,10 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         _ if arguments.calls == Calls::Shared && arguments.record.is_some() => {
             "--calls shared posts calls that --record would not see: leave one of them away"
         }
+        _ if arguments.in_process && !arguments.rights.is_full() => {
+            "--rights user is not for --in-process: such a program has its stack in its own memory, and could change \
+             all of it; leave --in-process away"
+        }
         _ if arguments.rdtsc && arguments.time == Time::Real => {
             "--rdtsc shows a virtual clock: add --time virtual, or leave it away"
         }
