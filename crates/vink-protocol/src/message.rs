@@ -360,6 +360,8 @@ pub struct NewMachine {
     pub forward: bool,
     /// What its programs may do.
     pub rights: Rights,
+    /// An absolute path: a folder of the host in which programs without full rights find nothing.
+    pub hidden: Option<String>,
     /// Absolute paths and texts of its files.
     pub files: Vec<(String, String)>,
     /// An absolute path: the folder whose files shadow the host's.

@@ -47,6 +47,7 @@ pub struct NamespaceConfig {
     /// Also if the host has none.
     put: Vec<(PathBuf, Vec<u8>)>,
     root: Option<PathBuf>,
+    hidden: Vec<PathBuf>,
 }
 
 impl NamespaceConfig {
@@ -80,6 +81,13 @@ impl NamespaceConfig {
     /// what programs write to it is in the folder.
     pub fn root(mut self, folder: impl Into<PathBuf>) -> NamespaceConfig {
         self.root = Some(folder.into());
+        self
+    }
+
+    /// Programs with other credentials than root's find nothing in this folder of the host, if it
+    /// is there now.
+    pub fn hide(mut self, folder: impl Into<PathBuf>) -> NamespaceConfig {
+        self.hidden.push(folder.into());
         self
     }
 
@@ -119,6 +127,8 @@ impl NamespaceConfig {
             }
         }
         mounts.file_overlays = file_overlays(&new, &covered)?;
+        let hidden = self.hidden.iter().filter(|folder| folder.is_dir());
+        mounts.hidden = hidden.map(|folder| c(folder.as_os_str())).collect();
         Ok(mounts)
     }
 }
@@ -131,6 +141,7 @@ pub(crate) struct MountPlan {
     folder_overlays: Vec<FolderOverlay>,
     binds: Vec<Bind>,
     files: Vec<Generated>,
+    hidden: Vec<CString>,
 }
 
 /// A folder of the host, seen through one of the machine's.
@@ -196,6 +207,11 @@ impl MountPlan {
         }
         for Generated { text, target } in &self.files {
             step(generate(text, target))?;
+        }
+        for folder in self.hidden.iter().filter(|_| restricted) {
+            let flags = FILES_ONLY | MountFlags::RDONLY;
+            let hidden = mount(c"tmpfs", folder, c"tmpfs", flags, c"mode=555,size=4k");
+            step(hidden.map_err(io::Error::from))?;
         }
         if restricted {
             set_nosuid(c"/").map_err(|why| (FailedStep::NoSuid, why))?;
@@ -357,7 +373,11 @@ impl MountPlan {
                     );
                 }
                 index -= self.binds.len();
-                format!("mounting a file over {}", text(&self.files[index].target))
+                if let Some(file) = self.files.get(index) {
+                    return format!("mounting a file over {}", text(&file.target));
+                }
+                index -= self.files.len();
+                format!("hiding the folder {}", text(&self.hidden[index]))
             }
         }
     }

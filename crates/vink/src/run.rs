@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use vink_api::RuntimeDir;
 use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
 use vink_lab::loader::own_path;
 use vink_lab::worker::seed;
@@ -387,6 +388,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if let Some(root) = &arguments.root {
         config = config.root(root);
     }
+    config = config.hide(RuntimeDir::find().folder());
     worker.configure_namespaces(machine.id, &config)?;
     if let Some(file) = &arguments.filter {
         run_filter::load(&mut worker, machine.id, &arguments.machine, file)?;

@@ -241,6 +241,34 @@ fn a_program_with_all_rights_is_out_of_reach() {
     }
 }
 
+/// Nor do they find the control process's socket, which answers no program of a machine anyway.
+#[test]
+fn programs_find_nothing_in_the_control_processs_folder() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("guarded.yaml", "machines: { m1: { rights: user } }\n");
+        control.vink(&["lab", "up", "guarded.yaml"]);
+        let folder = control.runtime().display().to_string();
+        let before = std::fs::read_dir(&folder).expect("a folder").count();
+        let look = format!(
+            "ls -A {folder}; umount {folder} 2> /dev/null && echo unmounted; \
+             touch {folder}/control.sock 2> /dev/null && echo made; \
+             unshare --user --map-root-user --mount umount {folder} 2> /dev/null && echo gone; \
+             curl -sS --unix-socket {folder}/control.sock http://localhost/v1/labs 2> /dev/null || echo refused"
+        );
+        let seen = control.vink(&["exec", "m1", "--", "sh", "-c", &look]);
+        assert_eq!(seen, "refused\n", "{}", place.user());
+        let run = [
+            "run", "--rights", "user", "--uplink", "none", "--", "sh", "-c", &look,
+        ];
+        assert_eq!(control.vink(&run), "refused\n", "{}", place.user());
+        let full = ["exec", "--rights", "full", "m1", "--", "ls", "-A", &folder];
+        assert!(control.vink(&full).contains("control.sock"));
+        let after = std::fs::read_dir(&folder).expect("a folder").count();
+        assert_eq!(after, before);
+    }
+}
+
 /// Its stack would be in its own memory.
 #[test]
 fn a_program_with_its_stack_in_its_process_is_not_locked_out_of_it() {

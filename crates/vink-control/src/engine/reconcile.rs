@@ -444,6 +444,12 @@ impl Lab {
                     machine: machine.clone(),
                     forward: spec.forward,
                     rights: spec.rights,
+                    // The control process's folder; that of this lab is below it.
+                    hidden: self
+                        .runtime
+                        .ancestors()
+                        .nth(2)
+                        .map(|folder| folder.display().to_string()),
                     files,
                     root: root.map(|root| root.display().to_string()),
                     sysctls: spec

@@ -21,6 +21,8 @@ pub(super) struct MachineEntry {
     files: BTreeMap<String, String>,
     /// What its programs may do.
     pub(super) rights: Rights,
+    /// A folder in which those without full rights find nothing.
+    hidden: Option<String>,
     root: Option<String>,
     /// The value of `Lab::hosts_changes` when its files were last written; `None`: they are out of
     /// date.
@@ -101,6 +103,7 @@ impl Lab {
             machine: machine.clone(),
             files: new.files.into_iter().collect(),
             rights: new.rights,
+            hidden: new.hidden,
             root: new.root,
             configured: None,
             interfaces: BTreeMap::new(),
@@ -220,6 +223,9 @@ impl Lab {
         }
         if let Some(root) = &machine.root {
             config = config.root(root);
+        }
+        if let Some(hidden) = &machine.hidden {
+            config = config.hide(hidden);
         }
         machine.configured = Some(changes);
         let id = machine.machine.id;

@@ -223,6 +223,7 @@ pub fn machine(name: &str) -> Action {
         machine: name.to_owned(),
         forward: false,
         rights: Rights::Full,
+        hidden: None,
         files: Vec::new(),
         root: None,
         sysctls: Vec::new(),
