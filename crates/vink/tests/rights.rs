@@ -144,7 +144,7 @@ for name, value in (
         ('mark', (sol, socket.SO_MARK, 7)), ('priority', (sol, socket.SO_PRIORITY, 7)),
         ('low priority', (sol, socket.SO_PRIORITY, 6)), ('debug', (sol, socket.SO_DEBUG, 1)),
         ('force', (sol, 33, 1 << 20)), ('bind to device', (sol, socket.SO_BINDTODEVICE, b'lo\\0')),
-        ('busy poll', (sol, 46, 50)), ('transparent', (ip, 19, 1)), ('free bind', (ip, 15, 1)),
+        ('transparent', (ip, 19, 1)), ('free bind', (ip, 15, 1)),
         ('source route', (ip, socket.IP_OPTIONS, bytes([131, 7, 4, 10, 0, 0, 9, 0]))),
         ('record route', (ip, socket.IP_OPTIONS, bytes([7, 7, 4, 0, 0, 0, 0, 0]))),
         ('low minimal ttl', (ip, 21, 5)), ('tos', (ip, socket.IP_TOS, 0xb8)),
