@@ -20,8 +20,10 @@ pub(crate) enum Bar {
     RatioAtMost(f64),
     /// or at least this.
     RatioAtLeast(f64),
-    /// Vink's own: at most this.
+    /// Vink's own: at most this,
     AtMost(f64),
+    /// or at least this.
+    AtLeast(f64),
 }
 
 /// One line of the table.
@@ -349,6 +351,30 @@ pub(crate) const GROUPS: &[Group] = &[
             Some(Bar::RatioAtLeast(1.25)),
         )],
     ),
+    Group {
+        against: Side::HostTwoCpus,
+        ..group(
+            "filter",
+            &[
+                figure("filter_1", "ratio", Some(Bar::AtLeast(0.97))),
+                figure("filter_100", "ratio", Some(Bar::AtLeast(0.97))),
+                figure("filter_1000", "ratio", Some(Bar::AtLeast(0.97))),
+                figure("filter_list_1000", "ratio", None),
+            ],
+            &[Side::HostTwoCpus, Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 1,
+        ..group(
+            "filter_change",
+            &[
+                figure("filter_change_ms", "ms", Some(Bar::AtMost(2.0))),
+                figure("filter_change_lost", "", Some(Bar::AtMost(0.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
     Group {
         most_rounds: 3,
         ..group(

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::filter;
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale;
 use crate::side::{die_with_parent, Round};
@@ -40,6 +41,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             let pair = Pair::new(group, path.to)?;
             programs(Some(path), pair)
         }
+        "filter" => filter::on_the_host()?,
         "hops" => hops()?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
@@ -69,7 +71,7 @@ impl Path {
     }
 
     /// A veth pair.
-    fn direct() -> Result<Path, BoxError> {
+    pub(crate) fn direct() -> Result<Path, BoxError> {
         let client = first_namespace()?;
         let server = new_namespace()?;
         join(&client, "a0 10.0.0.1/24", &server, "b0 10.0.0.2/24")?;
@@ -81,11 +83,11 @@ impl Path {
         })
     }
 
-    fn enter_client(&self) -> Result<(), BoxError> {
+    pub(crate) fn enter_client(&self) -> Result<(), BoxError> {
         enter(&self.client)
     }
 
-    fn enter_server(&self) -> Result<(), BoxError> {
+    pub(crate) fn enter_server(&self) -> Result<(), BoxError> {
         enter(&self.server)
     }
 
@@ -148,18 +150,7 @@ pub(crate) fn programs(path: Option<Path>, pair: Pair) -> Round {
     Box::new(move || {
         if pair.once || server.is_none() {
             path.as_ref().map_or(Ok(()), Path::enter_server)?;
-            let log = create(&pair.log())?;
-            let mut command = command(&pair.server);
-            let child = command.stdout(log.try_clone()?).stderr(log).spawn();
-            let mut started = Server(child.map_err(|e| format!("{}: {e}", pair.server[0]))?);
-            while !pair.listens() {
-                if started.0.try_wait()?.is_some() {
-                    let log = fs::read_to_string(pair.log())?;
-                    return Err(format!("{}: {log}", pair.server[0]).into());
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            server = Some(started);
+            server = Some(Server::start(&pair)?);
             path.as_ref().map_or(Ok(()), Path::enter_client)?;
         }
         let output = command(&pair.client).stderr(Stdio::inherit()).output();
@@ -170,7 +161,7 @@ pub(crate) fn programs(path: Option<Path>, pair: Pair) -> Round {
 }
 
 /// A command that ends with this process.
-fn command(words: &[String]) -> Command {
+pub(crate) fn command(words: &[String]) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     // SAFETY: one system call, with no memory involved.
@@ -179,7 +170,25 @@ fn command(words: &[String]) -> Command {
 }
 
 /// A running server, ended with this.
-struct Server(Child);
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// Starts the server of a pair, and returns when it listens.
+    pub(crate) fn start(pair: &Pair) -> Result<Server, BoxError> {
+        let log = create(&pair.log())?;
+        let mut command = command(&pair.server);
+        let child = command.stdout(log.try_clone()?).stderr(log).spawn();
+        let mut started = Server(child.map_err(|e| format!("{}: {e}", pair.server[0]))?);
+        while !pair.listens() {
+            if started.0.try_wait()?.is_some() {
+                let log = fs::read_to_string(pair.log())?;
+                return Err(format!("{}: {log}", pair.server[0]).into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(started)
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {

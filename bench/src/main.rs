@@ -9,7 +9,9 @@
 
 mod benchmark;
 mod beside;
+mod filter;
 mod host;
+mod lab;
 mod loss;
 mod pinning;
 mod programs;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use vink_trap::Worker;
 
@@ -105,13 +106,14 @@ impl Pair {
                 )),
                 received,
             ),
-            "trap_redis_p1" | "trap_redis_p16" | "auto_redis_p1" | "auto_redis_p16"
+            "filter" | "trap_redis_p1" | "trap_redis_p16" | "auto_redis_p1" | "auto_redis_p16"
             | "notify_redis_p1" | "notify_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
                 let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
                 fs::write(directory.0.join("redis.conf"), conf)?;
-                let client = match group.ends_with("p1") {
-                    true => redis(1, 30_000),
-                    false => redis(16, 300_000),
+                let client = match group {
+                    "filter" => redis(16, 600_000),
+                    _ if group.ends_with("p1") => redis(1, 30_000),
+                    _ => redis(16, 300_000),
                 };
                 (redis_server, "Ready to accept", client, gets)
             }
@@ -215,7 +217,9 @@ pub(crate) struct Directory(PathBuf);
 impl Directory {
     pub(crate) fn new() -> Result<Directory, BoxError> {
         use std::os::unix::fs::PermissionsExt;
-        let path = std::env::temp_dir().join(format!("vink-bench.{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("vink-bench.{pid}.{number}"));
         fs::create_dir_all(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
         Ok(Directory(path))

@@ -43,6 +43,7 @@ impl Row {
             Bar::RatioAtMost(most) => Some(self.ratio()? <= most),
             Bar::RatioAtLeast(least) => Some(self.ratio()? >= least),
             Bar::AtMost(most) => Some(self.vink? <= most),
+            Bar::AtLeast(least) => Some(self.vink? >= least),
         }
     }
 
@@ -58,6 +59,7 @@ impl Row {
             Some(Bar::RatioAtMost(most)) => format!("ratio <= {most}"),
             Some(Bar::RatioAtLeast(least)) => format!("ratio >= {least}"),
             Some(Bar::AtMost(most)) => format!("<= {most}"),
+            Some(Bar::AtLeast(least)) => format!(">= {least}"),
             None => String::new(),
         };
         let verdict = match self.holds() {

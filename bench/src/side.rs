@@ -64,7 +64,8 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time.
-const FREE: [&str; 9] = [
+const FREE: [&str; 10] = [
+    "filter",
     "trap_",
     "auto_",
     "idle_cpu",

@@ -14,6 +14,7 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::beside;
+use crate::filter;
 use crate::host;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
@@ -78,6 +79,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "beside_quic" => beside::programs("aioquic")?,
         _ if group.starts_with("inproc_") => in_process(group)?,
         _ if GROUPS.contains(&group) => programs(group)?,
+        "filter" => filter::on_vink()?,
+        "filter_change" => filter::changes()?,
         "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,

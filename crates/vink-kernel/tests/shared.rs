@@ -124,6 +124,30 @@ fn what_has_no_room_waits() {
     assert_eq!(numbers.lost_limit, 0);
 }
 
+#[test]
+fn a_flooded_kernel_gives_its_host_a_turn() {
+    let [mut a, mut b] = two();
+    let to = b.net.hosts[0].address;
+    const FRAMES: u32 = 8000;
+    for n in 0..FRAMES {
+        a.net.send_to(0, to, n, 60);
+    }
+    let mut turns = 0;
+    // Nothing else enters the kernel meanwhile, which would be a turn, too.
+    while b
+        .net
+        .kernel
+        .run()
+        .expect("it runs")
+        .is_some_and(|time| time <= b.net.kernel.now())
+    {
+        turns += 1;
+        assert!(turns <= FRAMES, "it has no end");
+    }
+    assert!(turns >= 4, "{FRAMES} frames came in {turns} turns");
+    assert_eq!(b.net.received(0), (0..FRAMES).collect::<Vec<_>>());
+}
+
 /// Has both kernels run until neither has anything to do.
 fn pump(sites: &mut [Site; 2]) {
     loop {

@@ -32,6 +32,12 @@
 #define LEAST		(65536 + BESIDE)
 /* Packets that wait for room: more are lost. */
 #define MOST_WAITING	4096
+/*
+ * What is taken from one end before the host has its turn. A side that sends on
+ * and on would keep the kernel from becoming idle.
+ */
+#define TURN_FRAMES	1024
+#define TURN_BYTES	(8U << 20)
 /* What is copied before the rest is: all headers. */
 #define HEADERS		256
 /*
@@ -50,6 +56,9 @@ struct vx_shared {
 	u64 head;			/* of at.out, all that was put there */
 	u64 tail;			/* of at.in, all that was taken */
 	struct sk_buff_head waiting;
+	u64 turn;			/* vink_entries, of these counts */
+	u32 turn_frames;
+	u32 turn_bytes;
 	bool spoiled;
 };
 
@@ -259,6 +268,18 @@ static struct sk_buff *packet_of(struct vx_shared *shared,
 	return skb;
 }
 
+/* Whether what is left has to wait for the host's turn to be over. */
+static bool had_its_turn(struct vx_shared *shared)
+{
+	if (shared->turn != vink_entries) {
+		shared->turn = vink_entries;
+		shared->turn_frames = 0;
+		shared->turn_bytes = 0;
+	}
+	return shared->turn_frames >= TURN_FRAMES ||
+	       shared->turn_bytes >= TURN_BYTES;
+}
+
 /* Takes a frame out; false if there is none. */
 static bool take(struct vx_shared *shared)
 {
@@ -281,6 +302,8 @@ static bool take(struct vx_shared *shared)
 		spoil(shared);
 		return false;
 	}
+	shared->turn_frames++;
+	shared->turn_bytes += len;
 	skb = packet_of(shared, frame, len);
 	shared->tail += room_of(len);
 	barrier();
@@ -305,7 +328,7 @@ static int poll(struct napi_struct *napi, int budget)
 	if (READ_ONCE(in->asleep))
 		WRITE_ONCE(in->asleep, 0);
 	go_on(shared);
-	while (done < budget && take(shared))
+	while (done < budget && !had_its_turn(shared) && take(shared))
 		done++;
 	if (READ_ONCE(in->starved) &&
 	    READ_ONCE(in->head) - shared->tail <= shared->at.size / 2)
@@ -315,12 +338,28 @@ static int poll(struct napi_struct *napi, int budget)
 	return done;
 }
 
+static bool has_frames(struct vx_shared *shared)
+{
+	return READ_ONCE(shared->at.inward->head) != shared->tail;
+}
+
 static bool pending(struct vx_shared *shared)
 {
 	return !shared->spoiled &&
-	       (READ_ONCE(shared->at.inward->head) != shared->tail ||
+	       ((has_frames(shared) && !had_its_turn(shared)) ||
 		may_go_on(shared)) &&
 	       !test_bit(NAPI_STATE_SCHED, &shared->napi.state);
+}
+
+bool vink_frames_left(void)
+{
+	struct vx_shared *shared;
+
+	list_for_each_entry(shared, &all, list)
+		if (!shared->spoiled && has_frames(shared) &&
+		    had_its_turn(shared))
+			return true;
+	return false;
 }
 
 bool vink_frames_pending(void)

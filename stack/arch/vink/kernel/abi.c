@@ -144,7 +144,8 @@ int vink_run(uint64_t *deadline)
 	if (vink_inside)
 		return -EBUSY;
 	err = enter();
-	*deadline = yielded ? vink_clock() : vink_deadline;
+	*deadline = yielded || vink_frames_left() ? vink_clock() :
+						    vink_deadline;
 	return err;
 }
 

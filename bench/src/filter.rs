@@ -1,0 +1,206 @@
+//! What nft rules cost: requests to a filtered server over those to the same server without rules, on Vink
+//! with rules as `vink filter` loads them, and on the host; and how long packets wait while a thousand
+//! rules are replaced.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::host;
+use crate::lab::Lab;
+use crate::programs::Pair;
+use crate::side::Round;
+use crate::BoxError;
+
+/// Numbers of rules, as `vink filter` loads them.
+const COUNTS: [usize; 3] = [1, 100, 1000];
+/// How often a thousand rules are replaced.
+const CHANGES: usize = 1000;
+/// Datagrams a second meanwhile, and bytes of each.
+const DATAGRAMS: u64 = 100_000;
+const SIZE: u64 = 64;
+
+/// Rules that no packet of the benchmark meets, and one that all meet.
+fn rules(count: usize) -> String {
+    let mut text =
+        "table inet f {\n  chain c {\n    type filter hook input priority 0; policy drop;\n"
+            .to_owned();
+    for at in 0..count.saturating_sub(1) {
+        text += &format!("    ip saddr 198.18.{}.{} drop\n", at / 250, at % 250);
+    }
+    text + "    ip saddr 10.0.0.0/24 accept\n  }\n}\n"
+}
+
+/// What a side does with rules.
+enum Rules {
+    None,
+    /// Sets where there can be.
+    Optimized(usize),
+    /// One after the other.
+    Listed(usize),
+}
+
+/// Ratios of rates: with each number of rules, and with the largest as a list, over none.
+fn ratios(
+    mut rate: impl FnMut(Rules) -> Result<f64, BoxError>,
+) -> Result<Vec<Option<f64>>, BoxError> {
+    let mut all = Vec::new();
+    let mut ratio = |rules: fn(usize) -> Rules, count: usize| -> Result<f64, BoxError> {
+        // Before and after, so that a slow drift of the machine is in neither.
+        let before = rate(Rules::None)?;
+        let with = rate(rules(count))?;
+        let after = rate(Rules::None)?;
+        Ok(with / ((before + after) / 2.0))
+    };
+    for count in COUNTS {
+        all.push(Some(ratio(Rules::Optimized, count)?));
+    }
+    all.push(Some(ratio(Rules::Listed, COUNTS[COUNTS.len() - 1])?));
+    Ok(all)
+}
+
+/// Vink's: two machines of a lab, redis on one of them.
+pub(crate) fn on_vink() -> Result<Round, BoxError> {
+    let lab = Lab::up(
+        "name: filter
+machines:
+  a: { interfaces: { eth0: { wire: w, addresses: [10.0.0.1/24] } } }
+  b:
+    interfaces: { eth0: { wire: w, addresses: [10.0.0.2/24] } }
+    programs:
+      redis:
+        command: exec redis-server --bind 0.0.0.0 --protected-mode no --save ''
+        ready: { port: 6379 }
+wires: { w: {} }
+",
+    )?;
+    let pair = Pair::new("filter", [10, 0, 0, 2])?;
+    let mut has_filter = false;
+    Ok(Box::new(move || {
+        ratios(|rules_of| {
+            if std::mem::take(&mut has_filter) {
+                lab.vink(&["filter", "rm", "b"])?;
+            }
+            lab.vink(&["exec", "b", "--", "nft", "flush", "ruleset"])?;
+            match rules_of {
+                Rules::None => {}
+                Rules::Optimized(count) => {
+                    lab.write("rules.nft", &rules(count))?;
+                    lab.vink(&["filter", "set", "b", "rules.nft"])?;
+                    has_filter = true;
+                }
+                Rules::Listed(count) => {
+                    lab.write("rules.nft", &rules(count))?;
+                    lab.vink(&["exec", "b", "--", "nft", "-f", "rules.nft"])?;
+                }
+            }
+            let words: Vec<&str> = ["exec", "a", "--"]
+                .into_iter()
+                .chain(pair.client.iter().map(String::as_str))
+                .collect();
+            let output = lab.vink(&words)?;
+            (pair.figure)(&output).ok_or_else(|| format!("redis-benchmark said {output:?}").into())
+        })
+    }))
+}
+
+/// The host's: two namespaces.
+pub(crate) fn on_the_host() -> Result<Round, BoxError> {
+    let path = host::Path::direct()?;
+    let pair = Pair::new("filter", [10, 0, 0, 2])?;
+    path.enter_server()?;
+    let _server = host::Server::start(&pair)?;
+    Ok(Box::new(move || {
+        let _server = &_server;
+        ratios(|rules_of| {
+            path.enter_server()?;
+            let mut nft = Command::new("nft");
+            let file = pair.output();
+            match rules_of {
+                Rules::None => nft.args(["flush", "ruleset"]),
+                Rules::Optimized(count) => {
+                    fs::write(&file, rules(count))?;
+                    nft.args(["--optimize", "--file"]).arg(&file)
+                }
+                Rules::Listed(count) => {
+                    fs::write(&file, rules(count))?;
+                    nft.arg("--file").arg(&file)
+                }
+            };
+            let done = nft.stdin(Stdio::null()).output()?;
+            if !done.status.success() {
+                let why = String::from_utf8_lossy(&done.stderr).into_owned();
+                return Err(format!("nft: {why}").into());
+            }
+            path.enter_client()?;
+            let output = host::command(&pair.client)
+                .stderr(Stdio::inherit())
+                .output()?;
+            let output = String::from_utf8_lossy(&output.stdout).into_owned();
+            (pair.figure)(&output).ok_or_else(|| format!("redis-benchmark said {output:?}").into())
+        })
+    }))
+}
+
+/// Rules whose last one drops each datagram that their first one has not seen.
+fn marked(version: usize) -> String {
+    let mut text = format!(
+        "table inet f {{\n  chain c {{\n    type filter hook input priority 0; policy accept;\n    udp dport 9 meta mark set {version}\n"
+    );
+    for at in 0..998 {
+        text += &format!("    ip saddr 198.18.{}.{} drop\n", at / 250, at % 250);
+    }
+    text + &format!("    udp dport 9 meta mark != {version} drop\n  }}\n}}\n")
+}
+
+/// The longest that a datagram was under way while rules were replaced, in ms, and how many were lost. They come
+/// from another worker, so that they wait and are not sent later.
+pub(crate) fn changes() -> Result<Round, BoxError> {
+    let rate = DATAGRAMS * SIZE * 8;
+    let lab = Lab::up(
+        "name: changes
+machines:
+  a: { worker: left, interfaces: { eth0: { wire: w, addresses: [10.0.0.1/24] } } }
+  b: { worker: right, interfaces: { eth0: { wire: w, addresses: [10.0.0.2/24] } } }
+wires: { w: {} }
+",
+    )?;
+    lab.write("odd.nft", &marked(1))?;
+    lab.write("even.nft", &marked(2))?;
+    Ok(Box::new(move || {
+        lab.vink(&["filter", "set", "b", "even.nft"])?;
+        lab.vink(&["shell", "-c", "exec b sink -u -p 9 -n 1 &"])?;
+        lab.vink(&[
+            "shell",
+            "-c",
+            &format!("exec a source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
+        ])?;
+        for change in 0..CHANGES {
+            let file = ["odd.nft", "even.nft"][change % 2];
+            lab.vink(&["filter", "set", "b", file])?;
+        }
+        let programs = lab.vink(&["lab", "ps", "--json"])?;
+        let programs: serde_json::Value = serde_json::from_str(&programs)?;
+        let number = |word: &str| -> Option<u64> {
+            let all = programs["programs"].as_array()?;
+            let found = all.iter().rev().find(|p| p["words"][0] == word)?;
+            found["id"].as_u64()
+        };
+        let (source, sink) = number("source")
+            .zip(number("sink"))
+            .ok_or("no source, or no sink")?;
+        lab.vink(&[
+            "shell",
+            "-c",
+            &format!("kill {source}"),
+            "-c",
+            &format!("wait {sink}"),
+        ])?;
+        let said = lab.vink(&["shell", "-c", &format!("show program {sink}")])?;
+        eprintln!("{said}");
+        let after = |mark: &str| said.split(mark).nth(1);
+        let lost = after("datagrams came, ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let longest = after("delay min/avg/max = ")
+            .and_then(|rest| rest.split(' ').next()?.split('/').nth(2)?.parse().ok());
+        Ok(vec![longest, lost])
+    }))
+}
