@@ -33,11 +33,6 @@ impl Lab {
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()).into())
     }
 
-    /// Its folder.
-    pub fn folder(&self) -> PathBuf {
-        self.directory.path().to_owned()
-    }
-
     /// `vink` with these arguments, in the lab's folder, ending with this process.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.vink);

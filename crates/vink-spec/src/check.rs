@@ -1129,7 +1129,6 @@ impl<'a> Check<'a> {
             | Uplink::QemuConnect(path)
             | Uplink::QemuDgram(path)
             | Uplink::Wire(path)
-            | Uplink::VhostUser(path)
                 if path.is_empty() || path.len() > 107 =>
             {
                 self.add(

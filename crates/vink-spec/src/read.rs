@@ -654,9 +654,6 @@ impl Reader {
                 });
                 udp.flatten()
             });
-            let vhost_user = r
-                .field(f, "vhost-user", Reader::text)
-                .map(Uplink::VhostUser);
             let driver = r.field(f, "driver", Reader::driver).map(Uplink::Driver);
             passt
                 .or(tap)
@@ -666,7 +663,6 @@ impl Reader {
                 .or(dgram)
                 .or(wire)
                 .or(udp)
-                .or(vhost_user)
                 .or(driver)
         })
     }

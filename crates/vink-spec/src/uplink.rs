@@ -39,9 +39,6 @@ pub enum Uplink {
         #[schemars(with = "String")]
         peer: SocketAddr,
     },
-    /// A virtual machine's network card, by vhost-user, in a driver process: the unix socket of this path, which
-    /// Vink listens on.
-    VhostUser(String),
     /// What is at the host is opened by a process of its own, which has no other right.
     Driver(Driver),
 }
@@ -88,7 +85,6 @@ impl Uplink {
             Uplink::QemuDgram(_) => "qemu-dgram",
             Uplink::Wire(_) => "wire",
             Uplink::Udp { .. } => "udp",
-            Uplink::VhostUser(_) => "vhost-user",
             Uplink::Driver(_) => "driver",
         }
     }
@@ -96,7 +92,6 @@ impl Uplink {
     /// If it leads through a driver process: what follows `vink driver` on its command line.
     pub fn driver(&self) -> Option<Vec<String>> {
         match self {
-            Uplink::VhostUser(_) => Some(vec![self.to_string()]),
             Uplink::Driver(driver) => {
                 let (uplink, fanout) = driver.opens();
                 let fanout = fanout.map(|group| ["--fanout".to_owned(), group.to_string()]);
@@ -111,7 +106,7 @@ impl Uplink {
 /// The short forms of all kinds.
 const FORMS: &str =
     "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, wire:PATH, \
-     vhost-user:PATH, driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
+     driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
 
 /// Not an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,7 +122,7 @@ impl FromStr for Uplink {
     type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `wire:PATH`, `vhost-user:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
+    /// `wire:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
     /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, UplinkError> {
         let bad = |why| UplinkError {
@@ -154,7 +149,6 @@ impl FromStr for Uplink {
             "qemu-connect" => Ok(Uplink::QemuConnect(path()?)),
             "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
             "wire" => Ok(Uplink::Wire(path()?)),
-            "vhost-user" => Ok(Uplink::VhostUser(path()?)),
             "driver" => match rest.split_once(':') {
                 Some(("tap", name)) => Ok(Uplink::Driver(Driver::Tap(named(name)?))),
                 Some(("interface", name)) => Ok(Uplink::Driver(Driver::Interface(named(name)?))),
@@ -187,7 +181,6 @@ impl fmt::Display for Uplink {
             Uplink::QemuDgram(path) => write!(f, "qemu-dgram:{path}"),
             Uplink::Wire(path) => write!(f, "wire:{path}"),
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
-            Uplink::VhostUser(path) => write!(f, "vhost-user:{path}"),
             Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens().0),
         }
     }
@@ -207,7 +200,6 @@ mod tests {
             "qemu-connect:/tmp/a:b.sock",
             "qemu-dgram:vink.sock",
             "wire:/tmp/w",
-            "vhost-user:/tmp/v.sock",
             "driver:tap:vink0",
             "driver:interface:eth1",
             "udp:127.0.0.1:4000:127.0.0.1:4001",

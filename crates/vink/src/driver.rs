@@ -17,7 +17,7 @@ use crate::signals::Signals;
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What it leads to: tap:NAME, interface:NAME, vhost-user:PATH, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// What it leads to: tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(value_name = "UPLINK")]
     uplink: Uplink,
     /// Where it meets the process that has the wire (its uplink wire:PATH, with this path)

@@ -243,9 +243,8 @@ impl Random {
                 (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
-            spec.uplink = self.maybe(|r| match r.below(7) {
-                5 => Uplink::VhostUser(format!("/tmp/{wire}.vhost")),
-                6 => Uplink::Driver(match r.below(3) {
+            spec.uplink = self.maybe(|r| match r.below(6) {
+                5 => Uplink::Driver(match r.below(3) {
                     0 => Driver::Tap(format!("tap-{wire}")),
                     1 => Driver::Interface(format!("if-{wire}")),
                     _ => Driver::Fanout {
