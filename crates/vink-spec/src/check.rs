@@ -13,8 +13,9 @@ use crate::diff::interface_of;
 use crate::folder::{inside, looks_inside};
 use crate::unit::{digits, scaled};
 use crate::{
-    cycle, named_by, Breakpoint, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Ready, Route,
-    Ruleset, RulesetTable, Scalar, Series, Settings, Time, Uplink, WireSpec,
+    cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
+    MachineSpec, PortSpec, ProgramSpec, Ready, Route, Ruleset, RulesetTable, Scalar, Series,
+    Settings, SwitchSpec, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -61,7 +62,10 @@ impl LabDiagnostic {
 }
 
 struct Check<'a> {
+    /// With all that its switches are.
     lab: &'a Lab,
+    /// As it was written.
+    said: &'a Lab,
     folder: Option<&'a Path>,
     path: Vec<String>,
     found: Vec<LabDiagnostic>,
@@ -70,9 +74,12 @@ struct Check<'a> {
 }
 
 /// All that is wrong or suspicious. Without a folder, what paths lead to is not looked at.
-pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<LabDiagnostic> {
+pub(crate) fn check(said: &Lab, folder: Option<&Path>) -> Vec<LabDiagnostic> {
+    let whole = said.expanded();
+    let lab = &whole;
     let mut check = Check {
         lab,
+        said,
         folder,
         path: Vec::new(),
         found: Vec::new(),
@@ -84,7 +91,21 @@ pub(crate) fn check(lab: &Lab, folder: Option<&Path>) -> Vec<LabDiagnostic> {
             there.extend(interface.addresses.iter().map(IpNet::addr));
         }
     }
+    for switch in lab.switches.keys() {
+        check.join_wires_of(switch);
+    }
     check.lab();
+    for finding in &mut check.found {
+        // What was made of a switch is where the switch is.
+        if let Some([machines, switch]) = finding.path.first_chunk_mut() {
+            if machines == "machines" && !said.machines.contains_key(switch) {
+                *machines = "switches".to_owned();
+                if let Some(key) = finding.path.get_mut(2).filter(|key| *key == "interfaces") {
+                    *key = "ports".to_owned();
+                }
+            }
+        }
+    }
     check.found
 }
 
@@ -272,6 +293,8 @@ impl<'a> Check<'a> {
             }
         });
         self.each("machines", &lab.machines, Check::machine);
+        self.each("switches", &lab.switches, Check::switch);
+        self.wires_of_switches();
         let ends = lab.ends();
         self.each("wires", &lab.wires, |c, name, wire| {
             let ends = ends.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -378,7 +401,14 @@ impl<'a> Check<'a> {
             });
         }
         if let Some(worker) = &spec.worker {
-            self.at("worker", |c| c.name("a worker", worker, false));
+            self.at("worker", |c| {
+                c.name("a worker", worker, false);
+                if worker != name && c.lab.switches.contains_key(worker) {
+                    let message =
+                        format!("worker {worker} is the switch {worker}, which no machine shares");
+                    c.add(message, "give it another name");
+                }
+            });
         }
         self.core(spec);
         let mut filtered = Vec::new();
@@ -419,6 +449,163 @@ impl<'a> Check<'a> {
         });
     }
 
+    /// What is at one wire of a switch is at all of them.
+    fn join_wires_of(&mut self, switch: &str) {
+        let Some(machine) = self.lab.machines.get(switch) else {
+            return;
+        };
+        let wires = machine
+            .interfaces
+            .values()
+            .filter_map(|it| it.wire.as_deref());
+        let wires: Vec<&'a str> = wires.collect();
+        let there = |wire: &&str| self.at_wires.get(wire).cloned().unwrap_or_default();
+        let all: HashSet<IpAddr> = wires.iter().flat_map(there).collect();
+        for wire in wires {
+            self.at_wires.insert(wire, all.clone());
+        }
+    }
+
+    fn switch(&mut self, name: &'a str, spec: &'a SwitchSpec) {
+        if self.said.machines.contains_key(name) {
+            let message = format!("`{name}` is a machine and a switch");
+            self.add(message, "give one of them another name").key = true;
+        }
+        if self.lab.time != Time::Real {
+            let message =
+                "a switch has a worker of its own, which can't share a clock of the lab's own";
+            self.add(message, "say `time: real`, or use a wire with `bus: true`")
+                .key = true;
+        }
+        self.each("ports", &spec.ports, |c, port, its| c.port(name, port, its));
+        if spec.vlan != Some(false) {
+            return;
+        }
+        let named = |vlan: Option<u16>, tagged: &[u16]| vlan.is_some() || !tagged.is_empty();
+        if spec
+            .ports
+            .values()
+            .any(|port| named(port.vlan, &port.tagged))
+        {
+            self.at("vlan", |c| {
+                let message = "its ports have VLANs, and it is not to keep them apart";
+                c.add(message, "leave `vlan` out here, or at the ports")
+                    .path
+                    .len()
+            });
+        }
+    }
+
+    fn port(&mut self, switch: &str, name: &str, spec: &PortSpec) {
+        let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        // The rest has been told of: it is an interface's name.
+        let told = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
+        if name.len() <= 15 && name.chars().any(|c| !usable(c)) && !name.contains(told) {
+            let message = format!("{name:?} can't be the name of a port");
+            self.add(message, "use letters, digits, `-`, `_` and `.`, at most 15")
+                .key = true;
+        }
+        if let Some(mac) = &spec.mac {
+            self.at("mac", |c| c.mac(mac));
+        }
+        self.vlans(spec.vlan, &spec.tagged);
+        if spec.pin != Some(true) || spec.mac.is_some() || !spec.addresses.is_empty() {
+            return;
+        }
+        if self
+            .lab
+            .at_other_end(spec.wire.as_deref(), switch)
+            .is_none()
+        {
+            self.at("pin", |c| {
+                let message = "nothing says which addresses are pinned: its wire does not lead to one interface";
+                c.add(message, "give `mac` and `addresses` here").path.len()
+            });
+        }
+    }
+
+    /// An interface at a switch has the wire that this makes.
+    fn wires_of_switches(&mut self) {
+        for (machine, spec) in &self.said.machines {
+            for (name, interface) in &spec.interfaces {
+                let (Some(at), Some(wire)) = (&interface.switch, &interface.wire) else {
+                    continue;
+                };
+                let own = port_wire(at.name(), &port_name(machine, name));
+                if *wire != own {
+                    self.path = ["machines", machine, "interfaces", name, "wire"]
+                        .map(str::to_owned)
+                        .to_vec();
+                    let message = "an interface is at a wire or at a switch, not at both";
+                    let fix = format!("leave one out: its wire to the switch is called {own}");
+                    self.add(message, fix).key = true;
+                    self.path.clear();
+                }
+            }
+        }
+    }
+
+    /// Those of a port.
+    fn vlans(&mut self, untagged: Option<u16>, tagged: &[u16]) {
+        let mut seen: HashSet<u16> = untagged.into_iter().collect();
+        for (at, vlan) in tagged
+            .iter()
+            .enumerate()
+            .filter(|(_, vlan)| !seen.insert(**vlan))
+        {
+            self.path.extend(["tagged".to_owned(), at.to_string()]);
+            let message = format!("VLAN {vlan} is there twice");
+            self.add(
+                message,
+                "a port's frames of a VLAN have a tag, or they have none",
+            );
+            self.path.truncate(self.path.len() - 2);
+        }
+    }
+
+    /// The port that an interface makes.
+    fn at_switch(&mut self, spec: &Interface) {
+        let Some(at) = &spec.switch else { return };
+        let Some(switch) = self.lab.switches.get(at.name()) else {
+            let fix = match nearest(at.name(), self.lab.switches.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("say what it is: `switches: {{{}: {{}}}}`", at.name()),
+            };
+            self.at("switch", |c| {
+                let message = format!("there is no switch `{}` in this lab", at.name());
+                c.add(message, fix).may_follow = true;
+            });
+            return;
+        };
+        let AtSwitch::Port(port) = at else { return };
+        self.at("switch", |c| {
+            c.vlans(port.vlan, &port.tagged);
+            if switch.vlan == Some(false) && (port.vlan.is_some() || !port.tagged.is_empty()) {
+                let message = format!("switch {} is not to keep VLANs apart", at.name());
+                c.add(
+                    message,
+                    "leave `vlan: false` out there, or the port's VLANs here",
+                );
+            }
+        });
+    }
+
+    fn mac(&mut self, mac: &str) {
+        match mac_bytes(mac) {
+            None => {
+                self.add(
+                    format!("{mac:?} is not an Ethernet address"),
+                    "write it like 02:00:00:00:00:01",
+                );
+            }
+            Some(bytes) if bytes[0] & 1 == 1 || bytes == [0; 6] => {
+                let fix = "use one whose first byte is even, such as 02";
+                self.add(format!("{mac} is not the address of one interface"), fix);
+            }
+            Some(_) => {}
+        }
+    }
+
     /// A worker has the same processors whichever of its machines says so.
     fn core(&mut self, spec: &MachineSpec) {
         let (Some(worker), Some(core)) = (&spec.worker, &spec.core) else {
@@ -448,7 +635,9 @@ impl<'a> Check<'a> {
             first.is_some_and(|first| first.image != machine.image)
         };
         let apart = |(_, machine): &(&String, &MachineSpec)| {
-            first.is_some_and(|first| first.worker_group() != machine.worker_group())
+            let differ = first.is_some_and(|first| first.worker_group() != machine.worker_group());
+            // Of a switch it has been told.
+            differ && machine.bridge.is_none()
         };
         // Of two that differ, one at least says where it is.
         let two = [lab.machines.iter().find(apart), lab.machines.first()];
@@ -506,6 +695,7 @@ impl<'a> Check<'a> {
 
     fn interface(&mut self, name: &str, spec: &Interface) {
         self.interface_name(name);
+        self.at_switch(spec);
         if name == "lo" && (spec.wire.is_some() || spec.mac.is_some()) {
             let fix = "give `lo` addresses only, or call the interface eth0";
             self.add(
@@ -515,19 +705,7 @@ impl<'a> Check<'a> {
             .key = true;
         }
         if let Some(mac) = &spec.mac {
-            self.at("mac", |c| match mac_bytes(mac) {
-                None => {
-                    c.add(
-                        format!("{mac:?} is not an Ethernet address"),
-                        "write it like 02:00:00:00:00:01",
-                    );
-                }
-                Some(bytes) if bytes[0] & 1 == 1 || bytes == [0; 6] => {
-                    let fix = "use one whose first byte is even, such as 02";
-                    c.add(format!("{mac} is not the address of one interface"), fix);
-                }
-                Some(_) => {}
-            });
+            self.at("mac", |c| c.mac(mac));
         }
         for (at, address) in spec.addresses.iter().enumerate() {
             self.path.extend(["addresses".to_owned(), at.to_string()]);

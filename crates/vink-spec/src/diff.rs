@@ -6,7 +6,7 @@
 //! 2. what holds for the whole lab;
 //! 3. wires come and change, machines come, those that stay change, uplinks are joined,
 //!    breakpoints and series come;
-//! 4. new machines are set up, programs start (a program after those that it waits for), events.
+//! 4. switches' bridges come and change, new machines are set up, programs start (a program after those that it waits for), events.
 //!
 //! A machine whose image, worker, core, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
 //! one, and everything if clock, seed or memory differ. A new lab comes up by the steps from an empty one.
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    order, Breakpoint, Calls, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec, Route,
-    Scalar, Series, Settings, Time, Uplink, WireSpec,
+    order, AtSwitch, Breakpoint, Bridge, Calls, Event, FileSpec, Interface, Lab, MachineSpec,
+    ProgramSpec, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink, WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -173,6 +173,19 @@ pub enum Change {
         /// What.
         uplink: Uplink,
     },
+    /// A switch's bridge comes or changes, now that its ports are there.
+    SetSwitch {
+        /// Its name.
+        switch: String,
+        /// All that the lab says of it.
+        spec: SwitchSpec,
+        /// The interfaces at it, by machine and name.
+        at: Vec<(String, String, AtSwitch)>,
+        /// What its kernel was told; none: nothing yet.
+        old: Option<Bridge>,
+        /// What it is told.
+        new: Bridge,
+    },
     /// A new machine is set up, now that all machines and wires are there.
     Setup {
         /// Its name.
@@ -307,6 +320,7 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
             changes.push(Change::AddSeries { series, spec });
         }
     }
+    changes.append(&mut steps.switches);
     changes.append(&mut steps.setups);
     let place: std::collections::HashMap<_, _> = order(&new)
         .into_iter()
@@ -337,6 +351,7 @@ struct Steps {
     machines: Vec<Change>,
     filters: Vec<Change>,
     uplinks: Vec<Change>,
+    switches: Vec<Change>,
     setups: Vec<Change>,
     programs: Vec<Change>,
 }
@@ -428,6 +443,32 @@ impl Steps {
                 self.add_machine(name, is);
             }
         }
+        for (name, is) in &new.switches {
+            let bridge = |lab: &Lab| lab.machines.get(name).and_then(|it| it.bridge.clone());
+            let mut was = bridge(old).filter(|_| !fresh_machines.contains(name.as_str()));
+            // A port whose interface is made again is not in the bridge.
+            let comes = |port: &str| {
+                self.machines.iter().any(|step| {
+                    matches!(step, Change::AddInterface { machine, interface, .. }
+                        if machine == name && interface == port)
+                })
+            };
+            if let Some(was) = &mut was {
+                was.ports.retain(|port, _| !comes(port));
+            }
+            let Some(bridge) = bridge(new) else { continue };
+            let at = new.at_switch(name);
+            let said = (old.switches.get(name), old.at_switch(name));
+            if was.as_ref() != Some(&bridge) || said != (Some(is), at.clone()) {
+                self.switches.push(Change::SetSwitch {
+                    switch: name.clone(),
+                    spec: is.clone(),
+                    at,
+                    old: was,
+                    new: bridge,
+                });
+            }
+        }
         for mut part in [
             programs_gone,
             uplinks_gone,
@@ -477,6 +518,7 @@ impl Steps {
         let mut spec = MachineSpec {
             setup: Vec::new(),
             programs: IndexMap::new(),
+            bridge: None,
             ..is.clone()
         };
         spec.interfaces.shift_remove(LOOPBACK);
@@ -610,8 +652,7 @@ impl Steps {
         let attached = |(interface, _): &(&String, &Interface)| *interface != LOOPBACK;
         for (interface, old) in was.interfaces.iter().filter(attached) {
             let new = is.interfaces.get(interface);
-            let stays = new
-                .is_some_and(|new| (&old.wire, &old.mac) == (&new.wire, &new.mac) && !moved(old));
+            let stays = new.is_some_and(|new| place(old) == place(new) && !moved(old));
             if !stays {
                 routes_suffer = true;
                 if old.filter.is_some() {
@@ -639,7 +680,7 @@ impl Steps {
             let stays = was
                 .interfaces
                 .get(interface)
-                .is_some_and(|old| (&old.wire, &old.mac) == (&spec.wire, &spec.mac) && !moved(old));
+                .is_some_and(|old| place(old) == place(spec) && !moved(old));
             if !stays {
                 fresh.insert(interface);
                 self.machines.push(Change::AddInterface {
@@ -687,6 +728,12 @@ impl Steps {
             });
         }
     }
+}
+
+/// What makes an interface another one if it differs.
+fn place(interface: &Interface) -> (Option<&str>, Option<&str>, Option<&str>) {
+    let switch = interface.switch.as_ref().map(AtSwitch::name);
+    (interface.wire.as_deref(), interface.mac.as_deref(), switch)
 }
 
 /// The interface that each machine has.
@@ -757,10 +804,19 @@ impl Change {
             }
             Change::RemoveUplink { wire } => lab.wire(wire, |w| w.uplink = None),
             Change::RemoveInterface { machine, interface } => {
-                lab.machine(machine, |m| m.interfaces.shift_remove(interface));
+                lab.machine(machine, |m| {
+                    m.interfaces.shift_remove(interface);
+                    // A switch's port has left its bridge.
+                    if let Some(bridge) = &mut m.bridge {
+                        bridge.ports.shift_remove(interface);
+                    }
+                });
             }
-            Change::RemoveMachine { machine, .. } => {
+            Change::RemoveMachine { machine, again } => {
                 lab.machines.shift_remove(machine);
+                if again.is_none() {
+                    lab.switches.shift_remove(machine);
+                }
             }
             Change::RemoveWire { wire, .. } => {
                 lab.wires.shift_remove(wire);
@@ -840,6 +896,23 @@ impl Change {
             Change::AddUplink { wire, uplink } => {
                 lab.wire(wire, |w| w.uplink = Some(uplink.clone()));
             }
+            Change::SetSwitch {
+                switch,
+                spec,
+                at,
+                new,
+                ..
+            } => {
+                for (machine, name, at) in at {
+                    lab.machine(machine, |m| {
+                        if let Some(interface) = m.interfaces.get_mut(name) {
+                            interface.switch = Some(at.clone());
+                        }
+                    });
+                }
+                lab.switches.insert(switch.clone(), spec.clone());
+                lab.machine(switch, |m| m.bridge = Some(new.clone()));
+            }
             Change::Setup { machine, lines } => lab.machine(machine, |m| m.setup = lines.clone()),
             Change::AddProgram {
                 machine,
@@ -891,6 +964,26 @@ fn put<V: Clone>(map: &mut IndexMap<String, V>, key: &str, value: &Option<V>) {
             map.shift_remove(key);
         }
     }
+}
+
+/// What is different about a bridge, in words.
+fn ports(old: &Bridge, new: &Bridge) -> Vec<String> {
+    let mut told = Vec::new();
+    if old.vlan != new.vlan {
+        told.push(format!("vlan {} -> {}", old.vlan, new.vlan));
+    }
+    if old.multicast_snooping != new.multicast_snooping {
+        let (old, new) = (old.multicast_snooping, new.multicast_snooping);
+        told.push(format!("multicast-snooping {old} -> {new}"));
+    }
+    told.extend(
+        both(&old.ports, &new.ports).map(|(name, old, new)| match (old, new) {
+            (_, None) => format!("- port {name}"),
+            (None, _) => format!("+ port {name}"),
+            _ => format!("~ port {name}"),
+        }),
+    );
+    told
 }
 
 impl fmt::Display for Change {
@@ -998,6 +1091,15 @@ impl fmt::Display for Change {
             Change::AddUplink { wire, uplink } => {
                 write!(f, "+ uplink of {wire}: {uplink}")
             }
+            Change::SetSwitch {
+                switch, old, new, ..
+            } => match old {
+                None => write!(f, "+ switch {switch}"),
+                Some(old) => {
+                    write!(f, "~ switch {switch}")?;
+                    colon(f, ports(old, new))
+                }
+            },
             Change::Setup { machine, lines } => {
                 let plural = if lines.len() == 1 { "" } else { "s" };
                 write!(f, "+ setup of {machine}: {} command{plural}", lines.len())

@@ -38,18 +38,20 @@ fn wires(lab: &Lab) -> Vec<Drawn<'_>> {
 }
 
 impl Lab {
-    /// The lab for `dot` (Graphviz): machines are boxes, buses ellipses, what is outside has
+    /// The lab for `dot` (Graphviz): machines are boxes, switches hexagons, buses ellipses, what is outside has
     /// dashes.
     pub fn to_dot(&self) -> String {
+        let lab = self.expanded();
         let mut text = format!("graph {} {{\n  node [shape=box]\n", dot(&self.name));
-        for (name, machine) in &self.machines {
-            let label = match machine.forward {
-                true => format!(" [label={} style=rounded]", dot(name)),
-                false => String::new(),
+        for (name, machine) in &lab.machines {
+            let label = match (machine.forward, lab.switches.contains_key(name)) {
+                (_, true) => format!(" [label={} shape=hexagon]", dot(name)),
+                (true, false) => format!(" [label={} style=rounded]", dot(name)),
+                (false, false) => String::new(),
             };
             let _ = writeln!(text, "  {}{label}", dot(name));
         }
-        for (number, wire) in wires(self).into_iter().enumerate() {
+        for (number, wire) in wires(&lab).into_iter().enumerate() {
             let label = dot(&wire.label.join("\n"));
             let style = if wire.down { " style=dotted" } else { "" };
             let outside = wire.outside.map(|outside| {
@@ -89,15 +91,19 @@ impl Lab {
 
     /// The lab for Mermaid.
     pub fn to_mermaid(&self) -> String {
+        let lab = self.expanded();
         let mut text = String::from("graph LR\n");
-        let id = |machine: &str| match self.machines.get_index_of(machine) {
+        let id = |machine: &str| match lab.machines.get_index_of(machine) {
             Some(at) => format!("m{at}"),
             None => "m".to_owned(),
         };
-        for name in self.machines.keys() {
-            let _ = writeln!(text, "  {}[{}]", id(name), mermaid(name));
+        for name in lab.machines.keys() {
+            let _ = match lab.switches.contains_key(name) {
+                true => writeln!(text, "  {}{{{{{}}}}}", id(name), mermaid(name)),
+                false => writeln!(text, "  {}[{}]", id(name), mermaid(name)),
+            };
         }
-        for (number, wire) in wires(self).into_iter().enumerate() {
+        for (number, wire) in wires(&lab).into_iter().enumerate() {
             let label = mermaid(&wire.label.join("<br>"));
             let line = if wire.down { "-.-" } else { "---" };
             let outside = wire.outside.map(|outside| {

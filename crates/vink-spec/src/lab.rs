@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Breakpoint, Calls, Event, MachineSpec, Series, Settings, Time, Uplink};
+use crate::{Breakpoint, Calls, Event, MachineSpec, Series, Settings, SwitchSpec, Time, Uplink};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,9 @@ pub struct Lab {
     /// Machines by name.
     #[serde(default)]
     pub machines: IndexMap<String, MachineSpec>,
+    /// Switches by name. No machine has the name of one.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub switches: IndexMap<String, SwitchSpec>,
     /// Wires by name. One that only an interface names is ideal.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub wires: IndexMap<String, WireSpec>,

@@ -28,6 +28,7 @@ mod ruleset;
 mod schema;
 mod series;
 mod source;
+mod switch;
 mod template;
 mod time;
 mod unit;
@@ -58,6 +59,10 @@ pub use series::{
     WIRE_NUMBERS,
 };
 pub use source::{check_lab, read, read_and, read_json, read_text, Reading};
+pub use switch::{
+    derived_mac, port_name, port_wire, AtSwitch, Bridge, Port, PortOf, PortSpec, SourceAddress,
+    SwitchSpec,
+};
 pub use time::{Factor, Time, Virtual};
 pub use unit::{size, Rate, Share, Span, UnitError};
 pub use uplink::{Driver, Uplink, UplinkError};

@@ -31,8 +31,16 @@ impl Lab {
 
     /// The same lab with all said that this file format lets one leave out about wires: each is in
     /// `wires` and knows whether it is a bus; one that is plugged in does not say so, and `lo` is
-    /// named where it has addresses. Each machine of a worker group knows the group's processors.
+    /// named where it has addresses. Each machine of a worker group knows the group's processors,
+    /// and switches are machines ([`Lab::expanded`]).
     pub fn normal(&self) -> Lab {
+        if !self.switches.is_empty() {
+            return self.expanded().with_all_said();
+        }
+        self.with_all_said()
+    }
+
+    fn with_all_said(&self) -> Lab {
         let mut wires: IndexMap<String, WireSpec> = IndexMap::new();
         for (name, ends) in self.ends() {
             let mut wire = self.wires.get(name).cloned().unwrap_or_default();

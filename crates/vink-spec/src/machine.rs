@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Core, ProgramSpec, Rights};
+use crate::{AtSwitch, Bridge, Core, ProgramSpec, Rights};
 
 /// A machine: its interfaces, what its kernel is told, and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +54,9 @@ pub struct MachineSpec {
     /// Programs by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub programs: IndexMap<String, ProgramSpec>,
+    /// Of a switch that runs: what its kernel was told. No file says it.
+    #[serde(skip)]
+    pub bridge: Option<Bridge>,
 }
 
 /// An interface of a machine, at a wire.
@@ -63,6 +66,9 @@ pub struct Interface {
     /// The wire that it is attached to; none: it has no carrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
+    /// In the place of `wire`: the switch at which it makes a port and an ideal wire to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<AtSwitch>,
     /// Addresses with the size of their network, such as 10.0.0.1/24 or fd00::1/64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]

@@ -18,8 +18,9 @@ use crate::node::{Entry, Kind, Node};
 use crate::rights::Rights;
 use crate::series::SAMPLE_EVENTS;
 use crate::{
-    Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec, ProgramSpec,
-    Readiness, Ready, Restart, Route, Scalar, Series, Settings, Time, Uplink, Virtual, WireSpec,
+    AtSwitch, Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
+    PortOf, PortSpec, ProgramSpec, Readiness, Ready, Restart, Route, Scalar, Series, Settings,
+    SwitchSpec, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -348,6 +349,7 @@ impl Reader {
                 calls: r.field_or_default(f, "calls", |r, n| r.word(n, &Calls::NAMES)),
                 images: r.field_or_default(f, "images", |r, n| r.named(n, Reader::text)),
                 machines: r.field_or_default(f, "machines", |r, n| r.named(n, Reader::machine)),
+                switches: r.field_or_default(f, "switches", |r, n| r.named(n, Reader::switch)),
                 wires: r.field_or_default(f, "wires", |r, n| r.named(n, Reader::wire)),
                 breakpoints: r
                     .field_or_default(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint)),
@@ -400,7 +402,52 @@ impl Reader {
             filter: r.field(f, "filter", Reader::file),
             setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
             programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
+            bridge: None,
         })
+    }
+
+    fn switch(&mut self, node: &Node) -> Option<SwitchSpec> {
+        self.fields(node, "a switch", |r, f| SwitchSpec {
+            image: r.field(f, "image", Reader::text),
+            core: r.field(f, "core", Reader::core),
+            vlan: r.field(f, "vlan", Reader::flag),
+            multicast_snooping: r.field(f, "multicast-snooping", Reader::flag),
+            ports: r.field_or_default(f, "ports", |r, n| r.named(n, Reader::port)),
+        })
+    }
+
+    fn port(&mut self, node: &Node) -> Option<PortSpec> {
+        self.fields(node, "a port", |r, f| PortSpec {
+            wire: r.field(f, "wire", Reader::text),
+            mac: r.field(f, "mac", Reader::text),
+            addresses: r.field_or_default(f, "addresses", |r, n| r.list(n, Reader::parsed)),
+            pin: r.field(f, "pin", Reader::flag),
+            vlan: r.field(f, "vlan", Reader::vlan),
+            tagged: r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan)),
+        })
+    }
+
+    fn at_switch(&mut self, node: &Node) -> Option<AtSwitch> {
+        if !matches!(&node.kind, Kind::Map(_)) {
+            return self.text(node).map(AtSwitch::Name);
+        }
+        let port = self.fields(node, "the port of a switch", |r, f| {
+            let name = r.needed(f, (node, "name", "sw"), Reader::text);
+            let pin = r.field(f, "pin", Reader::flag);
+            let vlan = r.field(f, "vlan", Reader::vlan);
+            let tagged = r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan));
+            Some(AtSwitch::Port(PortOf {
+                name: name?,
+                pin,
+                vlan,
+                tagged,
+            }))
+        });
+        port.flatten()
+    }
+
+    fn vlan(&mut self, node: &Node) -> Option<u16> {
+        self.number(node, 1, 4094)
     }
 
     fn core(&mut self, node: &Node) -> Option<Core> {
@@ -421,6 +468,7 @@ impl Reader {
     fn interface(&mut self, node: &Node) -> Option<Interface> {
         self.fields(node, "an interface", |r, f| Interface {
             wire: r.field(f, "wire", Reader::text),
+            switch: r.field(f, "switch", Reader::at_switch),
             addresses: r.field_or_default(f, "addresses", |r, n| r.list(n, Reader::address)),
             mac: r.field(f, "mac", Reader::text),
             filter: r.field(f, "filter", Reader::file),

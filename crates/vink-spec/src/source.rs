@@ -216,7 +216,10 @@ fn make(
             }
         }
     }
-    for mut finding in check::check(&lab, folder).into_iter().chain(look(&lab)) {
+    for mut finding in check::check(&lab, folder)
+        .into_iter()
+        .chain(look(&lab.expanded()))
+    {
         if !(incomplete && finding.may_follow) {
             finding.path = reader.written(&finding.path);
             let span = node.find(&finding.path, finding.key);

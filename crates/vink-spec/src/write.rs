@@ -20,7 +20,7 @@ impl Lab {
                 }
                 let folded = matches!(
                     key.as_str(),
-                    "machines" | "wires" | "breakpoints" | "series" | "events"
+                    "machines" | "switches" | "wires" | "breakpoints" | "series" | "events"
                 );
                 entry(&mut text, 0, key, value, folded);
             }

@@ -304,8 +304,10 @@ impl Lab {
     /// A new lab, or one that is changed. Changes already carried out stay when one fails.
     async fn apply(self: &Arc<Lab>, asked: &PutLab, created: bool) -> Result<Applied, HttpError> {
         let _one = self.changing.lock().await;
-        let mut wanted = asked.spec.normal();
+        let mut wanted = asked.spec.clone();
+        // Ethernet addresses are made of it.
         wanted.name.clone_from(&self.name);
+        let wanted = wanted.normal();
         let steps = diff(&self.state().spec, &wanted);
         let answer = |changes| Applied {
             lab: self.name.clone(),
@@ -434,6 +436,9 @@ impl Lab {
             let steps = diff(&Spec::default(), &state.spec);
             let concerns = |step: &Change| match step {
                 Change::AddMachine { machine, .. }
+                | Change::SetSwitch {
+                    switch: machine, ..
+                }
                 | Change::Setup { machine, .. }
                 | Change::AddProgram { machine, .. } => again.contains(machine.as_str()),
                 Change::Filter { place, .. } => again.contains(machine_of(place)),

@@ -20,6 +20,7 @@ mod series;
 mod spawn;
 mod status;
 mod stuck;
+mod switch;
 mod terminal;
 mod timed;
 mod watched_interfaces;

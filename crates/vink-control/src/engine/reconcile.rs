@@ -14,7 +14,8 @@ use ipnet::IpNet;
 use vink_api::Happening;
 use vink_protocol::{Action, Answer, NewInterface, NewMachine, UplinkTarget};
 use vink_spec::{
-    inside, mac_bytes, Change, Core, FileSpec, Interface, MachineSpec, Route, Settings, WireSpec,
+    derived_mac, inside, mac_bytes, Change, Core, FileSpec, Interface, MachineSpec, Route,
+    Settings, WireSpec,
 };
 
 use super::lab::{api_change, Lab, State, WirePlacement};
@@ -126,6 +127,7 @@ impl Lab {
                 steps[at],
                 Change::RemoveProgram { .. }
                     | Change::Options(_)
+                    | Change::SetSwitch { .. }
                     | Change::Setup { .. }
                     | Change::Filter { .. }
                     | Change::AddProgram { .. }
@@ -323,6 +325,15 @@ impl Lab {
             }
             Change::RemoveProgram { machine, program } => {
                 self.remove_named(machine, program).await;
+                self.commit(&steps[0], commit);
+                Ok(1)
+            }
+            Change::SetSwitch {
+                switch, old, new, ..
+            } => {
+                self.set_switch(switch, old.as_ref(), new)
+                    .await
+                    .map_err(|fault| (0, fault))?;
                 self.commit(&steps[0], commit);
                 Ok(1)
             }
@@ -1177,27 +1188,9 @@ fn route(machine: &str, route: &Route, remove: bool) -> Result<Action, HttpError
     })
 }
 
-/// An Ethernet address derived from names: FNV-1a, with the bit of locally administered addresses.
-fn derived_mac(lab: &str, machine: &str, interface: &str) -> [u8; 6] {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for byte in format!("{lab}/{machine}/{interface}").bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    let [_, _, a, b, c, d, e, f] = hash.to_be_bytes();
-    [a & 0xfc | 0x02, b, c, d, e, f]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ethernet_addresses() {
-        let made = derived_mac("lab", "m1", "eth0");
-        assert_eq!(made[0] & 3, 2);
-        assert_eq!(made, derived_mac("lab", "m1", "eth0"));
-        assert_ne!(made, derived_mac("lab", "m1", "eth1"));
-    }
 
     #[test]
     fn routes() {

@@ -11,7 +11,7 @@ use vink_api::{
     WireStatistics, WorkerStatistics, WorkerStatus,
 };
 use vink_protocol::{Action, Answer, InterfaceStatus, Status};
-use vink_spec::{Change, Core, Lab as Spec, MachineSpec, WireSpec};
+use vink_spec::{diff, Change, Core, Lab as Spec, MachineSpec, WireSpec};
 
 use super::lab::{Lab, State};
 use super::stuck::Stuck;
@@ -87,7 +87,7 @@ impl Lab {
             }
             ends == 0 || *wire != WireSpec::default()
         });
-        spec
+        spec.collapsed()
     }
 
     pub(crate) fn machines(&self) -> Vec<MachineSummary> {
@@ -223,7 +223,7 @@ impl Lab {
                         }),
                 );
             }
-            self.reconcile(steps, true).await?;
+            self.change(steps).await?;
         }
         self.machine(&name).await
     }
@@ -236,7 +236,7 @@ impl Lab {
             machine,
             again: None,
         };
-        self.reconcile(vec![step], true).await
+        self.change(vec![step]).await
     }
 
     pub(crate) async fn new_interface(
@@ -274,7 +274,7 @@ impl Lab {
                 interface: new.name.clone(),
                 spec: new.spec,
             });
-            self.reconcile(steps, true).await?;
+            self.change(steps).await?;
         }
         self.interface(machine, &new.name).await
     }
@@ -351,7 +351,7 @@ impl Lab {
                     });
                 }
             }
-            self.reconcile(steps, true).await?;
+            self.change(steps).await?;
         }
         self.interface(machine, interface).await
     }
@@ -371,7 +371,7 @@ impl Lab {
             machine: machine.to_owned(),
             interface: interface.to_owned(),
         };
-        self.reconcile(vec![step], true).await
+        self.change(vec![step]).await
     }
 
     pub(crate) fn wires(&self) -> Vec<Wire> {
@@ -439,7 +439,7 @@ impl Lab {
                 wire: name.clone(),
                 uplink,
             }));
-            self.reconcile(steps, true).await?;
+            self.change(steps).await?;
         }
         self.wire(&name).await
     }
@@ -495,7 +495,7 @@ impl Lab {
                     steps.push(Change::Plug { wire, up });
                 }
             }
-            self.reconcile(steps, true).await?;
+            self.change(steps).await?;
         }
         self.wire(name).await
     }
@@ -530,7 +530,7 @@ impl Lab {
             steps.push(Change::RemoveWire { wire, again: None });
             steps.extend(come);
         }
-        self.reconcile(steps, true).await
+        self.change(steps).await
     }
 
     pub(crate) async fn statistics(self: &Arc<Lab>) -> Result<Statistics, HttpError> {
@@ -573,7 +573,41 @@ impl Lab {
     }
 }
 
+impl Lab {
+    /// Carries out the steps of a request, and those that follow for switches.
+    async fn change(self: &Arc<Lab>, steps: Vec<Change>) -> Result<(), HttpError> {
+        let steps = self.state().with_switches(steps)?;
+        self.reconcile(steps, true).await
+    }
+}
+
 impl State {
+    /// Steps with what they mean for ports of switches.
+    fn with_switches(&self, steps: Vec<Change>) -> Result<Vec<Change>, HttpError> {
+        let mut after = self.spec.clone();
+        for step in &steps {
+            step.apply(&mut after);
+        }
+        let machines = after.machines.values();
+        let mut interfaces = machines.flat_map(|machine| machine.interfaces.values());
+        let at = interfaces.find_map(|it| {
+            let at = it.switch.as_ref()?.name();
+            (it.wire.is_none() && !after.switches.contains_key(at)).then_some(at)
+        });
+        if let Some(at) = at.filter(|_| {
+            steps
+                .iter()
+                .all(|step| !matches!(step, Change::RemoveMachine { .. }))
+        }) {
+            let names = self.spec.switches.keys().map(String::as_str);
+            return Err(HttpError::no("switch", at, names, "in the lab"));
+        }
+        match self.spec.switches.is_empty() {
+            true => Ok(steps),
+            false => Ok(diff(&self.spec, &after.expanded_again())),
+        }
+    }
+
     /// The process of a machine's worker.
     fn pid_of_machine(&self, name: &str) -> Option<u32> {
         self.workers[*self.worker_of.get(name)?].pid

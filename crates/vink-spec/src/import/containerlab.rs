@@ -383,8 +383,8 @@ impl<'n> Import<'n> {
             let interface = Interface {
                 filter: None,
                 wire: Some(wire.clone()).filter(|wire| !wire.is_empty()),
-                addresses: Vec::new(),
                 mac: end.mac,
+                ..Interface::default()
             };
             if let Some(machine) = self.lab.machines.get_mut(&machine) {
                 machine.interfaces.insert(end.interface, interface);

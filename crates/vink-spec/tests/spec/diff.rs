@@ -126,6 +126,33 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         | Change::Setup { machine: m, .. } => {
             machine(m);
         }
+        Change::SetSwitch {
+            switch, old, new, ..
+        } => {
+            let its = machine(switch);
+            // Ports whose interfaces have gone have left by themselves.
+            let left = |mut bridge: vink_spec::Bridge| {
+                bridge
+                    .ports
+                    .retain(|port, _| its.interfaces.contains_key(port));
+                bridge
+            };
+            assert!(its.bridge.is_some() || old.is_none(), "{change}");
+            let is = its.bridge.clone().map(left).unwrap_or_default();
+            let was = old.clone().map(left).unwrap_or_default();
+            assert!(
+                was.ports
+                    .iter()
+                    .all(|port| is.ports.iter().any(|it| it == port)),
+                "{change}"
+            );
+            assert!(
+                new.ports
+                    .keys()
+                    .all(|port| its.interfaces.contains_key(port)),
+                "{change}"
+            );
+        }
         Change::RemoveBreakpoint { breakpoint } => {
             assert!(lab.breakpoints.contains_key(breakpoint), "{change}");
         }

@@ -1,9 +1,10 @@
 //! Labs at random: the same ones each time, all of them valid.
 
+use indexmap::IndexMap;
 use vink_spec::{
-    Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
-    ProgramSpec, Rate, Readiness, Ready, Restart, Rights, Route, Scalar, Series, Settings, Share,
-    Span, Uplink, WireSpec,
+    AtSwitch, Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab,
+    MachineSpec, PortOf, PortSpec, ProgramSpec, Rate, Readiness, Ready, Restart, Rights, Route,
+    Scalar, Series, Settings, Share, Span, SwitchSpec, Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -113,6 +114,60 @@ impl Random {
         }
     }
 
+    /// Some switches, with interfaces at them, by numbers of their own.
+    fn switches(&self, lab: &mut Lab) {
+        let mut own = Random(self.0 ^ 2);
+        for name in ["sw0", "sw1"].into_iter().take(own.below(3)) {
+            let vlan = |r: &mut Random| 1 + r.below(4094) as u16;
+            let mut ports = IndexMap::new();
+            for port in 0..own.below(3) {
+                let spec = PortSpec {
+                    wire: own.maybe(|_| format!("{name}-wire{port}")),
+                    mac: own.maybe(|_| format!("02:00:00:00:00:{port:02x}")),
+                    addresses: own
+                        .maybe(|_| "10.9.0.0/16".parse().expect("a network"))
+                        .into_iter()
+                        .collect(),
+                    pin: own.maybe(|_| false),
+                    vlan: own.maybe(vlan),
+                    tagged: Vec::new(),
+                };
+                if let Some(wire) = &spec.wire {
+                    let bus = WireSpec {
+                        bus: Some(true),
+                        ..WireSpec::default()
+                    };
+                    lab.wires.insert(wire.clone(), bus);
+                }
+                ports.insert(format!("p{port}"), spec);
+            }
+            let switch = SwitchSpec {
+                core: own.maybe(|r| Core::One(r.below(2) as u32)),
+                multicast_snooping: own.maybe(|r| r.below(2) == 0),
+                ports,
+                ..SwitchSpec::default()
+            };
+            lab.switches.insert(name.to_owned(), switch);
+            let interfaces = lab
+                .machines
+                .values_mut()
+                .flat_map(|it| it.interfaces.iter_mut());
+            for (_, interface) in interfaces.filter(|(name, _)| *name != "lo") {
+                if interface.wire.is_none() && interface.switch.is_none() && own.below(2) == 0 {
+                    interface.switch = Some(match own.below(2) {
+                        0 => AtSwitch::Name(name.to_owned()),
+                        _ => AtSwitch::Port(PortOf {
+                            name: name.to_owned(),
+                            pin: own.maybe(|r| r.below(2) == 0),
+                            vlan: None,
+                            tagged: own.maybe(vlan).into_iter().collect(),
+                        }),
+                    });
+                }
+            }
+        }
+    }
+
     pub fn lab(&mut self) -> Lab {
         let mut lab = Lab {
             name: ["", "lab", "no", "1"][self.below(4)].to_owned(),
@@ -159,6 +214,7 @@ impl Random {
                     }),
                     mac: self.maybe(|r| format!("02:00:00:0{i}:0{j}:{:02x}", r.below(256))),
                     filter: self.maybe(|_| rules("netdev", "{{interface}}-1")),
+                    switch: None,
                 };
                 machine.interfaces.insert(format!("eth{j}"), interface);
             }
@@ -208,6 +264,7 @@ impl Random {
             }
             lab.machines.insert(name, machine);
         }
+        self.switches(&mut lab);
         // Every wire that an interface names, so that none looks like a mistake; some of them only
         // there.
         let ends: Vec<(String, usize, Option<String>)> = lab

@@ -1,0 +1,475 @@
+//! Switches: Linux's own bridge on a machine in a worker of its own, on which no program of the lab
+//! runs.
+//!
+//! A lab file says what a switch's ports are (`switches:`), or at an interface that it is at a
+//! switch (`switch: sw`), which makes the port and an ideal wire between. [`Lab::expanded`] makes
+//! machines, interfaces and wires of that, which is what runs; [`Lab::collapsed`] takes them away
+//! again, which is what is saved. [`Bridge`] is what the switch's kernel is told beside.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use indexmap::IndexMap;
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check::mac_bytes;
+use crate::{Core, Interface, Lab, MachineSpec, Scalar, WireSpec};
+
+/// The longest name of an interface.
+const LONGEST: usize = 15;
+
+/// A switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SwitchSpec {
+    /// Which image it runs: a name of the lab's `images`; none: the one that `vink version` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The host's processors on which it stays: a number, or a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<Core>,
+    /// Whether it keeps VLANs apart (default: if a port names one).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<bool>,
+    /// Whether it sends what is for a group to members only (default: yes, as soon as a querier is there).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast_snooping: Option<bool>,
+    /// Ports by name, beside those of interfaces that are at this switch.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub ports: IndexMap<String, PortSpec>,
+}
+
+/// A port of a switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PortSpec {
+    /// The wire that it is attached to; none: it has no carrier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
+    /// The Ethernet address of what is at the port: frames from another one are dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Its addresses, or networks of them: packets from others are dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<SourceAddress>,
+    /// Whether they are pinned (default: if they are given). `true` without any: those of the interface at the wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<bool>,
+    /// The VLAN of frames without a tag (default: 1, if no others are tagged).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// VLANs whose frames have tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tagged: Vec<u16>,
+}
+
+/// The switch that an interface is at, by its name, or with what is said of the port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AtSwitch {
+    /// The switch.
+    Name(String),
+    /// The switch and its port.
+    Port(PortOf),
+}
+
+/// A port that an interface makes at a switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PortOf {
+    /// The switch.
+    pub name: String,
+    /// Whether the interface's addresses are pinned (default: yes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<bool>,
+    /// The VLAN of frames without a tag (default: 1, if no others are tagged).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// VLANs whose frames have tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tagged: Vec<u16>,
+}
+
+impl AtSwitch {
+    /// The switch's name.
+    pub fn name(&self) -> &str {
+        match self {
+            AtSwitch::Name(name) => name,
+            AtSwitch::Port(port) => &port.name,
+        }
+    }
+
+    /// What is said of the port.
+    fn port(&self) -> PortOf {
+        match self {
+            AtSwitch::Name(name) => PortOf {
+                name: name.clone(),
+                ..PortOf::default()
+            },
+            AtSwitch::Port(port) => port.clone(),
+        }
+    }
+}
+
+/// An address, or a network of addresses: `10.0.0.1`, `fd00::/64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceAddress(pub IpNet);
+
+impl FromStr for SourceAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SourceAddress, String> {
+        let net = match text.parse::<IpAddr>() {
+            Ok(address) => IpNet::from(address),
+            Err(_) => text.parse::<IpNet>().map_err(|_| {
+                format!("{text:?} is no address: write it like 10.0.0.1, or like 10.1.0.0/16 for a network")
+            })?,
+        };
+        match net.trunc() == net {
+            true => Ok(SourceAddress(net)),
+            false => Err(format!(
+                "{text} is neither an address nor a network: write {} for the one, {} for the other",
+                net.addr(),
+                net.trunc()
+            )),
+        }
+    }
+}
+
+impl fmt::Display for SourceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.prefix_len() == self.0.max_prefix_len() {
+            true => self.0.addr().fmt(f),
+            false => self.0.fmt(f),
+        }
+    }
+}
+
+impl Serialize for SourceAddress {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SourceAddress {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<SourceAddress, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for SourceAddress {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SourceAddress".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// What the kernel of a switch is told: its bridge and the bridge's ports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Bridge {
+    /// It keeps VLANs apart.
+    pub vlan: bool,
+    /// It sends what is for a group to members only.
+    pub multicast_snooping: bool,
+    /// Its ports, by the names of their interfaces.
+    pub ports: IndexMap<String, Port>,
+}
+
+/// A port of a bridge.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Port {
+    /// The only source of its frames.
+    pub mac: Option<[u8; 6]>,
+    /// The only sources of its packets; none: any.
+    pub addresses: BTreeSet<SourceAddress>,
+    /// The VLAN of frames without a tag, where VLANs are kept apart.
+    pub vlan: Option<u16>,
+    /// VLANs whose frames have tags.
+    pub tagged: BTreeSet<u16>,
+}
+
+/// The name of the port that an interface makes: `MACHINE-INTERFACE` as far as an interface's name may be so long.
+pub fn port_name(machine: &str, interface: &str) -> String {
+    let name = format!("{machine}-{interface}");
+    if name.len() <= LONGEST {
+        return name;
+    }
+    // What is cut off is told by a number of it.
+    let hash = hash(&name) & 0xff_ffff;
+    let mut end = LONGEST - 7;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let kept = &name[..end];
+    format!("{}-{hash:06x}", kept.trim_end_matches(['-', '.']))
+}
+
+/// The name of the wire between such a port and its interface.
+pub fn port_wire(switch: &str, port: &str) -> String {
+    format!("{switch}.{port}")
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// An Ethernet address derived from names, with the bit of locally administered addresses: what an
+/// interface has whose lab gives it none.
+pub fn derived_mac(lab: &str, machine: &str, interface: &str) -> [u8; 6] {
+    let hash = hash(&format!("{lab}/{machine}/{interface}"));
+    let [_, _, a, b, c, d, e, f] = hash.to_be_bytes();
+    [a & 0xfc | 0x02, b, c, d, e, f]
+}
+
+/// An interface's addresses as sources.
+fn sources(interface: &Interface) -> BTreeSet<SourceAddress> {
+    let addresses = interface.addresses.iter();
+    addresses
+        .map(|address| SourceAddress(address.addr().into()))
+        .collect()
+}
+
+impl Lab {
+    /// The lab with the machines, interfaces and wires that its switches are. A machine of a
+    /// switch's name that is there already stays: a running lab's.
+    pub fn expanded(&self) -> Lab {
+        let mut lab = self.clone();
+        if self.switches.is_empty() {
+            return lab;
+        }
+        let mut switches: IndexMap<String, MachineSpec> = IndexMap::new();
+        for (name, spec) in &self.switches {
+            let off = |scope: &str| {
+                (
+                    format!("net.ipv6.conf.{scope}.disable_ipv6"),
+                    Scalar::Number(1),
+                )
+            };
+            let ports = spec.ports.iter().map(|(name, port)| {
+                let interface = Interface {
+                    wire: port.wire.clone(),
+                    ..Interface::default()
+                };
+                (name.clone(), interface)
+            });
+            let machine = MachineSpec {
+                image: spec.image.clone(),
+                worker: Some(name.clone()),
+                core: spec.core.clone(),
+                interfaces: ports.collect(),
+                // It has no address, and says nothing by itself.
+                sysctls: ["all", "default"].map(off).into_iter().collect(),
+                ..MachineSpec::default()
+            };
+            switches.insert(name.clone(), machine);
+        }
+        for (machine, spec) in &mut lab.machines {
+            for (name, interface) in &mut spec.interfaces {
+                let Some(at) = interface.switch.as_ref().map(AtSwitch::name) else {
+                    continue;
+                };
+                let Some(switch) = switches.get_mut(at) else {
+                    continue;
+                };
+                let port = port_name(machine, name);
+                let wire = port_wire(at, &port);
+                let end = Interface {
+                    wire: Some(wire.clone()),
+                    ..Interface::default()
+                };
+                switch.interfaces.entry(port).or_insert(end);
+                interface.wire = Some(wire);
+            }
+        }
+        for (name, mut machine) in switches {
+            if !lab.machines.contains_key(&name) {
+                machine.bridge = Some(lab.bridge(&name));
+                lab.machines.insert(name, machine);
+            }
+        }
+        lab
+    }
+
+    /// The lab without what [`Lab::expanded`] has added. Wires of ports that have settings stay.
+    pub fn collapsed(&self) -> Lab {
+        let mut lab = self.clone();
+        lab.machines
+            .retain(|name, _| !self.switches.contains_key(name));
+        for machine in lab.machines.values_mut() {
+            for interface in machine.interfaces.values_mut() {
+                if interface.switch.is_some() {
+                    interface.wire = None;
+                }
+            }
+        }
+        lab.wires.retain(|name, wire| {
+            let of_port = self.switches.keys().any(|switch| {
+                name.strip_prefix(switch.as_str())
+                    .is_some_and(|rest| rest.starts_with('.'))
+            });
+            let plain = WireSpec {
+                bus: wire.bus,
+                ..WireSpec::default()
+            };
+            !of_port || *wire != plain || wire.bus == Some(true)
+        });
+        lab
+    }
+
+    /// The same lab, its switches expanded anew.
+    pub fn expanded_again(&self) -> Lab {
+        self.collapsed().expanded()
+    }
+
+    /// What the kernel of a switch is told.
+    fn bridge(&self, name: &str) -> Bridge {
+        let spec = &self.switches[name];
+        let mut ports: IndexMap<String, Port> = IndexMap::new();
+        for (port, said) in &spec.ports {
+            let pinned = said.pin != Some(false);
+            let other = (said.pin == Some(true) && said.mac.is_none() && said.addresses.is_empty())
+                .then(|| self.at_other_end(said.wire.as_deref(), name))
+                .flatten();
+            let (mac, addresses) = match other {
+                Some((machine, interface)) => self.sources_of(machine, interface),
+                None => (
+                    said.mac.as_deref().and_then(mac_bytes),
+                    said.addresses.iter().copied().collect(),
+                ),
+            };
+            let port_is = Port {
+                mac: mac.filter(|_| pinned),
+                addresses: addresses.into_iter().filter(|_| pinned).collect(),
+                vlan: said.vlan,
+                tagged: said.tagged.iter().copied().collect(),
+            };
+            ports.insert(port.clone(), port_is);
+        }
+        for (machine, it) in &self.machines {
+            for (interface, spec) in &it.interfaces {
+                let Some(at) = spec.switch.as_ref().filter(|at| at.name() == name) else {
+                    continue;
+                };
+                let said = at.port();
+                let (mac, addresses) = match said.pin {
+                    Some(false) => (None, BTreeSet::new()),
+                    _ => self.sources_of(machine, interface),
+                };
+                let port = Port {
+                    mac,
+                    addresses,
+                    vlan: said.vlan,
+                    tagged: said.tagged.into_iter().collect(),
+                };
+                ports.entry(port_name(machine, interface)).or_insert(port);
+            }
+        }
+        let named = |port: &Port| port.vlan.is_some() || !port.tagged.is_empty();
+        let vlan = spec.vlan.unwrap_or_else(|| ports.values().any(named));
+        for port in ports.values_mut() {
+            let usual = (vlan && !named(port)).then_some(1);
+            port.vlan = port.vlan.or(usual);
+        }
+        Bridge {
+            vlan,
+            multicast_snooping: spec.multicast_snooping.unwrap_or(true),
+            ports,
+        }
+    }
+
+    /// What an interface sends from. A machine that forwards sends from others' addresses, too.
+    fn sources_of(
+        &self,
+        machine: &str,
+        interface: &str,
+    ) -> (Option<[u8; 6]>, BTreeSet<SourceAddress>) {
+        let spec = &self.machines[machine];
+        let its = &spec.interfaces[interface];
+        let mac = match &its.mac {
+            Some(text) => mac_bytes(text),
+            None => Some(derived_mac(&self.name, machine, interface)),
+        };
+        let addresses = match spec.forward {
+            true => BTreeSet::new(),
+            false => sources(its),
+        };
+        (mac, addresses)
+    }
+
+    /// The interfaces that are at a switch, with what each says of its port.
+    pub(crate) fn at_switch(&self, switch: &str) -> Vec<(String, String, AtSwitch)> {
+        let mut found = Vec::new();
+        for (machine, spec) in &self.machines {
+            for (name, interface) in &spec.interfaces {
+                let at = interface.switch.as_ref().filter(|at| at.name() == switch);
+                found.extend(at.map(|at| (machine.clone(), name.clone(), at.clone())));
+            }
+        }
+        found
+    }
+
+    /// The only interface of a machine at a wire, beside a switch's port.
+    pub(crate) fn at_other_end(&self, wire: Option<&str>, switch: &str) -> Option<(&str, &str)> {
+        let mut found = None;
+        for (machine, spec) in self.machines.iter().filter(|(name, _)| *name != switch) {
+            for (name, interface) in &spec.interfaces {
+                if wire.is_some() && interface.wire.as_deref() == wire {
+                    match found {
+                        None => found = Some((machine.as_str(), name.as_str())),
+                        Some(_) => return None,
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_ports() {
+        assert_eq!(port_name("a", "eth0"), "a-eth0");
+        assert_eq!(port_name("database", "eth0"), "database-eth0");
+        let [one, two] = ["database1", "database2"].map(|name| port_name(name, "ethernet0"));
+        assert!(
+            one.len() <= LONGEST && two.len() <= LONGEST && one != two,
+            "{one} {two}"
+        );
+        assert!(one.starts_with("database-"), "{one}");
+    }
+
+    #[test]
+    fn ethernet_addresses() {
+        let made = derived_mac("lab", "m1", "eth0");
+        assert_eq!(made[0] & 3, 2);
+        assert_eq!(made, derived_mac("lab", "m1", "eth0"));
+        assert_ne!(made, derived_mac("lab", "m1", "eth1"));
+    }
+
+    #[test]
+    fn source_addresses() {
+        for good in ["10.0.0.1", "10.0.0.0/24", "fd00::1", "fd00::/64"] {
+            let read: SourceAddress = good.parse().expect(good);
+            assert_eq!(read.to_string(), good);
+        }
+        for bad in ["10.0.0.1/24", "10.0.0", "fd00::1/64", ""] {
+            bad.parse::<SourceAddress>().expect_err(bad);
+        }
+    }
+}
