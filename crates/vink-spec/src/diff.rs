@@ -444,7 +444,9 @@ impl Steps {
             }
         }
         for (name, is) in &new.switches {
-            let bridge = |lab: &Lab| lab.machines.get(name).and_then(|it| it.bridge.clone());
+            let bridge = |lab: &Lab| -> Option<Bridge> {
+                lab.machines.get(name)?.bridge.as_deref().cloned()
+            };
             let mut was = bridge(old).filter(|_| !fresh_machines.contains(name.as_str()));
             // A port whose interface is made again is not in the bridge.
             let comes = |port: &str| {
@@ -911,7 +913,7 @@ impl Change {
                     });
                 }
                 lab.switches.insert(switch.clone(), spec.clone());
-                lab.machine(switch, |m| m.bridge = Some(new.clone()));
+                lab.machine(switch, |m| m.bridge = Some(Box::new(new.clone())));
             }
             Change::Setup { machine, lines } => lab.machine(machine, |m| m.setup = lines.clone()),
             Change::AddProgram {

@@ -56,7 +56,7 @@ pub struct MachineSpec {
     pub programs: IndexMap<String, ProgramSpec>,
     /// Of a switch that runs: what its kernel was told. No file says it.
     #[serde(skip)]
-    pub bridge: Option<Bridge>,
+    pub bridge: Option<Box<Bridge>>,
 }
 
 /// An interface of a machine, at a wire.

@@ -296,7 +296,7 @@ impl Lab {
         }
         for (name, mut machine) in switches {
             if !lab.machines.contains_key(&name) {
-                machine.bridge = Some(lab.bridge(&name));
+                machine.bridge = Some(Box::new(lab.bridge(&name)));
                 lab.machines.insert(name, machine);
             }
         }

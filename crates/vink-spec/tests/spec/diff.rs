@@ -138,7 +138,7 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
                 bridge
             };
             assert!(its.bridge.is_some() || old.is_none(), "{change}");
-            let is = its.bridge.clone().map(left).unwrap_or_default();
+            let is = its.bridge.as_deref().cloned().map(left).unwrap_or_default();
             let was = old.clone().map(left).unwrap_or_default();
             assert!(
                 was.ports
