@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use vink_spec::{Bridge, Port, SourceAddress};
+use vink_spec::{Bridge, Port, Rights, SourceAddress};
 
 use super::lab::Lab;
 use crate::http_error::HttpError;
@@ -67,7 +67,7 @@ impl Lab {
         new: &Bridge,
     ) -> Result<(), HttpError> {
         for batch in batches(old, new) {
-            let (code, said) = self.shell(switch, &batch.line()).await?;
+            let (code, said) = self.shell(switch, &batch.line(), Some(Rights::Full)).await?;
             if code != 0 {
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
                 return Err(HttpError::invalid(format!(
