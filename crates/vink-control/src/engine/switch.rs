@@ -67,7 +67,9 @@ impl Lab {
         new: &Bridge,
     ) -> Result<(), HttpError> {
         for batch in batches(old, new) {
-            let (code, said) = self.shell(switch, &batch.line(), Some(Rights::Full)).await?;
+            let (code, said) = self
+                .shell(switch, &batch.line(), Some(Rights::Full))
+                .await?;
             if code != 0 {
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
                 return Err(HttpError::invalid(format!(
