@@ -93,7 +93,7 @@ fn names(keep: &Keep) -> String {
     }
 }
 
-/// By a user namespace, in which this user is who it was.
+/// By a user namespace, in which the process keeps its user and group ids.
 fn user_namespace() -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
     unshare(EMPTY | libc::CLONE_NEWUSER)?;

@@ -2,9 +2,8 @@
 //!
 //! A wire can lead to another process, by two rings in memory that both share ([`Half`], [`Line`]).
 //! Here is what such a process needs that has no kernel: an end of its own ([`End`]), the place
-//! where two processes meet ([`Rendezvous`]), the host's sides of uplinks ([`Backend`] and those
-//! who are one), and the loop between an end and a backend ([`Driver`]).
-//! of its process first ([`confine`]).
+//! where two processes meet ([`Rendezvous`]), the host's sides of uplinks (each a
+//! [`Backend`]), and the loop between an end and a backend ([`Driver`]).
 
 mod backend;
 mod batch;

@@ -2,8 +2,8 @@
 //! it sends what the machine does, by a packet socket (packet(7)).
 //!
 //! Several processes can have one interface together: the members of a *fanout group* each get the
-//! frames of some flows. What belongs to no flow but tells who is where (ARP, and ICMPv6's neighbour
-//! discovery) comes to each of them, by a second socket. So stacks that have one Ethernet and one
+//! frames of some flows. ARP and ICMPv6's neighbour discovery, which belong to no flow, come to each of
+//! them, by a second socket. So stacks that have one Ethernet and one
 //! IP address between them all know their neighbours.
 
 use std::io;
@@ -32,7 +32,7 @@ pub struct PacketBackend {
     monitor: Monitor,
     link: HostLink,
     socket: Option<OwnedFd>,
-    /// In a fanout group: what tells who is where.
+    /// In a fanout group: the socket of ARP and neighbour discovery.
     neighbours: Option<OwnedFd>,
     fanout: Option<u16>,
     /// Why there is none, though there could be.

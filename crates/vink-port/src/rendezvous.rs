@@ -3,8 +3,8 @@
 //! them ends, the other can meet the next.
 //!
 //! Or by a connected socket, whose ends were handed to both: a driver asks by a byte, and the process
-//! with the wire hands it the other end. Neither needs a path. Who has started the driver keeps its
-//! end of the socket, and can start another one with it.
+//! with the wire hands it the other end. Neither needs a path. The process that has started the driver
+//! keeps the driver's end of the socket, and can start another driver with it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -33,7 +33,7 @@ enum Role {
     Guest(UnixStream),
     /// It has its end, or the timer tries again.
     Neither,
-    /// Answers those who ask by the other end of this socket.
+    /// Answers the process that asks by the other end of this socket.
     Host(UnixStream),
     /// Asks by it, as often as the timer goes off.
     Asker(UnixStream),
@@ -72,7 +72,7 @@ impl Rendezvous {
         made().map_err(|error| failure(path, error))
     }
 
-    /// Meets who asks by the other end of a socket.
+    /// Meets the process that asks by the other end of a socket.
     ///
     /// # Errors
     /// [`Error::Uplink`]: the host is out of descriptors.

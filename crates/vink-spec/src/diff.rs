@@ -1043,11 +1043,7 @@ impl fmt::Display for Change {
                 new,
                 replaces,
             } => {
-                let sign = match (new, replaces) {
-                    (None, _) => '-',
-                    (Some(_), true) => '~',
-                    (Some(_), false) => '+',
-                };
+                let sign = sign(new, *replaces);
                 write!(f, "{sign} file {path} of {machine}")
             }
             Change::AddInterface {
@@ -1083,11 +1079,7 @@ impl fmt::Display for Change {
                 new,
                 replaces,
             } => {
-                let sign = match (new, replaces) {
-                    (None, _) => '-',
-                    (Some(_), true) => '~',
-                    (Some(_), false) => '+',
-                };
+                let sign = sign(new, *replaces);
                 write!(f, "{sign} filter of {place}")
             }
             Change::AddUplink { wire, uplink } => {
@@ -1130,6 +1122,15 @@ fn colon(f: &mut fmt::Formatter<'_>, told: Vec<String>) -> fmt::Result {
     match told.is_empty() {
         true => Ok(()),
         false => write!(f, ": {}", told.join(", ")),
+    }
+}
+
+/// How a line begins about what comes, goes, or is replaced.
+fn sign<T>(new: &Option<T>, replaces: bool) -> char {
+    match (new, replaces) {
+        (None, _) => '-',
+        (Some(_), true) => '~',
+        (Some(_), false) => '+',
     }
 }
 

@@ -52,7 +52,7 @@ pub use look::{cycle, named_by, order, Program};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};
 pub use rights::Rights;
-pub use ruleset::{nft_messages, Ruleset, RulesetError, RulesetTable, NFT};
+pub use ruleset::{nft_messages, Ruleset, RulesetError, RulesetTable, WITH_SBIN};
 pub use schema::schema;
 pub use series::{
     handle, Growth, Quantity, SampleEvent, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,

@@ -35,14 +35,9 @@ const OBJECTS: [&str; 14] = [
 
 /// What nft calls its input.
 const INPUT: &str = "/dev/stdin:";
-/// The words that run nft(8), in front of its own. It is in /usr/sbin, which not every user has in
-/// the path.
-pub const NFT: [&str; 4] = [
-    "sh",
-    "-c",
-    "PATH=$PATH:/usr/sbin:/sbin; exec nft \"$@\"",
-    "nft",
-];
+/// The words in front of a command whose program may be in /usr/sbin, as nft(8) and bridge(8) are:
+/// not every user has that in the path.
+pub const WITH_SBIN: [&str; 4] = ["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; exec \"$@\"", "sh"];
 
 /// The word of a text that stands for its interface.
 const INTERFACE: &str = "{{interface}}";

@@ -1,4 +1,4 @@
-//! `vink lab-worker`: what the control process starts for each image and worker group of a lab. Not for people.
+//! `vink lab-worker`: what the control process starts for each image and worker group of a lab. A user does not run it.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;

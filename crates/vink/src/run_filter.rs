@@ -5,7 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use vink_kernel::MachineId;
-use vink_spec::{nft_messages, Ruleset, NFT};
+use vink_spec::{nft_messages, Ruleset, WITH_SBIN};
 use vink_trap::{Program, Status, Stdio, Worker};
 
 use crate::cli_error::CliError;
@@ -66,8 +66,9 @@ fn nft(
     };
     let mut output = file("").map_err(failed)?;
     let copy = || output.try_clone().map(|file| Stdio::Fd(file.into()));
-    let program = Program::new(NFT[0])
-        .args(&NFT[1..])
+    let program = Program::new(WITH_SBIN[0])
+        .args(&WITH_SBIN[1..])
+        .arg("nft")
         .args(words)
         .stdin(Stdio::Fd(file(input).map_err(failed)?.into()))
         .stdout(copy().map_err(failed)?)

@@ -547,16 +547,19 @@ impl Lab {
     fn files(&self, machine: &str, spec: &MachineSpec) -> Result<Vec<(String, String)>, HttpError> {
         let mut files = Vec::with_capacity(spec.files.len());
         for (path, file) in &spec.files {
-            files.push((path.clone(), self.text_of(machine, path, file)?));
+            files.push((
+                path.clone(),
+                self.text_of(&format!("file {path} of {machine}"), file)?,
+            ));
         }
         Ok(files)
     }
 
-    fn text_of(&self, machine: &str, path: &str, file: &FileSpec) -> Result<String, HttpError> {
+    /// The text itself, or that of the file that it is from; `of` what it is, for messages.
+    pub(super) fn text_of(&self, of: &str, file: &FileSpec) -> Result<String, HttpError> {
         match file {
             FileSpec::Text(text) => Ok(text.clone()),
             FileSpec::From { from } => {
-                let of = format!("file {path} of {machine}");
                 let source = inside(&self.folder, from)
                     .map_err(|error| HttpError::invalid(format!("{of}: {error}")))?;
                 vink_spec::read_text_file(&source, vink_spec::LARGEST_FILE).map_err(|error| {

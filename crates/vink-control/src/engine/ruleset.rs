@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vink_api::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
-use vink_spec::{inside, nft_messages, Change, FileSpec, Rights, Ruleset, RulesetTable, NFT};
+use vink_spec::{nft_messages, Change, FileSpec, Rights, Ruleset, RulesetTable, WITH_SBIN};
 
 use super::lab::{Lab, State};
 use crate::http_error::HttpError;
@@ -247,16 +247,13 @@ impl Lab {
                 }
                 Ok(())
             }
-            Some(FileSpec::Text(text)) => self.load(place, text, None).await,
-            Some(FileSpec::From { from }) => {
-                let of = format!("filter of {place}");
-                let source = inside(&self.folder, from)
-                    .map_err(|error| HttpError::invalid(format!("{of}: {error}")))?;
-                let text = vink_spec::read_text_file(&source, vink_spec::LARGEST_FILE);
-                let text = text.map_err(|error| {
-                    HttpError::invalid(format!("{of}: {}: {error}", source.display()))
-                })?;
-                self.load(place, &text, Some(from.clone())).await
+            Some(spec) => {
+                let text = self.text_of(&format!("filter of {place}"), spec)?;
+                let file = match spec {
+                    FileSpec::From { from } => Some(from.clone()),
+                    FileSpec::Text(_) => None,
+                };
+                self.load(place, &text, file).await
             }
         }
     }
@@ -307,14 +304,14 @@ impl Lab {
         rules: Option<(&str, &str)>,
         mode: Mode,
     ) -> Result<Loaded, HttpError> {
-        let (text, name) = rules.unwrap_or_default();
+        let name = rules.map_or("the rules", |(_, name)| name);
         let (machine, interface) = match place.split_once(':') {
             Some((machine, interface)) => (machine, Some(interface)),
             None => (place, None),
         };
         let read = match rules {
             None => None,
-            Some((text, name)) => {
+            Some((text, _)) => {
                 let read = Ruleset::read(text, machine, interface);
                 Some(read.map_err(|error| {
                     let (line, message) = (error.line, error.message);
@@ -349,7 +346,7 @@ impl Lab {
         };
         // nft 1.0 refuses some lists as sets that it takes as rules. What it says of the rules as
         // they are written is what the user is told.
-        if !text.is_empty() {
+        if read.is_some() {
             let words: Vec<&str> = [check, &["--optimize", "--file", "-"]].concat();
             if let (0, _) = self.nft(place, &words, &batch).await? {
                 return Ok(Loaded {
@@ -364,10 +361,7 @@ impl Lab {
                 tables,
                 optimized: false,
             }),
-            (_, why) => {
-                let name = if name.is_empty() { "the rules" } else { name };
-                Err(self.failed(place, "nft", &nft_messages(&why, name, prefix.len())))
-            }
+            (_, why) => Err(self.failed(place, "nft", &nft_messages(&why, name, prefix.len()))),
         }
     }
 
@@ -410,7 +404,7 @@ impl Lab {
         words: &[&str],
         input: &str,
     ) -> Result<(i32, String), HttpError> {
-        let all = NFT.iter().chain(words);
+        let all = WITH_SBIN.iter().chain(&["nft"]).chain(words);
         let words = all.map(|word| (*word).to_owned()).collect();
         let machine = machine_of(place);
         // Whatever the machine's own programs may.
