@@ -152,8 +152,8 @@ fn marked(version: usize) -> String {
     text + &format!("    udp dport 9 meta mark != {version} drop\n  }}\n}}\n")
 }
 
-/// The longest that a datagram was under way while rules were replaced, in ms, and how many were lost. They come
-/// from another worker, so that they wait and are not sent later.
+/// The longest round trip, in ms, while rules are replaced under a flood from another worker, and how many datagrams of
+/// the flood were lost. An echo is always under way, so that none of the waits is missed.
 pub(crate) fn changes() -> Result<Round, BoxError> {
     let rate = DATAGRAMS * SIZE * 8;
     let lab = Lab::up(
@@ -168,39 +168,46 @@ wires: { w: {} }
     lab.write("even.nft", &marked(2))?;
     Ok(Box::new(move || {
         lab.vink(&["filter", "set", "b", "even.nft"])?;
-        lab.vink(&["shell", "-c", "exec b sink -u -p 9 -n 1 &"])?;
-        lab.vink(&[
-            "shell",
-            "-c",
-            &format!("exec a source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
-        ])?;
+        for line in [
+            "exec b app echoserver &".to_owned(),
+            "exec b app sink -u -p 9 &".to_owned(),
+            format!("exec a app source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
+            "exec a app echo -u -c 1000000000 -i 100us 10.0.0.2 &".to_owned(),
+        ] {
+            lab.vink(&["shell", "-c", &line])?;
+        }
         for change in 0..CHANGES {
             let file = ["odd.nft", "even.nft"][change % 2];
             lab.vink(&["filter", "set", "b", file])?;
         }
-        let programs = lab.vink(&["lab", "ps", "--json"])?;
-        let programs: serde_json::Value = serde_json::from_str(&programs)?;
-        let number = |word: &str| -> Option<u64> {
-            let all = programs["programs"].as_array()?;
-            let found = all.iter().rev().find(|p| p["words"][0] == word)?;
-            found["id"].as_u64()
-        };
-        let (source, sink) = number("source")
-            .zip(number("sink"))
-            .ok_or("no source, or no sink")?;
-        lab.vink(&[
-            "shell",
-            "-c",
-            &format!("kill {source}"),
-            "-c",
-            &format!("wait {sink}"),
-        ])?;
-        let said = lab.vink(&["shell", "-c", &format!("show program {sink}")])?;
-        eprintln!("{said}");
-        let after = |mark: &str| said.split(mark).nth(1);
-        let lost = after("datagrams came, ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-        let longest = after("delay min/avg/max = ")
-            .and_then(|rest| rest.split(' ').next()?.split('/').nth(2)?.parse().ok());
-        Ok(vec![longest, lost])
+        // The flood ends first, so that what it sent has come when the sink is asked.
+        let mut ends = |app: &str| end(&lab, app);
+        ends("source")?;
+        let echo = ends("echo")?;
+        let sink = ends("sink")?;
+        ends("echoserver")?;
+        let after = |said: &str, mark: &str| said.split(mark).nth(1).map(str::to_owned);
+        let longest = after(&echo, "rtt min/avg/max/mdev = ")
+            .and_then(|rest| rest.split('/').nth(2)?.parse().ok());
+        let lost =
+            after(&sink, "datagrams came, ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        match (longest, lost) {
+            (Some(longest), Some(lost)) => Ok(vec![Some(longest), Some(lost)]),
+            _ => Err(format!("echo said {echo:?}, sink {sink:?}").into()),
+        }
     }))
+}
+
+/// Ends the app of this name that was started last: what it says of its run.
+fn end(lab: &Lab, app: &str) -> Result<String, BoxError> {
+    let all: serde_json::Value = serde_json::from_str(&lab.vink(&["lab", "ps", "--json"])?)?;
+    let programs = all["programs"].as_array();
+    let found = programs.and_then(|all| {
+        let its = |p: &&serde_json::Value| p["words"][0] == app;
+        all.iter().rev().find(its)?["id"].as_u64()
+    });
+    let id = found.ok_or_else(|| format!("no {app} runs"))?;
+    let lines = [format!("kill {id}"), format!("wait {id}")];
+    lab.vink(&["shell", "-c", &lines[0], "-c", &lines[1]])?;
+    lab.vink(&["shell", "-c", &format!("show program {id}")])
 }
