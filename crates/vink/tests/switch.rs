@@ -403,6 +403,30 @@ fn ports_come_and_go() {
 }
 
 #[test]
+fn an_ordinary_path_is_enough() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("lab.yaml", LAB);
+        // A user's on Debian, without the folders of bridge(8) and nft(8).
+        let path = format!("{}:/usr/bin:/bin", place.folder().display());
+        let mut up = control.command("vink");
+        let out = up
+            .args(["lab", "up"])
+            .env("PATH", path)
+            .output()
+            .expect("vink");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        control.vink(&["exec", "a", "--", "ping", "-c1", "10.0.0.3"]);
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
+    }
+}
+
+#[test]
 fn a_switch_dies() {
     for place in Place::all() {
         let control = Control::of(&place);

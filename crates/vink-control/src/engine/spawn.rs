@@ -18,7 +18,7 @@ use super::terminal::Pipe;
 use crate::http_error::HttpError;
 
 /// The last bytes of a set-up line's output that are kept.
-const MAX_ERROR_BYTES: usize = 4096;
+pub(super) const MAX_ERROR_BYTES: usize = 4096;
 
 /// What is started.
 pub(crate) struct Start {

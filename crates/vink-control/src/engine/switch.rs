@@ -10,9 +10,10 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use vink_spec::{Bridge, Port, Rights, SourceAddress};
+use vink_spec::{Bridge, Port, Rights, SourceAddress, WITH_SBIN};
 
 use super::lab::Lab;
+use super::spawn::MAX_ERROR_BYTES;
 use crate::http_error::HttpError;
 
 /// The interface of the bridge.
@@ -67,8 +68,11 @@ impl Lab {
         new: &Bridge,
     ) -> Result<(), HttpError> {
         for batch in batches(old, new) {
+            let line = batch.line();
+            let words = WITH_SBIN.iter().copied().chain(["sh", "-c", &line]);
+            let words = words.map(str::to_owned).collect();
             let (code, said) = self
-                .shell(switch, &batch.line(), Some(Rights::Full))
+                .run_own(switch, words, Some(Rights::Full), b"", MAX_ERROR_BYTES)
                 .await?;
             if code != 0 {
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
