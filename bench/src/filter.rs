@@ -181,7 +181,7 @@ wires: { w: {} }
             lab.vink(&["filter", "set", "b", file])?;
         }
         // The flood ends first, so that what it sent has come when the sink is asked.
-        let mut ends = |app: &str| end(&lab, app);
+        let ends = |app: &str| end(&lab, app);
         ends("source")?;
         let echo = ends("echo")?;
         let sink = ends("sink")?;
