@@ -378,6 +378,14 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         most_rounds: 3,
         ..group(
+            "driver_restart",
+            &[figure("driver_restart_ms", "ms", Some(Bar::AtMost(300.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
             "rebuild",
             &[figure("rebuild_s", "s", Some(Bar::AtMost(15.0)))],
             &[Side::Vink],

@@ -9,6 +9,7 @@
 
 mod benchmark;
 mod beside;
+mod driver;
 mod filter;
 mod host;
 mod lab;

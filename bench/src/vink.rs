@@ -14,6 +14,7 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::beside;
+use crate::driver;
 use crate::filter;
 use crate::host;
 use crate::programs::{
@@ -81,6 +82,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         _ if GROUPS.contains(&group) => programs(group)?,
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
+        "driver_restart" => driver::restarts()?,
         "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,

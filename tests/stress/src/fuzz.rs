@@ -1,4 +1,5 @@
-//! Rounds of programs that make random system calls, and after each a program that does real work.
+//! Rounds of programs that make random system calls, and after each a program that does real work;
+//! malformed texts; rings that are written to at random.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +7,7 @@ use vink_trap::Worker;
 
 use crate::ledger::Ledger;
 use crate::random::Random;
+use crate::rings;
 use crate::soak::{run_alone, warm_up};
 use crate::stage::{on_machine, start, worker};
 use crate::texts;
@@ -28,6 +30,7 @@ pub(crate) fn run(options: &Options, log: Log) -> Result<(), BoxError> {
         fuzz(&mut worker, &mut random)?;
         serve(&mut worker, &mut random)?;
         texts::read_some(&mut random)?;
+        rings::spoil_some(&mut worker, &mut random)?;
         round += 1;
     }
     let after = before.settle(&mut worker, round * (PROGRAMS as u64 + 1))?;

@@ -7,8 +7,10 @@
 
 mod fuzz;
 mod ledger;
+mod packets;
 mod program;
 mod random;
+mod rings;
 mod soak;
 mod stage;
 mod texts;

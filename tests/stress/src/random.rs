@@ -31,6 +31,31 @@ impl Random {
         list[self.below(list.len() as u64) as usize]
     }
 
+    /// The same bytes with some mistakes: bytes and words put in, taken out, repeated.
+    pub(crate) fn with_mistakes(&mut self, bytes: &[u8], words: &[&str]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        for _ in 0..1 + self.below(4) {
+            let at = self.below(bytes.len() as u64 + 1) as usize;
+            let end = (at + self.below(16) as usize).min(bytes.len());
+            match self.below(6) {
+                0 if at < bytes.len() => bytes[at] = self.next() as u8,
+                1 => drop(bytes.drain(at..end)),
+                2 => bytes.truncate(at),
+                3 => {
+                    let piece = bytes[at..end].repeat(1 + self.below(100) as usize);
+                    bytes.splice(at..at, piece);
+                }
+                // A number becomes another one.
+                4 => {
+                    let number = self.next() >> self.below(64);
+                    bytes.splice(at..end, number.to_string().into_bytes());
+                }
+                _ => drop(bytes.splice(at..at, self.pick(words).bytes())),
+            }
+        }
+        bytes
+    }
+
     /// Another generator, which this one determines.
     pub(crate) fn split(&mut self) -> Random {
         Random(self.next())

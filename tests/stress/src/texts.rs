@@ -62,7 +62,7 @@ pub(crate) fn read_some(random: &mut Random) -> Result<(), BoxError> {
         timely(
             "a manifest",
             random,
-            |random| changed(&manifest, random),
+            |random| random.with_mistakes(&manifest, &WORDS),
             |text| {
                 let text = String::from_utf8_lossy(text);
                 if let Ok(manifest) = Manifest::parse(&text, "manifest") {
@@ -76,7 +76,7 @@ pub(crate) fn read_some(random: &mut Random) -> Result<(), BoxError> {
         timely(
             "a journal",
             random,
-            |random| changed(&journal, random),
+            |random| random.with_mistakes(&journal, &WORDS),
             |bytes| {
                 if let Ok(mut reader) = Reader::new(bytes, "journal") {
                     while let Ok(Some(record)) = reader.next_record() {
@@ -126,34 +126,9 @@ fn line(random: &mut Random) -> Vec<u8> {
         .chain(words.skip(1))
         .collect();
     match random.chance(30) {
-        true => changed(line.join(" ").as_bytes(), random),
+        true => random.with_mistakes(line.join(" ").as_bytes(), &WORDS),
         false => line.join(" ").into_bytes(),
     }
-}
-
-/// The same with some mistakes: bytes and words put in, taken out, repeated.
-fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut text = text.to_vec();
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(text.len() as u64 + 1) as usize;
-        let end = (at + random.below(16) as usize).min(text.len());
-        match random.below(6) {
-            0 if at < text.len() => text[at] = random.next() as u8,
-            1 => drop(text.drain(at..end)),
-            2 => text.truncate(at),
-            3 => {
-                let piece = text[at..end].repeat(1 + random.below(100) as usize);
-                text.splice(at..at, piece);
-            }
-            // A number becomes another one.
-            4 => {
-                let number = random.next() >> random.below(64);
-                text.splice(at..end, number.to_string().into_bytes());
-            }
-            _ => drop(text.splice(at..at, random.pick(&WORDS).bytes())),
-        }
-    }
-    text
 }
 
 /// A lab's manifest.
