@@ -66,6 +66,9 @@ fn attach(
         inside.serve_all()?;
     }
     let (kernel, network) = (inside.kernel(), machine.network);
+    if let Some(mac) = config.mac {
+        network.ethernet_address(kernel, INTERFACE, mac.0)?;
+    }
     for Network { address, prefix } in &config.addresses {
         network.address(kernel, INTERFACE, *address, *prefix)?;
     }

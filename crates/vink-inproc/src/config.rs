@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use vink_lab::{Forward, Network, HELPER};
-use vink_spec::{size, Uplink};
+use vink_spec::{size, EthernetAddress, Uplink};
 
 use crate::Error;
 
@@ -24,6 +24,8 @@ pub struct Config {
     pub name: String,
     /// `VINK_UPLINK`: what its interface `eth0` leads to; `None`: there is no such interface.
     pub uplink: Option<Uplink>,
+    /// `VINK_MAC`: the interface's Ethernet address; `None`: any.
+    pub mac: Option<EthernetAddress>,
     /// `VINK_ADDRESS`: the interface's addresses.
     pub addresses: Vec<Network>,
     /// `VINK_GATEWAY`: the default routes.
@@ -47,6 +49,7 @@ impl Default for Config {
             uplink: Some(Uplink::Passt {
                 publish: Vec::new(),
             }),
+            mac: None,
             addresses: Vec::new(),
             gateways: Vec::new(),
             publish: Vec::new(),
@@ -85,6 +88,9 @@ impl Config {
                 "none" => None,
                 _ => Some(read("VINK_UPLINK", &value)?),
             };
+        }
+        if let Some(value) = text("VINK_MAC") {
+            config.mac = Some(read("VINK_MAC", &value)?);
         }
         config.addresses = list("VINK_ADDRESS", text("VINK_ADDRESS"))?;
         config.gateways = list("VINK_GATEWAY", text("VINK_GATEWAY"))?;
@@ -138,12 +144,14 @@ mod tests {
             ("VINK_UPLINK", "tap:tap0"),
             ("VINK_ADDRESS", "10.0.0.1/24,fd00::1/64"),
             ("VINK_GATEWAY", ""),
+            ("VINK_MAC", "02:00:00:00:00:01"),
             ("VINK_SPIN", "7"),
             ("VINK_ARENA", "32M"),
         ])
         .expect("a configuration");
         assert_eq!(config.uplink, Some(Uplink::Tap("tap0".to_owned())));
         assert_eq!(config.addresses.len(), 2);
+        assert_eq!(config.mac, Some(EthernetAddress([2, 0, 0, 0, 0, 1])));
         assert_eq!(config.gateways, Vec::<IpAddr>::new());
         assert_eq!((config.spin, config.arena), (7000, 32 << 20));
         assert_eq!(with(&[("VINK_UPLINK", "none")]).expect("none").uplink, None);
@@ -156,6 +164,7 @@ mod tests {
         for (name, value) in [
             ("VINK_UPLINK", "token-ring"),
             ("VINK_ADDRESS", "10.0.0.1/24,x"),
+            ("VINK_MAC", "03:00:00:00:00:01"),
             ("VINK_SPIN", "long"),
             ("VINK_ARENA", "1.5M"),
         ] {

@@ -90,6 +90,21 @@ impl NetworkConfig {
         self.request(kernel, message, || format!("limiting packets of {name}"))
     }
 
+    /// Gives an interface an Ethernet address, as `ip link set dev NAME address MAC`.
+    pub fn ethernet_address(
+        &self,
+        kernel: &mut Kernel,
+        name: &str,
+        mac: [u8; 6],
+    ) -> Result<(), Error> {
+        let message = Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(0, 0, 0))
+            .text(libc::IFLA_IFNAME, name)
+            .attr(libc::IFLA_ADDRESS, &mac);
+        self.request(kernel, message, || {
+            format!("giving {name} its Ethernet address")
+        })
+    }
+
     /// Sets an interface up, as `ip link set dev NAME up`.
     pub fn up(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
         let what = || format!("setting {name} up");

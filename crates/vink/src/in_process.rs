@@ -62,6 +62,7 @@ fn environment(arguments: &Arguments) -> Result<Vec<(&'static str, OsString)>, C
         ("VINK_CMDLINE", arguments.cmdline.clone().into()),
         ("VINK_NAME", arguments.machine.clone().into()),
         ("VINK_UPLINK", arguments.uplink.to_string().into()),
+        ("VINK_MAC", list(arguments.mac.as_slice())),
         ("VINK_ADDRESS", list(&arguments.address)),
         ("VINK_GATEWAY", list(&arguments.gateway)),
         ("VINK_PUBLISH", list(&arguments.publish)),

@@ -21,7 +21,7 @@ use vink_lab::{
     UplinkAttachment,
 };
 use vink_port::DriverProcess;
-use vink_spec::{size, Calls, Rights, Span, Uplink};
+use vink_spec::{size, Calls, EthernetAddress, Rights, Span, Uplink};
 use vink_trap::{call_name, Charge, Program, Statistics, Status, VirtualTime, Worker};
 
 use crate::cli_error::CliError;
@@ -147,6 +147,9 @@ pub(crate) struct Arguments {
         default_value_if("time", "virtual", "none")
     )]
     pub(crate) uplink: Way,
+    /// The machine's Ethernet address on the way out, such as 02:00:00:00:00:01. passt gives its own
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) mac: Option<EthernetAddress>,
     /// An address of the machine's on the way out, such as 10.9.0.2/24; may be repeated. passt gives its own
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Vec<Network>,
@@ -263,6 +266,9 @@ fn attach<'a>(
         worker.step(Some(left))?;
     }
     let (kernel, network) = (worker.kernel(), machine.network);
+    if let Some(mac) = arguments.mac {
+        network.ethernet_address(kernel, INTERFACE, mac.0)?;
+    }
     for Network { address, prefix } in &arguments.address {
         network.address(kernel, INTERFACE, *address, *prefix)?;
     }
@@ -286,7 +292,8 @@ fn attach<'a>(
 /// What was asked for that does not go together.
 fn check(arguments: &Arguments) -> Result<(), CliError> {
     let publish = !arguments.publish.is_empty();
-    let given = !arguments.address.is_empty() || !arguments.gateway.is_empty();
+    let given =
+        !arguments.address.is_empty() || !arguments.gateway.is_empty() || arguments.mac.is_some();
     let text = match arguments.uplink {
         _ if arguments.call_time.is_some() && arguments.time == Time::Real => {
             "--call-time is of a virtual clock: add --time virtual, or leave it away"
@@ -305,9 +312,9 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
             "--rdtsc shows a virtual clock: add --time virtual, or leave it away"
         }
         Way::None if publish => "--publish needs an uplink: leave --uplink none away",
-        Way::None if given => "--address and --gateway need an uplink: leave --uplink none away",
+        Way::None if given => "--address, --gateway and --mac need an uplink: leave --uplink none away",
         Way::Passt if given => {
-            "--address and --gateway are for other uplinks than passt, which gives its own: see --uplink"
+            "--address, --gateway and --mac are for other uplinks than passt, which gives its own: see --uplink"
         }
         Way::Other(_) if publish => {
             "--publish is for passt: by any other uplink the machine is reached at its own address"
