@@ -14,7 +14,7 @@ use crate::folder::{inside, looks_inside};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
-    MachineSpec, PortSpec, ProgramSpec, Ready, Route, Ruleset, RulesetTable, Scalar, Series,
+    MachineSpec, Port, PortSpec, ProgramSpec, Ready, Route, Ruleset, RulesetTable, Scalar, Series,
     Settings, SwitchSpec, Time, Uplink, WireSpec,
 };
 
@@ -125,6 +125,19 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
         *byte = u8::from_str_radix(part, 16).ok()?;
     }
     parts.next().is_none().then_some(bytes)
+}
+
+/// In what two ports of a group differ.
+fn differs(one: &Port, other: &Port) -> Option<&'static str> {
+    if one.mac != other.mac {
+        Some("Ethernet addresses")
+    } else if one.addresses != other.addresses {
+        Some("addresses")
+    } else if one.vlan != other.vlan {
+        Some("VLANs")
+    } else {
+        None
+    }
 }
 
 impl<'a> Check<'a> {
@@ -478,6 +491,7 @@ impl<'a> Check<'a> {
                 .key = true;
         }
         self.each("ports", &spec.ports, |c, port, its| c.port(name, port, its));
+        self.groups(name, spec);
         if spec.vlan != Some(false) {
             return;
         }
@@ -522,6 +536,53 @@ impl<'a> Check<'a> {
                 c.add(message, "give `mac` and `addresses` here").path.len()
             });
         }
+    }
+
+    /// The ports of a group are the same to whatever sends to them.
+    fn groups(&mut self, switch: &str, spec: &SwitchSpec) {
+        let machine = self.lab.machines.get(switch);
+        let Some(bridge) = machine.and_then(|machine| machine.bridge.as_deref()) else {
+            return;
+        };
+        let at = self.said.at_switch(switch);
+        let of_switch = std::mem::take(&mut self.path);
+        for (group, ports) in bridge.groups() {
+            let (first, as_first) = ports[0];
+            for (name, port) in &ports {
+                let key = match at.iter().find(|(m, i, _)| port_name(m, i) == *name) {
+                    Some((machine, interface, _)) if !spec.ports.contains_key(*name) => [
+                        "machines",
+                        machine,
+                        "interfaces",
+                        interface,
+                        "switch",
+                        "group",
+                    ],
+                    _ => ["switches", switch, "ports", name, "group", ""],
+                };
+                let key = key.into_iter().filter(|step| !step.is_empty());
+                self.path = key.map(str::to_owned).collect();
+                self.name("a group", group, false);
+                if port.mac.is_none() || port.addresses.is_empty() {
+                    self.add(
+                        format!("the addresses of port {name} are not pinned, and group {group} is known by its addresses"),
+                        "give the port `mac` and `addresses`, or the interface `addresses`, without `pin: false`",
+                    );
+                } else if !port.tagged.is_empty() {
+                    let message = format!("port {name} has tagged VLANs, and is in group {group}");
+                    self.add(
+                        message,
+                        "leave `tagged` out: a group is in one VLAN, without tags",
+                    );
+                } else if let Some(what) = differs(port, as_first) {
+                    self.add(
+                        format!("ports {first} and {name} of group {group} have different {what}"),
+                        format!("give all ports of the group the same {what}"),
+                    );
+                }
+            }
+        }
+        self.path = of_switch;
     }
 
     /// An interface at a switch has the wire that this makes.

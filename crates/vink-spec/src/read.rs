@@ -424,6 +424,7 @@ impl Reader {
             pin: r.field(f, "pin", Reader::flag),
             vlan: r.field(f, "vlan", Reader::vlan),
             tagged: r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan)),
+            group: r.field(f, "group", Reader::text),
         })
     }
 
@@ -436,11 +437,13 @@ impl Reader {
             let pin = r.field(f, "pin", Reader::flag);
             let vlan = r.field(f, "vlan", Reader::vlan);
             let tagged = r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan));
+            let group = r.field(f, "group", Reader::text);
             Some(AtSwitch::Port(PortOf {
                 name: name?,
                 pin,
                 vlan,
                 tagged,
+                group,
             }))
         });
         port.flatten()

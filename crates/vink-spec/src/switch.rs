@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check::mac_bytes;
-use crate::{Core, Interface, Lab, MachineSpec, Scalar, WireSpec};
+use crate::{Core, EthernetAddress, Interface, Lab, MachineSpec, Scalar, WireSpec};
 
 /// The longest name of an interface.
 const LONGEST: usize = 15;
@@ -65,6 +65,9 @@ pub struct PortSpec {
     /// VLANs whose frames have tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tagged: Vec<u16>,
+    /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// The switch that an interface is at, by its name, or with what is said of the port.
@@ -92,6 +95,9 @@ pub struct PortOf {
     /// VLANs whose frames have tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tagged: Vec<u16>,
+    /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 impl AtSwitch {
@@ -100,6 +106,14 @@ impl AtSwitch {
         match self {
             AtSwitch::Name(name) => name,
             AtSwitch::Port(port) => &port.name,
+        }
+    }
+
+    /// The group that the port is in.
+    pub(crate) fn group(&self) -> Option<&str> {
+        match self {
+            AtSwitch::Name(_) => None,
+            AtSwitch::Port(port) => port.group.as_deref(),
         }
     }
 
@@ -196,6 +210,22 @@ pub struct Port {
     pub vlan: Option<u16>,
     /// VLANs whose frames have tags.
     pub tagged: BTreeSet<u16>,
+    /// The group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+impl Bridge {
+    /// Its groups by name, with their ports in order. What is for a group as a whole goes to the first one.
+    pub fn groups(&self) -> IndexMap<&str, Vec<(&str, &Port)>> {
+        let mut groups: IndexMap<&str, Vec<(&str, &Port)>> = IndexMap::new();
+        for (name, port) in &self.ports {
+            if let Some(group) = &port.group {
+                groups.entry(group).or_default().push((name, port));
+            }
+        }
+        groups
+    }
 }
 
 /// The name of the port that an interface makes: `MACHINE-INTERFACE` as far as an interface's name may be so long.
@@ -232,6 +262,13 @@ pub fn derived_mac(lab: &str, machine: &str, interface: &str) -> [u8; 6] {
     let hash = hash(&format!("{lab}/{machine}/{interface}"));
     let [_, _, a, b, c, d, e, f] = hash.to_be_bytes();
     [a & 0xfc | 0x02, b, c, d, e, f]
+}
+
+/// The Ethernet address of all interfaces of a group that have none of their own.
+fn group_mac(lab: &str, interface: &Interface) -> Option<String> {
+    let at = interface.switch.as_ref()?;
+    let mac = derived_mac(lab, at.name(), at.group()?);
+    Some(EthernetAddress(mac).to_string())
 }
 
 /// An interface's addresses as sources.
@@ -291,6 +328,9 @@ impl Lab {
                     ..Interface::default()
                 };
                 switch.interfaces.entry(port).or_insert(end);
+                if let Some(mac) = group_mac(&self.name, interface) {
+                    interface.mac.get_or_insert(mac);
+                }
                 interface.wire = Some(wire);
             }
         }
@@ -312,6 +352,8 @@ impl Lab {
             for interface in machine.interfaces.values_mut() {
                 if interface.switch.is_some() {
                     interface.wire = None;
+                    let mac = group_mac(&self.name, interface);
+                    interface.mac.take_if(|its| Some(&*its) == mac.as_ref());
                 }
             }
         }
@@ -355,6 +397,7 @@ impl Lab {
                 addresses: addresses.into_iter().filter(|_| pinned).collect(),
                 vlan: said.vlan,
                 tagged: said.tagged.iter().copied().collect(),
+                group: said.group.clone(),
             };
             ports.insert(port.clone(), port_is);
         }
@@ -373,6 +416,7 @@ impl Lab {
                     addresses,
                     vlan: said.vlan,
                     tagged: said.tagged.into_iter().collect(),
+                    group: said.group,
                 };
                 ports.entry(port_name(machine, interface)).or_insert(port);
             }

@@ -51,6 +51,30 @@ def neighbour(address):
     return bytes(4) + socket.inet_pton(socket.AF_INET6, address)
 
 
+def neighbour_of(address):
+    """The Ethernet address by which this machine knows another one."""
+    with open("/proc/net/arp") as known:
+        return next(bytes.fromhex(line.split()[3].replace(":", "")) for line in known if line.startswith(address + " "))
+
+
+def to_group(name, own, link):
+    """Frames for 10.0.0.100 and fd00::100, which several ports have: destination, type and content."""
+    address = socket.inet_aton("10.0.0.100")
+    head = struct.pack("!HHBBH6s4s", 1, 0x0800, 6, 4, 1, own, socket.inet_aton("10.0.0.1"))
+    if name.startswith("who-"):
+        return ALL, 0x0806, head + bytes(6) + address
+    if name.startswith("asks-"):
+        return ALL, 0x86DD, icmp6(link, 135, neighbour("fd00::100"))
+    if not name.startswith(("again-", "is-", "lost-")):
+        return None
+    group = neighbour_of("10.0.0.100")
+    if name.startswith("again-"):
+        return group, 0x0806, head + group + address
+    if name.startswith("is-"):
+        return group, 0x0806, head[:7] + b"\2" + head[8:] + group + address
+    return group, 0x86DD, icmp6(link, 2, bytes(4))
+
+
 def frame(name, own):
     """The frame of this name, from an interface with 10.0.0.1 and fd00::1."""
     mark = f"<{name}>".encode()
@@ -79,6 +103,10 @@ def frame(name, own):
         "dad": (own, 0x86DD, icmp6("::", 135, neighbour("fd00::1"))),
         "own-ip6": (own, 0x86DD, ip6("fd00::1", 59, mark)),
     }
+    for_group = to_group(name, own, link)
+    if for_group:
+        to, kind, content = for_group
+        return to + own + struct.pack("!H", kind) + content + mark.rjust(60, b"\0")
     # `vlan-N-...` has the tag of VLAN N.
     tagged = re.match(r"vlan-(\d+)-", name)
     if tagged:

@@ -3,7 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Child;
 
 use common::control::Control;
@@ -479,7 +479,7 @@ machines:
     programs:
       web: {{ command: exec python3 -m http.server 80, ready: {{ port: 80 }} }}
 switches:
-  sw: {{ ports: {{ p1: {{ wire: out, addresses: [10.9.0.3] }} }} }}
+  sw: {{ ports: {{ p1: {{ wire: out, mac: \"02:00:00:00:00:03\", addresses: [10.9.0.3] }} }} }}
 wires:
   out: {{ uplink: {{ wire: {} }} }}
 ",
@@ -488,10 +488,12 @@ wires:
         control.write("lab.yaml", &lab);
         control.vink(&["lab", "up"]);
         let wire = format!("wire:{}", path.display());
-        for (address, passes) in [
-            ("10.9.0.3/24", true),
-            ("10.9.0.4/24", false),
-            ("10.9.0.3/24", true),
+        let mac = "02:00:00:00:00:03";
+        for (mac, address, passes) in [
+            (mac, "10.9.0.3/24", true),
+            (mac, "10.9.0.4/24", false),
+            ("02:00:00:00:00:04", "10.9.0.3/24", false),
+            (mac, "10.9.0.3/24", true),
         ] {
             let mut command = place.command("vink");
             command
@@ -500,6 +502,8 @@ wires:
                     "--in-process",
                     "--uplink",
                     &wire,
+                    "--mac",
+                    mac,
                     "--address",
                     address,
                     "--",
@@ -521,8 +525,213 @@ wires:
                 String::from_utf8_lossy(&out.stderr)
             );
         }
-        assert!(dropped(&control, "p1").values().sum::<u64>() > 0);
+        let dropped = dropped(&control, "p1");
+        assert!(
+            ["mac", "arp"].iter().all(|why| dropped[*why] > 0),
+            "{dropped:?}"
+        );
+        // The same of a program whose stack is in a worker.
+        let out = place
+            .command("vink")
+            .args([
+                "run",
+                "--uplink",
+                "wire:/dev/null",
+                "--mac",
+                "03:00:00:00:00:03",
+                "true",
+            ])
+            .output()
+            .expect("vink");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            said.contains("is not the Ethernet address of one interface"),
+            "{said}"
+        );
+        let out = place
+            .command("vink")
+            .args([
+                "run",
+                "--uplink",
+                &wire,
+                "--mac",
+                mac,
+                "--address",
+                "10.9.0.3/24",
+                "--",
+            ])
+            .args(["ping", "-c1", "10.9.0.2"])
+            .output()
+            .expect("vink");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         control.vink(&["lab", "down"]);
         control.nothing_is_left();
     }
+}
+
+/// Four machines in workers of their own behind one address, and two others.
+const GROUP: &str = "
+x-member: &member
+  interfaces: { eth0: { switch: { name: sw, group: kvs }, addresses: [10.0.0.100/24, \"fd00::100/64\"] } }
+  programs: { serve: { command: exec python3 group.py serve, ready: { port: 7 } } }
+machines:
+  c: { interfaces: { eth0: { switch: sw, addresses: [10.0.0.1/24, \"fd00::1/64\"] } } }
+  d: { interfaces: { eth0: { switch: { name: sw, pin: false }, addresses: [10.0.0.2/24, \"fd00::2/64\"] } } }
+  m1: { <<: *member, worker: one }
+  m2: { <<: *member, worker: two }
+  m3: { <<: *member, worker: three }
+  m4: { <<: *member, worker: four }
+switches:
+  sw: {}
+";
+const MEMBERS: [&str; 4] = ["m1", "m2", "m3", "m4"];
+
+/// A client of a group, which keeps its flows.
+struct Client {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Client {
+    fn of(control: &Control<'_>, machine: &str, address: &str) -> Client {
+        let mut words = vec!["exec", "-i", machine, "--"];
+        words.extend(["python3", "group.py", "ask", address]);
+        let mut child = control.start(&words);
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        Client { child, output }
+    }
+
+    /// How many flows are whose, by the answers of all that are not dead.
+    fn ask(&mut self, dead: &str) -> BTreeMap<String, u64> {
+        let mut input = self.child.stdin.as_ref().expect("a pipe");
+        writeln!(input, "{dead}").expect("a client");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        if line.is_empty() {
+            let mut why = String::new();
+            let mut error = self.child.stderr.take().expect("a pipe");
+            error.read_to_string(&mut why).expect("text");
+            panic!("{why}");
+        }
+        serde_json::from_str(&line).expect(&line)
+    }
+}
+
+#[test]
+fn several_ports_behind_one_address() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("group.py", include_str!("group.py"));
+        control.write("lab.yaml", GROUP);
+        control.vink(&["lab", "up"]);
+        let mut clients = [
+            Client::of(&control, "c", "10.0.0.100"),
+            Client::of(&control, "d", "10.0.0.100"),
+            Client::of(&control, "d", "fd00::100"),
+        ];
+        let shares: Vec<_> = clients.iter_mut().map(|client| client.ask("")).collect();
+        for share in &shares {
+            // Of 128 flows that go anywhere with the same chance, five standard deviations.
+            assert_eq!(share.keys().collect::<Vec<_>>(), MEMBERS);
+            assert!(
+                share.values().all(|flows| (7..=57).contains(flows)),
+                "{share:?}"
+            );
+        }
+        // None of the members says that another one has its address.
+        for member in MEMBERS {
+            let addresses = control.vink(&["exec", member, "--", "ip", "address", "show", "eth0"]);
+            assert!(!addresses.contains("dadfailed"), "{addresses}");
+        }
+        control.vink(&["exec", "c", "--", "ping", "-c1", "10.0.0.100"]);
+        control.vink(&["exec", "c", "--", "ping", "-c1", "fd00::100"]);
+        // A change elsewhere moves no flow.
+        let fewer = GROUP.replace("10.0.0.2/24", "10.0.0.3/24");
+        control.write("lab.yaml", &fewer);
+        control.vink(&["lab", "apply"]);
+        assert_eq!(clients[0].ask(""), shares[0]);
+        control.write("lab.yaml", GROUP);
+        control.vink(&["lab", "apply"]);
+        // What dies takes its flows along; the others go on, also if it was the first.
+        for dies in ["m3", "m1"] {
+            let worker = pid_of(&control, dies);
+            let process = vink_sys::pidfd::open(worker).expect("a process");
+            vink_sys::process::kill(worker, libc::SIGKILL).expect("a process");
+            assert!(vink_sys::poll::is_readable(&process, 60_000));
+            for (client, share) in clients.iter_mut().zip(&shares) {
+                let dead = if dies == "m3" { "m3" } else { "m1 m3" };
+                assert_eq!(client.ask(dead), *share);
+            }
+        }
+        control.vink(&["lab", "restart", "m1"]);
+        control.vink(&["lab", "restart", "m3"]);
+        let mut again = Client::of(&control, "c", "fd00::100");
+        assert_eq!(again.ask("").keys().collect::<Vec<_>>(), MEMBERS);
+        // As it was written.
+        let saved = control.vink(&["lab", "save"]);
+        assert!(
+            saved.contains("group: kvs") && !saved.contains("mac:"),
+            "{saved}"
+        );
+        control.write("saved.yaml", &saved);
+        assert_eq!(
+            control.vink(&["lab", "apply", "saved.yaml"]),
+            "lab lab is as the file says\n"
+        );
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
+    }
+}
+
+#[test]
+fn who_answers_for_a_group() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    with_frames(&control);
+    control.write("group.py", include_str!("group.py"));
+    control.write("lab.yaml", GROUP);
+    control.vink(&["lab", "up"]);
+    control.vink(&["exec", "c", "--", "ping", "-c1", "10.0.0.100"]);
+    let receivers = MEMBERS.map(|member| receive(&control, member, "end"));
+    let one = ["who-a", "who-b", "asks-a", "asks-b", "again-a", "again-b"];
+    let names: Vec<&str> = one.into_iter().chain(["is-it", "lost-it", "end"]).collect();
+    send(&control, "c", &names);
+    let all = receivers.map(received);
+    for name in one {
+        let got = all.iter().filter(|got| got.iter().any(|it| it == name));
+        assert_eq!(got.count(), 1, "{name}: {all:?}");
+    }
+    for got in &all {
+        let end = got.len() - 3;
+        assert_eq!(got[end..], ["is-it", "lost-it", "end"], "{all:?}");
+        // By turns: none of them is asked all the time.
+        assert!(end < one.len(), "{all:?}");
+    }
+    // Members come and go, also the first one.
+    let other = GROUP
+        .replace("  m1: {", "  m0: {")
+        .replace("worker: two }", "worker: two2 }");
+    control.write("lab.yaml", &other);
+    control.vink(&["lab", "apply"]);
+    let shares = Client::of(&control, "c", "10.0.0.100").ask("");
+    assert_eq!(shares.keys().collect::<Vec<_>>(), ["m0", "m2", "m3", "m4"]);
+    control.vink(&["exec", "c", "--", "ping", "-c1", "10.0.0.100"]);
+    // One that is left needs no rules, and none leaves none.
+    for left in ["m4", "m2"] {
+        control.write("lab.yaml", GROUP);
+        control.vink(&["lab", "apply"]);
+        for member in MEMBERS.iter().filter(|member| **member != left) {
+            control.vink(&["machine", "rm", member]);
+        }
+        let shares = Client::of(&control, "c", "fd00::100").ask("");
+        assert_eq!(shares.keys().collect::<Vec<_>>(), [left]);
+    }
+    let rules = control.vink(&["exec", "sw", "--", "nft", "list", "ruleset"]);
+    assert!(!rules.contains("kvs"), "{rules}");
+    control.vink(&["lab", "down"]);
+    control.nothing_is_left();
 }

@@ -5,12 +5,18 @@
 //! before anything else of the kernel sees a frame, in a table of their own (`netdev vink_switch`).
 //! What is allowed comes first, and what is dropped is counted by why. A port that is not pinned, of
 //! a bridge that keeps no VLANs apart, has none.
+//!
+//! Ports of a group have the same addresses. Flows to them are sent to one of the ports by a hash, at the
+//! interfaces of all other ports, past the bridge: after all filters there. Requests for the group's address
+//! go to its ports by turns, and what all of them must know goes to all: who their neighbours are, and that
+//! packets were lost. All else reaches the first port, by the bridge.
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use vink_spec::{Bridge, Port, Rights, SourceAddress, WITH_SBIN};
+use vink_spec::{Bridge, EthernetAddress, Port, Rights, SourceAddress, WITH_SBIN};
 
 use super::lab::Lab;
 use super::spawn::MAX_ERROR_BYTES;
@@ -20,8 +26,10 @@ use crate::http_error::HttpError;
 const BRIDGE: &str = "br0";
 /// The table of the rules.
 const TABLE: &str = "vink_switch";
-/// An argument of a program is at most 128 KiB on Linux: execve(2).
-const LONGEST_LINE: usize = 100_000;
+/// Rules of groups come after the pinned addresses and the filters of users.
+const AFTER_FILTERS: i32 = 500;
+/// A flow keeps its port when rules are loaded again.
+const SEED: u32 = 0x7669_6e6b;
 /// Why frames are dropped, each with a counter of every port that has rules.
 const REASONS: [&str; 6] = ["mac", "ip", "arp", "nd", "tag", "other"];
 
@@ -35,27 +43,19 @@ struct Batch {
 }
 
 impl Batch {
-    fn is_empty(&self) -> bool {
-        self.ip.is_empty() && self.nft.is_empty() && self.bridge.is_empty()
-    }
-
-    fn len(&self) -> usize {
-        self.ip.len() + self.nft.len() + self.bridge.len()
-    }
-
-    /// A shell's line that says it: rules come before ports do.
-    fn line(&self) -> String {
-        let mut line = String::from("set -e\n");
+    /// A shell's script that says it: rules come before ports do.
+    fn script(&self) -> String {
+        let mut script = String::from("set -e\n");
         for (program, text) in [
             ("nft -f -", &self.nft),
             ("ip -batch -", &self.ip),
             ("bridge -batch -", &self.bridge),
         ] {
             if !text.is_empty() {
-                line += &format!("{program} <<'END'\n{text}END\n");
+                script += &format!("{program} <<'END'\n{text}END\n");
             }
         }
-        line
+        script
     }
 }
 
@@ -67,28 +67,25 @@ impl Lab {
         old: Option<&Bridge>,
         new: &Bridge,
     ) -> Result<(), HttpError> {
-        for batch in batches(old, new) {
-            let line = batch.line();
-            let words = WITH_SBIN.iter().copied().chain(["sh", "-c", &line]);
-            let words = words.map(str::to_owned).collect();
-            let (code, said) = self
-                .run_own(switch, words, Some(Rights::Full), b"", MAX_ERROR_BYTES)
-                .await?;
-            if code != 0 {
-                let said = String::from_utf8_lossy(&said).trim().to_owned();
-                return Err(HttpError::invalid(format!(
-                    "setting up switch {switch}: it ended with status {code}: {said}"
-                ))
-                .hint("a switch needs ip and bridge (Debian: iproute2) and nft (nftables), and an image with a bridge"));
-            }
+        let words = WITH_SBIN.iter().copied().chain(["sh"]);
+        let words = words.map(str::to_owned).collect();
+        let script = batch(old, new).script();
+        let all = Some(Rights::Full);
+        let run = self.run_own(switch, words, all, script.as_bytes(), MAX_ERROR_BYTES);
+        let (code, said) = run.await?;
+        if code == 0 {
+            return Ok(());
         }
-        Ok(())
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        Err(HttpError::invalid(format!(
+            "setting up switch {switch}: it ended with status {code}: {said}"
+        ))
+        .hint("a switch needs ip and bridge (Debian: iproute2) and nft (nftables), and an image with a bridge"))
     }
 }
 
 /// The way from one bridge to another.
-fn batches(old: Option<&Bridge>, new: &Bridge) -> Vec<Batch> {
-    let mut all = Vec::new();
+fn batch(old: Option<&Bridge>, new: &Bridge) -> Batch {
     let mut batch = Batch::default();
     let options = |bridge: &Bridge| {
         let (vlan, snooping) = (u8::from(bridge.vlan), u8::from(bridge.multicast_snooping));
@@ -104,11 +101,18 @@ fn batches(old: Option<&Bridge>, new: &Bridge) -> Vec<Batch> {
         }
         Some(_) => {}
     }
+    // An address that moves to another port goes before it comes.
+    let (before, now) = (old.map(known).unwrap_or_default(), known(new));
+    for gone in before.iter().filter(|entry| !now.contains(entry)) {
+        if new.ports.contains_key(gone.port) {
+            let _ = writeln!(batch.bridge, "fdb del {gone}");
+        }
+    }
     // The tag's rules and VLANs are of all ports.
     let kept = old.filter(|old| old.vlan == new.vlan);
     let gone = |name: &&String| !new.ports.contains_key(*name);
     for name in old.iter().flat_map(|old| old.ports.keys()).filter(gone) {
-        batch.remove_chain(name);
+        batch.remove_chains(&[format!("port-{name}")]);
         for reason in REASONS {
             let counter = counter(name, reason);
             let _ = writeln!(batch.nft, "add counter netdev {TABLE} {counter}");
@@ -117,33 +121,50 @@ fn batches(old: Option<&Bridge>, new: &Bridge) -> Vec<Batch> {
     }
     for (name, port) in &new.ports {
         let was = old.and_then(|old| old.ports.get(name));
-        if kept.is_some() && was == Some(port) {
-            continue;
-        }
-        if batch.len() > LONGEST_LINE / 2 {
-            all.push(std::mem::take(&mut batch));
-        }
-        batch.port(name, was, port, old.is_some_and(|old| old.vlan), new.vlan);
-    }
-    if !batch.is_empty() {
-        all.push(batch);
-    }
-    for batch in &mut all {
-        if !batch.nft.is_empty() {
-            batch
-                .nft
-                .insert_str(0, &format!("add table netdev {TABLE}\n"));
+        if kept.is_none() || was != Some(port) {
+            batch.port(name, was, port, old.is_some_and(|old| old.vlan), new.vlan);
         }
     }
-    all
+    for entry in now.iter().filter(|entry| !before.contains(entry)) {
+        let _ = writeln!(batch.bridge, "fdb replace {entry} static sticky");
+    }
+    batch.groups(&old.map(chains).unwrap_or_default(), &chains(new));
+    if !batch.nft.is_empty() {
+        let table = format!("add table netdev {TABLE}\n");
+        batch.nft.insert_str(0, &table);
+    }
+    batch
 }
 
 impl Batch {
-    /// Without a chain that there may be: some kernels keep it without its interface. Adding what is there changes
+    /// Without chains that there may be: some kernels keep one without its interface. Adding what is there changes
     /// nothing.
-    fn remove_chain(&mut self, name: &str) {
+    fn remove_chains(&mut self, names: &[String]) {
         for verb in ["add", "flush", "delete"] {
-            let _ = writeln!(self.nft, "{verb} chain netdev {TABLE} port-{name}");
+            for name in names {
+                let _ = writeln!(self.nft, "{verb} chain netdev {TABLE} {name}");
+            }
+        }
+    }
+
+    /// The rules of groups, all at once: a member's interface that was made again is another one to them.
+    fn groups(&mut self, was: &[Chain], is: &[Chain]) {
+        if was == is {
+            return;
+        }
+        let names: BTreeSet<String> = was.iter().chain(is).map(|it| it.name.clone()).collect();
+        self.remove_chains(&names.into_iter().collect::<Vec<_>>());
+        for chain in is {
+            let _ = writeln!(
+                self.nft,
+                "add chain netdev {TABLE} {}{}",
+                chain.name, chain.hook
+            );
+        }
+        for chain in is {
+            for rule in &chain.rules {
+                let _ = writeln!(self.nft, "add rule netdev {TABLE} {} {rule}", chain.name);
+            }
         }
     }
 
@@ -159,7 +180,7 @@ impl Batch {
                     counter(name, reason)
                 );
             }
-            self.remove_chain(name);
+            self.remove_chains(&[format!("port-{name}")]);
         }
         if !rules.is_empty() {
             let _ = writeln!(
@@ -186,23 +207,6 @@ impl Batch {
             }
         }
         // A pinned address is known: it is not learned, and what is for none goes elsewhere.
-        let addresses = |port: &Port, vlans: bool| -> Vec<String> {
-            let Some(mac) = port.mac else {
-                return Vec::new();
-            };
-            let mac = mac_text(mac);
-            match vlans {
-                false => vec![format!("{mac} dev {name} master")],
-                true => vlans_of(port)
-                    .iter()
-                    .map(|(vlan, _)| format!("{mac} dev {name} master vlan {vlan}"))
-                    .collect(),
-            }
-        };
-        let (now, before) = (
-            addresses(is, vlans),
-            was.map(|was| addresses(was, had_vlans)).unwrap_or_default(),
-        );
         if was.map(|was| was.mac.is_some()) != Some(is.mac.is_some()) {
             let learns = if is.mac.is_some() { "off" } else { "on" };
             if was.is_some() || is.mac.is_some() {
@@ -212,13 +216,174 @@ impl Batch {
                 );
             }
         }
-        for gone in before.iter().filter(|entry| !now.contains(entry)) {
-            let _ = writeln!(self.bridge, "fdb del {gone}");
-        }
-        for entry in now {
-            let _ = writeln!(self.bridge, "fdb replace {entry} static sticky");
+    }
+}
+
+/// An Ethernet address that the bridge knows from the beginning.
+#[derive(PartialEq)]
+struct Known<'a> {
+    mac: [u8; 6],
+    port: &'a str,
+    vlan: Option<u16>,
+}
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} dev {} master", mac_text(self.mac), self.port)?;
+        self.vlan.map_or(Ok(()), |vlan| write!(f, " vlan {vlan}"))
+    }
+}
+
+/// Those of a bridge: what is for a group is for the first of its ports.
+fn known(bridge: &Bridge) -> Vec<Known<'_>> {
+    let groups = bridge.groups();
+    let mut all = Vec::new();
+    for (name, is) in &bridge.ports {
+        let group = is
+            .group
+            .as_ref()
+            .and_then(|group| groups.get(group.as_str()));
+        let is_first = group.is_none_or(|ports| ports[0].0 == name);
+        let Some(mac) = is.mac.filter(|_| is_first) else {
+            continue;
+        };
+        let port = name.as_str();
+        match bridge.vlan {
+            false => all.push(Known {
+                mac,
+                port,
+                vlan: None,
+            }),
+            true => all.extend(vlans_of(is).into_iter().map(|(vlan, _)| Known {
+                mac,
+                port,
+                vlan: Some(vlan),
+            })),
         }
     }
+    all
+}
+
+/// A chain of the rules of groups.
+#[derive(PartialEq)]
+struct Chain {
+    name: String,
+    /// Where packets come from, if not from another chain.
+    hook: String,
+    rules: Vec<String>,
+}
+
+/// The rules of groups. A group of one port needs none.
+fn chains(bridge: &Bridge) -> Vec<Chain> {
+    let groups = bridge.groups();
+    let groups: Vec<_> = groups.iter().filter(|(_, ports)| ports.len() > 1).collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let chain = |name: String, rules| Chain {
+        name,
+        hook: String::new(),
+        rules,
+    };
+    for (group, ports) in &groups {
+        let to: Vec<String> = ports
+            .iter()
+            .map(|(name, _)| format!("\"{name}\""))
+            .collect();
+        let numbered = to.iter().enumerate();
+        let numbered: Vec<String> = numbered
+            .map(|(at, port)| format!("{at} : {port}"))
+            .collect();
+        let (count, map) = (to.len(), format!("map {{ {} }}", numbered.join(", ")));
+        // The first one has it by the bridge.
+        let to_all: Vec<String> = to[1..]
+            .iter()
+            .map(|port| format!("dup to {port}"))
+            .collect();
+        let to_all = to_all.join(" ");
+        let asked = requests(ports[0].1);
+        let ask = asked
+            .iter()
+            .map(|rule| format!("{rule} fwd to numgen inc mod {count} {map}"));
+        all.push(chain(format!("ask-{group}"), ask.collect()));
+        // Fragments have no ports: they stay together at the first one.
+        let flow = |family: &str| {
+            format!("fwd to jhash {family} saddr . {family} daddr . th sport . th dport mod {count} seed {SEED:#x} {map}")
+        };
+        let with_ports = "meta l4proto { tcp, udp, sctp }";
+        let rules = vec![
+            format!("meta protocol ip ip frag-off & 0x3fff == 0 {with_ports} {}", flow("ip")),
+            format!("meta protocol ip6 exthdr frag missing {with_ports} {}", flow("ip6")),
+            format!("jump ask-{group}"),
+            format!("meta protocol arp {to_all}"),
+            format!(
+                "meta protocol ip icmp type {{ destination-unreachable, time-exceeded, parameter-problem }} {to_all}"
+            ),
+            format!(
+                "meta protocol ip6 icmpv6 type {{ destination-unreachable, packet-too-big, time-exceeded, parameter-problem, nd-neighbor-solicit, nd-neighbor-advert }} {to_all}"
+            ),
+        ];
+        all.push(chain(format!("group-{group}"), rules));
+    }
+    for (name, port) in &bridge.ports {
+        let mut rules = Vec::new();
+        for (group, ports) in &groups {
+            let member = ports[0].1;
+            let mac = member.mac.map(mac_text).unwrap_or_default();
+            if port.group.as_deref() == Some(**group) {
+                // They do not hear each other, or each would find its address taken.
+                rules.extend(requests(member).iter().map(|rule| format!("{rule} drop")));
+                rules.push(format!("ether daddr {mac} drop"));
+            } else if port.vlan == member.vlan {
+                let no_tag =
+                    match port.tagged.is_empty() && (bridge.vlan || !port.addresses.is_empty()) {
+                        true => "",
+                        false => "ether type != { 8021q, 8021ad } ",
+                    };
+                rules.push(format!("ether daddr {mac} {no_tag}goto group-{group}"));
+                rules.push(format!(
+                    "meta pkttype {{ broadcast, multicast }} {no_tag}jump ask-{group}"
+                ));
+            }
+        }
+        if !rules.is_empty() {
+            all.push(Chain {
+                name: format!("groups-{name}"),
+                hook: format!(
+                    " {{ type filter hook ingress device \"{name}\" priority {AFTER_FILTERS}; policy accept; }}"
+                ),
+                rules,
+            });
+        }
+    }
+    all
+}
+
+/// What a request for one of a group's addresses matches: in ARP, and in IPv6's neighbour discovery.
+fn requests(member: &Port) -> Vec<String> {
+    let v4 = member.addresses.iter().filter(|it| it.0.addr().is_ipv4());
+    let v4: Vec<String> = v4.map(ToString::to_string).collect();
+    let mut rules = Vec::new();
+    if !v4.is_empty() {
+        rules.push(format!(
+            "meta protocol arp arp htype 1 arp ptype ip arp operation request arp daddr ip {}",
+            set(&v4)
+        ));
+    }
+    rules.push(format!(
+        "meta protocol ip6 icmpv6 type nd-neighbor-solicit @th,64,128 {}",
+        set(&targets(member))
+    ));
+    rules
+}
+
+/// The IPv6 addresses that a port may be asked for, as numbers.
+fn targets(port: &Port) -> Vec<String> {
+    let own = port.mac.map(link_local);
+    let its = port.addresses.iter().filter_map(|it| number(*it));
+    its.chain(own.map(|own| format!("0x{:032x}", u128::from(own))))
+        .collect()
 }
 
 /// Those of a port, each with whether its frames have no tag.
@@ -236,7 +401,7 @@ fn counter(port: &str, reason: &str) -> String {
 }
 
 fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
+    EthernetAddress(mac).to_string()
 }
 
 /// The address of the link that Linux makes of an Ethernet address (RFC 4291, appendix A).
@@ -310,15 +475,9 @@ fn rules(name: &str, port: &Port, vlans: bool) -> Vec<String> {
             "meta protocol ip6 meta l4proto != icmpv6 ip6 saddr {from} accept"
         ));
         // The address that an advertisement is about, and what only routers send.
-        let targets: Vec<String> = port
-            .addresses
-            .iter()
-            .filter_map(|it| number(*it))
-            .chain(own.map(|own| format!("0x{:032x}", u128::from(own))))
-            .collect();
         rules.push(format!(
             "meta protocol ip6 icmpv6 type nd-neighbor-advert @th,64,128 != {} {}",
-            set(&targets),
+            set(&targets(port)),
             drop("nd")
         ));
         rules.push(format!(

@@ -131,6 +131,7 @@ impl Random {
                     pin: own.maybe(|_| false),
                     vlan: own.maybe(vlan),
                     tagged: Vec::new(),
+                    group: None,
                 };
                 if let Some(wire) = &spec.wire {
                     let bus = WireSpec {
@@ -161,6 +162,7 @@ impl Random {
                             pin: own.maybe(|r| r.below(2) == 0),
                             vlan: None,
                             tagged: own.maybe(vlan).into_iter().collect(),
+                            group: None,
                         }),
                     });
                 }
