@@ -96,17 +96,36 @@ pub(crate) fn check(said: &Lab, folder: Option<&Path>) -> Vec<LabDiagnostic> {
     }
     check.lab();
     for finding in &mut check.found {
-        // What was made of a switch is where the switch is.
-        if let Some([machines, switch]) = finding.path.first_chunk_mut() {
-            if machines == "machines" && !said.machines.contains_key(switch) {
-                *machines = "switches".to_owned();
-                if let Some(key) = finding.path.get_mut(2).filter(|key| *key == "interfaces") {
-                    *key = "ports".to_owned();
-                }
-            }
-        }
+        said_at(said, &mut finding.path);
     }
     check.found
+}
+
+/// What was made of a switch is where the switch is, or the interface that makes the port.
+fn said_at(said: &Lab, path: &mut Vec<String>) {
+    let Some([machines, switch]) = path.first_chunk_mut() else {
+        return;
+    };
+    if machines != "machines" || said.machines.contains_key(switch) {
+        return;
+    }
+    *machines = "switches".to_owned();
+    let (switch, key) = (switch.clone(), path.get_mut(2));
+    let Some(key) = key.filter(|key| *key == "interfaces") else {
+        return;
+    };
+    *key = "ports".to_owned();
+    let Some(port) = path.get(3) else { return };
+    let made_by = said.at_switch(&switch).into_iter();
+    let mut made_by = made_by.filter(|(machine, name, _)| port_name(machine, name) == *port);
+    let is_own = said
+        .switches
+        .get(&switch)
+        .is_some_and(|its| its.ports.contains_key(port));
+    if let Some((machine, interface, _)) = made_by.next().filter(|_| !is_own) {
+        let place = ["machines", &machine, "interfaces", &interface, "switch"];
+        path.splice(..4, place.map(str::to_owned));
+    }
 }
 
 /// How many bytes `64M` or `4G` are.

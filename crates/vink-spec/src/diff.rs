@@ -657,6 +657,11 @@ impl Steps {
             let stays = new.is_some_and(|new| place(old) == place(new) && !moved(old));
             if !stays {
                 routes_suffer = true;
+                interfaces_gone.push(Change::RemoveInterface {
+                    machine: machine(),
+                    interface: interface.clone(),
+                });
+                // Not before: nothing passes without it.
                 if old.filter.is_some() {
                     interfaces_gone.push(Change::Filter {
                         place: format!("{name}:{interface}"),
@@ -664,10 +669,6 @@ impl Steps {
                         replaces: true,
                     });
                 }
-                interfaces_gone.push(Change::RemoveInterface {
-                    machine: machine(),
-                    interface: interface.clone(),
-                });
             } else if let Some(new) = new.filter(|new| new.addresses != old.addresses) {
                 routes_suffer = true;
                 self.machines.push(Change::Addresses {

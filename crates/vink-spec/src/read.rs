@@ -412,6 +412,7 @@ impl Reader {
             core: r.field(f, "core", Reader::core),
             vlan: r.field(f, "vlan", Reader::flag),
             multicast_snooping: r.field(f, "multicast-snooping", Reader::flag),
+            filter: r.field(f, "filter", Reader::file),
             ports: r.field_or_default(f, "ports", |r, n| r.named(n, Reader::port)),
         })
     }
@@ -425,6 +426,7 @@ impl Reader {
             vlan: r.field(f, "vlan", Reader::vlan),
             tagged: r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan)),
             group: r.field(f, "group", Reader::text),
+            filter: r.field(f, "filter", Reader::file),
         })
     }
 
@@ -438,12 +440,14 @@ impl Reader {
             let vlan = r.field(f, "vlan", Reader::vlan);
             let tagged = r.field_or_default(f, "tagged", |r, n| r.list(n, Reader::vlan));
             let group = r.field(f, "group", Reader::text);
+            let filter = r.field(f, "filter", Reader::file);
             Some(AtSwitch::Port(PortOf {
                 name: name?,
                 pin,
                 vlan,
                 tagged,
                 group,
+                filter,
             }))
         });
         port.flatten()

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check::mac_bytes;
-use crate::{Core, EthernetAddress, Interface, Lab, MachineSpec, Scalar, WireSpec};
+use crate::{Core, EthernetAddress, FileSpec, Interface, Lab, MachineSpec, Scalar, WireSpec};
 
 /// The longest name of an interface.
 const LONGEST: usize = 15;
@@ -38,6 +38,9 @@ pub struct SwitchSpec {
     /// Whether it sends what is for a group to members only (default: yes, as soon as a querier is there).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicast_snooping: Option<bool>,
+    /// Rules for nft(8) of all of it, in force before a frame passes; docs/filter.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FileSpec>,
     /// Ports by name, beside those of interfaces that are at this switch.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub ports: IndexMap<String, PortSpec>,
@@ -68,6 +71,9 @@ pub struct PortSpec {
     /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Rules for nft(8), in force before a frame passes the port; docs/filter.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FileSpec>,
 }
 
 /// The switch that an interface is at, by its name, or with what is said of the port.
@@ -98,6 +104,9 @@ pub struct PortOf {
     /// The group of ports that it is in, by any name: they have the same addresses and share the flows to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Rules for nft(8) at the port, which the machine can't change; docs/filter.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FileSpec>,
 }
 
 impl AtSwitch {
@@ -125,6 +134,22 @@ impl AtSwitch {
                 ..PortOf::default()
             },
             AtSwitch::Port(port) => port.clone(),
+        }
+    }
+
+    /// The same with these rules at the port. What says no more than the name is the name.
+    fn with_filter(&self, filter: Option<FileSpec>) -> AtSwitch {
+        let port = PortOf {
+            filter,
+            ..self.port()
+        };
+        let named = PortOf {
+            name: port.name.clone(),
+            ..PortOf::default()
+        };
+        match port == named {
+            true => AtSwitch::Name(port.name),
+            false => AtSwitch::Port(port),
         }
     }
 }
@@ -280,24 +305,26 @@ fn sources(interface: &Interface) -> BTreeSet<SourceAddress> {
 }
 
 impl Lab {
-    /// The lab with the machines, interfaces and wires that its switches are. A machine of a
-    /// switch's name that is there already stays: a running lab's.
+    /// The lab with the machines, interfaces and wires that its switches are. These have the
+    /// filters, in the place of `switches`. A machine of a switch's name that is there already stays:
+    /// a running lab's.
     pub fn expanded(&self) -> Lab {
         let mut lab = self.clone();
         if self.switches.is_empty() {
             return lab;
         }
         let mut switches: IndexMap<String, MachineSpec> = IndexMap::new();
-        for (name, spec) in &self.switches {
+        for (name, spec) in &mut lab.switches {
             let off = |scope: &str| {
                 (
                     format!("net.ipv6.conf.{scope}.disable_ipv6"),
                     Scalar::Number(1),
                 )
             };
-            let ports = spec.ports.iter().map(|(name, port)| {
+            let ports = spec.ports.iter_mut().map(|(name, port)| {
                 let interface = Interface {
                     wire: port.wire.clone(),
+                    filter: port.filter.take(),
                     ..Interface::default()
                 };
                 (name.clone(), interface)
@@ -306,6 +333,7 @@ impl Lab {
                 image: spec.image.clone(),
                 worker: Some(name.clone()),
                 core: spec.core.clone(),
+                filter: spec.filter.take(),
                 interfaces: ports.collect(),
                 // It has no address, and says nothing by itself.
                 sysctls: ["all", "default"].map(off).into_iter().collect(),
@@ -315,19 +343,21 @@ impl Lab {
         }
         for (machine, spec) in &mut lab.machines {
             for (name, interface) in &mut spec.interfaces {
-                let Some(at) = interface.switch.as_ref().map(AtSwitch::name) else {
+                let Some(at) = &mut interface.switch else {
                     continue;
                 };
-                let Some(switch) = switches.get_mut(at) else {
+                let Some(switch) = switches.get_mut(at.name()) else {
                     continue;
                 };
                 let port = port_name(machine, name);
-                let wire = port_wire(at, &port);
+                let wire = port_wire(at.name(), &port);
                 let end = Interface {
                     wire: Some(wire.clone()),
+                    filter: at.port().filter,
                     ..Interface::default()
                 };
                 switch.interfaces.entry(port).or_insert(end);
+                *at = at.with_filter(None);
                 if let Some(mac) = group_mac(&self.name, interface) {
                     interface.mac.get_or_insert(mac);
                 }
@@ -348,12 +378,28 @@ impl Lab {
         let mut lab = self.clone();
         lab.machines
             .retain(|name, _| !self.switches.contains_key(name));
-        for machine in lab.machines.values_mut() {
-            for interface in machine.interfaces.values_mut() {
-                if interface.switch.is_some() {
-                    interface.wire = None;
-                    let mac = group_mac(&self.name, interface);
-                    interface.mac.take_if(|its| Some(&*its) == mac.as_ref());
+        let filter_of = |switch: &str, port: &str| -> Option<Option<FileSpec>> {
+            let port = self.machines.get(switch)?.interfaces.get(port)?;
+            Some(port.filter.clone())
+        };
+        for (name, machine) in &mut lab.machines {
+            for (interface, spec) in &mut machine.interfaces {
+                let mac = group_mac(&self.name, spec);
+                let Some(at) = &mut spec.switch else { continue };
+                spec.wire = None;
+                spec.mac.take_if(|its| Some(&*its) == mac.as_ref());
+                if let Some(filter) = filter_of(at.name(), &port_name(name, interface)) {
+                    *at = at.with_filter(filter);
+                }
+            }
+        }
+        for (name, switch) in &mut lab.switches {
+            if let Some(machine) = self.machines.get(name) {
+                switch.filter = machine.filter.clone();
+            }
+            for (port, spec) in &mut switch.ports {
+                if let Some(filter) = filter_of(name, port) {
+                    spec.filter = filter;
                 }
             }
         }

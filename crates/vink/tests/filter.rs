@@ -496,3 +496,251 @@ fn a_run_with_a_filter() {
         );
     }
 }
+
+/// Three machines in three workers at a switch, with filters at two of its ports and of all of it.
+const SWITCH: &str = "
+name: ports
+machines:
+  a:
+    interfaces:
+      eth0:
+        mac: \"02:00:00:00:00:0a\"
+        addresses: [10.0.0.1/24]
+        switch: { name: sw, filter: { from: a.nft } }
+  b:
+    worker: two
+    interfaces: { eth0: { mac: \"02:00:00:00:00:0b\", switch: sw, addresses: [10.0.0.2/24] } }
+  c: { worker: three, interfaces: { eth0: { wire: w1, addresses: [10.0.0.3/24] } } }
+switches:
+  sw:
+    filter: |
+      table bridge {{machine}} {
+        chain each { type filter hook forward priority 0; udp dport 97 counter drop; }
+      }
+    ports:
+      p1:
+        wire: w1
+        filter: |
+          table netdev {{machine}}-{{interface}} {
+            chain from { type filter hook ingress device {{interface}} priority 0; udp dport 98 counter drop; }
+            chain to { type filter hook egress device {{interface}} priority 0; udp dport 96 counter drop; }
+          }
+";
+
+/// The filter of a's port.
+const OF_A: &str = "table netdev {{interface}} {
+  chain c { type filter hook ingress device {{interface}} priority 0; udp dport 99 counter drop; }
+}
+";
+
+/// What a place's filter has counted, rule by rule.
+fn counted(control: &Control, place: &str) -> Vec<(String, u64)> {
+    let all = control.json(&["filter", "counters", place, "--json"]);
+    let all = all.as_array().expect("a list").iter();
+    let counted = all.map(|it| {
+        let rule = it["rule"].as_str().expect("a rule").to_owned();
+        (rule, it["packets"].as_u64().expect("a number"))
+    });
+    counted.collect()
+}
+
+#[test]
+fn at_ports_of_a_switch() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        control.write("lab.yaml", SWITCH);
+        control.write("a.nft", OF_A);
+        control.vink(&["lab", "up"]);
+        let send = |machine: &str, to: &str| {
+            let line = format!("echo x > /dev/udp/{to}");
+            control.vink(&["exec", machine, "--", "bash", "-c", &line]);
+            // What comes in the same order has come when this has.
+            control.vink(&[
+                "exec",
+                machine,
+                "--",
+                "ping",
+                "-c1",
+                to.split('/').next().expect("it"),
+            ]);
+        };
+        let drops = |port: u16, packets: u64| vec![(format!("udp dport {port} drop"), packets)];
+        let both = |to: u64, from: u64| [drops(98, from), drops(96, to)].concat();
+        send("a", "10.0.0.2/99");
+        send("b", "10.0.0.1/99");
+        assert_eq!(counted(&control, "sw:a-eth0"), drops(99, 1));
+        send("c", "10.0.0.2/98");
+        send("a", "10.0.0.3/98");
+        send("a", "10.0.0.3/96");
+        send("b", "10.0.0.3/96");
+        send("c", "10.0.0.2/96");
+        assert_eq!(counted(&control, "sw:p1"), both(2, 1));
+        send("b", "10.0.0.3/97");
+        assert_eq!(counted(&control, "sw"), drops(97, 1));
+        let tables =
+            |control: &Control| control.vink(&["exec", "sw", "--", "nft", "list", "tables"]);
+        let all =
+            "table bridge sw\ntable netdev vink_switch\ntable netdev sw-p1\ntable netdev a-eth0\n";
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&tables(&control)), sorted(all));
+
+        // A change while it runs is saved, and what is saved is what runs.
+        control.write("other.nft", &OF_A.replace("99", "95"));
+        control.vink(&["filter", "set", "sw:a-eth0", "other.nft"]);
+        send("a", "10.0.0.2/95");
+        assert_eq!(counted(&control, "sw:a-eth0"), drops(95, 1));
+        let saved = control.vink(&["lab", "save"]);
+        for part in [
+            "udp dport 95",
+            "udp dport 96",
+            "udp dport 97",
+            "{{machine}}-{{interface}}",
+        ] {
+            assert!(saved.contains(part), "{part}: {saved}");
+        }
+        control.write("saved.yaml", &saved);
+        let same = "lab ports is as the file says\n";
+        assert_eq!(control.vink(&["lab", "apply", "saved.yaml"]), same);
+        // The switch started again has the last ones.
+        control.vink(&["lab", "restart", "sw"]);
+        send("a", "10.0.0.2/95");
+        assert_eq!(counted(&control, "sw:a-eth0"), drops(95, 1));
+        assert_eq!(sorted(&tables(&control)), sorted(all));
+
+        // A file changes, removes and adds them, and nothing else.
+        let said = control.vink(&["lab", "apply", "lab.yaml"]);
+        assert_eq!(said, "~ filter of sw:a-eth0\n");
+        send("a", "10.0.0.2/95");
+        send("a", "10.0.0.2/99");
+        assert_eq!(counted(&control, "sw:a-eth0"), drops(99, 1));
+        let less = SWITCH.replace("{ name: sw, filter: { from: a.nft } }", "sw");
+        control.write("less.yaml", &less);
+        assert_eq!(
+            control.vink(&["lab", "apply", "less.yaml"]),
+            "- filter of sw:a-eth0\n"
+        );
+        assert!(!tables(&control).contains("a-eth0"));
+        assert_eq!(
+            control.vink(&["lab", "apply", "lab.yaml"]),
+            "+ filter of sw:a-eth0\n"
+        );
+        // A port whose interface is made again has its filter again.
+        control.write("moved.yaml", &SWITCH.replace("wire: w1", "wire: w2"));
+        let said = control.vink(&["lab", "apply", "moved.yaml"]);
+        let (gone, come) = (
+            said.find("- interface sw:p1"),
+            said.find("- filter of sw:p1"),
+        );
+        assert!(gone.is_some() && gone < come, "{said}");
+        send("c", "10.0.0.2/98");
+        assert_eq!(counted(&control, "sw:p1"), both(0, 1));
+        // With the port the filter goes.
+        control.write(
+            "gone.yaml",
+            less.replace("{ wire: w1, addresses: [10.0.0.3/24] }", "{ switch: sw }")
+                .split("    ports:")
+                .next()
+                .expect("text"),
+        );
+        control.vink(&["lab", "apply", "gone.yaml"]);
+        assert_eq!(
+            sorted(&tables(&control)),
+            ["table bridge sw", "table netdev vink_switch"]
+        );
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
+    }
+}
+
+/// Sends what a's port drops and what it lets pass, by turns, until the input ends; then the word that
+/// ends the receiver, until that answers.
+const TURNS: &str = "
+import select, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def send(port, data):
+    try:
+        s.sendto(data, ('10.0.0.2', port))
+    except OSError:
+        pass  # without a carrier
+print('begun', flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    send(99, b'forbidden')
+    send(90, b'allowed')
+s.settimeout(0.1)
+while True:
+    send(90, b'end')
+    try:
+        s.recv(10)
+        break
+    except OSError:
+        pass
+";
+
+/// Says what came from a, each kind once.
+const RECEIVER: &str = "
+import selectors, socket
+found = set()
+sockets = selectors.DefaultSelector()
+for port in 90, 99:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('10.0.0.2', port))
+    sockets.register(s, selectors.EVENT_READ)
+print('begun', flush=True)
+while 'end' not in found:
+    for key, _ in sockets.select():
+        data, peer = key.fileobj.recvfrom(20)
+        found.add(data.decode())
+        if data == b'end':
+            key.fileobj.sendto(data, peer)
+print(*sorted(found))
+";
+
+#[test]
+fn a_port_is_never_without_its_filter() {
+    let place = Place::urgent();
+    let control = Control::of(&place);
+    control.write("lab.yaml", SWITCH);
+    control.write("a.nft", OF_A);
+    control.write("turns.py", TURNS);
+    control.write("receiver.py", RECEIVER);
+    control.vink(&["lab", "up"]);
+    // What is sent first needs no answer.
+    for (machine, to, mac) in [("a", 2, "0b"), ("b", 1, "0a")] {
+        let line = format!("ip neighbour replace 10.0.0.{to} lladdr 02:00:00:00:00:{mac} dev eth0");
+        control.vink(&["exec", machine, "--", "sh", "-c", &line]);
+    }
+    let begin = |machine: &str, script: &str| {
+        let mut command = control.command("vink");
+        command.args(["exec", "-i", machine, "--", "python3", script]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().expect("vink");
+        let mut output = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        assert_eq!(line, "begun\n", "{script}");
+        (child, output)
+    };
+    let (mut receiver, mut output) = begin("b", "receiver.py");
+    let (mut sender, _kept) = begin("a", "turns.py");
+    for _ in 0..3 {
+        control.vink(&["lab", "restart", "sw"]);
+    }
+    // The same for one that is made again.
+    control.write(
+        "moved.yaml",
+        &SWITCH.replace("  sw:\n", "  sw:\n    core: 0\n"),
+    );
+    control.vink(&["lab", "apply", "moved.yaml"]);
+    drop(sender.stdin.take());
+    assert!(sender.wait().expect("vink").success());
+    let mut found = String::new();
+    std::io::Read::read_to_string(&mut output, &mut found).expect("text");
+    assert_eq!(found, "allowed end\n");
+    assert!(receiver.wait().expect("vink").success());
+    control.vink(&["lab", "down"]);
+    control.nothing_is_left();
+}

@@ -4,7 +4,7 @@
 //! batch: the tables of the version in force go, those of the new version come. The kernel commits
 //! a batch as a whole, between two packets, or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -422,6 +422,13 @@ impl Lab {
 
     /// Steps that carry filters within them, with the filters as steps of their own.
     pub(super) fn with_filters(&self, steps: Vec<Change>) -> Vec<Change> {
+        let gone = |step: &Change| match step {
+            Change::Filter {
+                place, new: None, ..
+            } => Some(place.clone()),
+            _ => None,
+        };
+        let said: HashSet<String> = steps.iter().filter_map(gone).collect();
         let mut all = Vec::with_capacity(steps.len());
         for step in steps {
             let mut later = Vec::new();
@@ -454,10 +461,10 @@ impl Lab {
                 }
                 Change::RemoveInterface { machine, interface } => {
                     let place = format!("{machine}:{interface}");
-                    let gone = |step: &Change| matches!(step, Change::Filter { place: of, new: None, .. } if *of == place);
                     let has = !self.state().rulesets.tables(&place).is_empty();
-                    if has && !all.iter().any(gone) {
-                        all.push(Change::Filter {
+                    // After the interface: nothing passes without it.
+                    if has && !said.contains(&place) {
+                        later.push(Change::Filter {
                             place,
                             new: None,
                             replaces: true,

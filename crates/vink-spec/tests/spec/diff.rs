@@ -110,12 +110,14 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         } => {
             let now = match place.split_once(':') {
                 None => machine(place).filter.clone(),
-                Some((m, interface)) => machine(m)
-                    .interfaces
-                    .get(interface)
-                    .unwrap_or_else(|| panic!("{change}: no interface {place}"))
-                    .filter
-                    .clone(),
+                Some((m, interface)) => match machine(m).interfaces.get(interface) {
+                    Some(interface) => interface.filter.clone(),
+                    // It goes after its interface.
+                    None => {
+                        assert!(*replaces && new.is_none(), "{change}: no interface {place}");
+                        return;
+                    }
+                },
             };
             assert_eq!(now.is_some(), *replaces, "{change}");
             assert!(now.is_some() || new.is_some(), "{change}");

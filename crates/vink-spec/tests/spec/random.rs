@@ -132,6 +132,7 @@ impl Random {
                     vlan: own.maybe(vlan),
                     tagged: Vec::new(),
                     group: None,
+                    filter: own.maybe(|_| rules("netdev", &format!("p{port}"))),
                 };
                 if let Some(wire) = &spec.wire {
                     let bus = WireSpec {
@@ -145,6 +146,7 @@ impl Random {
             let switch = SwitchSpec {
                 core: own.maybe(|r| Core::One(r.below(2) as u32)),
                 multicast_snooping: own.maybe(|r| r.below(2) == 0),
+                filter: own.maybe(|_| rules("bridge", "all")),
                 ports,
                 ..SwitchSpec::default()
             };
@@ -163,6 +165,7 @@ impl Random {
                             vlan: None,
                             tagged: own.maybe(vlan).into_iter().collect(),
                             group: None,
+                            filter: own.maybe(|_| rules("netdev", "{{interface}}-x")),
                         }),
                     });
                 }
