@@ -5,11 +5,16 @@
 //! others: it is ended by any other one. An attacker that takes over such a process (by a packet, a
 //! guest's descriptor) has what it had open, and that is all.
 //!
+//! For a program that is not trusted, and may be any, it is done from outside of it ([`fork`]): that
+//! keeps files, processes of its own, and all system calls but some.
+//!
 //! Walls stand behind each other. Namespaces and Landlock are there where the host has them; without
 //! the capabilities' end or the filter nothing goes on.
 
 mod filter;
 mod folders;
+mod program;
+mod refused;
 
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +30,8 @@ use vink_sys::rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, CapabilitySet,
     CapabilitySets,
 };
+
+pub use program::{fork, Fork, Inside};
 
 /// What stays.
 #[derive(Clone, Debug, Default)]
@@ -45,14 +52,15 @@ pub type Report = Vec<String>;
 pub fn confine(keep: &Keep) -> io::Result<Report> {
     let mut report = Report::new();
     report.push(namespaces(keep));
-    capabilities().map_err(|error| about("capabilities", &error))?;
+    capabilities().map_err(|error| about("giving up capabilities", &error))?;
     report.push("capabilities: none, and none can be had".to_owned());
     // Not before: what it tells /proc of itself is root's then.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     report.push("memory: no other process of this user may read it".to_owned());
     // After the namespaces: it forbids mounts.
     report.push(landlock(keep));
-    let allowed = filter::apply().map_err(|error| about("the filter of system calls", &error))?;
+    let allowed = filter::apply();
+    let allowed = allowed.map_err(|error| about("the filter of system calls", &error))?;
     report.push(format!(
         "system calls: {allowed} of them, any other one ends it"
     ));
@@ -60,7 +68,7 @@ pub fn confine(keep: &Keep) -> io::Result<Report> {
 }
 
 fn about(what: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("giving up {what}: {error}"))
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 const EMPTY: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
@@ -97,6 +105,11 @@ fn names(keep: &Keep) -> String {
 fn user_namespace() -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
     unshare(EMPTY | libc::CLONE_NEWUSER)?;
+    map_ids(user, group)
+}
+
+/// These are in this process's new user namespace what they were before.
+fn map_ids(user: u32, group: u32) -> io::Result<()> {
     for (file, line) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{user} {user} 1")),

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use vink_kernel::{find_image_beside, image_named, monotonic, DeviceHost, Image, Kernel};
 use vink_lab::{Machine, Network, Passt, UplinkAttachment};
 use vink_spec::Uplink;
+use vink_sys::fd::duplicate;
 use vink_sys::plain::Zeroed;
 
 use crate::devices::Inside;
@@ -58,7 +59,17 @@ fn attach(
     uplink: &Uplink,
     config: &Config,
 ) -> Result<(), Error> {
-    let outside = UplinkAttachment::attach(inside, machine, INTERFACE, uplink)?;
+    let outside = match config.broker {
+        Some(socket) => {
+            // The number stays for programs that this one executes.
+            let socket = duplicate(socket, true).map_err(|error| Error::System {
+                what: "the broker's socket (VINK_BROKER)",
+                errno: error.raw_os_error().unwrap_or(libc::EBADF),
+            })?;
+            UplinkAttachment::attach_by_broker(inside, machine, INTERFACE, socket)?
+        }
+        None => UplinkAttachment::attach(inside, machine, INTERFACE, uplink)?,
+    };
     let until = monotonic() + ANSWER_TIMEOUT_NS;
     while outside.is_coming() && monotonic() < until {
         let mut set: Vec<_> = inside.poll_set().collect();

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -26,6 +27,9 @@ pub struct Config {
     pub uplink: Option<Uplink>,
     /// `VINK_MAC`: the interface's Ethernet address; `None`: any.
     pub mac: Option<EthernetAddress>,
+    /// `VINK_BROKER`: an inherited socket by which the end of the uplink's wire is asked for, of a
+    /// program that is confined (`vink run --in-process --rights user`).
+    pub broker: Option<RawFd>,
     /// `VINK_ADDRESS`: the interface's addresses.
     pub addresses: Vec<Network>,
     /// `VINK_GATEWAY`: the default routes.
@@ -35,6 +39,9 @@ pub struct Config {
     /// `VINK_SPIN`: for how many ns a thread that waits looks for packets before it sleeps.
     pub spin: u64,
 }
+
+/// Says [`Config::broker`].
+pub const BROKER: &str = "VINK_BROKER";
 
 /// How long it spins unless told otherwise, in microseconds.
 const SPIN_US: u64 = 50;
@@ -50,6 +57,7 @@ impl Default for Config {
                 publish: Vec::new(),
             }),
             mac: None,
+            broker: None,
             addresses: Vec::new(),
             gateways: Vec::new(),
             publish: Vec::new(),
@@ -65,6 +73,11 @@ impl Config {
     /// [`Error::Setting`]; [`Error::Helper`].
     pub fn from_environment() -> Result<Config, Error> {
         Config::read(|name| env::var_os(name))
+    }
+
+    /// [`Config::broker`] of this process's environment, if it says a number.
+    pub fn broker_of_environment() -> Option<RawFd> {
+        env::var(BROKER).ok()?.parse().ok()
     }
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Config, Error> {
@@ -91,6 +104,9 @@ impl Config {
         }
         if let Some(value) = text("VINK_MAC") {
             config.mac = Some(read("VINK_MAC", &value)?);
+        }
+        if let Some(value) = text(BROKER) {
+            config.broker = Some(read(BROKER, &value)?);
         }
         config.addresses = list("VINK_ADDRESS", text("VINK_ADDRESS"))?;
         config.gateways = list("VINK_GATEWAY", text("VINK_GATEWAY"))?;
@@ -147,6 +163,7 @@ mod tests {
             ("VINK_MAC", "02:00:00:00:00:01"),
             ("VINK_SPIN", "7"),
             ("VINK_ARENA", "32M"),
+            ("VINK_BROKER", "1023"),
         ])
         .expect("a configuration");
         assert_eq!(config.uplink, Some(Uplink::Tap("tap0".to_owned())));
@@ -154,6 +171,7 @@ mod tests {
         assert_eq!(config.mac, Some(EthernetAddress([2, 0, 0, 0, 0, 1])));
         assert_eq!(config.gateways, Vec::<IpAddr>::new());
         assert_eq!((config.spin, config.arena), (7000, 32 << 20));
+        assert_eq!(config.broker, Some(1023));
         assert_eq!(with(&[("VINK_UPLINK", "none")]).expect("none").uplink, None);
         let passt = with(&[]).expect("the default").uplink;
         assert!(matches!(passt, Some(Uplink::Passt { .. })));

@@ -23,7 +23,7 @@ mod token;
 mod wait;
 pub mod watchdog;
 
-pub use config::Config;
+pub use config::{Config, BROKER};
 pub use error::Error;
 pub use stack::Stack;
 pub use thread::Thread;

@@ -2,11 +2,12 @@
 //!
 //! A wire can lead to another process, by two rings in memory that both share ([`Half`], [`Line`]).
 //! Here is what such a process needs that has no kernel: an end of its own ([`End`]), the place
-//! where two processes meet ([`Rendezvous`]), the host's sides of uplinks (each a
+//! where two processes meet ([`Rendezvous`], [`Broker`]), the host's sides of uplinks (each a
 //! [`Backend`]), and the loop between an end and a backend ([`Driver`]).
 
 mod backend;
 mod batch;
+mod broker;
 mod driver;
 mod end;
 mod error;
@@ -26,6 +27,7 @@ pub mod tun;
 mod udp;
 
 pub use backend::{Backend, Deliver, LinkState, Offloads, Stop, HEADER, LARGEST};
+pub use broker::Broker;
 pub use driver::{Counts, Driver};
 pub use end::{End, Taken, LARGEST_SHARED};
 pub use error::Error;

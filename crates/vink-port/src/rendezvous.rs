@@ -4,12 +4,16 @@
 //!
 //! Or by a connected socket, whose ends were handed to both: a driver asks by a byte, and the process
 //! with the wire hands it the other end. Neither needs a path. The process that has started the driver
-//! keeps the driver's end of the socket, and can start another driver with it.
+//! keeps the driver's end of the socket, and can start another driver with it. A program without
+//! rights asks its broker in the same way (`broker`).
+//!
+//! At a path, only processes of this one's PID namespace are met. A program of a machine is in another
+//! one, though it often is the same user's and finds the socket.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,13 +23,17 @@ use super::poll::{Poll, Timer, INPUT};
 use super::qemu::{failure, take};
 use crate::Error;
 use vink_sys::poll::is_readable;
-use vink_sys::socket::{receive_with, send_with};
+use vink_sys::procfs::shares_pid_namespace;
+use vink_sys::socket::{peer, peer_pidfd, receive_with, send_with};
 
 /// How often connecting is tried again.
 const RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// The byte that comes with the descriptors of a [`Half`].
 const WELCOME: u8 = b'V';
+
+/// The byte that comes instead, by which an asker knows that it has to wait for a peer.
+const ALONE: u8 = b'A';
 
 enum Role {
     Listener(UnixListener),
@@ -42,10 +50,15 @@ enum Role {
 /// What is asked by.
 const QUESTION: u8 = b'?';
 
+/// What an asker says when it has been answered: questions before it are void.
+const THANKS: u8 = b'!';
+
 /// A path, and this process's role there.
 pub struct Rendezvous {
     path: PathBuf,
     role: Role,
+    /// An asker has not been answered yet.
+    asking: bool,
     timer: Timer,
     poll: Poll,
 }
@@ -63,6 +76,7 @@ impl Rendezvous {
             let mut rendezvous = Rendezvous {
                 path: path.to_owned(),
                 role: Role::Neither,
+                asking: false,
                 timer,
                 poll,
             };
@@ -80,7 +94,8 @@ impl Rendezvous {
         Rendezvous::over(socket, Role::Host)
     }
 
-    /// Meets the process with the wire, which is asked when [`Rendezvous::again`] is called first.
+    /// Meets the process with the wire, or its broker, which is asked when [`Rendezvous::again`] is
+    /// called first.
     ///
     /// # Errors
     /// As [`Rendezvous::host`].
@@ -98,11 +113,12 @@ impl Rendezvous {
             Ok(Rendezvous {
                 path: PathBuf::new(),
                 role: role(socket),
+                asking: false,
                 timer,
                 poll,
             })
         };
-        made().map_err(|error| Error::Uplink(format!("meeting a driver process: {error}")))
+        made().map_err(|error| Error::Uplink(format!("meeting a process by a socket: {error}")))
     }
 
     /// Connects or listens.
@@ -110,6 +126,10 @@ impl Rendezvous {
         let _alone = lock(&self.path)?;
         match UnixStream::connect(&self.path) {
             Ok(socket) => {
+                if !is_neighbour(&socket) {
+                    let why = "the process that listens there is in another PID namespace, as a machine's programs are";
+                    return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+                }
                 socket.set_nonblocking(true)?;
                 self.poll.add(&socket, INPUT)?;
                 self.role = Role::Guest(socket);
@@ -131,6 +151,7 @@ impl Rendezvous {
             Role::Guest(_) => true,
             // It has asked.
             Role::Host(socket) => is_readable(socket, 0),
+            Role::Asker(_) => self.asking,
             _ => false,
         }
     }
@@ -140,7 +161,7 @@ impl Rendezvous {
     pub fn answer(&mut self, in_use: bool) -> Option<Half> {
         if self.timer.went_off() {
             if let Role::Asker(socket) = &self.role {
-                ask(socket);
+                say(socket, QUESTION);
             } else if self.meet().is_err() {
                 // The timer tries again.
                 return None;
@@ -150,7 +171,7 @@ impl Rendezvous {
             Role::Listener(listener) => {
                 let mut half = None;
                 while let Ok((socket, _)) = listener.accept() {
-                    if !in_use && half.is_none() {
+                    if !in_use && half.is_none() && is_neighbour(&socket) {
                         half = welcome(&socket);
                     }
                 }
@@ -169,9 +190,9 @@ impl Rendezvous {
             }
             Role::Neither => None,
             Role::Host(socket) => {
-                let asked = is_asked(socket);
-                if asked == Some(false) {
-                    // No process will ask any more; it would always be readable.
+                let (asked, is_over) = heard(socket);
+                if is_over {
+                    // It would always be readable.
                     let _ = self.poll.remove(socket);
                 }
                 let asked = asked == Some(true) && !in_use;
@@ -180,10 +201,17 @@ impl Rendezvous {
             Role::Asker(socket) => {
                 let mut half = None;
                 // If it was answered twice, the last one holds.
-                while let Ok(welcomed) = welcomed(socket) {
-                    half = Some(welcomed);
+                let why = loop {
+                    match welcomed(socket) {
+                        Ok(welcomed) => half = Some(welcomed),
+                        Err(why) => break why,
+                    }
+                };
+                if half.is_some() || why.kind() != ErrorKind::WouldBlock {
+                    self.asking = false;
                 }
                 if half.is_some() {
+                    say(socket, THANKS);
                     // Fails for no valid period.
                     let _ = self.timer.every(Duration::ZERO);
                 }
@@ -196,11 +224,36 @@ impl Rendezvous {
     pub fn again(&mut self) {
         match &self.role {
             Role::Neither => {}
-            Role::Asker(socket) => ask(socket),
+            Role::Asker(socket) => {
+                self.asking = true;
+                say(socket, QUESTION);
+            }
             _ => return,
         }
         // Fails for no valid period.
         let _ = self.timer.every(RETRY_PERIOD);
+    }
+
+    /// The same, and does not wait before it looks.
+    pub(crate) fn at_once(&mut self) {
+        self.again();
+        if let Role::Neither = self.role {
+            // The timer tries again.
+            let _ = self.meet();
+        }
+    }
+
+    /// Whether no process was at the path: this one listens there.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.role, Role::Listener(_))
+    }
+
+    /// Looks no more for a peer, if it has not found one yet.
+    pub(crate) fn rest(&mut self) {
+        if let Role::Neither = self.role {
+            // Fails for no valid period.
+            let _ = self.timer.every(Duration::ZERO);
+        }
     }
 }
 
@@ -219,29 +272,53 @@ impl Drop for Rendezvous {
     }
 }
 
-/// Asks for an end. That there is no room for a question is an answer to come.
-fn ask(socket: &UnixStream) {
-    let _ = (&mut &*socket).write(&[QUESTION]);
+/// Says a word. That there is no room for it is an answer to come.
+fn say(socket: &UnixStream, word: u8) {
+    let _ = (&mut &*socket).write(&[word]);
 }
 
-/// Whether a process has asked; false: none will any more.
-fn is_asked(socket: &UnixStream) -> Option<bool> {
-    let (mut asked, mut questions) = (None, [0; 64]);
+/// What has been said last by a process that asks: whether it still does. And whether no process
+/// will ask any more.
+pub(crate) fn heard(socket: &UnixStream) -> (Option<bool>, bool) {
+    let (mut asked, mut words) = (None, [0; 64]);
     loop {
-        match (&mut &*socket).read(&mut questions) {
-            Ok(0) => return Some(false),
-            Ok(_) => asked = Some(true),
+        match (&mut &*socket).read(&mut words) {
+            Ok(0) => return (asked, true),
+            Ok(count) => asked = Some(words[count - 1] == QUESTION),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return asked,
+            Err(error) => return (asked, error.kind() != ErrorKind::WouldBlock),
         }
     }
+}
+
+/// Answers an asker: hands an end on, or says that there is none yet. False: it has no room.
+pub(crate) fn answer(asker: &UnixStream, half: Option<&Half>) -> bool {
+    let sent = match half {
+        Some(half) => send_with(asker.as_fd(), &[WELCOME], &half.descriptors()),
+        None => send_with(asker.as_fd(), &[ALONE], &[]),
+    };
+    sent.is_ok()
+}
+
+/// Whether the other side of a connection is in this process's PID namespace. A confined driver can't
+/// know, for it has no `/proc`: no other program is to reach its folder.
+fn is_neighbour(socket: &UnixStream) -> bool {
+    let pid = peer(socket.as_raw_fd()).map_or(0, |peer| peer.pid);
+    let Some(is_neighbour) = shares_pid_namespace(pid) else {
+        return true;
+    };
+    // Else the number may be another process's by now, and that a neighbour.
+    let is_there = match peer_pidfd(socket.as_raw_fd()) {
+        Ok(process) => process.is_none_or(|process| !is_readable(&process, 0)),
+        Err(_) => false,
+    };
+    is_neighbour && is_there
 }
 
 /// Sends the guest its end, and returns this process's.
 fn welcome(guest: &UnixStream) -> Option<Half> {
     let [ours, theirs] = halves().ok()?;
-    let sent = send_with(guest.as_fd(), &[WELCOME], &theirs.descriptors());
-    sent.is_ok().then_some(ours)
+    answer(guest, Some(&theirs)).then_some(ours)
 }
 
 /// Receives an end from the listener.
@@ -276,8 +353,6 @@ fn lock(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
-
     use vink_sys::poll::{poll, wanted};
 
     use super::*;

@@ -310,6 +310,11 @@ pub(crate) fn move_up(fd: i32) -> i32 {
     there as i32
 }
 
+/// It is the library's, and this program's heirs have it, too.
+pub(crate) fn hold(fd: i32) {
+    put(fd as u64, OURS);
+}
+
 /// Low numbers that are taken while the library makes descriptors of its own.
 pub(crate) struct Room {
     filled: Vec<u64>,

@@ -9,7 +9,7 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use vink_syscalls::{shim, Shim};
 
 use crate::enter::enter;
-use crate::{host, process, signals, state, thread};
+use crate::{descriptors, host, process, signals, state, thread};
 
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const PR_SYS_DISPATCH_ON: u64 = 1;
@@ -43,6 +43,9 @@ pub(crate) fn arm() {
 
 /// The library has been loaded into a program.
 pub(crate) fn begin() {
+    if let Some(fd) = vink_inproc::Config::broker_of_environment() {
+        descriptors::hold(fd);
+    }
     signals::begin(on_call);
     arm();
 }

@@ -88,6 +88,15 @@ pub fn duplicate(fd: RawFd, cloexec: bool) -> io::Result<OwnedFd> {
     })
 }
 
+/// A further descriptor of an open file, of this number or a higher one, which no executed program
+/// inherits.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn duplicate_above(fd: impl AsFd, least: RawFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, least)?)
+}
+
 /// Closes what this program was started with beside the standard descriptors and these: whatever it
 /// opens itself, no executed program inherits, and that is left alone.
 pub fn close_inherited(keep: &[RawFd]) {

@@ -85,6 +85,28 @@ pub fn fix_addresses() -> io::Result<()> {
     Ok(())
 }
 
+/// fork(2) into new namespaces (some of `CLONE_NEW*`): 0 in the child. It goes on with a copy of this
+/// process's memory and with the calling thread alone, so this process must have no other one.
+///
+/// # Errors
+/// As clone(2).
+pub fn fork_into(namespaces: i32) -> io::Result<i32> {
+    let flags = (namespaces & NAMESPACES) | libc::SIGCHLD;
+    // SAFETY: without a stack of its own, and without a share in this process's memory, the child goes on
+    // with a copy of both.
+    let pid = done(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
+    Ok(pid as i32)
+}
+
+/// All kinds of namespaces that clone(2) makes.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
 /// Ends this process at once: it flushes nothing and calls nothing (_exit(2)). Async-signal-safe.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: takes a number.

@@ -150,6 +150,21 @@ pub fn ns_pid_of_kind(pid: i32, name: &str) -> Option<i32> {
         .ok()
 }
 
+/// Whether a process (0: one that has no number here) is in this one's PID namespace; `None` if this
+/// one has no `/proc`. It is in this one or in one below, as it has a number here.
+pub fn shares_pid_namespace(pid: i32) -> Option<bool> {
+    let depth = |process: &str| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        Some(
+            status_field(&status, "NSpid:")?
+                .split_ascii_whitespace()
+                .count(),
+        )
+    };
+    let own = depth("self")?;
+    Some(pid != 0 && depth(&pid.to_string()) == Some(own))
+}
+
 /// The thread of a process that knows itself by this number.
 pub fn thread_by_ns_pid(pid: i32, number: i32) -> Option<i32> {
     let mut all = threads(pid).into_iter();
@@ -273,6 +288,8 @@ mod tests {
         assert_eq!(ns_pid(tid), Some(gettid()));
         assert!(threads(me()).contains(&tid) && threads(pid) == [pid]);
         assert_eq!(ns_pid_of_kind(tid, "NStgid:"), Some(me()));
+        assert_eq!(shares_pid_namespace(pid), Some(true));
+        assert_eq!(shares_pid_namespace(0), Some(false));
         assert_eq!(thread_by_ns_pid(me(), tid), Some(tid));
         assert_eq!(thread_by_ns_pid(pid, tid), None);
         let pidfd = pidfd::open(pid).unwrap();

@@ -1,5 +1,5 @@
-//! A seccomp filter's listener (seccomp_unotify(2)): receive a trapped call, answer it, give it a
-//! descriptor.
+//! Seccomp filters (seccomp(2)), and the listener of one (seccomp_unotify(2)): receive a trapped
+//! call, answer it, give it a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -23,6 +23,28 @@ const fn iowr(direction: u64, number: u64, size: usize) -> libc::c_ulong {
 const FD_SYNC_WAKE_UP: u64 = 1;
 const ADDFD_SETFD: u32 = 1;
 const ADDFD_SEND: u32 = 2;
+
+/// Puts a filter in place, for this thread and for what it makes; it can't be taken off. `is_logged`:
+/// the host's audit log is told of the calls that it does not allow, as far as
+/// `kernel.seccomp.actions_logged` says so. `no_new_privs` is to be set before, for a thread without
+/// `CAP_SYS_ADMIN`.
+///
+/// # Errors
+/// As `SECCOMP_SET_MODE_FILTER`.
+pub fn apply(filter: &[libc::sock_filter], is_logged: bool) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    let flags = match is_logged {
+        true => libc::SECCOMP_FILTER_FLAG_LOG,
+        false => 0,
+    };
+    let what = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: as many instructions as said, which the kernel reads and checks.
+    done(unsafe { libc::syscall(libc::SYS_seccomp, what, flags, &raw const program) })?;
+    Ok(())
+}
 
 /// A listener of a kernel whose notifications are as large as the structures here.
 pub struct Listener(OwnedFd);

@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::{
     recvmsg, sendmsg, socketpair, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage,
@@ -87,6 +87,21 @@ pub fn option<T: OptionValue>(socket: RawFd, level: i32, option: i32) -> io::Res
 /// As `SO_PEERCRED`: this is no unix socket.
 pub fn peer(socket: RawFd) -> io::Result<libc::ucred> {
     option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)
+}
+
+/// The process at the other end of a unix socket, as [`peer`] has it, whose number can't become
+/// another one's meanwhile; `None` before Linux 6.5.
+///
+/// # Errors
+/// As `SO_PEERPIDFD`: that process has ended.
+pub fn peer_pidfd(socket: RawFd) -> io::Result<Option<OwnedFd>> {
+    const SO_PEERPIDFD: i32 = 77;
+    match option::<i32>(socket, libc::SOL_SOCKET, SO_PEERPIDFD) {
+        // SAFETY: the kernel has just made it, for this caller.
+        Ok(number) => Ok(Some(unsafe { OwnedFd::from_raw_fd(number) })),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Descriptors that one message may have (`SCM_MAX_FD`).
@@ -173,6 +188,9 @@ mod tests {
     fn options_and_peers() {
         let (a, b) = stream_pair().unwrap();
         assert_eq!(peer(a.as_raw_fd()).unwrap().pid, std::process::id() as i32);
+        if let Some(pidfd) = peer_pidfd(a.as_raw_fd()).unwrap() {
+            assert!(!crate::poll::is_readable(&pidfd, 0));
+        }
         let (level, buffer) = (libc::SOL_SOCKET, libc::SO_SNDBUF);
         set_option(&a, level, buffer, 100_000).unwrap();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! `vink run --in-process`: the program with the stack in its own process, by way of the dynamic loader.
 //!
-//! vink becomes the program: what it was asked for goes over by the environment, as docs/in-process.md has it.
+//! vink becomes the program, unless that is to be confined: what it was asked for goes over by the environment, as docs/in-process.md has it.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -14,12 +14,13 @@ use std::process::{Command, ExitCode};
 use vink_lab::loader::{find, hindrance, is_dynamic, own_path, IN_PROCESS, SCRIPTS};
 
 use crate::cli_error::CliError;
+use crate::confined;
 use crate::run::Arguments;
 
 /// What to do about a program that can't have it.
 const INSTEAD: &str = "run it without --in-process, which works for every program";
 
-/// Becomes the program.
+/// Becomes the program, or runs it confined.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let library = IN_PROCESS
         .find()
@@ -41,6 +42,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         command.env(name, value);
     }
     command.env("LD_PRELOAD", preload);
+    if !arguments.rights.is_full() {
+        let program = name.to_string_lossy().into_owned();
+        return confined::run(command, &arguments.uplink, |errno| {
+            vink_trap::Error::CannotRun { program, errno }
+        });
+    }
     // Returns only if it fails.
     let error = command.exec();
     Err(cannot_run(error.raw_os_error().unwrap_or(libc::EACCES)))

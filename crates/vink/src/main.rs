@@ -5,6 +5,7 @@ mod capture;
 mod cli_error;
 mod client;
 mod compile_filter;
+mod confined;
 mod daemon;
 mod debug;
 mod demo;

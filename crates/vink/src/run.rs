@@ -25,6 +25,7 @@ use vink_spec::{size, Calls, EthernetAddress, Rights, Span, Uplink};
 use vink_trap::{call_name, Charge, Program, Statistics, Status, VirtualTime, Worker};
 
 use crate::cli_error::CliError;
+use crate::confined;
 use crate::in_process;
 use crate::pcb::Watcher;
 use crate::record::Recording;
@@ -98,7 +99,7 @@ pub(crate) struct Arguments {
     verbose: bool,
     /// What the program may do on its machine; see docs/rights.md
     #[arg(long, value_name = "RIGHTS", value_parser = rights_parser(), default_value = "full")]
-    rights: Rights,
+    pub(crate) rights: Rights,
     /// The machine's host name
     #[arg(long, value_name = "NAME", default_value = "vink")]
     pub(crate) machine: String,
@@ -294,6 +295,11 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
     let publish = !arguments.publish.is_empty();
     let given =
         !arguments.address.is_empty() || !arguments.gateway.is_empty() || arguments.mac.is_some();
+    let confined = arguments.in_process && !arguments.rights.is_full();
+    let refusal = confined.then(|| confined::refusal(&arguments.uplink));
+    if let Some(text) = refusal.flatten() {
+        return Err(CliError::Other(text.to_owned()));
+    }
     let text = match arguments.uplink {
         _ if arguments.call_time.is_some() && arguments.time == Time::Real => {
             "--call-time is of a virtual clock: add --time virtual, or leave it away"
@@ -303,10 +309,6 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         }
         _ if arguments.calls == Calls::Shared && arguments.record.is_some() => {
             "--calls shared posts calls that --record would not see: leave one of them away"
-        }
-        _ if arguments.in_process && !arguments.rights.is_full() => {
-            "--rights user is not for --in-process: such a program has its stack in its own memory, and could change \
-             all of it; leave --in-process away"
         }
         _ if arguments.rdtsc && arguments.time == Time::Real => {
             "--rdtsc shows a virtual clock: add --time virtual, or leave it away"

@@ -34,6 +34,10 @@ def pids(*words):
         except OSError: continue
         if all(word.encode() in line for word in words): found.append(int(path.split("/")[2]))
     return found
+def environment(pid):
+    try: return open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
+    # Another lab's, outside of this user namespace.
+    except OSError: return []
 def until(condition):
     while not (value := condition()): time.sleep(0.01)
     return value
@@ -133,7 +137,7 @@ pid, = until(lambda: pids(*words))
 Stream("10.9.0.2").move()
 # The control process, and nothing is left.
 own = ("VINK_RUNTIME=" + os.environ["VINK_RUNTIME"]).encode()
-daemon, = [pid for pid in pids("daemon") if own in open(f"/proc/{pid}/environ", "rb").read().split(b"\0")]
+daemon, = [pid for pid in pids("daemon") if own in environment(pid)]
 os.kill(daemon, signal.SIGKILL)
 until(lambda: gone(pid))
 print("good")

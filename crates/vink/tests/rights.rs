@@ -269,17 +269,6 @@ fn programs_find_nothing_in_the_control_processs_folder() {
     }
 }
 
-/// Its stack would be in its own memory.
-#[test]
-fn a_program_with_its_stack_in_its_process_is_not_locked_out_of_it() {
-    let place = Place::all().remove(0);
-    let line = ["run", "--in-process", "--rights", "user", "--", "true"];
-    let output = place.vink(&line).output().expect("vink");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains("leave --in-process away"), "{said}");
-}
-
 #[test]
 fn rights_are_said_and_saved() {
     let place = Place::all().remove(0);

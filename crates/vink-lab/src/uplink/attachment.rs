@@ -87,6 +87,22 @@ impl UplinkAttachment {
         })
     }
 
+    /// Makes an interface of a machine, still down, that is attached to the process which a broker
+    /// ([`vink_port::Broker`]) meets; it has the other end of the socket.
+    ///
+    /// # Errors
+    /// As [`UplinkAttachment::attach`].
+    pub fn attach_by_broker(
+        worker: &mut impl DeviceHost,
+        machine: &Machine,
+        interface: &str,
+        socket: OwnedFd,
+    ) -> Result<UplinkAttachment, Error> {
+        UplinkAttachment::of_own_wire(worker, machine, interface, |worker, wire| {
+            shared::meet_by_broker(worker, wire, socket)
+        })
+    }
+
     /// Makes an interface at a wire of its own, whose other end leads elsewhere.
     fn of_own_wire<S: DeviceHost>(
         worker: &mut S,

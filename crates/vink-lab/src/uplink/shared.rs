@@ -90,6 +90,23 @@ pub(crate) fn meet_driver(
     attach_with(host, wire, unpaired, Some((rendezvous, absent)))
 }
 
+/// Attaches the wire to the process that a broker meets at a path; the socket is the broker's other
+/// end.
+///
+/// # Errors
+/// As [`attach`]; [`Error::Uplink`].
+pub(crate) fn meet_by_broker(
+    host: &mut impl DeviceHost,
+    wire: WireId,
+    socket: OwnedFd,
+) -> Result<Attached, Error> {
+    let mut rendezvous = Rendezvous::asker(socket)?;
+    rendezvous.again();
+    let [unpaired, _] = shared()?;
+    let absent = "no other Vink is at the path of the uplink".to_owned();
+    attach_with(host, wire, unpaired, Some((rendezvous, absent)))
+}
+
 fn attach_with(
     host: &mut impl DeviceHost,
     wire: WireId,
