@@ -1,5 +1,7 @@
 //! What can go wrong while a box is set up.
 
+use std::net::IpAddr;
+
 /// An error of this crate. Each says what was tried and what the kernel answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,6 +54,31 @@ pub enum Error {
         /// What was given.
         text: String,
     },
+}
+
+impl Error {
+    /// The error of a request that names this address, which says so if the image has no such
+    /// addresses.
+    pub(crate) fn of_address(mut self, address: IpAddr) -> Error {
+        if let Error::Refused { errno, why, .. } = &mut self {
+            let is_unknown = matches!(*errno, libc::EOPNOTSUPP | libc::EAFNOSUPPORT);
+            if address.is_ipv6() && is_unknown && why.is_empty() {
+                "the image has no IPv6".clone_into(why);
+            }
+        }
+        self
+    }
+
+    /// Whether the kernel does not have the file that was asked for.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Error::Refused {
+                errno: libc::ENOENT,
+                ..
+            }
+        )
+    }
 }
 
 impl From<vink_port::Error> for Error {

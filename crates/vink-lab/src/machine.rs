@@ -22,7 +22,7 @@ impl Machine {
     pub fn new(kernel: &mut Kernel, name: &str) -> Result<Machine, Error> {
         let id = kernel.machine(name)?;
         let network = NetworkConfig::new(kernel, id)?;
-        network.sysctl(kernel, "net/ipv6/conf/default/accept_dad", "0")?;
+        network.ipv6_sysctl(kernel, "conf/default/accept_dad", "0")?;
         network.loopback(kernel)?;
         Ok(Machine {
             id,
@@ -33,9 +33,15 @@ impl Machine {
 
     /// Lets it forward packets between its interfaces, IPv4 and IPv6: a router.
     pub fn forward(&self, kernel: &mut Kernel) -> Result<(), Error> {
-        self.network.sysctl(kernel, "net/ipv4/ip_forward", "1")?;
+        self.set_forwarding(kernel, true)
+    }
+
+    /// Lets it forward packets, or not, IPv4 and IPv6.
+    pub(crate) fn set_forwarding(&self, kernel: &mut Kernel, forward: bool) -> Result<(), Error> {
+        let value = if forward { "1" } else { "0" };
+        self.network.sysctl(kernel, "net/ipv4/ip_forward", value)?;
         self.network
-            .sysctl(kernel, "net/ipv6/conf/all/forwarding", "1")
+            .ipv6_sysctl(kernel, "conf/all/forwarding", value)
     }
 
     /// Whether something that its programs sent by TCP or SCTP before they closed their sockets
@@ -48,7 +54,7 @@ impl Machine {
             _ => {}
         }
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            if has_unfinished(&self.network.read(kernel, table)?) {
+            if has_unfinished(&self.network.read_if_there(kernel, table)?) {
                 return Ok(true);
             }
         }

@@ -175,7 +175,8 @@ impl NetworkConfig {
         )
         .attr(libc::IFA_LOCAL, &bytes)
         .attr(libc::IFA_ADDRESS, &bytes);
-        self.request(kernel, message, what)
+        let done = self.request(kernel, message, what);
+        done.map_err(|error| error.of_address(address))
     }
 
     /// Adds a route to `to`/`prefix` (0 bits: the default route) through the gateway `via`, as
@@ -211,6 +212,24 @@ impl NetworkConfig {
         let written = self.sys(kernel, libc::SYS_write, args, what);
         self.sys(kernel, libc::SYS_close, [file, 0, 0, 0, 0, 0], what)?;
         written.map(drop)
+    }
+
+    /// The same of a sysctl that IPv6 has: nothing is set where the image has no IPv6.
+    pub fn ipv6_sysctl(&self, kernel: &mut Kernel, name: &str, value: &str) -> Result<(), Error> {
+        let name = format!("net/ipv6/{name}");
+        match self.sysctl(kernel, &name, value) {
+            Err(error) if error.is_missing() && !self.has_ipv6(kernel)? => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Whether the image has IPv6.
+    pub(crate) fn has_ipv6(&self, kernel: &mut Kernel) -> Result<bool, Error> {
+        match self.read(kernel, "/proc/net/if_inet6") {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_missing() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a TAP interface of this name, which is made: frames of this descriptor of the task,
@@ -306,6 +325,14 @@ impl NetworkConfig {
         };
         self.sys(kernel, libc::SYS_close, [file, 0, 0, 0, 0, 0], what)?;
         done.map(|()| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// The same of a file that not every image has: nothing if it is not there.
+    pub(crate) fn read_if_there(&self, kernel: &mut Kernel, path: &str) -> Result<String, Error> {
+        match self.read(kernel, path) {
+            Err(error) if error.is_missing() => Ok(String::new()),
+            read => read,
+        }
     }
 
     /// Ends the task. Interfaces, addresses and routes stay.

@@ -83,7 +83,8 @@ impl NetworkConfig {
         if let Some(metric) = route.metric {
             message = message.attr(libc::RTA_PRIORITY, &metric.to_ne_bytes());
         }
-        self.request(kernel, message, what)
+        let done = self.request(kernel, message, what);
+        done.map_err(|error| error.of_address(route.to.network()))
     }
 
     /// As `ip address del ADDRESS/PREFIX dev NAME`.

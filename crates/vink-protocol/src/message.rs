@@ -61,6 +61,13 @@ pub enum Action {
         /// What is written.
         value: String,
     },
+    /// Lets a machine forward packets, IPv4 and IPv6, or not.
+    Forward {
+        /// The machine's name.
+        machine: String,
+        /// Whether it does.
+        forward: bool,
+    },
     /// Makes a wire without ends.
     Wire {
         /// The wire's name.

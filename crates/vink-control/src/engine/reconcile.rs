@@ -990,19 +990,8 @@ impl State {
             }
             Change::Forward { machine, forward } => {
                 let worker = self.worker_for_machine(machine)?;
-                let value = u8::from(*forward).to_string();
-                let command = |name: &str| {
-                    let action = Action::Sysctl {
-                        machine: machine.clone(),
-                        name: name.to_owned(),
-                        value: value.clone(),
-                    };
-                    WorkerCmd::new(worker, action)
-                };
-                vec![
-                    command("net.ipv4.ip_forward"),
-                    command("net.ipv6.conf.all.forwarding"),
-                ]
+                let (machine, forward) = (machine.clone(), *forward);
+                vec![WorkerCmd::new(worker, Action::Forward { machine, forward })]
             }
             Change::Sysctl {
                 machine, name, new, ..

@@ -222,7 +222,8 @@ impl Passt {
         machine: &Machine,
         interface: &str,
     ) -> Result<Route, Error> {
-        let families = [(self.v4, V4), (self.v6, V6)];
+        let v6 = self.v6 && machine.network.has_ipv6(kernel)?;
+        let families = [(self.v4, V4), (v6, V6)];
         let families = families.into_iter().filter(|(there, _)| *there);
         let families: Vec<_> = families.map(|(_, family)| family).collect();
         let network = &machine.network;
@@ -247,7 +248,7 @@ impl Passt {
         });
         Ok(Route {
             addresses: networks.collect(),
-            resolver: self.resolvers.text(self.v4, self.v6),
+            resolver: self.resolvers.text(self.v4, v6),
         })
     }
 

@@ -47,8 +47,8 @@ impl TcBridge {
         let machine = Machine::new(kernel, "outside")?;
         // Its interfaces send no packets of their own.
         for family in ["all", "default"] {
-            let name = format!("net/ipv6/conf/{family}/disable_ipv6");
-            machine.network.sysctl(kernel, &name, "1")?;
+            let name = format!("conf/{family}/disable_ipv6");
+            machine.network.ipv6_sysctl(kernel, &name, "1")?;
         }
         Ok(TcBridge { machine })
     }

@@ -122,6 +122,7 @@ impl Lab {
                 name,
                 value,
             } => self.sysctl(&machine, &name, &value)?,
+            Action::Forward { machine, forward } => self.set_forwarding(&machine, forward)?,
             Action::Wire { wire, bus } => self.new_wire(wire, bus)?,
             Action::RemoveWire { wire } => self.remove_wire(&wire)?,
             Action::Attach(interface) => self.attach(interface)?,

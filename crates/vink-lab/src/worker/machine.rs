@@ -124,10 +124,7 @@ impl Lab {
         sysctls: &[(String, String)],
     ) -> Result<(), WorkerError> {
         if forward {
-            let machine = self.machine(name)?.machine.clone();
-            machine
-                .forward(self.worker.kernel())
-                .about(format!("machine {name}"))?;
+            self.set_forwarding(name, true)?;
         }
         if !self.machine(name)?.rights.is_full() {
             let machine = self.machine(name)?.machine.clone();
@@ -143,6 +140,12 @@ impl Lab {
             Some(_) => self.configure_namespaces(name),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn set_forwarding(&mut self, name: &str, forward: bool) -> Result<(), WorkerError> {
+        let machine = self.machine(name)?.machine.clone();
+        let set = machine.set_forwarding(self.worker.kernel(), forward);
+        set.about(format!("machine {name}"))
     }
 
     fn give_up(&mut self, machine: &Machine) -> Result<(), WorkerError> {
@@ -245,9 +248,15 @@ impl Lab {
         let network = self.machine(name)?.machine.network;
         let path = sysctl_path(sysctl)
             .ok_or_else(|| refused(format!("machine {name}: {sysctl:?} is no sysctl")))?;
-        network
-            .sysctl(self.worker.kernel(), &path, value)
-            .about(format!("machine {name}: sysctl {sysctl}"))
+        let kernel = self.worker.kernel();
+        // Where there is no IPv6 it is switched off already.
+        let off = path.strip_prefix("net/ipv6/");
+        let off = off.filter(|path| path.ends_with("/disable_ipv6") && value == "1");
+        let set = match off {
+            Some(path) => network.ipv6_sysctl(kernel, path, value),
+            None => network.sysctl(kernel, &path, value),
+        };
+        set.about(format!("machine {name}: sysctl {sysctl}"))
     }
 
     pub(super) fn address(

@@ -27,6 +27,8 @@ use vink_protocol::{Answer, SeriesStatus};
 
 /// The most bytes read of a file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// IPv6's counters, which images without IPv6 do not have.
+const SNMP6: &str = "/proc/net/snmp6";
 /// The most events that wait for a row.
 const MAX_PENDING_EVENTS: usize = 1 << 16;
 
@@ -505,8 +507,13 @@ impl Lab {
                 let Some(network) = network_of(machine) else {
                     return Ok(None);
                 };
-                for path in ["/proc/net/snmp", "/proc/net/netstat", "/proc/net/snmp6"] {
-                    let text = own_file(self.worker.kernel(), network, machine, path, snapshot)?;
+                for path in ["/proc/net/snmp", "/proc/net/netstat", SNMP6] {
+                    let text =
+                        match own_file(self.worker.kernel(), network, machine, path, snapshot) {
+                            Ok(text) => text,
+                            Err(_) if path == SNMP6 => continue,
+                            Err(error) => return Err(error),
+                        };
                     if let Some(number) = counter(text, name) {
                         return Ok(Some(number));
                     }

@@ -95,7 +95,7 @@ impl Lab {
         let kernel = self.worker.kernel();
         let mut found = false;
         for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            found |= has_listener(&network.read(kernel, table)?, port);
+            found |= has_listener(&network.read_if_there(kernel, table)?, port);
         }
         Ok(Answer::Yes(found))
     }

@@ -77,6 +77,7 @@ static struct sock *receiver(struct vx_end *end, struct sk_buff *skb)
 						       tcp->source, ip->daddr,
 						       ntohs(tcp->dest),
 						       end->dev->ifindex, 0);
+#if IS_ENABLED(CONFIG_IPV6)
 	} else if (eth && eth->h_proto == htons(ETH_P_IPV6)) {
 		struct ipv6hdr buf, *ip;
 
@@ -90,6 +91,7 @@ static struct sock *receiver(struct vx_end *end, struct sk_buff *skb)
 							tcp->source, &ip->daddr,
 							ntohs(tcp->dest),
 							end->dev->ifindex, 0);
+#endif
 	}
 	if (sk)
 		sock_gen_put(sk);

@@ -35,6 +35,28 @@ static void release_zeroes(void *start, size_t len)
 		vink_ops->release(vink_host, start, len);
 }
 
+#if IS_ENABLED(CONFIG_IPV6)
+static void release_unused_ipv6(struct net *net)
+{
+	struct inet6_dev *lo = __in6_dev_get(net->loopback_dev);
+
+	release_zeroes(net->mib.icmpv6msg_statistics,
+		       sizeof(*net->mib.icmpv6msg_statistics));
+	if (lo)
+		release_zeroes(lo->stats.icmpv6msgdev,
+			       sizeof(*lo->stats.icmpv6msgdev));
+}
+
+static void allow_neighbours_ipv6(int most)
+{
+	nd_tbl.gc_thresh3 = most;
+	nd_tbl.gc_thresh2 = most / 2;
+}
+#else
+static void release_unused_ipv6(struct net *net) {}
+static void allow_neighbours_ipv6(int most) {}
+#endif
+
 /*
  * What is nothing but zeroes in a new machine, and mostly stays so: the counters
  * of each type of ICMP message, the bitmap of reserved ports, the hash table of
@@ -42,22 +64,15 @@ static void release_zeroes(void *start, size_t len)
  */
 static void release_unused(struct net *net)
 {
-	struct inet6_dev *lo;
-
 	if (!vink_ops->release)
 		return;
 	release_zeroes(net->ipv4.sysctl_local_reserved_ports,
 		       (U16_MAX + 1) / BITS_PER_BYTE);
 	release_zeroes(net->mib.icmpmsg_statistics,
 		       sizeof(*net->mib.icmpmsg_statistics));
-	release_zeroes(net->mib.icmpv6msg_statistics,
-		       sizeof(*net->mib.icmpv6msg_statistics));
 	release_zeroes(net->unx.table.buckets,
 		       UNIX_HASH_SIZE * sizeof(*net->unx.table.buckets));
-	lo = __in6_dev_get(net->loopback_dev);
-	if (lo)
-		release_zeroes(lo->stats.icmpv6msgdev,
-			       sizeof(*lo->stats.icmpv6msgdev));
+	release_unused_ipv6(net);
 }
 
 /*
@@ -154,8 +169,7 @@ static int __init allow_neighbours(void)
 	if (most > arp_tbl.gc_thresh3) {
 		arp_tbl.gc_thresh3 = most;
 		arp_tbl.gc_thresh2 = most / 2;
-		nd_tbl.gc_thresh3 = most;
-		nd_tbl.gc_thresh2 = most / 2;
+		allow_neighbours_ipv6(most);
 	}
 	return 0;
 }
