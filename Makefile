@@ -5,6 +5,8 @@ export VINK_CACHE ?= $(HOME)/.cache/vink
 # `make stack LINUX=/path/to/tree` builds an image of that tree, `make stack LINUX=6.1` of
 # Debian's package of that version, in place of 6.12's.
 LINUX ?=
+# `make stack PROFILE=kvs` builds one without what that profile leaves out: docs/images.md.
+PROFILE ?=
 # `make packetdrill SOURCE=/path/to/packetdrill` builds that: a folder, or an archive.
 SOURCE ?=
 # `make bench ONLY=null_call,boot_ms` runs some.
@@ -33,12 +35,17 @@ setup: ## install what is missing (apt-get; asks sudo if you are not root)
 	@.ci/setup
 
 .PHONY: stack
-stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
-	@stack/build $(if $(LINUX),--linux $(LINUX))
+stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1] [PROFILE=kvs]
+	@stack/build $(if $(LINUX),--linux $(LINUX)) $(if $(PROFILE),--profile $(PROFILE))
 
 .PHONY: build
 build: stack ## the image, and vink, optimised: target/release
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+
+.PHONY: profiles
+profiles: build ## the images of all profiles, and how they compare: docs/images.md
+	@for profile in router kvs udp; do stack/build --profile $$profile || exit; done
+	@target/release/vink image report $(foreach end,.so -router.so -kvs.so -udp.so,build/libvink-linux-6.12$(end))
 
 # What was built before: `make build && sudo make install`, or `make build install PREFIX=$$HOME/.local`.
 .PHONY: install

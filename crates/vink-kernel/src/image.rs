@@ -47,7 +47,8 @@ pub fn find_image_beside(file: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 /// The image of a name: the file of that path if there is one, else, for a word without a slash,
-/// the first of [`images`] that [has the name](name_of_image).
+/// the first of [`images`] that [has the name](name_of_image). A name may follow its version, and
+/// that `linux-`: `kvs`, `6.1-kvs`, `linux-6.1-kvs`.
 ///
 /// # Errors
 /// [`Error::NotFound`] for a path, [`Error::NoSuchName`] for a word.
@@ -70,8 +71,8 @@ fn named_in(name: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
     let images = images_in(folders);
     let mut known = Vec::new();
     for image in &images {
-        if let Some((_, found)) = name_of_image(image) {
-            if found == word {
+        if let Some((version, found)) = name_of_image(image) {
+            if is_name(word, version, found) {
                 return Ok(image.clone());
             }
             if !known.iter().any(|other| other == found) {
@@ -83,6 +84,15 @@ fn named_in(name: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
         name: word.to_owned(),
         known,
     })
+}
+
+/// Whether `word` is what an image of this version and name may be called.
+fn is_name(word: &str, version: &str, name: &str) -> bool {
+    let own = word.strip_prefix("linux-").unwrap_or(word);
+    let own = own
+        .strip_prefix(version)
+        .and_then(|end| end.strip_prefix('-'));
+    word == name || own == Some(name)
 }
 
 /// What an image's file name says: its kernel's version and its own name, which for the package's
@@ -370,6 +380,17 @@ mod tests {
             Some(("6.12", "ack-division"))
         );
         assert_eq!(of("libvink.so"), None);
+    }
+
+    #[test]
+    fn a_version_may_come_first() {
+        for word in ["kvs", "6.1-kvs", "linux-6.1-kvs"] {
+            assert!(is_name(word, "6.1", "kvs"), "{word}");
+        }
+        for word in ["6.12-kvs", "linux-kvs", "6.1", "kvs-6.1"] {
+            assert!(!is_name(word, "6.1", "kvs"), "{word}");
+        }
+        assert!(is_name("6.1", "6.1", "6.1"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod build;
 mod note;
 mod patch;
+mod report;
 mod tree;
 
 use std::fs;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde::Serialize;
-use vink_kernel::images;
+use vink_kernel::{images, ImageFile};
 
 use crate::cli_error::CliError;
 use crate::print::{self, Table};
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build an image of a kernel tree, or of patches to the package's; or build it again
+    /// Build an image of a kernel tree, of patches to the package's, or of a profile; or build it again
     Build(build::Arguments),
     /// List the images that --image takes by name
     List {
@@ -34,6 +35,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure images: code, source lines, system calls, time to boot, memory of a machine
+    Report(report::Arguments),
     /// Remove images, with their objects and patched copies
     Rm {
         /// The images
@@ -56,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match &arguments.command {
         Command::Build(arguments) => build::build(&Store::find()?, arguments)?,
         Command::List { json } => list(&Store::find()?, *json)?,
+        Command::Report(arguments) => report::report(arguments)?,
         Command::Rm { names } => {
             let store = Store::find()?;
             names.iter().try_for_each(|name| store.remove(name))?;
@@ -74,6 +78,10 @@ struct Listed {
     version: String,
     path: PathBuf,
     bytes: u64,
+    /// How much is in it: `full`, `kvs`, ...
+    profile: String,
+    /// Bytes of code.
+    text_bytes: u64,
     /// Of what it was made; none: of the package, or not by `vink image`.
     #[serde(flatten)]
     note: Option<Note>,
@@ -90,7 +98,13 @@ fn list(store: &Store, json: bool) -> Result<(), CliError> {
         if listed.iter().any(|other| other.name == name) {
             continue;
         }
+        // A file of that name may be none, which is said when it is used.
+        let file = ImageFile::open(&path);
+        let known = file.and_then(|file| Ok((file.profile()?, file.text_bytes()?)));
+        let (profile, text_bytes) = known.unwrap_or_else(|_| ("?".to_owned(), 0));
         listed.push(Listed {
+            profile,
+            text_bytes,
             note: store
                 .note(&name)?
                 .filter(|_| path.starts_with(store.images())),
@@ -103,14 +117,22 @@ fn list(store: &Store, json: bool) -> Result<(), CliError> {
     if json {
         return print::json(&listed);
     }
-    let mut table = Table::new(["NAME", "LINUX", "MADE OF", "IMAGE"]);
+    let mut table = Table::new(["NAME", "LINUX", "PROFILE", "TEXT", "MADE OF", "IMAGE"]);
     for image in listed {
         let made_of = match image.note {
             Some(note) => note.made_of(),
             None => "-".to_owned(),
         };
         let path = image.path.display().to_string();
-        table.row([image.name, image.version, made_of, path]);
+        let text = kilobytes(image.text_bytes as f64);
+        table.row([
+            image.name,
+            image.version,
+            image.profile,
+            text,
+            made_of,
+            path,
+        ]);
     }
     print::text(&table.text())
 }
@@ -125,6 +147,11 @@ fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), CliError> {
         text.extend(change.diff(&old, &new)?);
     }
     print::bytes(&text)
+}
+
+/// `5720 kB`.
+fn kilobytes(bytes: f64) -> String {
+    format!("{:.0} kB", bytes / 1000.0)
 }
 
 /// Why a path could not be used.

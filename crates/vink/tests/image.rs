@@ -95,6 +95,10 @@ fn cache() -> PathBuf {
     vink_kernel::cache().expect("a cache")
 }
 
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path")
+}
+
 /// A tree of the package's, in which each file may be replaced.
 fn tree(images: &Images, name: &str) -> PathBuf {
     // Where links can be made.
@@ -256,7 +260,10 @@ fn mistakes() {
     let start = ["image", "build", "--name", name.as_str()];
     let build = |more: &[&'static str]| [&start[..], more].concat();
     let text = images.refused(&build(&[]));
-    assert!(text.contains("by --tree or --patch"), "{text}");
+    assert!(text.contains("by --tree, --patch or --profile"), "{text}");
+    let text = images.refused(&build(&["--profile", "tiny"]));
+    assert!(text.contains("no profile \"tiny\""), "{text}");
+    assert!(text.contains("there are full, kvs, router, udp"), "{text}");
     let text = images.refused(&build(&["--tree", "/usr"]));
     assert!(text.contains("/usr/Makefile"), "{text}");
     let text = images.refused(&build(&["--patch", "/nowhere"]));
@@ -332,4 +339,53 @@ fn a_removal_that_ends_halfway() {
     }
     images.vink(&["image", "rm", &name]);
     assert!(!folder.exists());
+}
+
+/// Every profile against the Kconfig of both kernels.
+#[test]
+fn profiles_fit() {
+    let place = &Place::all()[0];
+    let images = Images::new(place);
+    let build = root().join("stack/build");
+    let build = build.to_str().expect("a path");
+    for version in ["6.12", "6.1"] {
+        for profile in ["full", "router", "kvs", "udp"] {
+            let fits = ["--linux", version, "--profile", profile, "--check"];
+            let said = images.done(build, &fits);
+            let told = format!("profile {profile} fits Linux {version}: ");
+            assert!(said.contains(&told), "{said}");
+        }
+    }
+}
+
+/// A line that Kconfig would drop without a word.
+#[test]
+fn lines_of_a_profile_without_effect() {
+    let place = &Place::all()[0];
+    let images = Images::new(place);
+    let stack = place.temporary().join("stack");
+    let from = root().join("stack");
+    images.done("cp", &["-r", path(&from), path(&stack)]);
+    let refused = |lines: &str| {
+        fs::write(stack.join("profiles/odd.config"), lines).expect("a profile");
+        let build = stack.join("build");
+        let output = images.run(path(&build), &["--profile", "odd", "--check"]);
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // Another line needs what is switched off.
+    let text = refused("# CONFIG_IPV6 is not set\n");
+    assert!(text.contains("no effect on Linux 6.12:\n"), "{text}");
+    assert!(text.contains("\nCONFIG_IPV6_ROUTER_PREF=y\n"), "{text}");
+    // Another line brings it back.
+    let text = refused("# CONFIG_NET_UDP_TUNNEL is not set\n");
+    assert!(
+        text.contains("CONFIG_NET_UDP_TUNNEL=y is still on"),
+        "{text}"
+    );
+    let text = refused("# CONFIG_IPV7 is not set\n");
+    assert!(
+        text.contains("CONFIG_IPV7 is switched off, and was not on"),
+        "{text}"
+    );
 }

@@ -1,4 +1,4 @@
-//! `vink image build`: an image of a tree, or of the package's tree with patches.
+//! `vink image build`: an image of a tree, of the package's tree with patches, or of a profile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,63 +12,71 @@ use crate::cli_error::CliError;
 /// The command line.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// What --image and VINK_IMAGE call it
-    #[arg(long)]
-    name: String,
+    /// What --image and VINK_IMAGE call it; with a profile of the package's tree, the profile's name by default
+    #[arg(long, required_unless_present = "profile")]
+    name: Option<String>,
     /// A kernel tree of yours, which is only read
     #[arg(long, value_name = "DIR", conflicts_with = "patch")]
     tree: Option<PathBuf>,
     /// A patch to the package's tree, which is applied to a copy; may be repeated
     #[arg(long, value_name = "FILE", num_args = 1..)]
     patch: Vec<PathBuf>,
-    /// Which package's tree is patched
-    #[arg(
-        long,
-        value_name = "VERSION",
-        default_value = "6.12",
-        conflicts_with = "tree"
-    )]
-    version: String,
+    /// Which package's tree is built, or patched; 6.12 by default
+    #[arg(long, value_name = "VERSION", conflicts_with = "tree")]
+    version: Option<String>,
+    /// How much is in it: full, router, kvs, udp, or another file of stack/profiles
+    #[arg(long)]
+    profile: Option<String>,
 }
+
+/// The package's tree is that of this kernel unless said otherwise.
+const VERSION: &str = "6.12";
 
 /// Builds an image, or builds it again from what it was made of.
 pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), CliError> {
-    let name = &arguments.name;
+    let (name, profile) = (&arguments.name, &arguments.profile);
+    let name = name.as_ref().or(profile.as_ref()).expect("one of them");
     check(name)?;
     let script = script()?;
+    if let Some(profile) = profile {
+        check_profile(&script, profile)?;
+    }
     let before = store.note(name)?;
-    let (note, tree) = if let Some(tree) = &arguments.tree {
+    let (mut note, tree) = if let Some(tree) = &arguments.tree {
         let tree = fs::canonicalize(tree).map_err(cannot("finding", tree))?;
         of_tree(tree)?
     } else if !arguments.patch.is_empty() {
+        let version = arguments.version.as_deref().unwrap_or(VERSION);
         patched(
             store,
             &script,
-            arguments,
+            name,
             before.as_ref(),
             &arguments.patch,
-            &arguments.version,
+            version,
         )?
     } else {
         match &before {
-            None => {
+            None if profile.is_none() => {
                 return Err(CliError::Other(format!(
-                    "no image {name:?} yet: say what it is made of, by --tree or --patch"
+                    "no image {name:?} yet: say what it is made of, by --tree, --patch or --profile"
                 )))
             }
             Some(Note {
                 tree: Some(tree), ..
             }) => of_tree(tree.clone())?,
-            Some(note) => patched(
-                store,
-                &script,
-                arguments,
-                before.as_ref(),
-                &note.patches,
-                &note.version,
-            )?,
+            Some(note) if !note.patches.is_empty() => {
+                let (patches, version) = (&note.patches, &note.version);
+                patched(store, &script, name, before.as_ref(), patches, version)?
+            }
+            before => {
+                let known = before.as_ref().map(|note| note.version.as_str());
+                of_package(arguments.version.as_deref().or(known).unwrap_or(VERSION))
+            }
         }
     };
+    let known = before.as_ref().and_then(|before| before.profile.clone());
+    note.profile = profile.clone().or(known);
     // Before the build: what was made of another release is not found by the new note.
     if before.is_some_and(|before| before.version != note.version) {
         store.remove(name)?;
@@ -80,12 +88,33 @@ pub(super) fn build(store: &Store, arguments: &Arguments) -> Result<(), CliError
         &[
             "--linux".as_ref(),
             tree.as_os_str(),
+            "--profile".as_ref(),
+            note.profile.as_deref().unwrap_or("full").as_ref(),
             "--name".as_ref(),
             name.as_ref(),
             "--out".as_ref(),
             store.images().as_os_str(),
         ],
     )
+}
+
+/// A profile is a file beside the script.
+fn check_profile(script: &Path, profile: &str) -> Result<(), CliError> {
+    let folder = script.with_file_name("profiles");
+    let entries = fs::read_dir(&folder).map_err(cannot("reading", &folder))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut known: Vec<_> = names
+        .filter_map(|name| Some(name.strip_suffix(".config")?.to_owned()))
+        .collect();
+    known.sort();
+    match known.iter().any(|known| known == profile) {
+        true => Ok(()),
+        false => Err(CliError::Other(format!(
+            "no profile {profile:?} in {}: there are {}",
+            folder.display(),
+            known.join(", ")
+        ))),
+    }
 }
 
 /// A name is a part of file names, and must not look like a release.
@@ -163,8 +192,22 @@ fn of_tree(tree: PathBuf) -> Result<(Note, PathBuf), CliError> {
         patches: Vec::new(),
         patched: Vec::new(),
         edition: String::new(),
+        profile: None,
     };
     Ok((note, tree))
+}
+
+/// The package's tree, which the script knows by its version.
+fn of_package(version: &str) -> (Note, PathBuf) {
+    let note = Note {
+        version: version.to_owned(),
+        tree: None,
+        patches: Vec::new(),
+        patched: Vec::new(),
+        edition: String::new(),
+        profile: None,
+    };
+    (note, version.into())
 }
 
 /// The package's tree with patches: a copy by hard links, of which patched files are the image's own.
@@ -173,7 +216,7 @@ fn of_tree(tree: PathBuf) -> Result<(Note, PathBuf), CliError> {
 fn patched(
     store: &Store,
     script: &Path,
-    arguments: &Arguments,
+    name: &str,
     before: Option<&Note>,
     patches: &[PathBuf],
     version: &str,
@@ -183,7 +226,7 @@ fn patched(
     }
     let pristine = store.pristine(version)?;
     let edition = store.edition(version)?;
-    let folder = store.folder(&arguments.name);
+    let folder = store.folder(name);
     let tree = folder.join("tree");
     let copied =
         before.filter(|note| note.version == version && note.edition == edition && tree.exists());
@@ -196,7 +239,7 @@ fn patched(
         kept.push(fs::canonicalize(patch).map_err(cannot("finding", patch))?);
     }
     // Aside, so that patches that do not apply change nothing.
-    let aside = Aside::new(store.images().join(format!("{}.patched", arguments.name)))?;
+    let aside = Aside::new(store.images().join(format!("{name}.patched")))?;
     for path in &paths {
         copy(&pristine.join(path), &aside.0.join(path))?;
     }
@@ -225,6 +268,7 @@ fn patched(
         patches: kept,
         patched: paths.into_iter().collect(),
         edition,
+        profile: None,
     };
     Ok((note, tree))
 }

@@ -27,6 +27,9 @@ pub(super) struct Note {
     /// Which edition of the package was patched.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub edition: String,
+    /// How much is in it; none: everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 impl Note {
@@ -34,6 +37,7 @@ impl Note {
     pub(super) fn made_of(&self) -> String {
         match &self.tree {
             Some(tree) => tree.display().to_string(),
+            None if self.patches.is_empty() => "-".to_owned(),
             None => {
                 let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_owned();
                 let names: Vec<_> = self.patches.iter().map(name).collect();
@@ -130,8 +134,10 @@ impl Store {
 
     /// The tree that an image was made of.
     pub(super) fn source(&self, name: &str) -> Result<PathBuf, CliError> {
-        let tree = match self.noted(name)?.tree {
+        let note = self.noted(name)?;
+        let tree = match note.tree {
             Some(tree) => tree,
+            None if note.patches.is_empty() => return self.pristine(&note.version),
             None => self.folder(name).join("tree"),
         };
         match tree.join("Makefile").exists() {

@@ -60,11 +60,13 @@ impl Place {
         let library = vink.with_file_name("libvink_preload.so");
         let quick = vink.with_file_name("libvink_quick.so");
         let old = root().join("build/libvink-linux-6.1.so");
+        let kvs = root().join("build/libvink-linux-6.12-kvs.so");
         // What is below root's home or the target folder, other users may be unable to read.
         for (from, to) in [
             (vink, "vink"),
             (&image, "libvink-linux-6.12.so"),
             (&old, "libvink-linux-6.1.so"),
+            (&kvs, "libvink-linux-6.12-kvs.so"),
             (&library, "libvink_preload.so"),
             (&quick, "libvink_quick.so"),
         ] {

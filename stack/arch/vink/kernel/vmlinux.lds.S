@@ -77,7 +77,7 @@ SECTIONS
 	.relr.dyn : { *(.relr.dyn) }
 	.modinfo : {
 		__vink_modinfo_start = .;
-		*(.modinfo)
+		KEEP(*(.modinfo))
 		__vink_modinfo_end = .;
 	}
 	/* How debuggers unwind; never touched otherwise. */
