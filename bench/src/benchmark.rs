@@ -392,6 +392,14 @@ pub(crate) const GROUPS: &[Group] = &[
         )
     },
     Group {
+        most_rounds: 1,
+        ..group(
+            "image_kvs",
+            &[figure("image_kvs", "ratio", Some(Bar::AtMost(0.67)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
         most_rounds: 3,
         ..group(
             "virtual_rtt",
@@ -457,6 +465,15 @@ pub(crate) const GROUPS: &[Group] = &[
                 figure("machine_us_1000", "us", None),
             ],
             ONE,
+        )
+    },
+    Group {
+        fresh: true,
+        most_rounds: 3,
+        ..group(
+            "machine_kvs",
+            &[figure("machine_kvs_kb", "kB", Some(Bar::AtMost(100.0)))],
+            &[Side::Vink],
         )
     },
 ];

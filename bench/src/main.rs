@@ -15,6 +15,7 @@ mod host;
 mod lab;
 mod loss;
 mod pinning;
+mod profiles;
 mod programs;
 mod rebuild;
 mod report;

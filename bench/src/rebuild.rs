@@ -79,7 +79,7 @@ impl Drop for Tree {
     }
 }
 
-fn succeed(what: &str, command: &mut Command) -> Result<(), BoxError> {
+pub(crate) fn succeed(what: &str, command: &mut Command) -> Result<(), BoxError> {
     let output = command.output().map_err(|e| format!("{what}: {e}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::beside;
 use crate::driver;
 use crate::filter;
 use crate::host;
+use crate::profiles;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
 };
@@ -94,7 +96,12 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         }),
         "machines_1000" => Box::new(|| Ok(vec![Some(measure_scale(1000)?[0])])),
         "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
-        "machines" => Box::new(|| Ok(measure_machines()?.map(Some).to_vec())),
+        "machines" => Box::new(|| Ok(measure_machines(&find_image()?)?.map(Some).to_vec())),
+        "image_kvs" => profiles::text(vink_itself()?)?,
+        "machine_kvs" => {
+            let image = profiles::kvs(&vink_itself()?)?;
+            Box::new(move || Ok(vec![Some(measure_machines(&image)?[0])]))
+        }
         "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?)])),
         "virtual_http" => Box::new(|| Ok(vec![Some(virtual_time::pages()?)])),
         "virtual_flows" => Box::new(|| Ok(vec![Some(virtual_time::flows()?)])),
@@ -116,11 +123,15 @@ fn vink_itself() -> Result<std::path::PathBuf, BoxError> {
 }
 
 pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, BoxError> {
+    boot_image(&find_image()?, arena_bytes)
+}
+
+fn boot_image(image: &Path, arena_bytes: u64) -> Result<Kernel, BoxError> {
     let config = Config {
         arena_bytes,
         ..Config::default()
     };
-    Ok(Kernel::boot(Image::open(&find_image()?)?, config)?)
+    Ok(Kernel::boot(Image::open(image)?, config)?)
 }
 
 /// Two machines of one kernel with a way between them, as `host::Path`.
@@ -322,10 +333,10 @@ fn resident() -> Result<f64, BoxError> {
     Ok(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as f64)
 }
 
-/// Each of 5,000 machines: kB of resident memory, us, kB by the kernel's own count of free pages
+/// Each of 5,000 machines of an image: kB of resident memory, us, kB by the kernel's own count of free pages
 /// (which has those too that nothing was ever written to); then the first two for the first 1,000.
-fn measure_machines() -> Result<[f64; 5], BoxError> {
-    let mut kernel = boot(LARGE_ARENA)?;
+fn measure_machines(image: &Path) -> Result<[f64; 5], BoxError> {
+    let mut kernel = boot_image(image, LARGE_ARENA)?;
     let free = kernel.counters()?.free_pages;
     let before = resident()?;
     let start = Instant::now();
