@@ -50,6 +50,9 @@ enum Role {
 /// What is asked by.
 const QUESTION: u8 = b'?';
 
+/// How many bytes of an asker are read in a row.
+const MOST_WORDS: usize = 4096;
+
 /// What an asker says when it has been answered: questions before it are void.
 const THANKS: u8 = b'!';
 
@@ -281,7 +284,8 @@ fn say(socket: &UnixStream, word: u8) {
 /// will ask any more.
 pub(crate) fn heard(socket: &UnixStream) -> (Option<bool>, bool) {
     let (mut asked, mut words) = (None, [0; 64]);
-    loop {
+    // One that never stops asking does not keep this process from other things.
+    for _ in 0..MOST_WORDS / words.len() {
         match (&mut &*socket).read(&mut words) {
             Ok(0) => return (asked, true),
             Ok(count) => asked = Some(words[count - 1] == QUESTION),
@@ -289,6 +293,7 @@ pub(crate) fn heard(socket: &UnixStream) -> (Option<bool>, bool) {
             Err(error) => return (asked, error.kind() != ErrorKind::WouldBlock),
         }
     }
+    (asked, false)
 }
 
 /// Answers an asker: hands an end on, or says that there is none yet. False: it has no room.
