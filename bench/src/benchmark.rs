@@ -75,6 +75,14 @@ const fn programs(name: &'static str, figures: &'static [Figure]) -> Group {
     }
 }
 
+/// A key-value store behind a switch, which may use all processors.
+const fn kvs(name: &'static str, figures: &'static [Figure]) -> Group {
+    Group {
+        against: Side::HostTwoCpus,
+        ..group(name, figures, &[Side::HostTwoCpus, Side::Vink])
+    }
+}
+
 /// Programs beside busy processes: both forms are Vink's, and a round is one run of each.
 const fn beside(name: &'static str, figures: &'static [Figure]) -> Group {
     Group {
@@ -350,6 +358,22 @@ pub(crate) const GROUPS: &[Group] = &[
             "k/s",
             Some(Bar::RatioAtLeast(1.25)),
         )],
+    ),
+    kvs(
+        "kvs_x1_p1",
+        &[figure("kvs_x1_p1", "k/s", Some(Bar::RatioAtLeast(1.21)))],
+    ),
+    kvs(
+        "kvs_x1_p16",
+        &[figure("kvs_x1_p16", "k/s", Some(Bar::RatioAtLeast(1.25)))],
+    ),
+    kvs(
+        "kvs_x4",
+        &[figure("kvs_x4", "k/s", Some(Bar::RatioAtLeast(1.28)))],
+    ),
+    kvs(
+        "kvs_x1_auto",
+        &[figure("kvs_x1_auto", "k/s", Some(Bar::RatioAtLeast(0.8)))],
     ),
     Group {
         against: Side::HostTwoCpus,

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::filter;
+use crate::kvs;
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::scale;
 use crate::side::{die_with_parent, Round};
@@ -42,6 +43,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             programs(Some(path), pair)
         }
         "filter" => filter::on_the_host()?,
+        _ if group.starts_with("kvs_") => kvs::on_the_host(group)?,
         "hops" => hops()?,
         "machines" => Box::new(|| Ok(vec![None, Some(namespaces()?)])),
         _ => return Err(format!("the host has no side of {group}").into()),
@@ -109,6 +111,74 @@ impl Path {
             to: [10, 0, 1, 2],
         })
     }
+}
+
+/// Clients and servers, each in a namespace of its own, at a bridge with rules.
+pub(crate) struct Bridged {
+    clients: Vec<File>,
+    servers: Vec<File>,
+    _bridge: File,
+}
+
+impl Bridged {
+    /// So many of each, with the rules of [`kvs`] at each server's port.
+    pub(crate) fn new(count: u8) -> Result<Bridged, BoxError> {
+        let bridge = first_namespace()?;
+        ip(&bridge, "link add br0 type bridge")?;
+        ip(&bridge, "link set br0 up")?;
+        let (mut clients, mut servers) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let ends = [
+                ("c", kvs::client(number), &mut clients),
+                ("s", kvs::server(number), &mut servers),
+            ];
+            for (kind, address, all) in ends {
+                let port = format!("{kind}{number}");
+                let end = format!("eth0 {}/24", kvs::text(address));
+                let namespace = new_namespace()?;
+                join(&bridge, &format!("{port} -"), &namespace, &end)?;
+                ip(&bridge, &format!("link set {port} master br0"))?;
+                all.push(namespace);
+            }
+            enter(&bridge)?;
+            load(&kvs::rules(&format!("s{number}"), kvs::server(number)))?;
+        }
+        Ok(Bridged {
+            clients,
+            servers,
+            _bridge: bridge,
+        })
+    }
+
+    pub(crate) fn enter_client(&self, number: u8) -> Result<(), BoxError> {
+        enter(&self.clients[usize::from(number)])
+    }
+
+    pub(crate) fn enter_server(&self, number: u8) -> Result<(), BoxError> {
+        enter(&self.servers[usize::from(number)])
+    }
+}
+
+/// Has nft(8) load rules in the namespace that this process is in.
+fn load(rules: &str) -> Result<(), BoxError> {
+    let mut nft = Command::new("nft");
+    let nft = nft.args(["--file", "-"]).stdin(Stdio::piped());
+    let mut nft = nft
+        .spawn()
+        .map_err(|e| format!("nft: {e}: install nftables"))?;
+    nft.stdin
+        .take()
+        .expect("piped")
+        .write_all(rules.as_bytes())?;
+    match nft.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("nft: {status}").into()),
+    }
+}
+
+/// A program that is built beside this one.
+pub(crate) fn own(name: &str) -> Result<std::path::PathBuf, BoxError> {
+    Ok(std::env::current_exe()?.with_file_name(name))
 }
 
 fn transfer(path: Path) -> Result<Round, BoxError> {
@@ -304,7 +374,7 @@ fn enter(namespace: &File) -> Result<(), BoxError> {
     }
 }
 
-/// Joins two namespaces by a veth pair. An end is an interface and its address.
+/// Joins two namespaces by a veth pair. An end is an interface and its address, or `-` without one.
 fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), BoxError> {
     let (a_name, a_address) = a_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
     let (b_name, b_address) = b_end.split_once(' ').ok_or("an end is NAME ADDRESS")?;
@@ -314,7 +384,9 @@ fn join(a: &File, a_end: &str, b: &File, b_end: &str) -> Result<(), BoxError> {
         &format!("link add {a_name} type veth peer name {b_name} netns {there}"),
     )?;
     for (namespace, name, address) in [(a, a_name, a_address), (b, b_name, b_address)] {
-        ip(namespace, &format!("address add {address} dev {name}"))?;
+        if address != "-" {
+            ip(namespace, &format!("address add {address} dev {name}"))?;
+        }
         ip(namespace, &format!("link set {name} up"))?;
     }
     Ok(())

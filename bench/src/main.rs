@@ -12,6 +12,7 @@ mod beside;
 mod driver;
 mod filter;
 mod host;
+mod kvs;
 mod lab;
 mod loss;
 mod pinning;

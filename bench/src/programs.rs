@@ -66,6 +66,8 @@ pub(crate) struct Pair {
     /// Serves one client only, so that each round needs another.
     pub once: bool,
     pub client: Vec<String>,
+    /// Requests of a redis-benchmark.
+    pub requests: f64,
     /// The figure in what the client printed.
     pub figure: fn(&str) -> Option<f64>,
     /// Holds the server's files and its log; removed with this.
@@ -82,7 +84,9 @@ impl Pair {
         let at = directory.0.display().to_string();
         let to = to.map(|byte| byte.to_string()).join(".");
         let words = |line: String| line.split_whitespace().map(str::to_owned).collect();
-        let redis = |pipeline: u32, requests: u32| {
+        let mut sent = 0;
+        let mut redis = |pipeline: u32, requests: u32| {
+            sent = requests;
             words(format!(
                 "redis-benchmark -h {to} -t get -n {requests} -P {pipeline} --csv"
             ))
@@ -106,8 +110,9 @@ impl Pair {
                 )),
                 received,
             ),
-            "filter" | "trap_redis_p1" | "trap_redis_p16" | "auto_redis_p1" | "auto_redis_p16"
-            | "notify_redis_p1" | "notify_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
+            "filter" | "kvs_x1_p1" | "kvs_x1_p16" | "kvs_x4" | "kvs_x1_auto" | "trap_redis_p1"
+            | "trap_redis_p16" | "auto_redis_p1" | "auto_redis_p16" | "notify_redis_p1"
+            | "notify_redis_p16" | "inproc_redis_p1" | "inproc_redis_p16" => {
                 let conf = format!("bind 0.0.0.0\nprotected-mode no\nsave \"\"\ndir {at}\n");
                 fs::write(directory.0.join("redis.conf"), conf)?;
                 let client = match group {
@@ -133,6 +138,7 @@ impl Pair {
             server,
             ready,
             once: group.ends_with("iperf3"),
+            requests: f64::from(sent),
             client,
             figure,
             directory,
@@ -142,22 +148,9 @@ impl Pair {
     /// Both with the stack in their own process, joined by a wire in memory; the server's address is `to`.
     pub fn in_process(mut self, vink: &Path, to: [u8; 4]) -> Pair {
         let wire = format!("wire:{}", self.directory.0.join("wire").display());
-        let vink = vink.display().to_string();
         let client = [to[0], to[1], to[2], to[3] ^ 3];
-        for (words, address) in [(&mut self.server, to), (&mut self.client, client)] {
-            let address = address.map(|byte| byte.to_string()).join(".") + "/24";
-            let options = [
-                "run",
-                "--in-process",
-                "--uplink",
-                &wire,
-                "--address",
-                &address,
-                "--",
-            ];
-            let front = [vink.as_str()].into_iter().chain(options);
-            words.splice(0..0, front.map(str::to_owned));
-        }
+        in_front(&mut self.server, vink, &wire, to, None);
+        in_front(&mut self.client, vink, &wire, client, None);
         self
     }
 
@@ -175,6 +168,33 @@ impl Pair {
     pub fn listens(&self) -> bool {
         fs::read_to_string(self.log()).is_ok_and(|log| log.contains(self.ready))
     }
+}
+
+/// A command whose stack is to be in its own process, at an uplink.
+pub(crate) fn in_front(
+    words: &mut Vec<String>,
+    vink: &Path,
+    uplink: &str,
+    address: [u8; 4],
+    mac: Option<&str>,
+) {
+    let vink = vink.display().to_string();
+    let address = address.map(|byte| byte.to_string()).join(".") + "/24";
+    let options = [
+        "run",
+        "--in-process",
+        "--uplink",
+        uplink,
+        "--address",
+        &address,
+    ];
+    let mac = mac.map(|mac| ["--mac", mac]).into_iter().flatten();
+    let front = [vink.as_str()]
+        .into_iter()
+        .chain(options)
+        .chain(mac)
+        .chain(["--"]);
+    words.splice(0..0, front.map(str::to_owned));
 }
 
 fn nginx(at: &str) -> String {

@@ -18,6 +18,7 @@ use crate::beside;
 use crate::driver;
 use crate::filter;
 use crate::host;
+use crate::kvs;
 use crate::profiles;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
@@ -82,6 +83,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "beside_quic" => beside::programs("aioquic")?,
         _ if group.starts_with("inproc_") => in_process(group)?,
         _ if GROUPS.contains(&group) => programs(group)?,
+        _ if group.starts_with("kvs_") => kvs::on_vink(group)?,
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
         "driver_restart" => driver::restarts()?,
@@ -119,7 +121,7 @@ fn in_process(group: &str) -> Result<Round, BoxError> {
 
 /// `vink`, which `make bench` builds beside this program.
 fn vink_itself() -> Result<std::path::PathBuf, BoxError> {
-    Ok(std::env::current_exe()?.with_file_name("vink"))
+    host::own("vink")
 }
 
 pub(crate) fn boot(arena_bytes: u64) -> Result<Kernel, BoxError> {

@@ -249,3 +249,33 @@ fn abilene() {
     let ping = lab.on("seattle", "ping -n -c 20 -i 0.05 new-york");
     assert!(within(5.0, shortest(&ping), 46.8), "{ping}");
 }
+
+#[test]
+fn kvs() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "kvs");
+        lab.on("client", "redis-cli -h 10.0.0.3 set greeting hello");
+        assert_eq!(
+            lab.on("client", "redis-cli -h 10.0.0.3 get greeting"),
+            "hello\n"
+        );
+        // Four behind one address: all of them have something to do.
+        lab.on("client", "redis-benchmark -h 10.0.0.4 -t get -n 1000 -q");
+        for instance in ["kv1", "kv2", "kv3", "kv4"] {
+            let gets = "redis-cli info commandstats | grep -q cmdstat_get:";
+            assert!(lab.succeeds(instance, gets), "{instance}");
+        }
+        // Requests from elsewhere are refused, and redis cannot change that.
+        assert!(!lab.succeeds("stranger", "nc -z -w 1 10.0.0.3 6379"));
+        let counters = lab.vink(&["filter", "counters", "--lab", lab.name, "single"]);
+        assert!(counters.contains("refused"), "{counters}");
+        assert!(!lab.succeeds("single", "nft flush ruleset"));
+        // Requests go on while rules are replaced.
+        let said = lab.measure(1);
+        let rates = said.lines().filter_map(|line| {
+            let rate = line.strip_suffix(" a second")?.rsplit(' ').next()?;
+            rate.parse::<u64>().ok()
+        });
+        assert_eq!(rates.filter(|rate| *rate > 0).count(), 5, "{said}");
+    }
+}

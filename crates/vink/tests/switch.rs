@@ -671,6 +671,18 @@ fn several_ports_behind_one_address() {
         control.vink(&["lab", "restart", "m3"]);
         let mut again = Client::of(&control, "c", "fd00::100");
         assert_eq!(again.ask("").keys().collect::<Vec<_>>(), MEMBERS);
+        // What goes to one of them is filtered at its port.
+        let rules = "table netdev no-{{interface}} {
+  chain to {
+    type filter hook egress device {{interface}} priority 0; policy accept;
+    meta l4proto { tcp, udp } th dport 7 drop
+  }
+}
+";
+        control.write("no.nft", rules);
+        control.vink(&["filter", "set", "sw:m2-eth0", "no.nft"]);
+        again.ask("m2");
+        control.vink(&["filter", "rm", "sw:m2-eth0"]);
         // As it was written.
         let saved = control.vink(&["lab", "save"]);
         assert!(
