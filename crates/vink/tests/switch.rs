@@ -747,3 +747,81 @@ fn who_answers_for_a_group() {
     control.vink(&["lab", "down"]);
     control.nothing_is_left();
 }
+
+/// Floods a port with frames of 60 KB, many more than the switch has memory for, and then has round
+/// trips with another one: how many of each were sent and came back.
+const FLOOD: &str = "
+import socket
+flood = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+flood.setsockopt(socket.IPPROTO_UDP, 103, 1200)  # UDP_SEGMENT: in one piece
+flood.connect(('10.0.0.3', 9))
+sent = 0
+echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+echo.connect(('10.0.0.2', 7))
+echo.settimeout(20)
+answered = 0
+for turn in range(200):
+    for _ in range(20):
+        flood.send(bytes(60000))
+        sent += 1
+    echo.send(b'x')
+    answered += len(echo.recv(10))
+print(sent, answered)
+";
+
+const ECHO: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('10.0.0.2', 7))
+print('ready', flush=True)
+for _ in range(200):
+    data, peer = s.recvfrom(10)
+    s.sendto(data, peer)
+";
+
+/// Bytes of memory that a process has.
+fn resident(pid: i32) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("a process");
+    let pages: u64 = pages
+        .split(' ')
+        .nth(1)
+        .expect(&pages)
+        .parse()
+        .expect(&pages);
+    pages * 4096
+}
+
+#[test]
+fn a_port_that_does_not_read() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", &format!("memory: 64M\n{LAB}"));
+    control.write("flood.py", FLOOD);
+    control.write("echo.py", ECHO);
+    control.vink(&["lab", "up"]);
+    for to in ["10.0.0.2", "10.0.0.3"] {
+        control.vink(&["exec", "a", "--", "ping", "-c1", to]);
+    }
+    let line = "ip neighbour replace 10.0.0.3 dev eth0 nud permanent lladdr $(ip neighbour show 10.0.0.3 | grep -o 'lladdr [^ ]*' | cut -d' ' -f2)";
+    control.vink(&["exec", "a", "--", "sh", "-c", line]);
+    let mut echo = control.start(&["exec", "b", "--", "python3", "echo.py"]);
+    let mut output = BufReader::new(echo.stdout.take().expect("a pipe"));
+    let mut ready = String::new();
+    output.read_line(&mut ready).expect("a line");
+    let switch = pid_of(&control, "sw");
+    let before = resident(switch);
+    let deaf = pid_of(&control, "c");
+    vink_sys::process::kill(deaf, libc::SIGSTOP).expect("a process");
+    let counts = control.vink(&["exec", "a", "--", "python3", "flood.py"]);
+    let after = resident(switch);
+    vink_sys::process::kill(deaf, libc::SIGCONT).expect("a process");
+    assert_eq!(counts, "4000 200\n");
+    assert!(echo.wait().expect("it").success());
+    // An eighth of the arena waits for the port, and what bears it.
+    let more = after.saturating_sub(before);
+    assert!((4 << 20..16 << 20).contains(&more), "{more} bytes");
+    // It reads again, and all is as it was.
+    control.vink(&["exec", "a", "--", "ping", "-c1", "c"]);
+    control.vink(&["lab", "down"]);
+    control.nothing_is_left();
+}

@@ -14,6 +14,11 @@
  * ring is free. Both sides' hosts can sleep: a side that finds the other one asleep
  * and has something for it rings its bell.
  *
+ * Frames that no socket here waits for, as a bridge's, have come from other
+ * processes, and would fill the arena if the one they are for does not read. They
+ * share a part of it: an end's may have as many bytes as are still free, so that
+ * there is always room for those of the others.
+ *
  * The other process is not trusted. Its counters must make sense and nothing is
  * read twice; a frame is looked at when it has been copied.
  */
@@ -32,12 +37,17 @@
 #define LEAST		(65536 + BESIDE)
 /* Packets that wait for room: more are lost. */
 #define MOST_WAITING	4096
+/* Of the arena, for those that no socket waits for: a quarter. */
+#define POOL_SHIFT	2
 /*
- * What is taken from one end before the host has its turn. A side that sends on
+ * What is taken from all ends before the host has its turn. Sides that send on
  * and on would keep the kernel from becoming idle.
  */
 #define TURN_FRAMES	1024
 #define TURN_BYTES	(8U << 20)
+/* What is taken from one end before the others have theirs. */
+#define WEIGHT		32
+#define WEIGHT_BYTES	(512U << 10)
 /* What is copied before the rest is: all headers. */
 #define HEADERS		256
 /*
@@ -56,13 +66,16 @@ struct vx_shared {
 	u64 head;			/* of at.out, all that was put there */
 	u64 tail;			/* of at.in, all that was taken */
 	struct sk_buff_head waiting;
-	u64 turn;			/* vink_entries, of these counts */
-	u32 turn_frames;
-	u32 turn_bytes;
+	u64 pooled;			/* bytes of these that no socket waits for */
 	bool spoiled;
 };
 
+/* The one that had nothing for the longest time first. */
 static LIST_HEAD(all);
+static u64 all_pooled;
+static u64 turn;			/* vink_entries, of these counts */
+static u32 turn_frames;
+static u32 turn_bytes;
 
 /* The other side is another processor. */
 static void full_fence(void)
@@ -148,6 +161,34 @@ static bool put(struct vx_shared *shared, struct sk_buff *skb)
 	return true;
 }
 
+static bool may_wait(struct vx_shared *shared, struct sk_buff *skb)
+{
+	u64 pool = (u64)totalram_pages() << (PAGE_SHIFT - POOL_SHIFT);
+
+	return skb_queue_len(&shared->waiting) < MOST_WAITING &&
+	       (skb->sk ||
+		shared->pooled + all_pooled + skb->truesize <= pool);
+}
+
+static void wait(struct vx_shared *shared, struct sk_buff *skb)
+{
+	u32 bytes = skb->sk ? 0 : skb->truesize;
+
+	shared->pooled += bytes;
+	all_pooled += bytes;
+	__skb_queue_tail(&shared->waiting, skb);
+}
+
+static struct sk_buff *waited(struct vx_shared *shared)
+{
+	struct sk_buff *skb = __skb_dequeue(&shared->waiting);
+	u32 bytes = !skb || skb->sk ? 0 : skb->truesize;
+
+	shared->pooled -= bytes;
+	all_pooled -= bytes;
+	return skb;
+}
+
 /* Sends what has waited, when it is worth while. */
 static bool may_go_on(struct vx_shared *shared)
 {
@@ -159,10 +200,8 @@ static void go_on(struct vx_shared *shared)
 {
 	struct sk_buff *skb;
 
-	while ((skb = skb_peek(&shared->waiting)) && put(shared, skb)) {
-		__skb_unlink(skb, &shared->waiting);
-		consume_skb(skb);
-	}
+	while ((skb = skb_peek(&shared->waiting)) && put(shared, skb))
+		consume_skb(waited(shared));
 	WRITE_ONCE(shared->at.out->starved, !skb_queue_empty(&shared->waiting));
 }
 
@@ -172,9 +211,9 @@ static void send(struct vx_shared *shared, struct sk_buff *skb)
 		vx_lose(shared->end, skb, VINK_LOST_DOWN);
 	} else if (skb_queue_empty(&shared->waiting) && put(shared, skb)) {
 		consume_skb(skb);
-	} else if (skb_queue_len(&shared->waiting) < MOST_WAITING) {
+	} else if (may_wait(shared, skb)) {
 		skb_dst_drop(skb);
-		__skb_queue_tail(&shared->waiting, skb);
+		wait(shared, skb);
 		WRITE_ONCE(shared->at.out->starved, 1);
 	} else {
 		vx_lose(shared->end, skb, VINK_LOST_LIMIT);
@@ -269,19 +308,18 @@ static struct sk_buff *packet_of(struct vx_shared *shared,
 }
 
 /* Whether what is left has to wait for the host's turn to be over. */
-static bool had_its_turn(struct vx_shared *shared)
+static bool turn_is_over(void)
 {
-	if (shared->turn != vink_entries) {
-		shared->turn = vink_entries;
-		shared->turn_frames = 0;
-		shared->turn_bytes = 0;
+	if (turn != vink_entries) {
+		turn = vink_entries;
+		turn_frames = 0;
+		turn_bytes = 0;
 	}
-	return shared->turn_frames >= TURN_FRAMES ||
-	       shared->turn_bytes >= TURN_BYTES;
+	return turn_frames >= TURN_FRAMES || turn_bytes >= TURN_BYTES;
 }
 
-/* Takes a frame out; false if there is none. */
-static bool take(struct vx_shared *shared)
+/* Takes a frame out: its bytes, or 0 if there is none. */
+static u32 take(struct vx_shared *shared)
 {
 	struct vink_share *at = &shared->at;
 	struct net_device *dev = shared->end->dev;
@@ -291,7 +329,7 @@ static bool take(struct vx_shared *shared)
 	u32 len;
 
 	if (!there || shared->spoiled)
-		return false;
+		return 0;
 	/* First the news, then the frame. */
 	barrier();
 	frame = place(at->in_bytes, at->size, shared->tail);
@@ -300,36 +338,44 @@ static bool take(struct vx_shared *shared)
 	    len < ETH_HLEN || len > largest(shared) ||
 	    room_of(len) > there) {
 		spoil(shared);
-		return false;
+		return 0;
 	}
-	shared->turn_frames++;
-	shared->turn_bytes += len;
+	turn_frames++;
+	turn_bytes += len;
 	skb = packet_of(shared, frame, len);
 	shared->tail += room_of(len);
 	barrier();
 	WRITE_ONCE(at->inward->tail, shared->tail);
 	if (!skb) {
 		shared->end->stats.lost_limit++;
-		return true;
+		return len;
 	}
-	if (likely(!shared->end->busy))
+	if (likely(!shared->end->busy)) {
+		vx_at_once = shared->end->to;
 		dev->netdev_ops->ndo_start_xmit(skb, dev);
-	else
+		vx_at_once = false;
+	} else {
 		dev_queue_xmit(skb);
-	return true;
+	}
+	return len;
 }
 
 static int poll(struct napi_struct *napi, int budget)
 {
 	struct vx_shared *shared = container_of(napi, struct vx_shared, napi);
 	struct vink_pipe *in = shared->at.inward;
+	u32 len, bytes = 0;
 	int done = 0;
 
+	list_move_tail(&shared->list, &all);
 	if (READ_ONCE(in->asleep))
 		WRITE_ONCE(in->asleep, 0);
 	go_on(shared);
-	while (done < budget && !had_its_turn(shared) && take(shared))
-		done++;
+	while (done < budget && !turn_is_over() && (len = take(shared))) {
+		bytes += len;
+		/* As many as it may, the kernel is told: there are more. */
+		done = bytes < WEIGHT_BYTES ? done + 1 : budget;
+	}
 	if (READ_ONCE(in->starved) &&
 	    READ_ONCE(in->head) - shared->tail <= shared->at.size / 2)
 		ring(shared);
@@ -346,20 +392,15 @@ static bool has_frames(struct vx_shared *shared)
 static bool pending(struct vx_shared *shared)
 {
 	return !shared->spoiled &&
-	       ((has_frames(shared) && !had_its_turn(shared)) ||
+	       ((has_frames(shared) && !turn_is_over()) ||
 		may_go_on(shared)) &&
 	       !test_bit(NAPI_STATE_SCHED, &shared->napi.state);
 }
 
+/* There may be none: then the host comes back once in vain. */
 bool vink_frames_left(void)
 {
-	struct vx_shared *shared;
-
-	list_for_each_entry(shared, &all, list)
-		if (!shared->spoiled && has_frames(shared) &&
-		    had_its_turn(shared))
-			return true;
-	return false;
+	return turn_is_over();
 }
 
 bool vink_frames_pending(void)
@@ -413,7 +454,7 @@ int vx_shared_init(struct vx_end *end, const struct vink_share *share)
 	/* Too small for IPv6, which would speak. Nothing else looks at it. */
 	end->dev->mtu = ETH_MIN_MTU;
 	WRITE_ONCE(share->inward->most, largest(shared));
-	netif_napi_add(end->dev, &shared->napi, poll);
+	netif_napi_add_weight(end->dev, &shared->napi, poll, WEIGHT);
 	napi_enable(&shared->napi);
 	vx_shared_free(end);
 	local_bh_disable();
@@ -428,7 +469,7 @@ void vx_shared_purge(struct vx_end *end)
 {
 	struct sk_buff *skb;
 
-	while ((skb = __skb_dequeue(&end->shared->waiting)))
+	while ((skb = waited(end->shared)))
 		vx_lose(end, skb, VINK_LOST_DOWN);
 }
 

@@ -6,6 +6,8 @@
  * It does not go there on the sender's stack, where the answer would be sent,
  * and so on, but into a list, which a NAPI instance hands to the stack. The list
  * is one for all interfaces: what a router sends is received in the same poll.
+ * What has come from another process has no sender here. It is received at once
+ * if nothing is before it, and so is not taken faster than it is received.
  */
 
 #include <linux/etherdevice.h>
@@ -24,6 +26,8 @@
 #define OFFLOADS	(NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HW_CSUM |	\
 			 NETIF_F_SCTP_CRC | NETIF_F_GSO_SOFTWARE |		\
 			 NETIF_F_GSO_ENCAP_ALL | NETIF_F_GSO)
+
+bool vx_at_once;
 
 static struct sk_buff_head arrived;
 static struct napi_struct *napi;
@@ -65,8 +69,10 @@ void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause)
 
 void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 {
+	bool at_once = vx_at_once && skb_queue_empty(&arrived);
 	u32 len = skb->len;
 
+	vx_at_once = false;
 	if (unlikely(skb_queue_len(&arrived) >= MOST_ARRIVED)) {
 		vx_lose(from, skb, VINK_LOST_LIMIT);
 		return;
@@ -81,6 +87,10 @@ void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb)
 	vx_trace(to, VINK_PACKET_ARRIVAL, 0, skb);
 	to->stats.received++;
 	to->stats.received_bytes += len;
+	if (at_once) {
+		netif_receive_skb(skb);
+		return;
+	}
 	__skb_queue_tail(&arrived, skb);
 	napi_schedule(napi);
 }

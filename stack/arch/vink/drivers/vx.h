@@ -80,6 +80,7 @@ void vx_update_carriers(struct vx_wire *wire);
 
 /* vx.c */
 extern struct rtnl_link_ops vx_link_ops;
+extern bool vx_at_once;			/* nothing here has sent the packet */
 struct net_device *vx_create(struct net *net, const char *name,
 			     const u8 *address, u32 mtu);
 int vx_switch(struct vx_end *end, const struct vink_wire_settings *settings);
