@@ -185,6 +185,35 @@ pub(crate) const GROUPS: &[Group] = &[
         ..group("workers_rtt", &[figure("workers_rtt", "us", None)], BOTH)
     },
     Group {
+        against: Side::HostTwoCpus,
+        ..group(
+            "switch_tcp",
+            &[figure("switch_tcp", "Gbit/s", Some(Bar::RatioAtLeast(1.0)))],
+            BOTH,
+        )
+    },
+    Group {
+        against: Side::HostTwoCpus,
+        ..group(
+            "switch_pps",
+            &[figure("switch_pps", "k/s", Some(Bar::RatioAtLeast(1.0)))],
+            BOTH,
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
+            "switch_flood",
+            &[
+                figure("switch_flood_p99", "ratio", Some(Bar::AtMost(2.0))),
+                figure("switch_idle_us", "us", None),
+                figure("switch_flood_us", "us", None),
+                figure("switch_flood_deaf_us", "us", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
         fresh: true,
         ..group(
             "boot",

@@ -174,18 +174,17 @@ wires: { w: {} }
             format!("exec a app source -u -p 9 -t 1h -l {SIZE} -r {rate} 10.0.0.2 &"),
             "exec a app echo -u -c 1000000000 -i 100us 10.0.0.2 &".to_owned(),
         ] {
-            lab.vink(&["shell", "-c", &line])?;
+            lab.shell(&line)?;
         }
         for change in 0..CHANGES {
             let file = ["odd.nft", "even.nft"][change % 2];
             lab.vink(&["filter", "set", "b", file])?;
         }
         // The flood ends first, so that what it sent has come when the sink is asked.
-        let ends = |app: &str| end(&lab, app);
-        ends("source")?;
-        let echo = ends("echo")?;
-        let sink = ends("sink")?;
-        ends("echoserver")?;
+        lab.end("source")?;
+        let echo = lab.end("echo")?;
+        let sink = lab.end("sink")?;
+        lab.end("echoserver")?;
         let after = |said: &str, mark: &str| said.split(mark).nth(1).map(str::to_owned);
         let longest = after(&echo, "rtt min/avg/max/mdev = ")
             .and_then(|rest| rest.split('/').nth(2)?.parse().ok());
@@ -196,18 +195,4 @@ wires: { w: {} }
             _ => Err(format!("echo said {echo:?}, sink {sink:?}").into()),
         }
     }))
-}
-
-/// Ends the app of this name that was started last: what it says of its run.
-fn end(lab: &Lab, app: &str) -> Result<String, BoxError> {
-    let all: serde_json::Value = serde_json::from_str(&lab.vink(&["lab", "ps", "--json"])?)?;
-    let programs = all["programs"].as_array();
-    let found = programs.and_then(|all| {
-        let its = |p: &&serde_json::Value| p["words"][0] == app;
-        all.iter().rev().find(its)?["id"].as_u64()
-    });
-    let id = found.ok_or_else(|| format!("no {app} runs"))?;
-    let lines = [format!("kill {id}"), format!("wait {id}")];
-    lab.vink(&["shell", "-c", &lines[0], "-c", &lines[1]])?;
-    lab.vink(&["shell", "-c", &format!("show program {id}")])
 }

@@ -26,6 +26,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "tcp_loopback" => transfer(Path::loopback()?)?,
         "tcp_two_machines" | "wire_tcp" | "workers_tcp" => transfer(Path::direct()?)?,
         "tcp_router" | "wire_router_tcp" => transfer(Path::routed()?)?,
+        "switch_tcp" => transfer(Path::bridged()?)?,
+        "switch_pps" => datagrams(Path::bridged()?)?,
         "rtt_two_machines" | "workers_rtt" => round_trips(Path::direct()?)?,
         "run_true" => Box::new(|| Ok(vec![Some(work::timed_command(&["true"])?)])),
         "trap_null_call" | "trap_getsockopt" => {
@@ -54,8 +56,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
 pub(crate) struct Path {
     client: File,
     server: File,
-    /// Lives only as long as it is open, since no process stays in it.
-    _router: Option<File>,
+    /// Router or bridge; lives only as long as it is open, since no process stays in it.
+    _between: Option<File>,
     to: [u8; 4],
 }
 
@@ -67,7 +69,7 @@ impl Path {
         Ok(Path {
             client,
             server,
-            _router: None,
+            _between: None,
             to: [127, 0, 0, 1],
         })
     }
@@ -80,7 +82,7 @@ impl Path {
         Ok(Path {
             client,
             server,
-            _router: None,
+            _between: None,
             to: [10, 0, 0, 2],
         })
     }
@@ -107,8 +109,28 @@ impl Path {
         Ok(Path {
             client,
             server,
-            _router: Some(router),
+            _between: Some(router),
             to: [10, 0, 1, 2],
+        })
+    }
+
+    /// Two veth pairs, and a bridge between them.
+    fn bridged() -> Result<Path, BoxError> {
+        let client = first_namespace()?;
+        let bridge = new_namespace()?;
+        let server = new_namespace()?;
+        join(&client, "a0 10.0.0.1/24", &bridge, "p0 -")?;
+        join(&bridge, "p1 -", &server, "b0 10.0.0.2/24")?;
+        ip(&bridge, "link add br0 type bridge")?;
+        for port in ["p0", "p1"] {
+            ip(&bridge, &format!("link set {port} master br0"))?;
+        }
+        ip(&bridge, "link set br0 up")?;
+        Ok(Path {
+            client,
+            server,
+            _between: Some(bridge),
+            to: [10, 0, 0, 2],
         })
     }
 }
@@ -191,6 +213,21 @@ fn transfer(path: Path) -> Result<Round, BoxError> {
         })?;
         let figure = work::receive(&listener, BULK)?;
         client.join()?;
+        Ok(vec![Some(figure)])
+    }))
+}
+
+/// Thousands of datagrams a second that come through.
+fn datagrams(path: Path) -> Result<Round, BoxError> {
+    path.enter_server()?;
+    let receiver = Socket::receiver(&Host)?;
+    Ok(Box::new(move || {
+        let sender = fork(|| {
+            path.enter_client()?;
+            work::flood(&Host, path.to)
+        })?;
+        let figure = work::count(&receiver)?;
+        sender.join()?;
         Ok(vec![Some(figure)])
     }))
 }

@@ -54,6 +54,38 @@ impl Lab {
             false => Err(format!("vink {}: {}", words.join(" "), output.status).into()),
         }
     }
+
+    /// Has the switch box carry out a line: what it said.
+    pub fn shell(&self, line: &str) -> Result<String, BoxError> {
+        self.vink(&["shell", "-c", line])
+    }
+
+    /// Ends the app of this name that was started last: what it says of its run.
+    pub fn end(&self, app: &str) -> Result<String, BoxError> {
+        let all = self.status()?;
+        let programs = all["programs"].as_array();
+        let found = programs.and_then(|all| {
+            let its = |p: &&serde_json::Value| p["words"][0] == app;
+            all.iter().rev().find(its)?["id"].as_u64()
+        });
+        let id = found.ok_or_else(|| format!("no {app} runs"))?;
+        let lines = [format!("kill {id}"), format!("wait {id}")];
+        self.vink(&["shell", "-c", &lines[0], "-c", &lines[1]])?;
+        self.shell(&format!("show program {id}"))
+    }
+
+    /// The process of a machine's worker.
+    pub fn pid(&self, machine: &str) -> Result<libc::pid_t, BoxError> {
+        let all = self.status()?;
+        let machines = all["machines"].as_array();
+        let its = |m: &&serde_json::Value| m["name"] == machine;
+        let pid = machines.and_then(|all| all.iter().find(its)?["pid"].as_i64());
+        Ok(pid.ok_or_else(|| format!("no process of {machine}"))? as libc::pid_t)
+    }
+
+    fn status(&self) -> Result<serde_json::Value, BoxError> {
+        Ok(serde_json::from_str(&self.vink(&["lab", "ps", "--json"])?)?)
+    }
 }
 
 impl Drop for Lab {

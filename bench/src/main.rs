@@ -22,6 +22,7 @@ mod rebuild;
 mod report;
 mod scale;
 mod side;
+mod switch;
 mod vink;
 mod virtual_time;
 mod work;

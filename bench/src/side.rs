@@ -64,8 +64,9 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time.
-const FREE: [&str; 10] = [
+const FREE: [&str; 11] = [
     "filter",
+    "switch_",
     "trap_",
     "auto_",
     "idle_cpu",

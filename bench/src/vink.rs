@@ -26,6 +26,7 @@ use crate::programs::{
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
+use crate::switch;
 use crate::virtual_time;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
 use crate::workers;
@@ -54,6 +55,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "rtt_two_machines" => round_trips(Network::direct()?),
         "workers_tcp" => workers::transfer()?,
         "workers_rtt" => workers::round_trips()?,
+        "switch_tcp" => switch::transfer()?,
+        "switch_pps" => switch::datagrams()?,
+        "switch_flood" => switch::flood()?,
         "run_true" => {
             let vink = vink_itself()?;
             let vink = vink.to_str().ok_or("the path of vink is not text")?;

@@ -2,7 +2,7 @@
 //! host and a fiber's call on Vink.
 
 use std::io::{Read, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vink_kernel::Fiber;
 
@@ -96,6 +96,13 @@ const ON: [u8; 4] = 1i32.to_ne_bytes();
 
 /// The port that servers listen on.
 const PORT: u16 = 5000;
+
+/// How long datagrams are sent in a round.
+pub(crate) const FLOOD: Duration = Duration::from_secs(1);
+/// Bytes of each, with which a frame has 64 and some: an app's datagrams have so many at least.
+pub(crate) const DATAGRAM: usize = 25;
+/// What ends the flood is sent so often, so that one gets through.
+const ENDS: u32 = 20;
 
 /// `getppid()`, which does nothing; ns per call.
 pub(crate) fn null_calls(kernel: &impl Calls) -> f64 {
@@ -234,6 +241,21 @@ impl<'a, K: Calls> Socket<'a, K> {
         Ok(socket)
     }
 
+    /// A socket for datagrams.
+    fn datagrams(kernel: &'a K) -> Result<Self, BoxError> {
+        let [family, kind] = [libc::AF_INET, libc::SOCK_DGRAM].map(|a| a as u64);
+        let args = [family, kind, 0, 0, 0, 0];
+        let fd = check("socket", kernel.call(libc::SYS_socket, args))?;
+        Ok(Socket { kernel, fd })
+    }
+
+    /// One that receives them.
+    pub fn receiver(kernel: &'a K) -> Result<Self, BoxError> {
+        let socket = Socket::datagrams(kernel)?;
+        socket.with_address([0, 0, 0, 0], "bind", libc::SYS_bind)?;
+        Ok(socket)
+    }
+
     fn accept(&self) -> Result<Self, BoxError> {
         let args = [self.fd, 0, 0, 0, 0, 0];
         let fd = check("accept", self.kernel.call(libc::SYS_accept, args))?;
@@ -354,6 +376,36 @@ pub(crate) fn send(kernel: &impl Calls, to: [u8; 4], bytes: u64) -> Result<(), B
         left -= socket.write(&buffer[..left.min(BLOCK as u64) as usize])? as u64;
     }
     Ok(())
+}
+
+/// Sends datagrams as fast as it goes, for a while.
+pub(crate) fn flood(kernel: &impl Calls, to: [u8; 4]) -> Result<(), BoxError> {
+    let socket = Socket::datagrams(kernel)?;
+    socket.with_address(to, "connect", libc::SYS_connect)?;
+    let start = Instant::now();
+    while start.elapsed() < FLOOD {
+        socket.write(&[0; DATAGRAM])?;
+    }
+    for _ in 0..ENDS {
+        std::thread::sleep(Duration::from_millis(10));
+        socket.write(&[0])?;
+    }
+    Ok(())
+}
+
+/// Counts them, up to the one that ends them: thousands a second.
+pub(crate) fn count<K: Calls>(socket: &Socket<'_, K>) -> Result<f64, BoxError> {
+    let mut buffer = [0; DATAGRAM];
+    let mut count = 0u64;
+    loop {
+        match socket.read(&mut buffer)? {
+            DATAGRAM => count += 1,
+            // What ended the round before.
+            _ if count == 0 => {}
+            _ => break,
+        }
+    }
+    Ok(count as f64 / FLOOD.as_secs_f64() / 1000.0)
 }
 
 /// The server's part of a round of round trips: sends back what comes, byte by byte.
