@@ -41,9 +41,10 @@
 #define POOL_SHIFT	2
 /*
  * What is taken from all ends before the host has its turn. Sides that send on
- * and on would keep the kernel from becoming idle.
+ * and on would keep the kernel from becoming idle, and what reads from running:
+ * so many frames fit into a socket's buffer, by default.
  */
-#define TURN_FRAMES	1024
+#define TURN_FRAMES	256
 #define TURN_BYTES	(8U << 20)
 /* What is taken from one end before the others have theirs. */
 #define WEIGHT		32
