@@ -20,7 +20,7 @@ BUILT ?= target/release
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl ethtool
+	net-tools openssl ethtool qemu-system-x86 busybox-static
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -74,6 +74,7 @@ packetdrill: setup ## build packetdrill, for vink packetdrill: build/packetdrill
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2 \
 		$$(cd tests/compat/programs && sed -n 's/^# packages: //p' go-grpc.sh unbound.sh mosquitto.sh aioquic.sh | tr '\n' ' ')" .ci/setup
+	@.ci/guest
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-compat
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 

@@ -17,6 +17,9 @@ pub const LARGEST: usize = HEADER + 14 + 8 + 65535;
 pub enum Offloads {
     /// None: frames have no header, are complete, and no longer than the MTU.
     None,
+    /// Of frames that it receives, which have a header in front. Those that it sends have one that
+    /// says that nothing is left to be done, and are complete.
+    Received,
     /// Checksums and the segmentation of TCP: a header is in front of each frame.
     Tcp,
     /// ... and of UDP.

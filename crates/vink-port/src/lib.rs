@@ -37,7 +37,7 @@ pub use line::{Direction, Line, PeerState, SIZE};
 pub use packet::PacketBackend;
 pub use poll::{Poll, Timer, INPUT, ROOM};
 pub use process::{is_ready, Backoff, DriverProcess, Launch, READY};
-pub use qemu::QemuBackend;
+pub use qemu::{failure, take, QemuBackend};
 pub use qemu_dgram::QemuDgramBackend;
 pub use rendezvous::Rendezvous;
 pub use segment::complete;

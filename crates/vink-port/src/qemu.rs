@@ -233,6 +233,7 @@ fn is_left_over(path: &Path) -> bool {
     is_socket && UnixStream::connect(path).is_err_and(refused)
 }
 
+/// That there can be no socket at this path, and what to do.
 pub fn failure(path: &Path, error: io::Error) -> Error {
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {

@@ -1386,6 +1386,7 @@ impl<'a> Check<'a> {
             Uplink::Qemu(path)
             | Uplink::QemuConnect(path)
             | Uplink::QemuDgram(path)
+            | Uplink::VhostUser(path)
             | Uplink::Wire(path)
                 if path.is_empty() || path.len() > 107 =>
             {

@@ -697,6 +697,9 @@ impl Reader {
             let dgram = r
                 .field(f, "qemu-dgram", Reader::text)
                 .map(Uplink::QemuDgram);
+            let machine = r
+                .field(f, "vhost-user", Reader::text)
+                .map(Uplink::VhostUser);
             let wire = r.field(f, "wire", Reader::text).map(Uplink::Wire);
             let udp = r.field(f, "udp", |r, n| {
                 let udp = r.fields(n, "`udp`", |r, f| {
@@ -716,6 +719,7 @@ impl Reader {
                 .or(qemu)
                 .or(connect)
                 .or(dgram)
+                .or(machine)
                 .or(wire)
                 .or(udp)
                 .or(driver)

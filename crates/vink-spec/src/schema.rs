@@ -41,8 +41,7 @@ pub fn schema() -> Value {
         "Machines, wires, programs and events of a lab: docs/lab-files.md".into();
     // `uplink: tap:NAME` is as good as `uplink: {tap: NAME}`.
     if let Some(Value::Array(kinds)) = schema.pointer_mut("/$defs/Uplink/oneOf") {
-        let pattern =
-            "^(passt$|tap:|interface:|qemu:|qemu-connect:|qemu-dgram:|wire:|driver:|udp:)";
+        let pattern = "^(passt$|tap:|interface:|qemu:|qemu-connect:|qemu-dgram:|vhost-user:|wire:|driver:|udp:)";
         kinds
             .push(json!({ "description": "The short form", "type": "string", "pattern": pattern }));
     }

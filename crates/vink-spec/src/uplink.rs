@@ -28,6 +28,8 @@ pub enum Uplink {
     QemuConnect(String),
     /// A unix datagram socket (`-netdev dgram`) at this path.
     QemuDgram(String),
+    /// A virtual machine, by vhost-user at this path: a process of its own listens there, and QEMU connects.
+    VhostUser(String),
     /// Another Vink on this host, by shared memory: the one that is met at the unix socket of this path.
     Wire(String),
     /// Another Vink, by UDP.
@@ -83,6 +85,7 @@ impl Uplink {
             Uplink::Qemu(_) => "qemu",
             Uplink::QemuConnect(_) => "qemu-connect",
             Uplink::QemuDgram(_) => "qemu-dgram",
+            Uplink::VhostUser(_) => "vhost-user",
             Uplink::Wire(_) => "wire",
             Uplink::Udp { .. } => "udp",
             Uplink::Driver(_) => "driver",
@@ -98,6 +101,7 @@ impl Uplink {
                 let words = [uplink.to_string()].into_iter();
                 Some(words.chain(fanout.into_iter().flatten()).collect())
             }
+            Uplink::VhostUser(_) => Some(vec![self.to_string()]),
             _ => None,
         }
     }
@@ -105,8 +109,8 @@ impl Uplink {
 
 /// The short forms of all kinds.
 const FORMS: &str =
-    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, wire:PATH, \
-     driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
+    "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, \
+     vhost-user:PATH, wire:PATH, driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
 
 /// Not an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,7 +126,7 @@ impl FromStr for Uplink {
     type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `wire:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
+    /// `vhost-user:PATH`, `wire:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
     /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, UplinkError> {
         let bad = |why| UplinkError {
@@ -148,6 +152,7 @@ impl FromStr for Uplink {
             "qemu" => Ok(Uplink::Qemu(path()?)),
             "qemu-connect" => Ok(Uplink::QemuConnect(path()?)),
             "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
+            "vhost-user" => Ok(Uplink::VhostUser(path()?)),
             "wire" => Ok(Uplink::Wire(path()?)),
             "driver" => match rest.split_once(':') {
                 Some(("tap", name)) => Ok(Uplink::Driver(Driver::Tap(named(name)?))),
@@ -179,6 +184,7 @@ impl fmt::Display for Uplink {
             Uplink::Qemu(path) => write!(f, "qemu:{path}"),
             Uplink::QemuConnect(path) => write!(f, "qemu-connect:{path}"),
             Uplink::QemuDgram(path) => write!(f, "qemu-dgram:{path}"),
+            Uplink::VhostUser(path) => write!(f, "vhost-user:{path}"),
             Uplink::Wire(path) => write!(f, "wire:{path}"),
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
             Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens().0),
@@ -199,6 +205,7 @@ mod tests {
             "qemu:/tmp/vink.sock",
             "qemu-connect:/tmp/a:b.sock",
             "qemu-dgram:vink.sock",
+            "vhost-user:/tmp/vm.sock",
             "wire:/tmp/w",
             "driver:tap:vink0",
             "driver:interface:eth1",

@@ -10,6 +10,7 @@ use vink_confine::{confine, Keep};
 use vink_port::{Backend, Driver, LinkState, PacketBackend, Rendezvous, READY};
 use vink_spec::Uplink;
 use vink_sys::fd::close_inherited;
+use vink_vhost::VhostUserBackend;
 
 use crate::cli_error::CliError;
 use crate::signals::Signals;
@@ -17,7 +18,7 @@ use crate::signals::Signals;
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What it leads to: tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// What it leads to: tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, vhost-user:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(value_name = "UPLINK")]
     uplink: Uplink,
     /// Where it meets the process that has the wire (its uplink wire:PATH, with this path)
@@ -100,6 +101,10 @@ fn open(arguments: &Arguments, keep: &mut Keep) -> Result<Box<dyn Backend>, CliE
         (Uplink::Qemu(path), _) => open_at(Uplink::Qemu, &path, keep)?,
         (Uplink::QemuConnect(path), _) => open_at(Uplink::QemuConnect, &path, keep)?,
         (Uplink::QemuDgram(path), _) => open_at(Uplink::QemuDgram, &path, keep)?,
+        (Uplink::VhostUser(path), _) => {
+            let path = kept(Path::new(&path), keep)?;
+            Box::new(VhostUserBackend::listen(&path).map_err(other)?)
+        }
         (uplink, _) => vink_lab::open_backend(&uplink)?,
     })
 }

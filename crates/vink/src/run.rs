@@ -140,7 +140,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
     /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH,
-    /// wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// vhost-user:PATH, wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(
         long,
         value_name = "KIND",

@@ -50,6 +50,7 @@ impl Tap {
     ) -> Result<Tap, Error> {
         let (header, features) = match offloads {
             Offloads::None => (0, 0),
+            Offloads::Received => (libc::IFF_VNET_HDR, 0),
             Offloads::Tcp => (libc::IFF_VNET_HDR, TUN_F_TCP),
             Offloads::All => (libc::IFF_VNET_HDR, TUN_F_TCP | TUN_F_UDP),
         };

@@ -305,7 +305,7 @@ impl Random {
                 (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
-            spec.uplink = self.maybe(|r| match r.below(6) {
+            spec.uplink = self.maybe(|r| match r.below(7) {
                 5 => Uplink::Driver(match r.below(3) {
                     0 => Driver::Tap(format!("tap-{wire}")),
                     1 => Driver::Interface(format!("if-{wire}")),
@@ -315,6 +315,7 @@ impl Random {
                     },
                 }),
                 4 => Uplink::Wire(format!("/tmp/{wire}.wire")),
+                6 => Uplink::VhostUser(format!("/tmp/{wire}.vm")),
                 0 => Uplink::Tap(format!("tap-{wire}")),
                 1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),
                 2 => Uplink::Udp {
