@@ -439,6 +439,18 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         most_rounds: 3,
         ..group(
+            "vm_tcp",
+            &[
+                figure("vm_tcp", "ratio", Some(Bar::AtLeast(3.0))),
+                figure("vm_tcp_vhost", "Gbit/s", None),
+                figure("vm_tcp_qemu", "Gbit/s", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
             "rebuild",
             &[figure("rebuild_s", "s", Some(Bar::AtMost(15.0)))],
             &[Side::Vink],

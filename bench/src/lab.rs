@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::programs::Directory;
@@ -25,6 +25,11 @@ impl Lab {
         lab.write("lab.yaml", file)?;
         lab.vink(&["lab", "up"])?;
         Ok(lab)
+    }
+
+    /// The lab's folder.
+    pub fn folder(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Writes a file of the lab's folder.

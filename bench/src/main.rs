@@ -25,6 +25,7 @@ mod side;
 mod switch;
 mod vink;
 mod virtual_time;
+mod vm;
 mod work;
 mod workers;
 

@@ -211,7 +211,7 @@ fn nginx(at: &str) -> String {
 }
 
 /// Gbit/s of iperf3's JSON.
-fn received(output: &str) -> Option<f64> {
+pub(crate) fn received(output: &str) -> Option<f64> {
     let output: serde_json::Value = serde_json::from_str(output).ok()?;
     Some(output["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e9)
 }

@@ -64,9 +64,10 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time.
-const FREE: [&str; 11] = [
+const FREE: [&str; 12] = [
     "filter",
     "switch_",
+    "vm_",
     "trap_",
     "auto_",
     "idle_cpu",

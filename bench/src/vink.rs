@@ -28,6 +28,7 @@ use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::switch;
 use crate::virtual_time;
+use crate::vm;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
 use crate::workers;
 use crate::BoxError;
@@ -91,6 +92,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
         "driver_restart" => driver::restarts()?,
+        "vm_tcp" => vm::rates()?,
         "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),
         "hops" => hops()?,
