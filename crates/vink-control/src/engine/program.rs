@@ -366,7 +366,8 @@ impl Lab {
             running.push((at, id, phase, ready));
         }
         let total = running.len();
-        let _time = self.require_time();
+        // For none, the clock would go on by as much as it can until this is over.
+        let _time = (total > 0).then(|| self.require_time());
         let mut ending = self.ending.subscribe();
         for (count, (at, id, mut phase, ready)) in running.into_iter().enumerate() {
             let good = |phase: &Phase| match phase {

@@ -7,9 +7,9 @@
 //! a bridge that keeps no VLANs apart, has none.
 //!
 //! Ports of a group have the same addresses. Flows to them are sent to one of the ports by a hash, at the
-//! interfaces of all other ports, past the bridge: after all filters there. Requests for the group's address
-//! go to its ports by turns, and what all of them must know goes to all: who their neighbours are, and that
-//! packets were lost. All else reaches the first port, by the bridge.
+//! interfaces of all other ports, past the bridge: after all filters there. What all of them must know goes to
+//! all: who their neighbours are, which requests for the group's address tell, too, and that packets were
+//! lost. All else reaches the first port, by the bridge.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -302,11 +302,6 @@ fn chains(bridge: &Bridge) -> Vec<Chain> {
             .map(|port| format!("dup to {port}"))
             .collect();
         let to_all = to_all.join(" ");
-        let asked = requests(ports[0].1);
-        let ask = asked
-            .iter()
-            .map(|rule| format!("{rule} fwd to numgen inc mod {count} {map}"));
-        all.push(chain(format!("ask-{group}"), ask.collect()));
         // Fragments have no ports: they stay together at the first one.
         let flow = |family: &str| {
             format!("fwd to jhash {family} saddr . {family} daddr . th sport . th dport mod {count} seed {SEED:#x} {map}")
@@ -315,7 +310,6 @@ fn chains(bridge: &Bridge) -> Vec<Chain> {
         let rules = vec![
             format!("meta protocol ip ip frag-off & 0x3fff == 0 {with_ports} {}", flow("ip")),
             format!("meta protocol ip6 exthdr frag missing {with_ports} {}", flow("ip6")),
-            format!("jump ask-{group}"),
             format!("meta protocol arp {to_all}"),
             format!(
                 "meta protocol ip icmp type {{ destination-unreachable, time-exceeded, parameter-problem }} {to_all}"
@@ -342,9 +336,6 @@ fn chains(bridge: &Bridge) -> Vec<Chain> {
                         false => "ether type != { 8021q, 8021ad } ",
                     };
                 rules.push(format!("ether daddr {mac} {no_tag}goto group-{group}"));
-                rules.push(format!(
-                    "meta pkttype {{ broadcast, multicast }} {no_tag}jump ask-{group}"
-                ));
             }
         }
         if !rules.is_empty() {
