@@ -42,7 +42,7 @@ wires:
   out: { uplink: { driver: { interface: b0 } } }
 ",
     )?;
-    lab.vink(&["shell", "-c", "exec m app echoserver &"])?;
+    lab.shell("exec m app echoserver &")?;
     path.enter_client()?;
     let mut peer = connect()?;
     for _ in 0..PINGS {

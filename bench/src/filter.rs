@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::host;
 use crate::lab::Lab;
-use crate::programs::Pair;
+use crate::programs::{read_figure, Pair};
 use crate::side::Round;
 use crate::BoxError;
 
@@ -98,7 +98,7 @@ wires: { w: {} }
                 .chain(pair.client.iter().map(String::as_str))
                 .collect();
             let output = lab.vink(&words)?;
-            (pair.figure)(&output).ok_or_else(|| format!("redis-benchmark said {output:?}").into())
+            read_figure(&pair, &output)
         })
     }))
 }
@@ -136,7 +136,7 @@ pub(crate) fn on_the_host() -> Result<Round, BoxError> {
                 .stderr(Stdio::inherit())
                 .output()?;
             let output = String::from_utf8_lossy(&output.stdout).into_owned();
-            (pair.figure)(&output).ok_or_else(|| format!("redis-benchmark said {output:?}").into())
+            read_figure(&pair, &output)
         })
     }))
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::host::{self, Bridged, Server};
 use crate::lab::Lab;
-use crate::programs::{in_front, Directory, Pair};
+use crate::programs::{in_front, read_figure, Directory, Pair};
 use crate::side::Round;
 use crate::BoxError;
 
@@ -147,10 +147,7 @@ switches: { sw: {} }
             .chain(pair.client.iter().map(String::as_str))
             .collect();
         let output = lab.vink(&words)?;
-        let figure = (pair.figure)(&output);
-        Ok(vec![Some(figure.ok_or_else(|| {
-            format!("redis-benchmark said {output:?}")
-        })?)])
+        Ok(vec![Some(read_figure(&pair, &output)?)])
     }))
 }
 
@@ -193,8 +190,7 @@ fn rate(
     let mut requests = 0.0;
     for (pair, client) in pairs.iter().zip(clients) {
         let output = client.wait_with_output()?;
-        let output = String::from_utf8_lossy(&output.stdout).into_owned();
-        alone = (pair.figure)(&output).ok_or_else(|| format!("redis-benchmark said {output:?}"))?;
+        alone = read_figure(pair, &String::from_utf8_lossy(&output.stdout))?;
         requests += pair.requests;
     }
     // Of one, its own figure: without its start.

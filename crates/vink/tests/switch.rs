@@ -709,7 +709,7 @@ fn who_answers_for_a_group() {
     control.vink(&["lab", "up"]);
     control.vink(&["exec", "c", "--", "ping", "-c1", "10.0.0.100"]);
     let receivers = MEMBERS.map(|member| receive(&control, member, "end"));
-    // Each of them must know who asks, or it would answer where its client was before.
+    // A request tells each port the client's Ethernet address, which may have changed.
     let names = [
         "who-a", "who-b", "asks-a", "asks-b", "again-a", "again-b", "is-it", "lost-it", "end",
     ];

@@ -7,9 +7,9 @@
 //! a bridge that keeps no VLANs apart, has none.
 //!
 //! Ports of a group have the same addresses. Flows to them are sent to one of the ports by a hash, at the
-//! interfaces of all other ports, past the bridge: after all filters there. What all of them must know goes to
-//! all: who their neighbours are, which requests for the group's address tell, too, and that packets were
-//! lost. All else reaches the first port, by the bridge.
+//! interfaces of all other ports, past the bridge: after all filters there. ARP, neighbour discovery and ICMP
+//! errors go to all ports of the group, since each has its own neighbour table and path MTUs. All else reaches
+//! the first port, by the bridge.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
