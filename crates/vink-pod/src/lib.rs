@@ -1,0 +1,12 @@
+//! Pods: code on the path of packets or of a stream, in a protection domain of its own.
+//!
+//! A pod's code sees `include/vink/pod.h` and nothing else, whatever the wall around it. Here it is
+//! a [`Pod`]: a [`Batch`] of calls goes in, by one crossing of the wall, and comes back with the
+//! answers and with what the pod has emitted, logged and counted. A pod that does what it may not
+//! ends with a [`Fault`], and harms nothing else.
+
+mod batch;
+mod wall;
+
+pub use batch::{Batch, Call, Emitted, Entry, COUNTERS};
+pub use wall::{Fault, Limits, LoadError, Pod, Wall};
