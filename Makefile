@@ -16,11 +16,13 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # What is installed.
 BUILT ?= target/release
+# Where make deb puts the package.
+OUT ?= build
 # Debian packages: the stack's build, the programs that demo and tests run, and debugging.
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl ethtool qemu-system-x86 busybox-static
+	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -55,6 +57,11 @@ install: ## install what make build has made [PREFIX=/usr/local] [DESTDIR=folder
 .PHONY: uninstall
 uninstall: ## remove what make install has installed [PREFIX=/usr/local] [DESTDIR=folder]
 	@.ci/install --remove "$(DESTDIR)$(PREFIX)"
+
+.PHONY: deb
+deb: ## a Debian package of what make build has made: build/vink_VERSION_ARCH.deb [OUT=folder]
+	@PACKAGES="dpkg-dev binutils" .ci/setup
+	@.ci/deb "$(BUILT)" "$(OUT)"
 
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs

@@ -1,4 +1,4 @@
-//! `make install`: what is installed works by itself, wherever it is, and `make uninstall` removes it.
+//! `make install` and `make deb`: what is installed works by itself, wherever it is, and can be removed.
 
 mod common;
 
@@ -150,5 +150,84 @@ fn what_is_installed_works_by_itself() {
         fs::write(&own, "").expect("a file");
         make(&with("uninstall"));
         assert_eq!(files(&to), [own], "{user}");
+    }
+}
+
+/// dpkg(1) with a root folder of its own. It wants to be root there, or to be taken for it.
+fn dpkg(place: &Place, to: &Path, words: &[&str]) -> Command {
+    let is_root = vink_sys::process::is_root() && !place.is_nobody();
+    let mut command = match is_root {
+        true => place.command("dpkg"),
+        false => {
+            let mut command = place.command("unshare");
+            command.args(["--user", "--map-root-user", "dpkg"]);
+            command
+        }
+    };
+    // Its libraries are this machine's, which the folder has not. Of the path's folders dpkg wants
+    // those of root's programs.
+    command
+        .arg(format!("--root={}", to.display()))
+        .args(["--force-depends", "--force-not-root", "--log=/dev/null"])
+        .args(words)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+#[test]
+fn a_debian_package_is_installed_upgraded_and_removed() {
+    let places = Place::all();
+    let out = places[0].folder().join("out");
+    let made = make(&[
+        "deb".to_owned(),
+        format!("BUILT={}", built().display()),
+        format!("OUT={}", out.display()),
+    ]);
+    let bytes = fs::read(made.trim()).expect("a package");
+    for place in places {
+        let user = place.user();
+        let package = place.folder().join("vink.deb");
+        fs::write(&package, &bytes).expect("written");
+        let package = package.to_str().expect("text");
+        let field = |name: &str| {
+            let mut command = Command::new("dpkg-deb");
+            command.args(["--field", package, name]);
+            output(command)
+        };
+        assert_eq!(field("Package").trim(), "vink");
+        assert!(field("Depends").contains("libc6 (>= "), "{user}");
+
+        let to = place.folder().join("system");
+        for folder in ["info", "updates", "triggers"] {
+            let mut command = place.command("mkdir");
+            command.arg("-p").arg(to.join("var/lib/dpkg").join(folder));
+            output(command);
+        }
+        let mut command = place.command("touch");
+        command.arg(to.join("var/lib/dpkg/status"));
+        output(command);
+        // Once more is an upgrade.
+        for _ in 0..2 {
+            output(dpkg(&place, &to, &["--install", package]));
+        }
+        let below = |path: &str| to.join(path).display().to_string();
+        let vink = below("usr/bin/vink");
+        let on = |words: &[&str]| output(elsewhere(&place, words));
+        assert!(on(&[&vink, "version"]).contains("libvink-linux-6.12.so"));
+        let hello = below("usr/share/vink/labs/hello/lab.yaml");
+        on(&[&vink, "lab", "check", &hello]);
+        let run = |words: &[&str]| on(&[&[&vink, "run", "--uplink", "none", "--"], words].concat());
+        assert!(run(&["ip", "-brief", "address"]).contains("127.0.0.1/8"));
+        // The images' debug information is still there.
+        let image = below("usr/lib/vink/libvink-linux-6.12.so");
+        assert!(on(&["readelf", "-SW", &image]).contains(".debug_info"));
+        let profile = elsewhere(&place, &[&vink, "image", "build", "--profile", "none"]).output();
+        let errors = String::from_utf8(profile.expect("vink").stderr).expect("text");
+        let known = below("usr/share/vink/stack/profiles: there are full, kvs");
+        let known = known.replace(&place.folder().display().to_string(), "");
+        assert!(errors.contains(&known), "{user}: {errors}");
+
+        output(dpkg(&place, &to, &["--purge", "vink"]));
+        assert!(!to.join("usr").exists(), "{user}");
     }
 }

@@ -131,7 +131,8 @@ fn check(name: &str) -> Result<(), CliError> {
     }
 }
 
-/// `stack/build`: in $VINK_ROOT, or in a folder above the executable or above this one.
+/// `stack/build`: in $VINK_ROOT, or in a folder above the executable or above this one, or where
+/// `make install` puts it below such a folder.
 fn script() -> Result<PathBuf, CliError> {
     let mut roots: Vec<PathBuf> = Vec::new();
     match std::env::var_os("VINK_ROOT") {
@@ -145,7 +146,7 @@ fn script() -> Result<PathBuf, CliError> {
     }
     roots
         .iter()
-        .map(|root| root.join("stack/build"))
+        .flat_map(|root| ["stack/build", "share/vink/stack/build"].map(|script| root.join(script)))
         .find(|script| script.exists())
         .ok_or_else(|| {
             CliError::Other(
