@@ -73,8 +73,10 @@ pub const VINK_CALL_WIRE_SHARE: u32 = VINK_CALL_BASE + 22;
 pub const VINK_CALL_WIRE_CARRIER: u32 = VINK_CALL_BASE + 23;
 /// Control task; end id. What [`Ops::verdict`] holds there goes on. Result: 0.
 pub const VINK_CALL_WIRE_RELEASE: u32 = VINK_CALL_BASE + 24;
+/// Have the image ask for frames ([`Ops::put`]).
+pub const VINK_CALL_WIRE_PUT: u32 = VINK_CALL_BASE + 25;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 25;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 26;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;
@@ -101,6 +103,8 @@ pub const VINK_ASK_ARRIVAL: u32 = VINK_PACKET_ARRIVAL << 4;
 pub const VINK_ASK_LOSS: u32 = VINK_PACKET_LOSS << 4;
 /// ... about what the stack dropped.
 pub const VINK_ASK_DROP: u32 = VINK_PACKET_DROP << 4;
+/// ... about Ethernet frames that have their checksums, not about what was sent in one piece.
+pub const VINK_ASK_FRAMES: u32 = 0x100;
 
 /// [`Packet::reason`] of a loss: by the loss that was set.
 pub const VINK_LOST_RANDOM: u32 = 1;
@@ -119,6 +123,8 @@ pub const VINK_VERDICT_DROP: u32 = 1;
 pub const VINK_VERDICT_CORRUPT: u32 = 2;
 /// [`Verdict::flags`]: it is held until [`VINK_CALL_WIRE_RELEASE`], and asked about again then.
 pub const VINK_VERDICT_AGAIN: u32 = 4;
+/// [`Verdict::flags`]: the host has its bytes, and it is gone; [`Ops::put`] has what comes instead.
+pub const VINK_VERDICT_TAKE: u32 = 8;
 
 /// Same thread group and descriptors.
 pub const VINK_CLONE_THREAD: u64 = 1;
@@ -259,8 +265,8 @@ pub struct Packet {
     pub len: u32,
     /// 1: dropped before it had an Ethernet header.
     pub headless: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1: the host has put it there ([`Ops::put`]).
+    pub put: u32,
     /// For [`Ops::verdict`]: the `struct sock` of a TCP segment's connection, or null.
     pub sock: *const c_void,
 }
@@ -279,6 +285,20 @@ pub struct Verdict {
     pub behind: u32,
     /// Which bit is another.
     pub bit: u32,
+}
+
+/// `struct vink_put`: a frame of the host's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    /// The end.
+    pub end: u64,
+    /// [`VINK_PACKET_DEPARTURE`] or [`VINK_PACKET_ARRIVAL`].
+    pub kind: u32,
+    /// How many bytes it has.
+    pub len: u32,
+    /// They stay until [`Ops::put`] is called again.
+    pub bytes: *const c_void,
 }
 
 /// `struct vink_pipe`: the control words of one direction of a wire between two processes.
@@ -463,6 +483,8 @@ pub struct Ops {
     pub verdict: Option<
         unsafe extern "C" fn(host: *mut c_void, packet: *const Packet, verdict: *mut Verdict),
     >,
+    /// The next frame that the host has; 0: there are no more. May be `None`.
+    pub put: Option<unsafe extern "C" fn(host: *mut c_void, put: *mut Put) -> c_int>,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -52,9 +52,14 @@ impl Kernel {
         self.host.awaited.set(Some(t));
         let runs = self.registration.runs();
         let (ran, deadline) = runs.during(|| self.image.run());
+        let mut outcome = remote.take();
+        let mut deadline = self.check_run(ran, deadline);
+        if deadline.is_ok() && self.replace_taken() {
+            deadline = self.step();
+            outcome = outcome.or_else(|| self.poll(t));
+        }
         self.host.awaited.set(None);
-        let outcome = remote.take();
-        let deadline = self.check_run(ran, deadline)?;
+        let deadline = deadline?;
         Ok(Entered { outcome, deadline })
     }
 }

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use vink_abi::Ops;
+use vink_abi::{Ops, VINK_VERDICT_TAKE};
 
 use crate::arena::Arena;
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
 use crate::probe::Probes;
+use crate::put::Puts;
 use crate::shared::Shares;
 use crate::task::{Event, TaskId};
 use crate::user;
@@ -52,6 +53,8 @@ pub(crate) struct Host {
     pub packets: RefCell<PacketQueue>,
     /// The callback that gives verdicts on packets.
     pub verdicts: RefCell<Verdicts>,
+    /// Frames of the host's.
+    pub puts: RefCell<Puts>,
     /// What the kernel has passed.
     pub probes: RefCell<Probes>,
     /// Ends that lead to other processes.
@@ -113,6 +116,7 @@ pub(crate) static OPS: Ops = Ops {
     probe: Some(probe),
     bell: Some(bell),
     verdict: Some(verdict),
+    put: Some(put),
 };
 
 /// So many of them, which need not be anywhere if there are none.
@@ -221,6 +225,20 @@ ops! {
         // SAFETY: the image gives records, of which it reads the second, and waits.
         let (packet, to) = unsafe { (PacketQuery::new(&*packet, &host.arena), &mut *to) };
         *to = host.verdicts.borrow_mut().ask(&packet);
+        if to.flags & VINK_VERDICT_TAKE != 0 {
+            host.puts.borrow_mut().has_taken();
+        }
+    }
+
+    fn put(host, to: *mut vink_abi::Put) -> c_int {
+        match host.puts.borrow_mut().next() {
+            Some(put) => {
+                // SAFETY: the image gives room for one.
+                unsafe { to.write(put) };
+                1
+            }
+            None => 0,
+        }
     }
 
     fn probe(host, cookie: u64, args: *const u64) {

@@ -690,14 +690,17 @@ impl Kernel {
         made.map(drop)
     }
 
-    /// One vink_run().
-    fn step(&mut self) -> Result<Option<u64>, Error> {
+    /// A vink_run(), and others while packets are taken or tasks leave.
+    pub(crate) fn step(&mut self) -> Result<Option<u64>, Error> {
         self.ready_to_enter()?;
         user::forget();
         loop {
             let runs = self.registration.runs();
             let (result, deadline) = runs.during(|| self.image.run());
             let deadline = self.check_run(result, deadline)?;
+            if self.replace_taken() {
+                continue;
+            }
             if self.leaving.is_empty() || !self.see_off()? {
                 return Ok(deadline);
             }

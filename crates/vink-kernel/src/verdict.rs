@@ -9,8 +9,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 use vink_abi::{
-    VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_LOSS, VINK_CALL_WIRE_RELEASE,
-    VINK_NEVER, VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP,
+    VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_FRAMES, VINK_ASK_LOSS,
+    VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT,
+    VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
 };
 
 use crate::arena::Arena;
@@ -30,6 +31,9 @@ pub struct PacketHooks {
     pub arrivals: bool,
     /// Those that the wire has lost, or the stack dropped: their verdicts are ignored.
     pub losses: bool,
+    /// Each as an Ethernet frame of the MTU that has its checksums: what was sent in one piece is
+    /// segmented before.
+    pub frames: bool,
 }
 
 /// A packet that is asked about.
@@ -47,6 +51,8 @@ pub struct PacketQuery<'a> {
     pub bytes: &'a [u8],
     /// It was dropped before it had an Ethernet header: the bytes begin with the network's.
     pub headless: bool,
+    /// It is one of the host's ([`Puts`](crate::Puts)).
+    pub put: bool,
     /// Of a TCP segment: the memory from the `struct tcp_sock` on of the connection that has sent
     /// it, or that it comes for, on the machine of this end. Empty: it is of none.
     pub socket: &'a [u8],
@@ -55,6 +61,8 @@ pub struct PacketQuery<'a> {
 /// What becomes of a packet. The default lets it pass unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
+    /// The host has copied it, and it is gone; see [`Kernel::on_taken`]. Nothing else counts then.
+    pub take: bool,
     /// The wire loses it.
     pub drop: bool,
     /// This bit of it is changed, counted from the Ethernet header on, modulo how many it has.
@@ -127,6 +135,7 @@ impl<'a> PacketQuery<'a> {
             len: packet.len,
             bytes,
             headless: packet.headless != 0,
+            put: packet.put != 0,
             socket,
         }
     }
@@ -135,6 +144,7 @@ impl<'a> PacketQuery<'a> {
 impl Verdict {
     fn for_image(self) -> vink_abi::Verdict {
         let flags = [
+            (self.take, VINK_VERDICT_TAKE),
             (self.drop, VINK_VERDICT_DROP),
             (self.corrupt.is_some(), VINK_VERDICT_CORRUPT),
             (self.hold == Hold::Again, VINK_VERDICT_AGAIN),
@@ -170,6 +180,7 @@ impl Kernel {
             (asks.departures, VINK_ASK_DEPARTURE),
             (asks.arrivals, VINK_ASK_ARRIVAL),
             (asks.losses, VINK_ASK_LOSS | VINK_ASK_DROP),
+            (asks.frames, VINK_ASK_FRAMES),
         ];
         let mask: u32 = mask.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
         let (told, bytes) = self.told.get(&end).copied().unwrap_or((0, 0));

@@ -547,6 +547,7 @@ mod tests {
                 len: 60,
                 bytes: b"abc",
                 headless: false,
+                put: false,
                 socket: &[],
             });
         }

@@ -98,6 +98,7 @@ static OPS: Ops = Ops {
     probe: None,
     bell: None,
     verdict: None,
+    put: None,
 };
 
 macro_rules! export {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{at, Caller, Task};
 use net::{number, sockaddr, Net, MS, TIMES};
 use vink_kernel::{
-    EndId, Hold, LossCause, PacketHooks, PacketKind, PacketQuery, Trace, Verdict, WireKind,
+    EndId, Hold, LossCause, PacketHooks, PacketKind, PacketQuery, Puts, Trace, Verdict, WireKind,
     WireSettings,
 };
 
@@ -19,11 +19,13 @@ const DEPARTURES: PacketHooks = PacketHooks {
     departures: true,
     arrivals: false,
     losses: false,
+    frames: false,
 };
 const ARRIVALS: PacketHooks = PacketHooks {
     departures: false,
     arrivals: true,
     losses: false,
+    frames: false,
 };
 
 /// Two machines; what is sent to the second one has the verdict that is said for its number, where
@@ -267,6 +269,7 @@ fn losses_are_told_and_a_callback_that_panics_is_not_asked_again() {
         departures: true,
         arrivals: true,
         losses: true,
+        frames: false,
     };
     let end = net.hosts[0].end;
     net.kernel.ask(end, all).expect("asked");
@@ -333,4 +336,158 @@ fn a_connection_waits_for_its_second_syn() {
     // most.
     let later = times[1] - times[0];
     assert!((1_000_000_000..1_080_000_000).contains(&later), "{times:?}");
+}
+
+/// Takes all packets that are no frames of the host's own, and has others in their place.
+fn taking(net: &mut Net, replace: impl Fn(&[u8], EndId, &PacketKind, &mut Puts) + Send + 'static) {
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let take = taken.clone();
+    net.kernel.on_passing(Box::new(move |packet| {
+        if packet.put {
+            return Verdict::default();
+        }
+        let copy = (packet.bytes.to_vec(), packet.end, packet.kind.clone());
+        take.lock().unwrap().push(copy);
+        Verdict {
+            take: true,
+            ..Verdict::default()
+        }
+    }));
+    net.kernel.on_taken(Box::new(move |_, puts| {
+        for (bytes, end, kind) in taken.lock().unwrap().drain(..) {
+            replace(&bytes, end, &kind, puts);
+        }
+    }));
+}
+
+fn on(puts: &mut Puts, end: EndId, kind: &PacketKind, frame: &[u8]) {
+    match kind {
+        PacketKind::Departure => puts.departs(end, frame),
+        _ => puts.arrives(end, frame),
+    }
+}
+
+#[test]
+fn others_come_in_the_place_of_what_is_taken() {
+    for (at, asks, settings) in everywhere() {
+        let mut net = Net::new(WireKind::PointToPoint, 2);
+        let end = net.hosts[at].end;
+        net.set(settings);
+        let (own, other) = (net.hosts[0].address, net.hosts[1].address);
+        taking(&mut net, move |frame, end, kind, puts| {
+            let mut changed = frame.to_vec();
+            changed[80] += 1;
+            match number(frame) {
+                1 => {}
+                2 => {
+                    on(puts, end, kind, frame);
+                    on(puts, end, kind, &changed);
+                }
+                3 => on(puts, end, kind, &changed),
+                4 => {
+                    changed[..6].copy_from_slice(&own);
+                    changed[6..12].copy_from_slice(&other);
+                    match kind {
+                        PacketKind::Departure => puts.arrives(end, &changed),
+                        _ => puts.departs(end, &changed),
+                    }
+                }
+                _ => on(puts, end, kind, frame),
+            }
+        });
+        net.kernel.ask(end, asks).expect("asked");
+        for n in 0..6 {
+            net.send(n, 100);
+        }
+        net.settle();
+        let frames = net.frames(1);
+        let arrived: Vec<_> = frames.iter().map(|f| (number(f), f[80])).collect();
+        assert_eq!(arrived, [(0, 0), (2, 0), (2, 1), (3, 1), (5, 0)]);
+        assert_eq!(net.received(0), [4]);
+        let kind = match at {
+            0 => PacketKind::Departure,
+            _ => PacketKind::Arrival,
+        };
+        net.kernel
+            .put(|puts| on(puts, end, &kind, &frames[0]))
+            .expect("put");
+        net.settle();
+        assert_eq!(net.received(1).len(), 1);
+        assert_eq!(net.statistics(0).lost_limit, 0);
+    }
+}
+
+#[test]
+fn what_is_taken_has_the_size_of_the_mtu_and_its_checksums() {
+    /// The ones' complement sum of a TCP segment over IPv4 with its pseudo header: 0xffff.
+    fn sum(frame: &[u8]) -> u32 {
+        let ip = usize::from(frame[14] & 15) * 4;
+        let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        let segment = &frame[14 + ip..end];
+        let mut sum = 6 + segment.len() as u32;
+        for bytes in [&frame[26..34], segment] {
+            for pair in bytes.chunks(2) {
+                let low = pair.get(1).copied().unwrap_or(0);
+                sum += u32::from(u16::from_be_bytes([pair[0], low]));
+            }
+        }
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum
+    }
+    for (at_host, asks) in [(0, DEPARTURES), (1, ARRIVALS)] {
+        let mut net = Net::new(WireKind::PointToPoint, 2);
+        net.address();
+        let seen = Arc::new(Mutex::new(0));
+        let count = seen.clone();
+        taking(&mut net, move |frame, end, kind, puts| {
+            assert!(frame.len() <= 1514, "{}", frame.len());
+            if frame[12..14] == [8, 0] {
+                assert_eq!(sum(frame), 0xffff);
+            }
+            *count.lock().unwrap() += 1;
+            on(puts, end, kind, frame);
+        });
+        let end = net.hosts[at_host].end;
+        let asks = PacketHooks {
+            frames: true,
+            ..asks
+        };
+        net.kernel.ask(end, asks).expect("asked");
+        let (server, client) = (net.hosts[1].task, net.hosts[0].task);
+        let mut sys = Task(&mut net.kernel, server);
+        let listener = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        let name = sockaddr(2, 80);
+        let len = size_of_val(&name) as u64;
+        sys.ok(libc::SYS_bind, &[listener, at(&name), len]);
+        sys.ok(libc::SYS_listen, &[listener, 1]);
+        let mut sys = Task(&mut net.kernel, client);
+        let socket = sys.socket(libc::AF_INET, libc::SOCK_STREAM);
+        sys.ok(libc::SYS_connect, &[socket, at(&name), len]);
+        let accepted = Task(&mut net.kernel, server).ok(libc::SYS_accept, &[listener, 0, 0]);
+        let data: Vec<u8> = (0..30_000u32).map(|n| (n % 251) as u8).collect();
+        let mut got = Vec::new();
+        for _ in 0..10 {
+            assert_eq!(Task(&mut net.kernel, client).write(socket, &data), 30_000);
+            net.kernel.run().expect("it runs");
+            let mut part = vec![0; 30_000];
+            let all = libc::MSG_WAITALL as u64;
+            let args = [
+                accepted,
+                common::at_mut(part.as_mut_slice()),
+                30_000,
+                all,
+                0,
+                0,
+            ];
+            assert_eq!(
+                Task(&mut net.kernel, server).ok(libc::SYS_recvfrom, &args),
+                30_000
+            );
+            got.push(part);
+        }
+        assert!(got.iter().all(|part| *part == data));
+        assert!(*seen.lock().unwrap() > 10 * 30_000 / 1448);
+    }
 }

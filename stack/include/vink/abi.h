@@ -216,7 +216,12 @@
  * otherwise goes on now, in order. Result: 0, -ESRCH.
  */
 #define VINK_CALL_WIRE_RELEASE		(VINK_CALL_BASE + 24)
-#define VINK_CALL_END			(VINK_CALL_BASE + 25)
+/*
+ * On the control task. The host has frames (ops->put) although no packet was
+ * taken: they go on now. Result: 0, -EOPNOTSUPP (there is no such op).
+ */
+#define VINK_CALL_WIRE_PUT		(VINK_CALL_BASE + 25)
+#define VINK_CALL_END			(VINK_CALL_BASE + 26)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1
@@ -319,6 +324,11 @@ struct vink_wire_stats {
 #define VINK_ASK_ARRIVAL	(VINK_PACKET_ARRIVAL << 4)
 #define VINK_ASK_LOSS		(VINK_PACKET_LOSS << 4)
 #define VINK_ASK_DROP		(VINK_PACKET_DROP << 4)
+/*
+ * ... about Ethernet frames of the MTU that have their checksums: what was sent
+ * in one piece is segmented before it is asked about.
+ */
+#define VINK_ASK_FRAMES		0x100
 
 #define VINK_LOST_RANDOM	1	/* by the loss that was set */
 #define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
@@ -338,7 +348,7 @@ struct vink_packet {
 	uint32_t len;		/* of so many */
 	/* A packet that was dropped before it had an Ethernet header: 1. */
 	uint32_t headless;
-	uint32_t reserved;
+	uint32_t put;		/* the host has put it here (ops->put): 1 */
 	/*
 	 * For ops->verdict only: the struct sock of the end's machine that has
 	 * sent a TCP segment, or whose connection it comes for; else NULL.
@@ -366,6 +376,20 @@ struct vink_verdict {
 #define VINK_VERDICT_CORRUPT	2	/* one bit is another */
 /* It is held until VINK_CALL_WIRE_RELEASE, when it is asked about again. */
 #define VINK_VERDICT_AGAIN		4
+/*
+ * The host has copied its bytes: it is gone. What comes in its place is asked for
+ * (ops->put) by the vink_run() after the one that asked. Until then an interface
+ * that has a rate sends nothing more.
+ */
+#define VINK_VERDICT_TAKE		8
+
+/* A frame of the host's; see ops->put. */
+struct vink_put {
+	uint64_t end;
+	uint32_t kind;		/* VINK_PACKET_DEPARTURE or VINK_PACKET_ARRIVAL */
+	uint32_t len;		/* from the Ethernet header on */
+	const void *bytes;	/* until ops->put is called again */
+};
 
 /*
  * One direction of a wire between two processes: a page, mapped by both, in
@@ -542,6 +566,13 @@ struct vink_ops {
 	 */
 	void (*verdict)(void *host, const struct vink_packet *packet,
 		     struct vink_verdict *verdict);
+	/*
+	 * The next frame that the host has, as if the interface had sent it, or
+	 * the wire had carried it there. The host is asked about it as about
+	 * others. 0: there are no more. Called after packets were taken, and by
+	 * VINK_CALL_WIRE_PUT. May be NULL, or missing as ops->packet.
+	 */
+	int (*put)(void *host, struct vink_put *put);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

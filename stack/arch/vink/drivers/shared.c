@@ -408,6 +408,8 @@ bool vink_frames_pending(void)
 {
 	struct vx_shared *shared;
 
+	if (vx_put_pending())
+		return true;
 	list_for_each_entry(shared, &all, list)
 		if (pending(shared))
 			return true;
@@ -420,6 +422,8 @@ void vink_frames_interrupt(void)
 	struct vx_shared *shared;
 
 	irq_enter();
+	if (vx_put_pending())
+		vx_put_schedule();
 	list_for_each_entry(shared, &all, list)
 		if (pending(shared))
 			napi_schedule(&shared->napi);

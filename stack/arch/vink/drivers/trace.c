@@ -82,13 +82,15 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb)
 }
 
 void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
-		  const struct sock *sock, struct vink_verdict *verdict)
+		  const struct sock *sock, bool put,
+		  struct vink_verdict *verdict)
 {
 	struct vink_packet packet;
 
 	describe(&packet, end, kind, 0);
 	show(&packet, skb, 0, U16_MAX);
 	packet.sock = sock;
+	packet.put = put;
 	vink_ops->verdict(vink_host, &packet, verdict);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What becomes of a packet at an end that has a breakpoint: the host is asked.
+ * What becomes of a packet at an end that has a breakpoint or a path: the host is
+ * asked.
  *
  * A packet that is to wait does so in a list of the end's own, before the wire
  * has it or behind it. One that waits for the host's word, and not for a time, is
@@ -12,6 +13,7 @@
 #include <linux/ipv6.h>
 #include <linux/slab.h>
 #include <linux/tcp.h>
+#include <net/gso.h>
 #include <net/inet6_hashtables.h>
 #include <net/inet_hashtables.h>
 
@@ -32,6 +34,7 @@ struct verdict_cb {
 	u64 until;			/* VINK_NEVER: the host's word */
 	u32 behind;			/* so many that are still to pass */
 	u8 kind;			/* VINK_PACKET_*: where it waits */
+	bool put;			/* by the host */
 	bool again;			/* its verdict is not known yet */
 };
 
@@ -110,7 +113,7 @@ static void go_on(struct vx_end *end, struct sk_buff *skb, u32 kind)
 		vx_lose(end, skb, VINK_LOST_DOWN);
 }
 
-static void hold(struct vx_end *end, struct sk_buff *skb, u32 kind,
+static void hold(struct vx_end *end, struct sk_buff *skb, u32 kind, bool put,
 		 const struct vink_verdict *verdict)
 {
 	struct sk_buff_head *packets = &end->held->packets;
@@ -130,6 +133,7 @@ static void hold(struct vx_end *end, struct sk_buff *skb, u32 kind,
 		.until	= until,
 		.behind	= verdict->behind,
 		.kind	= kind,
+		.put	= put,
 		.again	= verdict->flags & VINK_VERDICT_AGAIN,
 	};
 	/* Behind those that go on at the same time. */
@@ -163,6 +167,15 @@ static enum hrtimer_restart due(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/* It goes on as any other one does. */
+void vx_verdict_pass(struct vx_end *end, u32 kind, struct sk_buff *skb)
+{
+	if (kind == VINK_PACKET_DEPARTURE && end->busy && !end->next)
+		vx_link_send(end, skb);
+	else
+		go_on(end, skb, kind);
+}
+
 /* Another one has passed: those that were to be behind it go on. */
 static void passed(struct vx_end *end, u32 kind)
 {
@@ -178,20 +191,23 @@ static void passed(struct vx_end *end, u32 kind)
 	}
 }
 
-/* Before, it gets the checksum that an ideal wire spares it. */
+/* It gets the checksum that an ideal wire spares it. */
+static bool finish(struct sk_buff *skb)
+{
+	return skb->ip_summed != CHECKSUM_PARTIAL || skb_is_gso(skb) ||
+	       !skb_csum_hwoffload_help(skb, 0);
+}
+
 static bool corrupt(struct sk_buff *skb, u32 bit)
 {
-	if (skb->ip_summed == CHECKSUM_PARTIAL && !skb_is_gso(skb) &&
-	    skb_csum_hwoffload_help(skb, 0))
-		return false;
-	return vx_link_flip(skb, bit % (skb->len * BITS_PER_BYTE));
+	return finish(skb) && vx_link_flip(skb, bit % (skb->len * BITS_PER_BYTE));
 }
 
 /*
  * Asks about a packet, whose data is the frame. False: it is no longer the
  * caller's.
  */
-bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb)
+static bool ask(struct vx_end *end, u32 kind, struct sk_buff *skb, bool put)
 {
 	struct vink_verdict verdict = {};
 	struct sk_buff *copy;
@@ -199,9 +215,14 @@ bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb)
 	u32 i;
 
 	sk = kind == VINK_PACKET_DEPARTURE ? full(skb->sk) : receiver(end, skb);
-	vx_trace_ask(end, kind, skb, sk, &verdict);
+	vx_trace_ask(end, kind, skb, sk, put, &verdict);
+	if (verdict.flags & VINK_VERDICT_TAKE) {
+		vx_taken(end, kind);
+		consume_skb(skb);
+		return false;
+	}
 	if (verdict.flags & VINK_VERDICT_AGAIN) {
-		hold(end, skb, kind, &verdict);
+		hold(end, skb, kind, put, &verdict);
 		return false;
 	}
 	if (verdict.flags & VINK_VERDICT_DROP) {
@@ -215,23 +236,57 @@ bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb)
 	for (i = 0; i < min_t(u32, verdict.copies, MOST_COPIES); i++) {
 		copy = skb_clone(skb, GFP_ATOMIC);
 		if (copy && verdict.delay)
-			hold(end, copy, kind, &verdict);
+			hold(end, copy, kind, put, &verdict);
 		else if (copy)
 			go_on(end, copy, kind);
 	}
 	if (verdict.delay) {
-		hold(end, skb, kind, &verdict);
+		hold(end, skb, kind, put, &verdict);
 		return false;
 	}
 	if (skb_queue_empty(&end->held->packets))
 		return true;
 	/* What waits for it to pass comes right behind. */
-	if (kind == VINK_PACKET_DEPARTURE && end->busy && !end->next)
-		vx_link_send(end, skb);
-	else
-		go_on(end, skb, kind);
+	vx_verdict_pass(end, kind, skb);
 	passed(end, kind);
 	return false;
+}
+
+/* Where the host is shown frames, each segment is asked about by itself. */
+bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb)
+{
+	struct sk_buff *next;
+
+	if (!(end->trace & VINK_ASK_FRAMES))
+		return ask(end, kind, skb, false);
+	if (likely(!skb_is_gso(skb))) {
+		if (finish(skb))
+			return ask(end, kind, skb, false);
+		vx_lose(end, skb, VINK_LOST_LIMIT);
+		return false;
+	}
+	skb_reset_mac_header(skb);
+	next = skb_gso_segment(skb, 0);
+	if (IS_ERR_OR_NULL(next)) {
+		vx_lose(end, skb, VINK_LOST_LIMIT);
+		return false;
+	}
+	consume_skb(skb);
+	while (next) {
+		skb = next;
+		next = skb->next;
+		skb_mark_not_on_list(skb);
+		if (ask(end, kind, skb, false))
+			vx_verdict_pass(end, kind, skb);
+	}
+	return false;
+}
+
+/* A packet of the host's: about it, too, it is asked. */
+void vx_verdict_put(struct vx_end *end, u32 kind, struct sk_buff *skb)
+{
+	if (!(end->trace & kind << 4) || ask(end, kind, skb, true))
+		vx_verdict_pass(end, kind, skb);
 }
 
 /* What waits for the host's word has it. */
@@ -254,7 +309,8 @@ void vx_verdict_release(struct vx_end *end)
 	while ((skb = __skb_dequeue(&released))) {
 		kind = verdict_cb(skb)->kind;
 		skb->dev = end->dev;
-		if (!verdict_cb(skb)->again || vx_verdict(end, kind, skb))
+		if (!verdict_cb(skb)->again ||
+		    ask(end, kind, skb, verdict_cb(skb)->put))
 			go_on(end, skb, kind);
 	}
 	local_bh_enable();

@@ -314,6 +314,7 @@ struct net_device *vx_create(struct net *net, const char *name,
 	end->dev = dev;
 	INIT_LIST_HEAD(&end->list);
 	INIT_LIST_HEAD(&end->traced);
+	INIT_LIST_HEAD(&end->stopped);
 	vx_link_init(end);
 	return dev;
 }

@@ -36,7 +36,7 @@ struct vx_end {
 	struct net_device *dev;
 	struct vx_end *to;		/* far, if the wire is up */
 	bool busy;			/* packets go through link_model.c */
-	u8 trace;			/* VINK_PACKET_*, VINK_ASK_* */
+	u16 trace;			/* VINK_PACKET_*, VINK_ASK_* */
 	u16 snaplen;
 	struct sk_buff *next;		/* link_model.c's, behind the one it sends */
 	struct vink_wire_stats stats;
@@ -47,6 +47,7 @@ struct vx_end {
 	struct vx_held *held;		/* verdict.c's, or NULL */
 	struct list_head list;		/* in wire->ends */
 	struct list_head traced;	/* in trace.c's list */
+	struct list_head stopped;	/* in put.c's list */
 	u64 id;
 	struct vink_wire_settings settings;
 
@@ -75,6 +76,7 @@ static inline bool vx_ideal(const struct vink_wire_settings *s)
 }
 
 /* wire.c */
+struct vx_end *vx_find_end(u64 id);
 void vx_detached(struct vx_end *end);	/* its interface is going */
 void vx_update_carriers(struct vx_wire *wire);
 
@@ -108,13 +110,22 @@ int vx_verdict_init(struct vx_end *end);
 void vx_verdict_end(struct vx_end *end);		/* with softirqs disabled */
 void vx_verdict_release(struct vx_end *end);
 bool vx_verdict(struct vx_end *end, u32 kind, struct sk_buff *skb);
+void vx_verdict_pass(struct vx_end *end, u32 kind, struct sk_buff *skb);
+void vx_verdict_put(struct vx_end *end, u32 kind, struct sk_buff *skb);
+
+/* put.c */
+void vx_taken(struct vx_end *end, u32 kind);
+long vx_put(void);
+bool vx_put_pending(void);
+void vx_put_schedule(void);
 
 /* trace.c */
 int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen);
 void vx_trace_end(struct vx_end *end);
 void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb);
 void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
-		  const struct sock *sock, struct vink_verdict *verdict);
+		  const struct sock *sock, bool put,
+		  struct vink_verdict *verdict);
 
 static inline void vx_trace(struct vx_end *end, u32 kind, u32 reason,
 			    struct sk_buff *skb)

@@ -21,7 +21,7 @@ static struct vx_wire *find_wire(u64 id)
 	return id <= INT_MAX ? idr_find(&wires, id) : NULL;
 }
 
-static struct vx_end *find_end(u64 id)
+struct vx_end *vx_find_end(u64 id)
 {
 	return id <= INT_MAX ? idr_find(&ends, id) : NULL;
 }
@@ -125,6 +125,7 @@ void vx_detached(struct vx_end *end)
 	local_bh_disable();
 	vx_link_purge(end);
 	vx_verdict_end(end);
+	list_del_init(&end->stopped);
 	list_del_init(&end->list);
 	if (end->far)
 		end->far->far = NULL;
@@ -214,7 +215,7 @@ static long wire_share(u64 wire_id, const struct vink_share *share, u64 end_id)
 	if (!wire)
 		return -ESRCH;
 	if (end_id) {
-		end = find_end(end_id);
+		end = vx_find_end(end_id);
 		if (!end || end->wire != wire || !end->shared)
 			return -ESRCH;
 		dev_close(end->dev);
@@ -223,13 +224,13 @@ static long wire_share(u64 wire_id, const struct vink_share *share, u64 end_id)
 	id = attach(wire, &init_net, "shared%d", NULL, 0, share);
 	/* The machine that it stands for may have any address. */
 	if (id > 0)
-		dev_set_promiscuity(find_end(id)->dev, 1);
+		dev_set_promiscuity(vx_find_end(id)->dev, 1);
 	return id;
 }
 
 static long wire_carrier(u64 id, u64 up)
 {
-	struct vx_end *end = find_end(id);
+	struct vx_end *end = vx_find_end(id);
 
 	if (!end || !end->shared)
 		return -ESRCH;
@@ -243,7 +244,7 @@ static long wire_carrier(u64 id, u64 up)
 
 static long wire_detach(u64 id)
 {
-	struct vx_end *end = find_end(id);
+	struct vx_end *end = vx_find_end(id);
 
 	if (!end)
 		return -ESRCH;
@@ -270,7 +271,7 @@ static long wire_set(u64 wire_id, u64 end_id,
 	if (!sensible(settings))
 		return -EINVAL;
 	if (end_id) {
-		end = find_end(end_id);
+		end = vx_find_end(end_id);
 		if (!end || end->wire != wire)
 			return -ESRCH;
 		return vx_switch(end, settings);
@@ -305,7 +306,7 @@ static long wire_state(u64 id, u64 up)
 
 static long wire_stats(u64 id, struct vink_wire_stats *stats)
 {
-	struct vx_end *end = find_end(id);
+	struct vx_end *end = vx_find_end(id);
 
 	if (!end)
 		return -ESRCH;
@@ -316,18 +317,18 @@ static long wire_stats(u64 id, struct vink_wire_stats *stats)
 
 static long wire_trace(u64 id, u64 mask, u64 snaplen)
 {
-	struct vx_end *end = find_end(id);
+	struct vx_end *end = vx_find_end(id);
 
 	if (!end)
 		return -ESRCH;
-	if (mask > U8_MAX || snaplen > U16_MAX)
+	if (mask >= VINK_ASK_FRAMES << 1 || snaplen > U16_MAX)
 		return -EINVAL;
 	return vx_trace_set(end, mask, snaplen);
 }
 
 static long wire_release(u64 id)
 {
-	struct vx_end *end = find_end(id);
+	struct vx_end *end = vx_find_end(id);
 
 	if (!end)
 		return -ESRCH;
@@ -361,6 +362,8 @@ static long serve(u64 nr, const u64 *args)
 		return wire_carrier(args[0], args[1]);
 	case VINK_CALL_WIRE_RELEASE:
 		return wire_release(args[0]);
+	case VINK_CALL_WIRE_PUT:
+		return vx_put();
 	}
 	return -ENOSYS;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The timer's interrupt, and that of frames of other processes: both are polled
- * for, see asm/irqflags.h.
+ * The timer's interrupt, and that of frames from outside: both are polled for,
+ * see asm/irqflags.h.
  */
 
 #include <linux/hardirq.h>

@@ -94,7 +94,7 @@ static inline u64 vink_clock(void)
 }
 
 /* ../drivers/shared.c */
-bool vink_frames_pending(void);	/* of other processes */
+bool vink_frames_pending(void);	/* of other processes, or the host's */
 bool vink_frames_left(void);	/* more than the host waits for */
 void vink_frames_interrupt(void);	/* theirs, as vink_interrupt() */
 
