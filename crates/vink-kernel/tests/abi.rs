@@ -512,7 +512,7 @@ fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
     assert_eq!(stats, WireStats::default());
     let trace = VINK_CALL_WIRE_TRACE;
     assert_eq!(raw.control(trace, &[99, 0, 0]), error(ESRCH));
-    assert_eq!(raw.control(trace, &[end, 256, 0]), error(EINVAL));
+    assert_eq!(raw.control(trace, &[end, 512, 0]), error(EINVAL));
     assert_eq!(raw.control(trace, &[end, 1, 65536]), error(EINVAL));
     for mask in [1, u64::from(VINK_ASK_DEPARTURE)] {
         let none = raw.control(trace, &[end, mask, 100]);
@@ -520,6 +520,7 @@ fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
     }
     assert_eq!(raw.control(VINK_CALL_WIRE_RELEASE, &[99]), error(ESRCH));
     assert_eq!(raw.control(VINK_CALL_WIRE_RELEASE, &[end]), 0);
+    assert_eq!(raw.control(VINK_CALL_WIRE_PUT, &[]), error(EOPNOTSUPP));
     assert_eq!(raw.control(trace, &[end, 0, 0]), 0);
 
     assert_eq!(raw.control(VINK_CALL_WIRE_DETACH, &[far]), 0);
@@ -577,6 +578,7 @@ fn control_calls_and_their_errors() {
         VINK_CALL_WIRE_CREATE,
         VINK_CALL_WIRE_TRACE,
         VINK_CALL_WIRE_RELEASE,
+        VINK_CALL_WIRE_PUT,
     ] {
         assert_eq!(
             raw.call(task, nr.into(), &[1, 1]),

@@ -5,6 +5,9 @@ use std::ops::Range;
 /// How many counters a pod has (`vink_count()`).
 pub const COUNTERS: usize = 16;
 
+/// Bytes by which `pod_packet()` may make a frame longer.
+pub const ROOM: usize = 256;
+
 /// Which of a pod's functions a call is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

@@ -6,7 +6,11 @@
 //! ends with a [`Fault`], and harms nothing else.
 
 mod batch;
+pub mod calls;
+mod load;
+mod none;
 mod wall;
 
-pub use batch::{Batch, Call, Emitted, Entry, COUNTERS};
+pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
+pub use load::{cycles, initialised, load, Loaded, Source};
 pub use wall::{Fault, Limits, LoadError, Pod, Wall};
