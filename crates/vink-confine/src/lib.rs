@@ -5,18 +5,23 @@
 //! others: it is ended by any other one. An attacker that takes over such a process (by a packet, a
 //! guest's descriptor) has what it had open, and that is all.
 //!
+//! Code that only computes keeps less ([`confine_code`]): memory, and files to be loaded from.
+//!
 //! For a program that is not trusted, and may be any, it is done from outside of it ([`fork`]): that
 //! keeps files, processes of its own, and all system calls but some.
 //!
 //! Walls stand behind each other. Namespaces and Landlock are there where the host has them; without
 //! the capabilities' end or the filter nothing goes on.
 
+mod bpf;
+mod code;
 mod filter;
 mod folders;
 mod program;
 mod refused;
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use landlock::{
@@ -24,7 +29,9 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope, ABI,
 };
 use vink_sys::process::{getegid, geteuid, unshare};
-use vink_sys::rustix::process::{set_dumpable_behavior, DumpableBehavior};
+use vink_sys::rustix::process::{
+    set_dumpable_behavior, set_parent_process_death_signal, DumpableBehavior, Signal,
+};
 use vink_sys::rustix::thread::{
     capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, CapabilitySet,
@@ -39,6 +46,8 @@ pub struct Keep {
     /// Folders in which sockets may still be made, met at and removed. Their paths are absolute,
     /// and have no symbolic links.
     pub folders: Vec<PathBuf>,
+    /// Files, and folders with all that is in them, that may be read.
+    pub readable: Vec<PathBuf>,
 }
 
 /// What was given up, and what the host did not let it give up, a line each.
@@ -50,6 +59,35 @@ pub type Report = Vec<String>;
 /// The capabilities can't be given up, or the filter of system calls can't be put in place: what,
 /// and the host's word. The process must end then.
 pub fn confine(keep: &Keep) -> io::Result<Report> {
+    let mut report = give_up(keep)?;
+    let allowed = filter::apply();
+    let allowed = allowed.map_err(|error| about(FILTER, &error))?;
+    report.push(format!(
+        "system calls: {allowed} of them, any other one ends it"
+    ));
+    Ok(report)
+}
+
+/// Gives up everything but that and memory, for code that may be hostile: the listener
+/// ([`vink_sys::seccomp::Listener`]) is for the process at the other end of `socket`, with which this
+/// one ends. That decides about every system call which is not about memory. This process must have no
+/// second thread.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_code(keep: &Keep, socket: BorrowedFd<'_>) -> io::Result<(Report, OwnedFd)> {
+    let mut report = give_up(keep)?;
+    // Not before: a change of rights takes it off.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let listener = code::apply(socket.as_raw_fd()).map_err(|error| about(FILTER, &error))?;
+    report.push("system calls: those for memory, any other one ends it".to_owned());
+    Ok((report, listener))
+}
+
+const FILTER: &str = "the filter of system calls";
+
+/// What is given up before the filter.
+fn give_up(keep: &Keep) -> io::Result<Report> {
     let mut report = Report::new();
     report.push(namespaces(keep));
     capabilities().map_err(|error| about("giving up capabilities", &error))?;
@@ -59,11 +97,6 @@ pub fn confine(keep: &Keep) -> io::Result<Report> {
     report.push("memory: no other process of this user may read it".to_owned());
     // After the namespaces: it forbids mounts.
     report.push(landlock(keep));
-    let allowed = filter::apply();
-    let allowed = allowed.map_err(|error| about("the filter of system calls", &error))?;
-    report.push(format!(
-        "system calls: {allowed} of them, any other one ends it"
-    ));
     Ok(report)
 }
 
@@ -79,7 +112,7 @@ fn namespaces(keep: &Keep) -> String {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => user_namespace(),
         other => other,
     };
-    let done = entered.and_then(|()| folders::only(&keep.folders));
+    let done = entered.and_then(|()| folders::only(&keep.folders, &keep.readable));
     match done {
         Ok(()) => format!(
             "namespaces: an empty network, and of the files only {}",
@@ -93,6 +126,7 @@ fn names(keep: &Keep) -> String {
     let names: Vec<_> = keep
         .folders
         .iter()
+        .chain(&keep.readable)
         .map(|folder| folder.display().to_string())
         .collect();
     match names.is_empty() {
@@ -158,6 +192,16 @@ fn landlock(keep: &Keep) -> String {
                 continue;
             };
             rules = rules.add_rule(PathBeneath::new(folder, sockets))?;
+        }
+        for path in &keep.readable {
+            let Ok(opened) = PathFd::new(path) else {
+                continue;
+            };
+            let access = match path.is_dir() {
+                true => AccessFs::ReadFile | AccessFs::ReadDir,
+                false => AccessFs::ReadFile.into(),
+            };
+            rules = rules.add_rule(PathBeneath::new(opened, access))?;
         }
         rules.restrict_self()
     };

@@ -10,6 +10,11 @@ use std::io;
 use libc::sock_filter;
 use vink_sys::seccomp;
 
+use crate::bpf::{
+    argument, fails, op, ALLOW, AND, ARCHITECTURE, AUDIT_ARCH_X86_64, JEQ, JGE, JSET, LOAD, NUMBER,
+    RET, X32_BIT,
+};
+
 const EPERM: u32 = libc::EPERM as u32;
 const EACCES: u32 = libc::EACCES as u32;
 const ENOSYS: u32 = libc::ENOSYS as u32;
@@ -87,37 +92,10 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     // CLONE_NEWTIME, of unshare(2) only: in clone(2) it is a part of the signal's number.
     | 0x80;
 
-const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
-const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-const JGE: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
-const JSET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-const RET: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-/// The low half of an argument.
-const fn argument(n: u32) -> u32 {
-    16 + 8 * n
-}
-
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-/// Set in the numbers of the x32 ABI.
-const X32_BIT: u32 = 0x4000_0000;
-
-const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-const fn fails(error: u32) -> u32 {
-    libc::SECCOMP_RET_ERRNO | error
-}
-
 /// Puts the filters in place, which can't be taken off.
 pub(crate) fn apply() -> io::Result<()> {
     seccomp::apply(&quiet(), false)?;
     seccomp::apply(&logged(), true)
-}
-
-fn op(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { code, jt, jf, k }
 }
 
 /// Returns this for a number; goes on with others.

@@ -9,6 +9,7 @@ mod batch;
 pub mod calls;
 mod load;
 mod none;
+pub mod process;
 mod wall;
 
 pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{none, Batch, Entry, Limits, LoadError, Pod, Wall};
+use crate::{none, process, Batch, Entry, Limits, LoadError, Pod, Wall};
 
 /// A pod to be loaded.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     });
     match wall {
         Wall::None if !is_module => none::load(source),
+        Wall::Process if !is_module => process::load(source),
         // They are being built.
         wall => Err(LoadError::Host {
             wall,

@@ -1,15 +1,17 @@
 //! What a child process does between fork and exec, where only system calls without memory may be
 //! made.
 
-use std::io;
+use std::ffi::CStr;
+use std::io::{self, Read};
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::ptr::null;
 
 use rustix::process::{ioctl_tiocsctty, setpriority_process, setsid};
 
-use crate::fd::set_cloexec;
-use crate::process::{exit_now, fix_addresses, unshare};
+use crate::fd::{pipe, set_cloexec};
+use crate::process::{exit_now, fix_addresses, fork_into, unshare, waitpid};
 use crate::ptrace::Request;
 use crate::signals::{mask, Action, Mask, SignalSet};
 use crate::{done, numbered, NumericCall};
@@ -46,6 +48,44 @@ pub fn prepare<const N: usize>(command: &mut Command, steps: [Step; N]) -> &mut 
     let all = move || steps.iter().try_for_each(|step| step.take());
     // SAFETY: the steps are system calls, and touch no memory but their own.
     unsafe { command.pre_exec(all) }
+}
+
+/// Starts a program in new namespaces (some of `CLONE_NEW*`), in which it does these first: its
+/// number. It has no environment.
+///
+/// # Errors
+/// As clone(2), the steps and execve(2).
+pub fn spawn_into(
+    namespaces: i32,
+    program: &CStr,
+    arguments: &[&CStr],
+    steps: &[Step],
+) -> io::Result<i32> {
+    let (failure, tells) = pipe()?;
+    let argv = arguments.iter().map(|argument| argument.as_ptr());
+    let argv: Vec<*const libc::c_char> = argv.chain([null()]).collect();
+    let environment: [*const libc::c_char; 1] = [null()];
+    let pid = fork_into(namespaces)?;
+    if pid == 0 {
+        let done = steps.iter().try_for_each(|step| step.take());
+        let error = done.err().unwrap_or_else(|| {
+            // SAFETY: strings that end with NUL, and lists of such that end with null.
+            unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+            io::Error::last_os_error()
+        });
+        let number = error.raw_os_error().unwrap_or(libc::EIO);
+        let _ = rustix::io::write(&tells, &number.to_ne_bytes());
+        exit_now(127);
+    }
+    drop(tells);
+    let mut number = [0; 4];
+    match std::fs::File::from(failure).read(&mut number) {
+        Ok(4) => {
+            let _ = waitpid(pid, 0);
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
+        }
+        _ => Ok(pid),
+    }
 }
 
 impl Step {

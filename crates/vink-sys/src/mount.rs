@@ -14,6 +14,7 @@ struct Attributes {
     user_namespace: u64,
 }
 
+const MOUNT_ATTR_RDONLY: u64 = 1;
 const MOUNT_ATTR_NOSUID: u64 = 2;
 const AT_RECURSIVE: libc::c_int = 0x8000;
 
@@ -23,8 +24,20 @@ const AT_RECURSIVE: libc::c_int = 0x8000;
 /// # Errors
 /// As mount_setattr(2); `ENOSYS` before Linux 5.12.
 pub fn set_nosuid(path: &CStr) -> io::Result<()> {
+    set(path, MOUNT_ATTR_NOSUID)
+}
+
+/// Lets nothing be written there and below. Async-signal-safe.
+///
+/// # Errors
+/// As [`set_nosuid`].
+pub fn set_read_only(path: &CStr) -> io::Result<()> {
+    set(path, MOUNT_ATTR_RDONLY)
+}
+
+fn set(path: &CStr, attributes: u64) -> io::Result<()> {
     let attributes = Attributes {
-        set: MOUNT_ATTR_NOSUID,
+        set: attributes,
         clear: 0,
         propagation: 0,
         user_namespace: 0,

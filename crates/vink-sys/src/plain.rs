@@ -48,7 +48,7 @@ plain! { Zeroed:
     i32, [u32; 2], libc::Dl_info, libc::cmsghdr, libc::flock, libc::ifreq, libc::msghdr,
     libc::packet_mreq, libc::rlimit, libc::seccomp_notif, libc::siginfo_t, libc::sockaddr_ll,
     libc::sockaddr_nl, libc::sockaddr_storage, libc::stat, libc::statx, libc::sysinfo,
-    libc::tcp_info, libc::termios, libc::ucred, libc::user_regs_struct, libc::utsname
+    libc::tcp_info, libc::termios, libc::timespec, libc::ucred, libc::user_regs_struct, libc::utsname
 }
 plain! { FromBytes: libc::flock, libc::siginfo_t, libc::tcp_info }
 plain! { AsBytes: libc::stat, libc::statx }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::null;
+use std::time::Duration;
 
 use rustix::process::Pid;
 pub use rustix::thread::CpuSet;
@@ -13,6 +14,16 @@ use crate::{done, NumericCall};
 /// The calling thread's number.
 pub fn gettid() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// How long all threads of a process have run; `None` if there is no such process.
+pub fn cpu_time(pid: i32) -> Option<Duration> {
+    // A processor time clock's number: `CPUCLOCK_SCHED` of a process.
+    let clock = (!pid << 3) | 2;
+    let mut time = libc::timespec::zeroed();
+    // SAFETY: fills the structure.
+    done(unsafe { libc::clock_gettime(clock, &mut time) }.into()).ok()?;
+    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// As which user this process accesses files, but for capabilities.
@@ -86,7 +97,8 @@ pub fn fix_addresses() -> io::Result<()> {
 }
 
 /// fork(2) into new namespaces (some of `CLONE_NEW*`): 0 in the child. It goes on with a copy of this
-/// process's memory and with the calling thread alone, so this process must have no other one.
+/// process's memory and with the calling thread alone, so this process must have no other one, or the
+/// child makes system calls alone until it executes a program.
 ///
 /// # Errors
 /// As clone(2).

@@ -2,7 +2,7 @@
 //! call, answer it, give it a descriptor.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp, seccomp_notif_sizes};
 
@@ -32,18 +32,32 @@ const ADDFD_SEND: u32 = 2;
 /// # Errors
 /// As `SECCOMP_SET_MODE_FILTER`.
 pub fn apply(filter: &[libc::sock_filter], is_logged: bool) -> io::Result<()> {
-    let program = libc::sock_fprog {
-        len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
-        filter: filter.as_ptr().cast_mut(),
-    };
     let flags = match is_logged {
         true => libc::SECCOMP_FILTER_FLAG_LOG,
         false => 0,
     };
+    install(filter, flags).map(drop)
+}
+
+/// The same of a filter that traps calls (`SECCOMP_RET_USER_NOTIF`): the listener's descriptor, for
+/// [`Listener::new`] in the process that answers.
+///
+/// # Errors
+/// As `SECCOMP_SET_MODE_FILTER`; `EBUSY` if this thread has a listener already.
+pub fn apply_listened(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let listener = install(filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    // SAFETY: the kernel has just made it, for this caller.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener as RawFd) })
+}
+
+fn install(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<u64> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
     let what = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: as many instructions as said, which the kernel reads and checks.
-    done(unsafe { libc::syscall(libc::SYS_seccomp, what, flags, &raw const program) })?;
-    Ok(())
+    done(unsafe { libc::syscall(libc::SYS_seccomp, what, flags, &raw const program) })
 }
 
 /// A listener of a kernel whose notifications are as large as the structures here.

@@ -31,6 +31,7 @@ fn main() {
     let folder = PathBuf::from(folder);
     let keep = Keep {
         folders: vec![folder.clone()],
+        ..Keep::default()
     };
     let socket = folder.join("socket");
     let report = confine(&keep).expect("confined");
