@@ -42,7 +42,7 @@ stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1]
 
 .PHONY: build
 build: stack ## the image, and vink, optimised: target/release
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod
 
 .PHONY: profiles
 profiles: build ## the images of all profiles, and how they compare: docs/images.md
@@ -65,7 +65,7 @@ deb: ## a Debian package of what make build has made: build/vink_VERSION_ARCH.de
 
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod
 	@$(CARGO) run --release --quiet -p vink -- demo
 
 .PHONY: test
@@ -82,7 +82,7 @@ bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2 \
 		$$(cd tests/compat/programs && sed -n 's/^# packages: //p' go-grpc.sh unbound.sh mosquitto.sh aioquic.sh | tr '\n' ' ')" .ci/setup
 	@.ci/guest
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-compat
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod -p vink-compat
 	@$(CARGO) run --release --quiet -p vink-bench -- $(if $(ONLY),--only $(ONLY))
 
 # The programs' own packages come on top.
@@ -96,7 +96,7 @@ compat: stack ## well-known programs on the host and on Vink: docs/compatibility
 .PHONY: determinism
 determinism: stack ## the same and the ready labs, twice in virtual time, on a busy machine: docs/determinism.md [ONLY=name,...]
 	@PACKAGES="$$(sed -n 's/^# packages: //p' tests/compat/programs/*.sh | tr '\n' ' ') $(PACKAGES)" .ci/setup
-	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick
+	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod
 	@$(CARGO) run --release --quiet -p vink-compat -- --repeat $(if $(ONLY),--only $(ONLY),--json bench/determinism.json \
 		--page docs/determinism.md)
 

@@ -29,6 +29,7 @@ use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::pidfd;
 use vink_sys::poll::events_of;
 use vink_sys::process::{cpu_time, getegid, geteuid, waitid, ChildEvent};
+use vink_sys::procfs::stat_state;
 use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
@@ -45,9 +46,11 @@ const INPUT: usize = 16 << 20;
 const LOAD_TIME: Duration = Duration::from_secs(5);
 /// Of a line of the log.
 const LINE: usize = 1000;
-/// Of a crossing's limit of time: for how much of it a pod must have run after its end, to be ended.
-/// What else has kept it from a processor is not its fault.
-const GRACE: u32 = 10;
+/// What else keeps a pod from a processor is not its fault: if it could run when its time is over, it
+/// is ended after it has run for this part of it again, or when so many times as much has passed.
+const GRACE: u32 = 2;
+/// See [`GRACE`].
+const MOST: u32 = 10;
 
 const _: () = assert!(COUNTERS == area::COUNTERS);
 
@@ -277,12 +280,13 @@ impl ProcessPod {
             if !wait.is_zero() {
                 continue;
             }
-            let ran = cpu_time(self.process.pid).unwrap_or(Duration::MAX);
+            let ran = self.process.time().unwrap_or(Duration::MAX);
             let before = *over.get_or_insert(ran);
-            if is_loading || ran - before >= limit / GRACE || passed >= limit * GRACE {
+            let is_late = ran == Duration::MAX || ran - before >= limit / GRACE;
+            if is_loading || is_late || passed >= limit * MOST {
                 return Err(self.ended_by(Fault::Time(limit)));
             }
-            wait = limit / GRACE;
+            wait = limit / GRACE - (ran - before);
         }
     }
 
@@ -583,6 +587,15 @@ impl Process {
             }
         }
         Ok((process, report))
+    }
+
+    /// How long it has run; `None` if it waits for something that is no processor.
+    fn time(&self) -> Option<Duration> {
+        let stat = std::fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
+        match stat_state(&stat)? {
+            b'S' => None,
+            _ => cpu_time(self.pid),
+        }
     }
 
     /// Ends it, if it has not ended: how.

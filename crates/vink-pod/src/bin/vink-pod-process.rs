@@ -506,9 +506,9 @@ fn place(line: &mut Line, at: usize) {
         let _ = write!(line, " at {at:#x}");
         return;
     };
-    // SAFETY: as above, or null.
     let name = |text: *const c_char| match text.is_null() {
         true => "",
+        // SAFETY: as above.
         false => unsafe { CStr::from_ptr(text) }.to_str().unwrap_or(""),
     };
     let file = name(found.dli_fname).rsplit('/').next().unwrap_or("");

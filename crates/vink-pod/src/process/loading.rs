@@ -34,6 +34,7 @@ pub(super) fn may(call: &seccomp_data) -> bool {
         // A library's pages; the filter lets pages without a file pass, unless they are code.
         libc::SYS_mmap => call.args[3] as i32 & libc::MAP_ANONYMOUS == 0,
         // Only to ask.
+        libc::SYS_fcntl => call.args[1] == libc::F_GETFD as u64,
         libc::SYS_prlimit64 => call.args[0] == 0 && call.args[2] == 0,
         _ => ASKED.contains(&number),
     }

@@ -1,0 +1,548 @@
+//! Pods behind the process wall: what they can do, and that they are ended for all else, with the
+//! worker as it was. As root, and as an ordinary user.
+
+mod common;
+
+use common::Place;
+use vink_pod::{Batch, Entry, Fault, Limits, Pod, Wall};
+
+const PACKET: &str =
+    "int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t direction)";
+const STREAM: &str = "int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)";
+
+fn limits() -> Limits {
+    Limits {
+        // Others may use the processors.
+        time: std::time::Duration::from_millis(400),
+        // Much is said in little time, however slow the machine.
+        emit: 100_000,
+        ..Limits::default()
+    }
+}
+
+/// One crossing with one call of `pod_stream()`.
+fn stream(pod: &mut dyn Pod, bytes: &[u8]) -> (Result<(), Fault>, Batch) {
+    let mut batch = Batch::default();
+    batch.clear(7);
+    batch.push(Entry::Stream, 0, bytes);
+    let done = pod.cross(&mut batch);
+    (done, batch)
+}
+
+#[test]
+fn calls_and_what_they_say() {
+    let place = Place::new("calls");
+    let source = format!(
+        "#include <string.h>
+        #include <stdio.h>
+        int32_t pod_init(const char *config, uint32_t len)
+        {{ vink_log(config, len); printf(\"printed %d\\n\", 5); return 0; }}
+        {PACKET}
+        {{
+            vink_count(direction, len);
+            if (frame[0] == 0) return POD_PASS;
+            if (frame[0] == 1) return POD_DROP;
+            memset(frame + len, 9, room - len);
+            frame[0] = 3;
+            vink_emit(POD_BACK, frame, 1);
+            return room;
+        }}
+        {STREAM}
+        {{ vink_emit(0, bytes, len); vink_emit(1, bytes, 1); vink_timer(vink_now() + 5); return 0; }}
+        void pod_timer(uint64_t now) {{ vink_count(2, now); }}"
+    );
+    let (mut pod, init) = place
+        .load(&source, b"some text\nof two lines", limits())
+        .unwrap();
+    assert_eq!(init.log, ["some text", "of two lines", "printed 5"]);
+    assert_eq!(pod.wall(), Wall::Process);
+    assert!(pod.memory() > 4096);
+    let mut batch = Batch::default();
+    for round in 0..3 {
+        batch.clear(1000);
+        batch.push(Entry::Packet, 0, &[0, 1, 2]);
+        batch.push(Entry::Packet, 1, &[1, 1, 2, 3]);
+        batch.push(Entry::Packet, 1, &[2; 60]);
+        batch.push(Entry::Stream, 0, b"unit");
+        batch.push(Entry::Timer, 0, b"");
+        pod.cross(&mut batch).unwrap();
+        let answers: Vec<_> = batch.calls.iter().map(|call| call.answer).collect();
+        assert_eq!(answers, [-1, 0, 316, 0, 0], "{round}");
+        let changed = &batch.emitted_bytes[batch.calls[2].changed.clone()];
+        assert_eq!(
+            (changed[0], changed[59], changed[60], changed[315]),
+            (3, 2, 9, 9)
+        );
+        let said = batch.emitted.iter();
+        let said: Vec<_> = said
+            .map(|it| (it.call, it.output, &batch.emitted_bytes[it.bytes.clone()]))
+            .collect();
+        assert_eq!(said, [(2, 1, &b"\x03"[..]), (3, 0, b"unit"), (3, 1, b"u")]);
+        assert_eq!(batch.counted[..3], [3, 64, 1000]);
+        assert_eq!(batch.timer, Some(1005));
+        assert!(batch.cycles > 0);
+    }
+}
+
+/// What a call of `pod_stream()` with this body ends in.
+fn fault_of(place: &Place, body: &str) -> Fault {
+    let source = format!("{HEAD}\n{HELP}\n{STREAM} {{ {body} return 0; }}");
+    let (mut pod, _) = place.load(&source, b"", limits()).expect(body);
+    let (done, _) = stream(&mut *pod, b"unit");
+    let fault = done.expect_err(body);
+    // It stays so, and says so.
+    let (again, _) = stream(&mut *pod, b"unit");
+    assert_eq!(again, Err(Fault::Gone("before".to_owned())), "{body}");
+    fault
+}
+
+/// Beside each attack another pod goes on with its work.
+struct Witness(Box<dyn Pod>, u64);
+
+impl Witness {
+    fn new(place: &Place) -> Witness {
+        let source =
+            format!("{STREAM} {{ static int n; n += len; vink_emit(n, bytes, len); return 0; }}");
+        Witness(place.load(&source, b"", limits()).unwrap().0, 0)
+    }
+
+    fn goes_on(&mut self) {
+        self.1 += 4;
+        let (done, batch) = stream(&mut *self.0, b"unit");
+        done.unwrap();
+        assert_eq!(u64::from(batch.emitted[0].output), self.1);
+        assert_eq!(
+            &batch.emitted_bytes[batch.emitted[0].bytes.clone()],
+            b"unit"
+        );
+    }
+}
+
+/// What attacks have in common: the first call's bytes are in the shared memory.
+const HELP: &str = "
+#define main_area() ((void *)(bytes - 4096 - 32))
+__attribute__((noinline)) int recurse(volatile int n) { volatile char a[1000]; a[0] = n; return recurse(n + 1) + a[n % 1000]; }
+";
+
+const HEAD: &str = "
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+";
+
+#[test]
+fn system_calls_end_it() {
+    let place = Place::new("calls-end");
+    let mut witness = Witness::new(&place);
+    for (body, name) in [
+        ("open(\"/etc/passwd\", O_RDONLY);", "openat"),
+        ("open(\"/usr/lib/x\", O_RDWR | O_CREAT, 0600);", "openat"),
+        ("syscall(SYS_open, \"/etc/passwd\", 0);", "open"),
+        ("syscall(SYS_openat2, -100, \"/\", 0, 0);", "openat2"),
+        ("read(0, &errno, 1);", "read"),
+        ("read(3, &errno, 1);", "read"),
+        ("write(3, &errno, 1);", "write"),
+        ("dup2(0, 1);", "dup2"),
+        ("socket(AF_INET, SOCK_STREAM, 0);", "socket"),
+        ("socket(AF_UNIX, SOCK_STREAM, 0);", "socket"),
+        ("socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0});", "socketpair"),
+        ("syscall(SYS_ptrace, 16, 1, 0, 0);", "ptrace"),
+        ("syscall(SYS_process_vm_readv, 1, 0, 0, 0, 0, 0);", "process_vm_readv"),
+        ("syscall(SYS_process_vm_writev, 1, 0, 0, 0, 0, 0);", "process_vm_writev"),
+        ("kill(-1, SIGKILL);", "kill"),
+        ("kill(1, SIGKILL);", "kill"),
+        ("syscall(SYS_tgkill, 1, 1, SIGKILL);", "tgkill"),
+        ("syscall(SYS_pidfd_open, 1, 0);", "pidfd_open"),
+        ("syscall(SYS_pidfd_getfd, 0, 0, 0);", "pidfd_getfd"),
+        ("memfd_create(\"x\", 0);", "memfd_create"),
+        ("mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);", "mmap"),
+        ("mmap(0, 4096, PROT_READ, MAP_SHARED, 4, 0);", "mmap"),
+        ("mprotect(&errno, 4096, PROT_READ | PROT_EXEC);", "mprotect"),
+        ("syscall(SYS_pkey_mprotect, 0, 4096, 5, 0);", "pkey_mprotect"),
+        ("syscall(SYS_io_uring_setup, 1, 0);", "io_uring_setup"),
+        ("syscall(SYS_userfaultfd, 0);", "userfaultfd"),
+        ("syscall(SYS_bpf, 0, 0, 0);", "bpf"),
+        ("syscall(SYS_perf_event_open, 0, 0, 0, 0, 0);", "perf_event_open"),
+        ("prctl(PR_SET_DUMPABLE, 1);", "prctl"),
+        ("prctl(PR_SET_PDEATHSIG, 0);", "prctl"),
+        ("syscall(SYS_seccomp, 1, 0, 0);", "seccomp"),
+        ("fork();", "clone"),
+        ("vfork();", "vfork"),
+        ("syscall(SYS_clone, 0, 0, 0, 0, 0);", "clone"),
+        ("syscall(SYS_clone3, 0, 0);", "clone3"),
+        ("unshare(CLONE_NEWUSER);", "unshare"),
+        ("syscall(SYS_setns, 0, 0);", "setns"),
+        ("syscall(SYS_mount, 0, 0, 0, 0, 0);", "mount"),
+        ("syscall(SYS_chroot, \"/\");", "chroot"),
+        ("execl(\"/bin/sh\", \"sh\", NULL);", "execve"),
+        ("syscall(SYS_execveat, -100, \"/bin/sh\", 0, 0, 0);", "execveat"),
+        ("setuid(0);", "setuid"),
+        ("syscall(SYS_rt_sigaction, SIGSEGV, 0, 0, 8);", "rt_sigaction"),
+        ("syscall(SYS_rt_sigreturn);", "rt_sigreturn"),
+        ("syscall(SYS_setrlimit, 9, 0);", "setrlimit"),
+        ("syscall(SYS_prlimit64, 0, 9, 0, 0);", "prlimit64"),
+        ("syscall(SYS_ioctl, 1, 0x5412, 0);", "ioctl"),
+        ("syscall(SYS_arch_prctl, 0x1001, 0);", "arch_prctl"),
+        ("syscall(SYS_futex, &errno, FUTEX_LOCK_PI, 0, 0, 0, 0);", "futex"),
+        ("syscall(SYS_sendmsg, 4, 0, 0);", "sendmsg"),
+        ("usleep(1);", "clock_nanosleep"),
+        ("syscall(SYS_getpid | 0x40000000);", "number 1073741863"),
+        ("syscall(100000);", "number 100000"),
+        // By its own instruction, not by libc's.
+        ("__asm__ volatile(\"syscall\" :: \"a\"(41), \"D\"(2), \"S\"(1), \"d\"(0) : \"rcx\", \"r11\", \"memory\");", "socket"),
+    ] {
+        assert_eq!(fault_of(&place, body), Fault::SystemCall(name.to_owned()), "{body}");
+        witness.goes_on();
+    }
+    // By the gate of 32-bit programs, whose numbers are others.
+    let body = "__asm__ volatile(\"int $0x80\" :: \"a\"(20) : \"memory\");";
+    let fault = fault_of(&place, body);
+    assert_eq!(
+        fault,
+        Fault::SystemCall("of another architecture".to_owned())
+    );
+    witness.goes_on();
+}
+
+#[test]
+fn memory_is_had_without() {
+    let place = Place::new("memory");
+    let source = format!(
+        "{HEAD}
+        {STREAM}
+        {{
+            size_t large = 30 << 20;
+            char *small = malloc(100), *big = malloc(large);
+            memset(big, 1, large);
+            big = realloc(big, large / 2);
+            char *more = calloc(1000, 1000);
+            printf(\"%d %d\", big[5], more[6]);
+            fflush(stdout);
+            fprintf(stderr, \"%s\\n\", \"to standard error\");
+            write(1, \"nowhere\", 7);
+            free(small), free(big), free(more);
+            syscall(SYS_futex, &errno, FUTEX_WAKE, 1, 0, 0, 0);
+            return 0;
+        }}"
+    );
+    let (mut pod, _) = place.load(&source, b"", limits()).unwrap();
+    let before = pod.memory();
+    for _ in 0..10 {
+        let (done, batch) = stream(&mut *pod, b"unit");
+        done.unwrap();
+        assert_eq!(batch.log, ["1 0", "to standard error"]);
+    }
+    assert!(pod.memory() < before + (40 << 20), "{}", pod.memory());
+}
+
+#[test]
+fn faults_are_named() {
+    let place = Place::new("faults");
+    let mut witness = Witness::new(&place);
+    for (body, said) in [
+        (
+            "*(volatile int *)0x10 = 1;",
+            "used address 0x10 (SIGSEGV) in pod_stream+",
+        ),
+        (
+            "*(volatile char *)bytes; ((void (*)(void))0x1234)();",
+            "used address 0x1234 (SIGSEGV) at 0x1234",
+        ),
+        (
+            "volatile int no = 0; no = 1000 / no;",
+            "divided by zero (SIGFPE) in pod_stream+",
+        ),
+        (
+            "__builtin_trap();",
+            "executed what is no instruction (SIGILL) in pod_stream+",
+        ),
+        ("recurse(1);", "overflowed its stack (SIGSEGV) in recurse+"),
+        ("abort();", "called abort(3)"),
+        (
+            "char *volatile p = malloc(10); free(p); free(p);",
+            "called abort(3)",
+        ),
+        ("raise(SIGABRT);", "called abort(3)"),
+        (
+            "memset((char *)main_area(), 1, 1 << 30);",
+            "used address 0x",
+        ),
+    ] {
+        match fault_of(&place, body) {
+            Fault::Code(found) => assert!(found.starts_with(said), "{body}: {found}"),
+            other => panic!("{body}: {other:?}"),
+        }
+        witness.goes_on();
+    }
+    let fault = fault_of(&place, "exit(3);");
+    assert_eq!(fault, Fault::Gone("exit status 3".to_owned()));
+    assert_eq!(
+        fault_of(&place, "return 7;"),
+        Fault::Refused("pod_stream()", 7)
+    );
+    for (body, function) in [
+        ("vink_emit(0, (void *)0x10, 5);", "vink_emit()"),
+        (
+            "vink_emit(0, bytes, 50000); vink_emit(0, (void *)-1, 40000);",
+            "vink_emit()",
+        ),
+        ("vink_log((void *)0x10, 5);", "vink_log()"),
+        ("vink_count(16, 1);", "vink_count()"),
+    ] {
+        assert_eq!(fault_of(&place, body), Fault::Argument(function), "{body}");
+        witness.goes_on();
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let place = Place::new("limits");
+    let mut witness = Witness::new(&place);
+    let limits = limits();
+    let time = Fault::Time(limits.time);
+    for (body, fault) in [
+        ("for (;;);", time.clone()),
+        // It waits for ever, and does not run.
+        (
+            "int word = 0; syscall(SYS_futex, &word, FUTEX_WAIT, 0, 0, 0, 0);",
+            time,
+        ),
+        (
+            "for (;;) vink_emit(0, bytes, len);",
+            Fault::Emit(limits.emit),
+        ),
+        ("for (;;) vink_emit(0, bytes, 0);", Fault::Emit(limits.emit)),
+        ("for (;;) vink_log(\"\\n\", 1);", Fault::Emit(limits.emit)),
+        (
+            "for (;;) printf(\"a long line of text\\n\");",
+            Fault::Emit(limits.emit),
+        ),
+        (
+            "for (;;) *(volatile char *)malloc(100000) = 1;",
+            Fault::Memory(limits.memory),
+        ),
+        (
+            "*(volatile char *)malloc(1 << 30) = 1;",
+            Fault::Memory(limits.memory),
+        ),
+    ] {
+        assert_eq!(fault_of(&place, body), fault, "{body}");
+        witness.goes_on();
+    }
+}
+
+#[test]
+fn what_it_writes_to_the_shared_memory_is_not_believed() {
+    let place = Place::new("area");
+    let mut witness = Witness::new(&place);
+    // Wild numbers in every word of the first page, by 32 and by 64 bits.
+    let bodies = (0..64).flat_map(|word| {
+        [
+            0u32,
+            1,
+            2,
+            0x7fff_ffff,
+            0x8000_0000,
+            0xffff_fff0,
+            0xffff_ffff,
+        ]
+        .map(|value| {
+            format!(
+                "vink_emit(0, bytes, len); vink_log(\"line\", 4);
+                unsigned *area = main_area(); area[{word}] = {value}u; {CROSS}"
+            )
+        })
+    });
+    // The headers of what it said, and of its calls.
+    let headers = [0u32, 1, 0x10, 0x7fff_ffff, 0xffff_ffff]
+        .into_iter()
+        .flat_map(|value| {
+            (0..8).flat_map(move |word| {
+                ["4096", "4096 + (16 << 20)"].map(|at| {
+                    format!(
+                    "vink_emit(0, bytes, len); unsigned *at = (void *)((char *)main_area() + {at});
+                    ((unsigned *)main_area())[4] = 64; at[{word}] = {value}u; {CROSS}"
+                )
+                })
+            })
+        });
+    // One process after the other would take long: a pod does many, as the bytes say.
+    let all: Vec<String> = bodies.chain(headers).collect();
+    let cases: Vec<String> = all
+        .iter()
+        .enumerate()
+        .map(|(n, body)| format!("case {n}: {{ {body} }} break;"))
+        .collect();
+    let source = format!(
+        "{HEAD} {HELP} {STREAM} {{ switch (*(unsigned *)bytes) {{ {} }} return 0; }}",
+        cases.join("\n")
+    );
+    let file = place.compile(&source, &[]);
+    let mut pod = None;
+    for number in 0..all.len() as u32 {
+        let mut taken = match pod.take() {
+            Some(pod) => pod,
+            None => common::load_file(&file, b"", limits()).unwrap().0,
+        };
+        let (done, batch) = stream(&mut *taken, &number.to_ne_bytes());
+        for emitted in &batch.emitted {
+            assert!(emitted.call < batch.calls.len());
+            assert!(batch.emitted_bytes.get(emitted.bytes.clone()).is_some());
+        }
+        assert!(batch.log.iter().all(|line| line.len() <= 3000));
+        if done.is_ok() {
+            pod = Some(taken);
+        }
+        if number % 50 == 0 {
+            witness.goes_on();
+        }
+    }
+    witness.goes_on();
+}
+
+/// A crossing of its own, with what was written.
+const CROSS: &str = "syscall(SYS_pause, 0, 0);";
+
+#[test]
+fn what_is_no_pod() {
+    let place = Place::new("no-pod");
+    let no = |file: &std::path::Path| {
+        common::load_file(file, b"", limits())
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+    };
+    let says = |file: &std::path::Path, words: &str| {
+        let found = no(file);
+        assert!(found.contains(words), "{found}");
+    };
+    says(&place.folder, "is no file");
+    says(&place.folder.join("none"), "No such file");
+    let text = place.folder.join("text");
+    std::fs::write(&text, "#!/bin/sh\n").unwrap();
+    says(&text, "is no ELF file: cc -shared -fPIC");
+    let empty = place.folder.join("empty");
+    std::fs::write(&empty, "").unwrap();
+    says(&empty, "is no ELF file");
+    let good = place.compile("", &[]);
+    let bytes = std::fs::read(&good).unwrap();
+    let mut narrow = bytes.clone();
+    narrow[4] = 1;
+    std::fs::write(&text, narrow).unwrap();
+    says(&text, "not for 64-bit x86");
+    for cut in [20, 64, 100, 1000, bytes.len() / 2] {
+        std::fs::write(&text, &bytes[..cut]).unwrap();
+        assert!(no(&text).contains("text"), "{}", no(&text));
+    }
+    says(
+        &place.compile_bare("uint32_t pod_version(void) { return 2; }", &[]),
+        "version 2",
+    );
+    says(&place.compile_bare("int nothing;", &[]), "POD();");
+    says(&place.compile("int32_t vink_other(void); int32_t pod_init(const char *c, uint32_t l) { return vink_other(); }", &[]), "vink_other: link the library");
+    let own = place.folder.join("libown.so");
+    std::fs::copy(&good, &own).unwrap();
+    let needs = place.compile("", &["-Wl,--no-as-needed", own.to_str().unwrap()]);
+    says(&needs, "system's folders");
+    says(
+        &place.compile(
+            "int32_t pod_init(const char *c, uint32_t l) { return 9; }",
+            &[],
+        ),
+        "pod_init() returned 9",
+    );
+    says(
+        &place.compile(
+            "int32_t pod_init(const char *c, uint32_t l) { for (;;); }",
+            &[],
+        ),
+        "took longer",
+    );
+    says(
+        &place.compile_bare(
+            "uint32_t pod_version(void) { return *(volatile int *)8; }",
+            &[],
+        ),
+        "in pod_version(): it used address 0x8",
+    );
+    says(
+        &place.compile("char large[100 << 20] = {1};", &[]),
+        "memory is too small",
+    );
+    // As root it can be read.
+    if !vink_sys::process::is_root() {
+        let mut mode = std::fs::metadata(&good).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0);
+        std::fs::set_permissions(&good, mode).unwrap();
+        says(&good, "Permission denied");
+    }
+}
+
+#[test]
+fn constructors_are_confined() {
+    let place = Place::new("constructors");
+    let mut witness = Witness::new(&place);
+    for (body, name) in [
+        ("socket(AF_INET, SOCK_STREAM, 0);", "made the system call socket"),
+        ("fork();", "made the system call clone"),
+        ("open(\"/etc/passwd\", O_RDWR);", "made the system call openat"),
+        ("open(\"/usr/lib/x\", O_WRONLY | O_CREAT, 0600);", "made the system call openat"),
+        ("syscall(SYS_open, \"/tmp/x\", O_CREAT, 0600);", "made the system call open"),
+        ("mmap(0, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);", "made the system call mmap"),
+        ("syscall(SYS_seccomp, 1, 0, 0);", "made the system call seccomp"),
+        ("prctl(PR_SET_NO_NEW_PRIVS, 1);", "made the system call prctl"),
+        ("struct rlimit { long a, b; } most = {-1, -1}; syscall(SYS_prlimit64, 0, 9, &most, 0);", "made the system call prlimit64"),
+        ("kill(1, SIGKILL);", "made the system call kill"),
+        ("syscall(SYS_ptrace, 16, 1, 0, 0);", "made the system call ptrace"),
+        ("*(volatile int *)0x20 = 1;", "used address 0x20"),
+        ("exit(4);", "its process has ended: exit status 4"),
+        // Files of the host that are not libraries are not there, nor are descriptors.
+        ("int fd = open(\"/etc/passwd\", O_RDONLY); if (fd >= 0) abort(); exit(10);", "exit status 10"),
+        ("int fd = open(\"/proc/self/mem\", O_RDONLY); if (fd >= 0) abort(); exit(11);", "exit status 11"),
+        ("for (int fd = 3; fd < 1000; fd++) if (lseek(fd, 0, SEEK_CUR) >= 0 || errno != EBADF) exit(13); exit(12);", "exit status 12"),
+    ] {
+        let source = format!("{HEAD}\n__attribute__((constructor)) static void first(void) {{ {body} }}");
+        let error = place.load(&source, b"", limits()).map(drop).expect_err(body).to_string();
+        assert!(error.contains("ended while it was loaded") && error.contains(name), "{body}: {error}");
+        witness.goes_on();
+    }
+}
+
+/// All of the above by an ordinary user. What is below the target folder, other users may be unable to
+/// read.
+#[test]
+fn as_an_ordinary_user() {
+    if !vink_sys::process::is_root() {
+        return;
+    }
+    let place = Place::new("nobody");
+    let copy = |from: &std::path::Path, name: &str| {
+        let to = place.folder.join(name);
+        std::fs::copy(from, &to).expect("a copy");
+        to
+    };
+    let program = copy(&std::env::current_exe().unwrap(), "test");
+    copy(
+        env!("CARGO_BIN_EXE_vink-pod-process").as_ref(),
+        "vink-pod-process",
+    );
+    let mut command = std::process::Command::new(program);
+    std::os::unix::process::CommandExt::uid(&mut command, 65534);
+    std::os::unix::process::CommandExt::gid(&mut command, 65534);
+    let output = command.current_dir("/").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("9 passed"),
+        "{text}"
+    );
+}
