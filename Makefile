@@ -22,7 +22,7 @@ OUT ?= build
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static
+	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -119,7 +119,7 @@ soak: setup ## a mixed load under signals and kills [MINUTES=10] [SEED=1]
 	@$(CARGO) run --quiet -p vink-stress -- soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 .PHONY: lint
-lint: ## formatting, clippy, licences, checkpatch
+lint: ## formatting, clippy, licences, ruff, mypy, checkpatch
 	@.ci/lint
 
 .PHONY: fmt

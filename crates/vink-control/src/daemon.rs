@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use vink_api::RuntimeDir;
@@ -53,6 +55,9 @@ pub struct Options {
     /// Started by a client: this descriptor is a socket that is told when clients are answered, and
     /// the process ends after the last lab.
     pub ready: Option<RawFd>,
+    /// Started by a client for itself: this descriptor is a socket that is told when clients are
+    /// answered, and the process ends with its labs when the socket's other end is closed.
+    pub owner: Option<RawFd>,
 }
 
 /// Runs a control process in this folder until it ends.
@@ -60,7 +65,7 @@ pub struct Options {
 /// # Errors
 /// The folder, or a socket in it, can't be had; the text says what to do.
 pub fn run(dir: &RuntimeDir, options: Options, hooks: Hooks) -> io::Result<()> {
-    let mut client = match options.ready {
+    let mut client = match options.owner.or(options.ready) {
         Some(number) => Some(Client::of(number)?),
         None => None,
     };
@@ -78,7 +83,7 @@ pub fn run(dir: &RuntimeDir, options: Options, hooks: Hooks) -> io::Result<()> {
 }
 
 /// The client that has started this process.
-struct Client(Option<fs::File>);
+struct Client(Option<StdUnixStream>);
 
 impl Client {
     fn of(number: RawFd) -> io::Result<Client> {
@@ -92,9 +97,23 @@ impl Client {
 
     /// Tells it once. It may have gone.
     fn say(&mut self, text: &str) {
-        if let Some(mut file) = self.0.take() {
-            let _ = file.write_all(text.as_bytes());
+        if let Some(mut stream) = self.0.take() {
+            let _ = stream.write_all(text.as_bytes());
         }
+    }
+
+    /// Tells the client whose own this process is that clients are answered, and returns when it
+    /// has closed its end, or has ended.
+    async fn gone(&mut self) -> io::Result<()> {
+        let Some(mut stream) = self.0.take() else {
+            return Ok(());
+        };
+        let _ = stream.write_all(b"\n");
+        stream.set_nonblocking(true)?;
+        let mut stream = UnixStream::from_std(stream)?;
+        // An error, such as that of a socket whose peer has not read everything, is an end too.
+        while stream.read_u8().await.is_ok() {}
+        Ok(())
     }
 }
 
@@ -139,17 +158,17 @@ async fn serve(
     // Tokio's own threads are not disturbed: nothing else runs yet.
     let lock = Lock::take(dir)?;
     let path = dir.socket();
-    if std::os::unix::net::UnixStream::connect(&path).is_ok() {
+    if StdUnixStream::connect(&path).is_ok() {
         let text = format!(
             "another control process listens at {} already",
             path.display()
         );
         return match client {
-            Some(client) => {
+            Some(client) if options.owner.is_none() => {
                 client.say("\n");
                 Ok(())
             }
-            None => Err(io::Error::new(io::ErrorKind::AddrInUse, text)),
+            _ => Err(io::Error::new(io::ErrorKind::AddrInUse, text)),
         };
     }
     // What one that was killed has left.
@@ -181,7 +200,9 @@ async fn serve(
         }
     };
     drop(lock);
+    let mut owner = None;
     match client {
+        Some(_) if options.owner.is_some() => owner = client.take(),
         Some(client) => client.say("\n"),
         None => tracing::info!(target: "control", "listening at {}", path.display()),
     }
@@ -190,7 +211,7 @@ async fn serve(
     }
     let mut acceptor = Acceptor::new("its socket", MAX_OWNER_CONNECTIONS);
 
-    let mut ended = Box::pin(end(labs.clone(), options.ready.is_some()));
+    let mut ended = Box::pin(end(labs.clone(), options.ready.is_some(), owner));
     loop {
         tokio::select! {
             ((stream, _), seat) = acceptor.next(|| listener.accept()) => accept(stream, seat, &router, &crowd),
@@ -232,8 +253,9 @@ fn leave(dir: &RuntimeDir, lock: Lock) {
     drop(lock);
 }
 
-/// Until the process is to end: by a signal, or (in the background) when there is no lab any more.
-async fn end(labs: Arc<Labs>, background: bool) -> io::Result<()> {
+/// Until the process is to end: by a signal, (in the background) when there is no lab any more, or
+/// when its owner has gone.
+async fn end(labs: Arc<Labs>, background: bool, owner: Option<Client>) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -245,8 +267,15 @@ async fn end(labs: Arc<Labs>, background: bool) -> io::Result<()> {
         let _ = tokio::time::timeout(FIRST_LAB_TIMEOUT, count.wait_for(|count| *count > 0)).await;
         let _ = count.wait_for(|count| *count == 0).await;
     };
+    let owner_gone = async {
+        match owner {
+            Some(mut owner) => owner.gone().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = none_left => {}
+        gone = owner_gone => gone?,
         _ = terminate.recv() => tracing::info!(target: "control", "ended by SIGTERM"),
         _ = interrupt.recv() => tracing::info!(target: "control", "ended by SIGINT"),
         _ = hangup.recv() => tracing::info!(target: "control", "ended by SIGHUP"),

@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     /// Tell on this descriptor when clients are answered, and end after the last lab
     #[arg(long, hide = true, value_name = "FD")]
     ready: Option<i32>,
+    /// Tell on this descriptor when clients are answered, and end when its other end is closed
+    #[arg(long, hide = true, value_name = "FD", conflicts_with = "ready")]
+    owner: Option<i32>,
 }
 
 /// Runs until it is told to end.
@@ -44,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let options = Options {
         listen: arguments.listen,
         ready: arguments.ready,
+        owner: arguments.owner,
     };
     vink_control::run(&dir, options, hooks).map_err(|error| CliError::Other(error.to_string()))?;
     Ok(ExitCode::SUCCESS)

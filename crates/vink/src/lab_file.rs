@@ -39,6 +39,8 @@ enum Picture {
     Dot,
     /// Mermaid, in Markdown
     Mermaid,
+    /// No picture: the lab as JSON, as the control API takes it, with all machines that `generate` makes
+    Json,
 }
 
 /// The command line of `vink import`.
@@ -111,6 +113,7 @@ pub(crate) fn graph(arguments: &Graph) -> Result<ExitCode, CliError> {
     print(&match arguments.format {
         Picture::Dot => lab.to_dot(),
         Picture::Mermaid => lab.to_mermaid(),
+        Picture::Json => serde_json::to_string(&lab).expect("plain data") + "\n",
     })
 }
 

@@ -272,10 +272,12 @@ impl Lab {
         action: Action,
         descriptors: Vec<OwnedFd>,
     ) -> Result<PendingAnswer, HttpError> {
-        match &self.state().workers[worker].client {
-            Some(client) => Ok(client.ask(action, descriptors)),
-            None => Err(self.is_dead()),
-        }
+        // A lab without machines has no worker yet.
+        let state = self.state();
+        let client = state.workers.get(worker).and_then(|w| w.client.as_ref());
+        client
+            .map(|client| client.ask(action, descriptors))
+            .ok_or_else(|| self.is_dead())
     }
 
     /// Sends a request, and waits for the answer.

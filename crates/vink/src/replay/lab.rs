@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vink_api::{
-    ChangeClock, Client, Error, Input, LabApi, Output, Program, ProgramState, PutLab, RecordLab,
-    RunClock, RuntimeDir, Step,
+    ChangeClock, Client, Error, Input, LabApi, NewProgram, Output, Program, ProgramState, PutLab,
+    RecordLab, RunClock, RuntimeDir, Step,
 };
 use vink_record::{Event, Manifest, Request, Totals};
 use vink_spec::{Lab, Span, Time};
@@ -117,12 +117,15 @@ async fn repeat(
             Request { method, path, body } => {
                 let answer = client.repeat(method, path, body).await;
                 answer.map(|answer| {
-                    // An attached program is told of before it runs.
+                    // An attached program is told of before it runs; any other runs.
+                    let wanted: Option<NewProgram> = match path.ends_with("/programs") {
+                        true => serde_json::from_str(body).ok(),
+                        false => None,
+                    };
                     let program = serde_json::from_slice(&answer).ok();
-                    let is_new = path.ends_with("/programs");
                     waiting.extend(
                         program
-                            .filter(|_| is_new)
+                            .filter(|_| wanted.is_some_and(|wanted| wanted.attach))
                             .map(|program: Program| program.id),
                     );
                 })

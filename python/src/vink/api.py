@@ -1,0 +1,2840 @@
+"""The control API: its objects, and a client for each kind of program, plain and async.
+
+Written by generate.py from the description that the control process serves. Not to be edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias, TypedDict
+
+from vink._transport import AsyncSocket, AsyncTransport, Socket, Transport, given, path, query
+
+AtSwitch: TypeAlias = "str | PortOf"
+"""The switch that an interface is at, by its name, or with what is said of the port."""
+
+
+BreakpointSpec = TypedDict(
+    "BreakpointSpec",
+    {
+        "at": "str | None",
+        "on": "Points",
+        "filter": "str | None",
+        "tcp": "str | None",
+        "stop": "Stop | None",
+        "log": "bool",
+        "drop": "bool",
+        "corrupt": "bool",
+        "delay": "Span | None",
+        "reorder": "int | None",
+        "duplicate": "int | None",
+        "run": "str | None",
+        "after": "int",
+        "times": "int | None",
+        "disabled": "bool",
+    },
+    total=False,
+)
+"""A breakpoint. With no word of what becomes of a packet (`stop` to `run`) the lab stops."""
+
+
+Burst = TypedDict(
+    "Burst",
+    {
+        "start": "Share",
+        "end": "Share",
+        "loss": "Share",
+        "good-loss": "Share",
+    },
+    total=False,
+)
+"""Losses by the model of Gilbert and Elliott: a wire is in a good or in a bad state, and changes
+between them with each packet."""
+
+
+Calls: TypeAlias = "Literal['auto'] | Literal['shared'] | Literal['trapped']"
+"""How dynamically linked programs make their calls on sockets (docs/calls.md). All others trap each
+call."""
+
+
+ChangeKind: TypeAlias = "Literal['add'] | Literal['change'] | Literal['remove']"
+"""How something was changed."""
+
+
+ClockKind: TypeAlias = "dict[str, Any]"
+"""A part of a lab file."""
+
+
+ClockName: TypeAlias = "Literal['real'] | Literal['virtual']"
+"""A part of a lab file."""
+
+
+ClockState: TypeAlias = "Literal['running'] | Literal['standing'] | Literal['paused'] | Literal['stopped']"
+"""What a clock does."""
+
+
+Command: TypeAlias = "str | list[str]"
+"""What is executed."""
+
+
+Core: TypeAlias = "int | list[int]"
+"""The processors that a worker and the programs of its machines stay on: `core: 1`, or a list."""
+
+
+Driver: TypeAlias = "dict[str, Any]"
+"""What a driver process opens."""
+
+
+EventSpec = TypedDict(
+    "EventSpec",
+    {
+        "at": "Span",
+        "every": "Span | None",
+        "do": "str",
+    },
+    total=False,
+)
+"""Switch box lines, carried out when the lab has been up for so long."""
+
+
+Factor: TypeAlias = "float"
+"""How many times as fast as the host's clock."""
+
+
+FileSpec: TypeAlias = "str | dict[str, Any]"
+"""What is in a file of a machine, or in a filter."""
+
+
+FromClient: TypeAlias = "dict[str, Any]"
+"""What a client of a program says."""
+
+
+FromServer: TypeAlias = "dict[str, Any]"
+"""What a client is told about its program."""
+
+
+InterfaceSpec = TypedDict(
+    "InterfaceSpec",
+    {
+        "wire": "str | None",
+        "switch": "AtSwitch | None",
+        "addresses": "list[str]",
+        "mac": "str | None",
+        "filter": "FileSpec | None",
+    },
+    total=False,
+)
+"""An interface of a machine, at a wire."""
+
+
+Lab = TypedDict(
+    "Lab",
+    {
+        "name": "str",
+        "time": "Time",
+        "seed": "int | None",
+        "memory": "str | None",
+        "calls": "Calls",
+        "images": "dict[str, str]",
+        "machines": "dict[str, MachineSpec]",
+        "switches": "dict[str, SwitchSpec]",
+        "wires": "dict[str, WireSpec]",
+        "breakpoints": "dict[str, BreakpointSpec]",
+        "series": "dict[str, SeriesSpec]",
+        "events": "list[EventSpec]",
+    },
+    total=False,
+)
+"""A lab: what `vink lab up` makes and `vink lab save` writes."""
+
+
+LabState: TypeAlias = (
+    "Literal['starting'] | Literal['running'] | Literal['broken'] | Literal['failed'] | Literal['ending']"
+)
+"""How far a lab is."""
+
+
+MachineSpec = TypedDict(
+    "MachineSpec",
+    {
+        "image": "str | None",
+        "worker": "str | None",
+        "core": "Core | None",
+        "interfaces": "dict[str, InterfaceSpec]",
+        "routes": "list[Route]",
+        "forward": "bool",
+        "rights": "Rights",
+        "sysctls": "dict[str, Scalar]",
+        "files": "dict[str, FileSpec]",
+        "root": "str | None",
+        "filter": "FileSpec | None",
+        "setup": "list[str]",
+        "programs": "dict[str, ProgramSpec]",
+    },
+    total=False,
+)
+"""A machine: its interfaces, what its kernel is told, and what runs on it."""
+
+
+MachineState: TypeAlias = "Literal['starting'] | Literal['running'] | Literal['dead']"
+"""Whether a machine runs."""
+
+
+Point: TypeAlias = "Literal['departure'] | Literal['arrival'] | Literal['loss']"
+"""What happens to a packet at an interface."""
+
+
+Points: TypeAlias = "Point | list[Point]"
+"""One event, or several."""
+
+
+PortOf = TypedDict(
+    "PortOf",
+    {
+        "name": "str",
+        "pin": "bool | None",
+        "vlan": "int | None",
+        "tagged": "list[int]",
+        "group": "str | None",
+        "filter": "FileSpec | None",
+    },
+    total=False,
+)
+"""A port that an interface makes at a switch."""
+
+
+PortSpec = TypedDict(
+    "PortSpec",
+    {
+        "wire": "str | None",
+        "mac": "str | None",
+        "addresses": "list[SourceAddress]",
+        "pin": "bool | None",
+        "vlan": "int | None",
+        "tagged": "list[int]",
+        "group": "str | None",
+        "filter": "FileSpec | None",
+    },
+    total=False,
+)
+"""A port of a switch."""
+
+
+ProgramSpec = TypedDict(
+    "ProgramSpec",
+    {
+        "command": "Command | None",
+        "app": "str | None",
+        "env": "dict[str, str]",
+        "dir": "str | None",
+        "after": "list[str]",
+        "ready": "Readiness | None",
+        "restart": "Restart",
+    },
+    total=False,
+)
+"""A program: an unmodified program of the host, or with `app` a virtualized process."""
+
+
+ProgramState: TypeAlias = "Literal['waiting'] | Literal['starting'] | Literal['running'] | Literal['ended']"
+"""How far a program is."""
+
+
+Quantity: TypeAlias = "str"
+"""A number that can be looked at."""
+
+
+Rate: TypeAlias = "str | Literal[0]"
+"""Bits per second: 10mbit, 1.5gbit, 64kbit; with bps for bit: bytes per second; 0 is unlimited."""
+
+
+Readiness: TypeAlias = "ReadyBySuccess | ReadyBy"
+"""When a program counts as ready, and how long that may take."""
+
+
+ReadyBy = TypedDict(
+    "ReadyBy",
+    {
+        "port": "int | None",
+        "command": "str | None",
+        "output": "str | None",
+        "time": "Span | None",
+        "timeout": "Span | None",
+    },
+    total=False,
+)
+"""A part of a lab file."""
+
+
+ReadyBySuccess: TypeAlias = "Literal['success']"
+"""A part of a lab file."""
+
+
+Restart: TypeAlias = "Literal['never'] | Literal['on-failure'] | Literal['always']"
+"""Whether a program is started again."""
+
+
+Rights: TypeAlias = "Literal['full'] | Literal['user']"
+"""What programs may do on their machine (docs/rights.md)."""
+
+
+Route = TypedDict(
+    "Route",
+    {
+        "to": "str",
+        "via": "str | None",
+        "dev": "str | None",
+        "metric": "int | None",
+    },
+    total=False,
+)
+"""A static route."""
+
+
+SampleEvent: TypeAlias = "Literal['departure'] | Literal['arrival'] | Literal['loss'] | Literal['ack'] | Literal['retransmit'] | Literal['congestion'] | Literal['state'] | Literal['read'] | Literal['end']"
+"""An event at which numbers are looked at."""
+
+
+Scalar: TypeAlias = "int | str"
+"""A value as it is written in YAML: 1 is as good as "1"."""
+
+
+SeriesSpec = TypedDict(
+    "SeriesSpec",
+    {
+        "every": "Span | None",
+        "on": "SampleEvent | None",
+        "at": "str | None",
+        "values": "dict[str, Quantity]",
+        "file": "str | None",
+    },
+    total=False,
+)
+"""Columns of numbers, a row for each time that they are looked at."""
+
+
+Settings = TypedDict(
+    "Settings",
+    {
+        "rate": "Rate | None",
+        "delay": "Span | None",
+        "jitter": "Span | None",
+        "overtake": "bool | None",
+        "loss": "Share | None",
+        "burst": "Burst | None",
+        "corrupt": "Share | None",
+        "duplicate": "Share | None",
+        "reorder": "Share | None",
+        "limit": "int | None",
+        "mtu": "int | None",
+    },
+    total=False,
+)
+"""What happens to packets that are sent at one end of a wire. What is not named is ideal; with
+nothing named the wire hands packets over whole. See docs/wires.md."""
+
+
+Share: TypeAlias = "str | float"
+"""A probability: 1%, 0.5%, or a fraction such as 0.01."""
+
+
+SourceAddress: TypeAlias = "str"
+"""A part of a lab file."""
+
+
+Span: TypeAlias = "str | Literal[0]"
+"""A length of time: 10ms, 1.5s, 20us, 2min; only 0 needs no unit."""
+
+
+Speed: TypeAlias = "Literal['max'] | dict[str, Any]"
+"""How fast a clock may go."""
+
+
+Step: TypeAlias = "Literal['event'] | Literal['packet'] | Literal['call']"
+"""A step of a clock."""
+
+
+Stop: TypeAlias = "Literal['all'] | Literal['machine']"
+"""What stops at a breakpoint."""
+
+
+SwitchSpec = TypedDict(
+    "SwitchSpec",
+    {
+        "image": "str | None",
+        "core": "Core | None",
+        "vlan": "bool | None",
+        "multicast-snooping": "bool | None",
+        "filter": "FileSpec | None",
+        "ports": "dict[str, PortSpec]",
+    },
+    total=False,
+)
+"""A switch."""
+
+
+Time: TypeAlias = "ClockName | ClockKind"
+"""The clock of a lab: `real`, `virtual`, or `{scaled: 2}`."""
+
+
+Uplink: TypeAlias = "dict[str, Any]"
+"""What a wire is joined to outside the box. It has a short form, as in `--uplink`; see
+[`Uplink::from_str`]."""
+
+
+Virtual = TypedDict(
+    "Virtual",
+    {
+        "uplinks": "bool",
+        "call": "Span | None",
+        "rdtsc": "bool",
+    },
+    total=False,
+)
+"""What may be said of a virtual clock."""
+
+
+WireSpec = TypedDict(
+    "WireSpec",
+    {
+        "rate": "Rate | None",
+        "delay": "Span | None",
+        "jitter": "Span | None",
+        "overtake": "bool | None",
+        "loss": "Share | None",
+        "burst": "Burst | None",
+        "corrupt": "Share | None",
+        "duplicate": "Share | None",
+        "reorder": "Share | None",
+        "limit": "int | None",
+        "mtu": "int | None",
+        "bus": "bool | None",
+        "up": "bool | None",
+        "from": "dict[str, Settings]",
+        "uplink": "Uplink | None",
+    },
+    total=False,
+)
+"""A wire: what it does to packets, in both directions unless said otherwise."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Applied:
+    """What [`PutLab`] came to."""
+
+    lab: str
+    """The lab."""
+    created: bool
+    """It did not run before."""
+    changes: list[Change]
+    """What was changed (or would be), in order; nothing if the lab was as asked for."""
+    switchbox: str | None = None
+    """Where its switch box listens."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            lab=value["lab"],
+            created=value["created"],
+            changes=[Change.from_json(each) for each in value["changes"]],
+            switchbox=value.get("switchbox", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("lab", self.lab),
+            ("created", self.created),
+            ("changes", [each.to_json() for each in self.changes]),
+            ("switchbox", self.switchbox),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Breakpoint:
+    """A breakpoint."""
+
+    name: str
+    """Its name."""
+    spec: BreakpointSpec
+    """As in a lab file."""
+    seen: int
+    """Packets that it was about."""
+    hits: int
+    """Packets that it has done something to."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+            seen=value["seen"],
+            hits=value["hits"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+            ("seen", self.seen),
+            ("hits", self.hits),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Breakpoints:
+    """All breakpoints of a lab."""
+
+    breakpoints: list[Breakpoint]
+    """In the order in which they were set."""
+    stopped: bool
+    """One has stopped all of the lab."""
+    machines: list[str]
+    """Machines that one has stopped."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            breakpoints=[Breakpoint.from_json(each) for each in value["breakpoints"]],
+            stopped=value["stopped"],
+            machines=value["machines"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("breakpoints", [each.to_json() for each in self.breakpoints]),
+            ("stopped", self.stopped),
+            ("machines", self.machines),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Capture:
+    """A capture."""
+
+    id: int
+    """Its number in the lab."""
+    interfaces: list[str]
+    """Of which interfaces: `machine:interface`."""
+    filter: str | None = None
+    """Which packets."""
+    path: str | None = None
+    """The file; none: they go to a client."""
+    running: bool
+    """Whether it goes on."""
+    error: str | None = None
+    """Why it ended by itself."""
+    written: int | None = None
+    """Packets written, when it has ended."""
+    missed: int | None = None
+    """Packets that came faster than they could be written."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            id=value["id"],
+            interfaces=value["interfaces"],
+            filter=value.get("filter", None),
+            path=value.get("path", None),
+            running=value["running"],
+            error=value.get("error", None),
+            written=value.get("written", None),
+            missed=value.get("missed", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("id", self.id),
+            ("interfaces", self.interfaces),
+            ("filter", self.filter),
+            ("path", self.path),
+            ("running", self.running),
+            ("error", self.error),
+            ("written", self.written),
+            ("missed", self.missed),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Change:
+    """One thing that was changed."""
+
+    kind: ChangeKind
+    """How."""
+    object: str
+    """What: `machine m1`, `wire w1`, `interface m1:eth0`, `program m1.web` ..."""
+    text: str | None = None
+    """What about it, in words, if there is more to say."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            kind=value["kind"],
+            object=value["object"],
+            text=value.get("text", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("kind", self.kind),
+            ("object", self.object),
+            ("text", self.text),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeBreakpoint:
+    """A breakpoint is to do something, or nothing for a while."""
+
+    enabled: bool
+    """To do something."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            enabled=value["enabled"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("enabled", self.enabled),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeClock:
+    """`PATCH /v1/labs/NAME/clock`: what is not named stays as it is."""
+
+    paused: bool | None = None
+    """Stop the lab, or let it go on, also if a breakpoint has stopped it. One that lives by the host's
+    clock is stopped as a breakpoint does it."""
+    free: bool | None = None
+    """Go on even if no program waits."""
+    speed: Speed | None = None
+    """The most times as fast as the host's clock that it goes."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            paused=value.get("paused", None),
+            free=value.get("free", None),
+            speed=value.get("speed", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("paused", self.paused),
+            ("free", self.free),
+            ("speed", self.speed),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeInterface:
+    """What is to be different about an interface. What is not named stays."""
+
+    wire: str | None = None
+    """Attach it to this wire. It is made anew for that, with its addresses: routes through it that the
+    lab does not name are gone."""
+    detach: bool = False
+    """Detach it from its wire."""
+    add: list[str] | None = None
+    """Give it these addresses."""
+    remove: list[str] | None = None
+    """Take these from it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            wire=value.get("wire", None),
+            detach=value.get("detach", False),
+            add=value.get("add", None),
+            remove=value.get("remove", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("wire", self.wire),
+            ("detach", self.detach),
+            ("add", self.add),
+            ("remove", self.remove),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeWire:
+    """What is to be different about a wire. What is not named stays."""
+
+    settings: Settings = field(default_factory=Settings)
+    """What it is to do to packets; an explicit zero makes a setting ideal again."""
+    from_: str | None = None
+    """Only to those that this end sends (`machine:interface`, or `outside`)."""
+    replace: bool = False
+    """The settings are all there are: those that are not named become ideal."""
+    up: bool | None = None
+    """Plug it in or out."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            settings=value.get("settings", {}),
+            from_=value.get("from", None),
+            replace=value.get("replace", False),
+            up=value.get("up", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("settings", self.settings),
+            ("from", self.from_),
+            ("replace", self.replace),
+            ("up", self.up),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Clock:
+    """How a lab's clock is."""
+
+    time: Time
+    """Which one it is."""
+    state: ClockState
+    """What it does."""
+    seconds: float
+    """How long the lab has been up by this clock, in seconds."""
+    nanoseconds: int
+    """The same in nanoseconds."""
+    kernel_nanoseconds: int
+    """What the kernel's clock is at, in nanoseconds: as packets and captures have it."""
+    free: bool
+    """It goes on even if no program waits."""
+    speed: Factor | None = None
+    """At most so many times as fast as the host's clock; none: as fast as it can be."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            time=value["time"],
+            state=value["state"],
+            seconds=value["seconds"],
+            nanoseconds=value["nanoseconds"],
+            kernel_nanoseconds=value["kernel-nanoseconds"],
+            free=value["free"],
+            speed=value.get("speed", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("time", self.time),
+            ("state", self.state),
+            ("seconds", self.seconds),
+            ("nanoseconds", self.nanoseconds),
+            ("kernel-nanoseconds", self.kernel_nanoseconds),
+            ("free", self.free),
+            ("speed", self.speed),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class EndStatistics:
+    """Figures of one direction of a wire."""
+
+    end: str
+    """`machine:interface`, or `outside`."""
+    counters: dict[str, int]
+    """By name: `sent`, `lost` ..."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            end=value["end"],
+            counters=value["counters"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("end", self.end),
+            ("counters", self.counters),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Event:
+    """Something that happened."""
+
+    lab: str
+    """In which lab."""
+    time: float
+    """Seconds since 1970."""
+    kind: (
+        Literal["progress"]
+        | Literal["lab"]
+        | Literal["changed"]
+        | Literal["started"]
+        | Literal["ready"]
+        | Literal["ended"]
+        | Literal["wire"]
+        | Literal["uplink"]
+        | Literal["timed"]
+        | Literal["dead"]
+        | Literal["kernel"]
+        | Literal["log"]
+        | Literal["capture-ended"]
+        | Literal["packet"]
+        | Literal["breakpoint"]
+        | Literal["missed"]
+    )
+    """What happened."""
+    step: str | None = None
+    """What is done now: `machines`, `programs` ..."""
+    done: int | None = None
+    """How many are done."""
+    total: int | None = None
+    """Of how many."""
+    state: LabState | None = None
+    """Which."""
+    change: Change | None = None
+    """What."""
+    program: int | None = None
+    """Its number."""
+    machine: str | None = None
+    """Its machine."""
+    name: str | None = None
+    """Its name, if it has one."""
+    code: int | None = None
+    """0 to 255, or 128 + a signal."""
+    error: str | None = None
+    wire: str | None = None
+    from_: str | None = None
+    """Of this end only."""
+    settings: Settings | None = None
+    """All of them."""
+    up: bool | None = None
+    """Whether it is plugged in."""
+    line: str | None = None
+    machines: list[str] | None = None
+    """The machines."""
+    message: str | None = None
+    backtrace: list[str] | None = None
+    """Symbols, innermost first."""
+    log: str | None = None
+    """The end of the kernel's log."""
+    worker: int | None = None
+    """The worker's place in the lab's list."""
+    pid: int | None = None
+    """Its process."""
+    image: str | None = None
+    """The image's name."""
+    capture: int | None = None
+    """Its number."""
+    nanoseconds: int | None = None
+    """Nanoseconds of the kernel's clock."""
+    end: str | None = None
+    """`machine:interface`."""
+    what: str | None = None
+    """`departure`, `arrival` or `loss`."""
+    reason: str | None = None
+    """Why it was lost."""
+    length: int | None = None
+    """Bytes, with its Ethernet header."""
+    summary: str | None = None
+    """A line such as tcpdump's about it."""
+    breakpoint: str | None = None
+    """Its name."""
+    number: int | None = None
+    """How often it was met by now."""
+    packet: Packet | None = None
+    """By which packet."""
+    stopped: Stop | None = None
+    """What has stopped."""
+    events: int | None = None
+    """How many are not told."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            lab=value["lab"],
+            time=value["time"],
+            kind=value["kind"],
+            step=value.get("step", None),
+            done=value.get("done", None),
+            total=value.get("total", None),
+            state=value.get("state", None),
+            change=Change.from_json(value.get("change", None)) if "change" in value else None,
+            program=value.get("program", None),
+            machine=value.get("machine", None),
+            name=value.get("name", None),
+            code=value.get("code", None),
+            error=value.get("error", None),
+            wire=value.get("wire", None),
+            from_=value.get("from", None),
+            settings=value.get("settings", None),
+            up=value.get("up", None),
+            line=value.get("line", None),
+            machines=value.get("machines", None),
+            message=value.get("message", None),
+            backtrace=value.get("backtrace", None),
+            log=value.get("log", None),
+            worker=value.get("worker", None),
+            pid=value.get("pid", None),
+            image=value.get("image", None),
+            capture=value.get("capture", None),
+            nanoseconds=value.get("nanoseconds", None),
+            end=value.get("end", None),
+            what=value.get("what", None),
+            reason=value.get("reason", None),
+            length=value.get("length", None),
+            summary=value.get("summary", None),
+            breakpoint=value.get("breakpoint", None),
+            number=value.get("number", None),
+            packet=Packet.from_json(value.get("packet", None)) if "packet" in value else None,
+            stopped=value.get("stopped", None),
+            events=value.get("events", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("lab", self.lab),
+            ("time", self.time),
+            ("kind", self.kind),
+            ("step", self.step),
+            ("done", self.done),
+            ("total", self.total),
+            ("state", self.state),
+            ("change", self.change and self.change.to_json()),
+            ("program", self.program),
+            ("machine", self.machine),
+            ("name", self.name),
+            ("code", self.code),
+            ("error", self.error),
+            ("wire", self.wire),
+            ("from", self.from_),
+            ("settings", self.settings),
+            ("up", self.up),
+            ("line", self.line),
+            ("machines", self.machines),
+            ("message", self.message),
+            ("backtrace", self.backtrace),
+            ("log", self.log),
+            ("worker", self.worker),
+            ("pid", self.pid),
+            ("image", self.image),
+            ("capture", self.capture),
+            ("nanoseconds", self.nanoseconds),
+            ("end", self.end),
+            ("what", self.what),
+            ("reason", self.reason),
+            ("length", self.length),
+            ("summary", self.summary),
+            ("breakpoint", self.breakpoint),
+            ("number", self.number),
+            ("packet", self.packet and self.packet.to_json()),
+            ("stopped", self.stopped),
+            ("events", self.events),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Filter:
+    """A filter that is in force, or would be."""
+
+    place: str
+    """A machine, or `machine:interface`."""
+    version: int
+    """Counted from 1, for each place."""
+    file: str | None = None
+    """The file that it is from."""
+    tables: list[RulesetTable]
+    """The tables that it declares."""
+    optimized: bool
+    """nft has made sets and maps of rules that are alike (`nft --optimize`)."""
+    time: float
+    """When it was loaded, in seconds since 1970."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            place=value["place"],
+            version=value["version"],
+            file=value.get("file", None),
+            tables=[RulesetTable.from_json(each) for each in value["tables"]],
+            optimized=value["optimized"],
+            time=value["time"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("place", self.place),
+            ("version", self.version),
+            ("file", self.file),
+            ("tables", [each.to_json() for each in self.tables]),
+            ("optimized", self.optimized),
+            ("time", self.time),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FilterCounter:
+    """A rule that counts, or a named counter."""
+
+    table: RulesetTable
+    """Its table."""
+    chain: str | None = None
+    """The rule's chain; none: a named counter."""
+    rule: str
+    """The rule without its counter, or the counter's name."""
+    packets: int
+    """Packets since the version was loaded."""
+    bytes: int
+    """Their bytes, from the network header on."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            table=RulesetTable.from_json(value["table"]),
+            chain=value.get("chain", None),
+            rule=value["rule"],
+            packets=value["packets"],
+            bytes=value["bytes"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("table", self.table.to_json()),
+            ("chain", self.chain),
+            ("rule", self.rule),
+            ("packets", self.packets),
+            ("bytes", self.bytes),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FilterRules:
+    """A filter with its rules."""
+
+    place: str
+    """A machine, or `machine:interface`."""
+    version: int
+    """Counted from 1, for each place."""
+    file: str | None = None
+    """The file that it is from."""
+    tables: list[RulesetTable]
+    """The tables that it declares."""
+    optimized: bool
+    """nft has made sets and maps of rules that are alike (`nft --optimize`)."""
+    time: float
+    """When it was loaded, in seconds since 1970."""
+    text: str
+    """As it was given."""
+    listing: str
+    """What the kernel has, as `nft list table` prints it."""
+    counters: list[FilterCounter]
+    """What its rules and named counters have counted."""
+    versions: list[FilterVersion]
+    """Versions that can be returned to, oldest first."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            place=value["place"],
+            version=value["version"],
+            file=value.get("file", None),
+            tables=[RulesetTable.from_json(each) for each in value["tables"]],
+            optimized=value["optimized"],
+            time=value["time"],
+            text=value["text"],
+            listing=value["listing"],
+            counters=[FilterCounter.from_json(each) for each in value["counters"]],
+            versions=[FilterVersion.from_json(each) for each in value["versions"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("place", self.place),
+            ("version", self.version),
+            ("file", self.file),
+            ("tables", [each.to_json() for each in self.tables]),
+            ("optimized", self.optimized),
+            ("time", self.time),
+            ("text", self.text),
+            ("listing", self.listing),
+            ("counters", [each.to_json() for each in self.counters]),
+            ("versions", [each.to_json() for each in self.versions]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FilterVersion:
+    """A version of a filter."""
+
+    version: int
+    """Its number."""
+    file: str | None = None
+    """The file that it was from."""
+    time: float
+    """When it was loaded, in seconds since 1970."""
+    text: str
+    """As it was given."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            version=value["version"],
+            file=value.get("file", None),
+            time=value["time"],
+            text=value["text"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("version", self.version),
+            ("file", self.file),
+            ("time", self.time),
+            ("text", self.text),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Interface:
+    """An interface as its machine has it now."""
+
+    name: str
+    """Its name."""
+    wire: str | None = None
+    """The wire that it is attached to."""
+    mac: str
+    """Its Ethernet address."""
+    up: bool
+    """Whether it is set up."""
+    carrier: bool
+    """Whether it has a carrier."""
+    addresses: list[str]
+    """Its addresses now, also those that programs have added."""
+    counters: dict[str, int]
+    """Packets, bytes, drops and errors by name, such as `rx-packets`."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            wire=value.get("wire", None),
+            mac=value["mac"],
+            up=value["up"],
+            carrier=value["carrier"],
+            addresses=value["addresses"],
+            counters=value["counters"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("wire", self.wire),
+            ("mac", self.mac),
+            ("up", self.up),
+            ("carrier", self.carrier),
+            ("addresses", self.addresses),
+            ("counters", self.counters),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class LabStatus:
+    """How a lab is: the summary, and its processes."""
+
+    summary: LabSummary
+    """What lists show of it."""
+    workers: list[WorkerStatus]
+    """Its workers, one for each image and worker group."""
+    failed: list[str]
+    """Names of programs that were started, and have failed, with the reason."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            summary=LabSummary.from_json(value["summary"]),
+            workers=[WorkerStatus.from_json(each) for each in value["workers"]],
+            failed=value["failed"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("summary", self.summary.to_json()),
+            ("workers", [each.to_json() for each in self.workers]),
+            ("failed", self.failed),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class LabSummary:
+    """A lab in a list."""
+
+    name: str
+    """Its name."""
+    state: LabState
+    """How far it is."""
+    folder: str
+    """Its folder."""
+    machines: int
+    """How many machines it has."""
+    wires: int
+    """How many wires."""
+    programs: int
+    """How many programs run."""
+    up_seconds: float
+    """Seconds since it is up; 0 before."""
+    switchbox: str | None = None
+    """Where its switch box listens."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            state=value["state"],
+            folder=value["folder"],
+            machines=value["machines"],
+            wires=value["wires"],
+            programs=value["programs"],
+            up_seconds=value["up-seconds"],
+            switchbox=value.get("switchbox", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("state", self.state),
+            ("folder", self.folder),
+            ("machines", self.machines),
+            ("wires", self.wires),
+            ("programs", self.programs),
+            ("up-seconds", self.up_seconds),
+            ("switchbox", self.switchbox),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """A machine as it is now."""
+
+    name: str
+    """Its name."""
+    state: MachineState
+    """Whether it runs."""
+    error: str | None = None
+    """Why it does not."""
+    image: str | None = None
+    """The image's name in the lab; none: the usual one."""
+    forward: bool
+    """Whether it forwards packets."""
+    rights: Rights | None = None
+    """What its programs may do; none: everything."""
+    interfaces: list[Interface]
+    """Its interfaces but `lo`."""
+    programs: list[int]
+    """Numbers of its programs that run."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            state=value["state"],
+            error=value.get("error", None),
+            image=value.get("image", None),
+            forward=value["forward"],
+            rights=value.get("rights", None),
+            interfaces=[Interface.from_json(each) for each in value["interfaces"]],
+            programs=value["programs"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("state", self.state),
+            ("error", self.error),
+            ("image", self.image),
+            ("forward", self.forward),
+            ("rights", self.rights),
+            ("interfaces", [each.to_json() for each in self.interfaces]),
+            ("programs", self.programs),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class MachineSummary:
+    """A machine in a list."""
+
+    name: str
+    """Its name."""
+    state: MachineState
+    """Whether it runs."""
+    image: str | None = None
+    """The image's name in the lab; none: the usual one."""
+    worker: str | None = None
+    """The worker that the lab names for it; none: the lab's own, or that of its `core`."""
+    core: list[int] | None = None
+    """The processors on which its worker and its programs stay; empty: any."""
+    pid: int | None = None
+    """The process of its worker; none: it has died."""
+    interfaces: dict[str, list[str]]
+    """Its interfaces but `lo`, each with the addresses that the lab gave it."""
+    programs: int
+    """How many programs of it run."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            state=value["state"],
+            image=value.get("image", None),
+            worker=value.get("worker", None),
+            core=value.get("core", None),
+            pid=value.get("pid", None),
+            interfaces=value["interfaces"],
+            programs=value["programs"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("state", self.state),
+            ("image", self.image),
+            ("worker", self.worker),
+            ("core", self.core),
+            ("pid", self.pid),
+            ("interfaces", self.interfaces),
+            ("programs", self.programs),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewBreakpoint:
+    """A breakpoint to be set."""
+
+    name: str | None = None
+    """Its name; none: a number that none has."""
+    spec: BreakpointSpec
+    """As in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value.get("name", None),
+            spec=value["spec"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewCapture:
+    """A capture to be started."""
+
+    interfaces: list[str]
+    """Of which interfaces: `machine:interface`, all of one worker."""
+    filter: str | None = None
+    """Which packets, as in pcap-filter(7); none: all."""
+    snap: int = 0
+    """Bytes of each packet; 0: all."""
+    path: str
+    """Where to: the absolute path of a file, which is made, or emptied."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            interfaces=value["interfaces"],
+            filter=value.get("filter", None),
+            snap=value.get("snap", 0),
+            path=value["path"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("interfaces", self.interfaces),
+            ("filter", self.filter),
+            ("snap", self.snap),
+            ("path", self.path),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewFilter:
+    """Rules for a place: a machine, or `machine:interface`."""
+
+    text: str
+    """In the language of nft(8)."""
+    file: str | None = None
+    """The file that they are from, for messages."""
+    check: bool | None = None
+    """They are checked by the kernel, and nothing is changed."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            text=value["text"],
+            file=value.get("file", None),
+            check=value.get("check", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("text", self.text),
+            ("file", self.file),
+            ("check", self.check),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewInterface:
+    """An interface to be made."""
+
+    name: str
+    """Its name."""
+    spec: InterfaceSpec = field(default_factory=InterfaceSpec)
+    """What it is, as in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value.get("spec", {}),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewMachine:
+    """A machine to be made, with its interfaces, set-up commands and programs."""
+
+    name: str
+    """Its name."""
+    spec: MachineSpec = field(default_factory=MachineSpec)
+    """What it is, as in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value.get("spec", {}),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewProgram:
+    """A program to be started."""
+
+    machine: str
+    """On which machine."""
+    words: list[str]
+    """The program and its arguments, or a virtualized process and its arguments."""
+    app: bool = False
+    """A virtualized process, which runs inside the worker."""
+    env: dict[str, str] | None = None
+    """Environment variables on top of the lab's."""
+    only_env: bool = False
+    """Its environment is `env` and nothing else."""
+    dir: str | None = None
+    """Its working directory, absolute or relative to the lab's folder, which it is otherwise."""
+    attach: bool = False
+    """Its input and output are those of the client, which starts it by opening `.../terminal`; it is
+    ended when the client goes away. Otherwise it starts at once, and its output goes to a log."""
+    input: bool = False
+    """With `attach`: it gets the client's input. Otherwise it finds its input at an end."""
+    terminal: Size | None = None
+    """With `attach`: its input and output are a terminal of this size."""
+    rights: Rights | None = None
+    """What it may do on the machine; none: what the machine's programs may."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            machine=value["machine"],
+            words=value["words"],
+            app=value.get("app", False),
+            env=value.get("env", None),
+            only_env=value.get("only-env", False),
+            dir=value.get("dir", None),
+            attach=value.get("attach", False),
+            input=value.get("input", False),
+            terminal=value.get("terminal", None),
+            rights=value.get("rights", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("machine", self.machine),
+            ("words", self.words),
+            ("app", self.app),
+            ("env", self.env),
+            ("only-env", self.only_env),
+            ("dir", self.dir),
+            ("attach", self.attach),
+            ("input", self.input),
+            ("terminal", self.terminal and self.terminal.to_json()),
+            ("rights", self.rights),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewSeries:
+    """A time series to be begun."""
+
+    name: str
+    """Its name."""
+    spec: SeriesSpec
+    """As in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewWire:
+    """A wire to be made."""
+
+    name: str
+    """Its name."""
+    spec: WireSpec = field(default_factory=WireSpec)
+    """What it is, as in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value.get("spec", {}),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Packet:
+    """What happened to a packet."""
+
+    nanoseconds: int
+    """Nanoseconds of the kernel's clock."""
+    end: str
+    """`machine:interface`."""
+    what: str
+    """`departure`, `arrival` or `loss`."""
+    reason: str | None = None
+    """Why it was lost."""
+    length: int
+    """Bytes, with its Ethernet header."""
+    summary: str
+    """A line such as tcpdump's about it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            nanoseconds=value["nanoseconds"],
+            end=value["end"],
+            what=value["what"],
+            reason=value.get("reason", None),
+            length=value["length"],
+            summary=value["summary"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("nanoseconds", self.nanoseconds),
+            ("end", self.end),
+            ("what", self.what),
+            ("reason", self.reason),
+            ("length", self.length),
+            ("summary", self.summary),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Problem:
+    """The answer to a request that failed."""
+
+    error: str
+    """What was tried and what was found."""
+    hint: str | None = None
+    """What to do."""
+    paths: list[str] | None = None
+    """Where in the request, as JSON pointers (RFC 6901), if that is what is wrong."""
+    done: list[str] | None = None
+    """What had been changed before, if a change failed half-way."""
+    not_done: list[str] | None = None
+    """What was not changed for that."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            error=value["error"],
+            hint=value.get("hint", None),
+            paths=value.get("paths", None),
+            done=value.get("done", None),
+            not_done=value.get("not-done", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("error", self.error),
+            ("hint", self.hint),
+            ("paths", self.paths),
+            ("done", self.done),
+            ("not-done", self.not_done),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Program:
+    """A program as it is now."""
+
+    id: int
+    """Its number in the lab."""
+    machine: str
+    """On which machine."""
+    name: str | None = None
+    """Its name there, if it is of the lab file."""
+    words: list[str]
+    """What runs."""
+    app: bool
+    """A virtualized process."""
+    state: ProgramState
+    """How far it is."""
+    code: int | None = None
+    """How it ended: 0 to 255, or 128 + a signal; 126 and 127: it could not be executed."""
+    error: str | None = None
+    """Why it could not be executed, or how it failed."""
+    restarts: int
+    """How often it was started again."""
+    seconds: float
+    """Seconds that it has run, or ran."""
+    report: Any | None = None
+    """What a virtualized process has found out, when it has ended."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            id=value["id"],
+            machine=value["machine"],
+            name=value.get("name", None),
+            words=value["words"],
+            app=value["app"],
+            state=value["state"],
+            code=value.get("code", None),
+            error=value.get("error", None),
+            restarts=value["restarts"],
+            seconds=value["seconds"],
+            report=value.get("report", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("id", self.id),
+            ("machine", self.machine),
+            ("name", self.name),
+            ("words", self.words),
+            ("app", self.app),
+            ("state", self.state),
+            ("code", self.code),
+            ("error", self.error),
+            ("restarts", self.restarts),
+            ("seconds", self.seconds),
+            ("report", self.report),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PutLab:
+    """`PUT /v1/labs/NAME`: makes a lab, or changes the one that runs so that it is as asked for."""
+
+    spec: Lab
+    """What the lab is to be."""
+    folder: str
+    """The lab file's folder, absolute: what relative paths of the lab are relative to, and must stay
+    inside of."""
+    dry_run: bool = False
+    """Only say what would change."""
+    new: bool = False
+    """Fail (409) if it runs already."""
+    running: bool = False
+    """Fail (404) if it does not run yet."""
+    keep: bool = False
+    """When a new lab can't be made, leave what there is of it, to be looked at."""
+    paused: bool = False
+    """When a new lab is up, its clock stands until it is told to go: only for labs with a clock of
+    their own."""
+    env: dict[str, str] = field(default_factory=dict)
+    """The environment of its programs."""
+    switchbox: int | None = None
+    """Listen for telnet sessions on this loopback port (0: any) for as long as it runs."""
+    record: RecordLab | None = None
+    """Write down all that happens in a new lab, from its beginning until it is taken down: see
+    docs/replay.md."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            spec=value["spec"],
+            folder=value["folder"],
+            dry_run=value.get("dry-run", False),
+            new=value.get("new", False),
+            running=value.get("running", False),
+            keep=value.get("keep", False),
+            paused=value.get("paused", False),
+            env=value.get("env", {}),
+            switchbox=value.get("switchbox", None),
+            record=value.get("record", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("spec", self.spec),
+            ("folder", self.folder),
+            ("dry-run", self.dry_run),
+            ("new", self.new),
+            ("running", self.running),
+            ("keep", self.keep),
+            ("paused", self.paused),
+            ("env", self.env),
+            ("switchbox", self.switchbox),
+            ("record", self.record and self.record.to_json()),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordLab:
+    """Where a lab is recorded."""
+
+    folder: str
+    """A new folder, absolute: `manifest.json` and `run.journal` come to be there."""
+    lab_file: str | None = None
+    """The lab file, absolute, whose hash the manifest then has."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            folder=value["folder"],
+            lab_file=value.get("lab-file", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("folder", self.folder),
+            ("lab-file", self.lab_file),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What a virtualized process has found out so far."""
+
+    report: Any
+    """Its words about that."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            report=value["report"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("report", self.report),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Restarted:
+    """What was restarted."""
+
+    machines: list[str]
+    """The machines that have booted again: all of the worker's."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            machines=value["machines"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("machines", self.machines),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Rollback:
+    """To an earlier version."""
+
+    version: int | None = None
+    """Which; none: the one before the one in force."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            version=value.get("version", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("version", self.version),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RulesetTable:
+    """A table of nft(8)."""
+
+    family: str
+    """Its family, such as `inet`."""
+    name: str
+    """Its name."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            family=value["family"],
+            name=value["name"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("family", self.family),
+            ("name", self.name),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunClock:
+    """`POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, or until a breakpoint
+    stops the lab, and answers then. Even a paused one, which is paused again then. One of them must be
+    named."""
+
+    until: Span | None = None
+    """The lab has been up for so long."""
+    by: Span | None = None
+    """So much time has passed."""
+    next: Step | None = None
+    """This has happened once."""
+    ended: str | None = None
+    """This program has ended: its number, or its name as `machine.name`."""
+    ready: str | None = None
+    """This program is ready."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            until=value.get("until", None),
+            by=value.get("by", None),
+            next=value.get("next", None),
+            ended=value.get("ended", None),
+            ready=value.get("ready", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("until", self.until),
+            ("by", self.by),
+            ("next", self.next),
+            ("ended", self.ended),
+            ("ready", self.ready),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SendSignal:
+    """A signal for a program's process group."""
+
+    signal: int
+    """Its number, see signal(7)."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            signal=value["signal"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("signal", self.signal),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Series:
+    """A time series."""
+
+    name: str
+    """Its name."""
+    spec: SeriesSpec
+    """As in a lab file."""
+    path: str
+    """Its file."""
+    rows: int
+    """Rows that it has."""
+    missed: int
+    """Events that came faster than they could be kept."""
+    error: str | None = None
+    """Why it has no more of them."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+            path=value["path"],
+            rows=value["rows"],
+            missed=value["missed"],
+            error=value.get("error", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+            ("path", self.path),
+            ("rows", self.rows),
+            ("missed", self.missed),
+            ("error", self.error),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Size:
+    """The size of a terminal in characters."""
+
+    rows: int
+    """Lines."""
+    columns: int
+    """Characters in a line."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            rows=value["rows"],
+            columns=value["columns"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("rows", self.rows),
+            ("columns", self.columns),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Statistics:
+    """How much was done so far."""
+
+    time: float
+    """Seconds since 1970."""
+    workers: list[WorkerStatistics]
+    """Of its workers."""
+    wires: list[WireStatistics]
+    """Of its wires."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            time=value["time"],
+            workers=[WorkerStatistics.from_json(each) for each in value["workers"]],
+            wires=[WireStatistics.from_json(each) for each in value["wires"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("time", self.time),
+            ("workers", [each.to_json() for each in self.workers]),
+            ("wires", [each.to_json() for each in self.wires]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Version:
+    """Which control process answers."""
+
+    vink: str
+    """Of `vink`."""
+    pid: int
+    """The control process."""
+    executable: str
+    """Its executable, for clients that find that another one is installed by now."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            vink=value["vink"],
+            pid=value["pid"],
+            executable=value["executable"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("vink", self.vink),
+            ("pid", self.pid),
+            ("executable", self.executable),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Wire:
+    """A wire as it is now."""
+
+    name: str
+    """Its name."""
+    bus: bool
+    """An Ethernet segment with any number of ends."""
+    up: bool
+    """Whether it is plugged in."""
+    settings: Settings
+    """What it does to packets of every end that `from` does not name."""
+    from_: dict[str, Settings]
+    """What is different for packets that one end sends."""
+    ends: list[WireEnd]
+    """Its ends."""
+    uplink: Uplink | None = None
+    """What it is joined to outside."""
+    uplink_error: str | None = None
+    """What is wrong with that."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            bus=value["bus"],
+            up=value["up"],
+            settings=value["settings"],
+            from_=value["from"],
+            ends=[WireEnd.from_json(each) for each in value["ends"]],
+            uplink=value.get("uplink", None),
+            uplink_error=value.get("uplink-error", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("bus", self.bus),
+            ("up", self.up),
+            ("settings", self.settings),
+            ("from", self.from_),
+            ("ends", [each.to_json() for each in self.ends]),
+            ("uplink", self.uplink),
+            ("uplink-error", self.uplink_error),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WireEnd:
+    """An end of a wire."""
+
+    end: str
+    """`machine:interface`, or `outside`."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """What happened to packets that it sent, by name (`sent`, `lost` ...); nothing in lists."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            end=value["end"],
+            counters=value.get("counters", {}),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("end", self.end),
+            ("counters", self.counters),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WireStatistics:
+    """Figures of a wire."""
+
+    wire: str
+    """Its name."""
+    ends: list[EndStatistics]
+    """Of packets that its ends sent."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            wire=value["wire"],
+            ends=[EndStatistics.from_json(each) for each in value["ends"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("wire", self.wire),
+            ("ends", [each.to_json() for each in self.ends]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerStatistics:
+    """Figures of a worker."""
+
+    image: str | None = None
+    """The image's name in the lab; none: the usual one."""
+    resident: int
+    """Resident memory in bytes."""
+    counters: dict[str, int]
+    """The kernel's counters by name."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            image=value.get("image", None),
+            resident=value["resident"],
+            counters=value["counters"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("image", self.image),
+            ("resident", self.resident),
+            ("counters", self.counters),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerStatus:
+    """A worker process."""
+
+    image: str | None = None
+    """The image's name in the lab; none: the usual one."""
+    worker: str | None = None
+    """The worker group of its machines; none: those that name none."""
+    core: list[int] | None = None
+    """The processors on which it stays; empty: any."""
+    path: str
+    """The image's file."""
+    pid: int | None = None
+    """The process; none: it has died."""
+    release: str
+    """The release of its kernel."""
+    machines: int
+    """How many machines it has."""
+    error: str | None = None
+    """Why it died: a panic with its backtrace, or how the process ended."""
+    stuck: str | None = None
+    """For how long its kernel has not returned, and where it was found, if it does not come back from
+    what it does."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            image=value.get("image", None),
+            worker=value.get("worker", None),
+            core=value.get("core", None),
+            path=value["path"],
+            pid=value.get("pid", None),
+            release=value["release"],
+            machines=value["machines"],
+            error=value.get("error", None),
+            stuck=value.get("stuck", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("image", self.image),
+            ("worker", self.worker),
+            ("core", self.core),
+            ("path", self.path),
+            ("pid", self.pid),
+            ("release", self.release),
+            ("machines", self.machines),
+            ("error", self.error),
+            ("stuck", self.stuck),
+        )
+
+
+class Client(Transport):
+    """A client that waits for its answers. Where they come from: vink.control has control processes."""
+
+    def version(self) -> Version:
+        """The version, and the control process that answers."""
+        answer: Any = self._ask("GET", "/v1/version")
+        return Version.from_json(answer)
+
+    def labs(self) -> list[LabSummary]:
+        """All labs."""
+        answer: Any = self._ask("GET", "/v1/labs")
+        return [LabSummary.from_json(each) for each in answer]
+
+    def put_lab(self, lab: str, body: PutLab) -> Applied:
+        """Makes a lab, or changes the one that runs so that it is as asked for."""
+        answer: Any = self._ask("PUT", path("/v1/labs/{}", lab), body.to_json())
+        return Applied.from_json(answer)
+
+    def lab(self, lab: str) -> LabStatus:
+        """How a lab is."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}", lab))
+        return LabStatus.from_json(answer)
+
+    def remove_lab(self, lab: str) -> None:
+        """Takes a lab down; one that is being made too."""
+        self._ask("DELETE", path("/v1/labs/{}", lab))
+
+    def spec(self, lab: str) -> Lab:
+        """What runs now, as a lab file has it."""
+        answer: Lab = self._ask("GET", path("/v1/labs/{}/spec", lab))
+        return answer
+
+    def clock(self, lab: str) -> Clock:
+        """How a lab's clock is."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/clock", lab))
+        return Clock.from_json(answer)
+
+    def change_clock(self, lab: str, body: ChangeClock) -> Clock:
+        """Stops a lab's clock, lets it go on, or says how fast it may go."""
+        answer: Any = self._ask("PATCH", path("/v1/labs/{}/clock", lab), body.to_json())
+        return Clock.from_json(answer)
+
+    def run_clock(self, lab: str, body: RunClock) -> Clock:
+        """Lets a lab's clock go so far, and answers when it is there."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/clock/run", lab), body.to_json())
+        return Clock.from_json(answer)
+
+    def restart_lab(self, lab: str) -> Restarted:
+        """Boots all workers of a lab again, with what should run there."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/restart", lab))
+        return Restarted.from_json(answer)
+
+    def restart_machine(self, lab: str, machine: str) -> Restarted:
+        """Boots the worker of a machine again, with all machines of its image."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/machines/{}/restart", lab, machine))
+        return Restarted.from_json(answer)
+
+    def machines(self, lab: str) -> list[MachineSummary]:
+        """All machines of a lab."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/machines", lab))
+        return [MachineSummary.from_json(each) for each in answer]
+
+    def add_machine(self, lab: str, body: NewMachine) -> Machine:
+        """Makes a machine with its interfaces, and starts its programs."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/machines", lab), body.to_json())
+        return Machine.from_json(answer)
+
+    def machine(self, lab: str, machine: str) -> Machine:
+        """How a machine is: its interfaces with addresses and counters."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/machines/{}", lab, machine))
+        return Machine.from_json(answer)
+
+    def remove_machine(self, lab: str, machine: str) -> None:
+        """Ends a machine's programs and gives it up."""
+        self._ask("DELETE", path("/v1/labs/{}/machines/{}", lab, machine))
+
+    def add_interface(self, lab: str, machine: str, body: NewInterface) -> Interface:
+        """Gives a machine an interface."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json())
+        return Interface.from_json(answer)
+
+    def interface(self, lab: str, machine: str, interface: str) -> Interface:
+        """How an interface is."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        return Interface.from_json(answer)
+
+    def change_interface(self, lab: str, machine: str, interface: str, body: ChangeInterface) -> Interface:
+        """Attaches an interface to a wire, detaches it, or changes its addresses."""
+        answer: Any = self._ask(
+            "PATCH", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
+        )
+        return Interface.from_json(answer)
+
+    def remove_interface(self, lab: str, machine: str, interface: str) -> None:
+        """Takes an interface from a machine."""
+        self._ask("DELETE", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+
+    def wires(self, lab: str) -> list[Wire]:
+        """All wires of a lab, without counters."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/wires", lab))
+        return [Wire.from_json(each) for each in answer]
+
+    def add_wire(self, lab: str, body: NewWire) -> Wire:
+        """Makes a wire without ends."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/wires", lab), body.to_json())
+        return Wire.from_json(answer)
+
+    def wire(self, lab: str, wire: str) -> Wire:
+        """How a wire is, with the counters of its ends."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/wires/{}", lab, wire))
+        return Wire.from_json(answer)
+
+    def change_wire(self, lab: str, wire: str, body: ChangeWire) -> Wire:
+        """Changes what a wire does to packets from now on, or plugs it in or out."""
+        answer: Any = self._ask("PATCH", path("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
+        return Wire.from_json(answer)
+
+    def remove_wire(self, lab: str, wire: str) -> None:
+        """Gives a wire up; interfaces at it stay, without a carrier."""
+        self._ask("DELETE", path("/v1/labs/{}/wires/{}", lab, wire))
+
+    def programs(self, lab: str) -> list[Program]:
+        """Programs that run, those of the lab file, and the last ones that have ended."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/programs", lab))
+        return [Program.from_json(each) for each in answer]
+
+    def start_program(self, lab: str, body: NewProgram) -> Program:
+        """Starts a program, or has it ready to be started with its terminal."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/programs", lab), body.to_json())
+        return Program.from_json(answer)
+
+    def program(self, lab: str, program: str) -> Program:
+        """How a program is: by its number, or its name as machine.name."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/programs/{}", lab, program))
+        return Program.from_json(answer)
+
+    def end_program(self, lab: str, program: str) -> Program:
+        """Ends a program: a virtualized process by asking it to, any other by SIGKILL."""
+        answer: Any = self._ask("DELETE", path("/v1/labs/{}/programs/{}", lab, program))
+        return Program.from_json(answer)
+
+    def signal_program(self, lab: str, program: str, body: SendSignal) -> Program:
+        """Sends a signal to a program's process group."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
+        return Program.from_json(answer)
+
+    def report(self, lab: str, program: str) -> Report:
+        """What a virtualized process has found out so far."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/programs/{}/report", lab, program))
+        return Report.from_json(answer)
+
+    def output(self, lab: str, program: str, *, follow: bool | None = None, tail: int | None = None) -> Iterator[bytes]:
+        """What a program has written that is not attached; with `follow` until it ends."""
+        for each in self._stream(
+            path("/v1/labs/{}/programs/{}/output", lab, program) + query(follow=follow, tail=tail)
+        ):
+            yield each
+
+    def attach(self, lab: str, program: str) -> Socket:
+        """Starts a program that was made with `attach`, and carries its input and output."""
+        return self._open(path("/v1/labs/{}/programs/{}/terminal", lab, program))
+
+    def captures(self, lab: str) -> list[Capture]:
+        """Captures that go on, and the last ones that have ended."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/captures", lab))
+        return [Capture.from_json(each) for each in answer]
+
+    def start_capture(self, lab: str, body: NewCapture) -> Capture:
+        """Writes packets to a file from now on, as pcapng."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/captures", lab), body.to_json())
+        return Capture.from_json(answer)
+
+    def stop_capture(self, lab: str, capture: str) -> Capture:
+        """Ends a capture."""
+        answer: Any = self._ask("DELETE", path("/v1/labs/{}/captures/{}", lab, capture))
+        return Capture.from_json(answer)
+
+    def breakpoints(self, lab: str) -> Breakpoints:
+        """Breakpoints, what they have counted, and what they have stopped."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/breakpoints", lab))
+        return Breakpoints.from_json(answer)
+
+    def add_breakpoint(self, lab: str, body: NewBreakpoint) -> Breakpoint:
+        """Sets a breakpoint."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/breakpoints", lab), body.to_json())
+        return Breakpoint.from_json(answer)
+
+    def change_breakpoint(self, lab: str, breakpoint: str, body: ChangeBreakpoint) -> Breakpoint:
+        """Has a breakpoint do something, or nothing for a while."""
+        answer: Any = self._ask("PATCH", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
+        return Breakpoint.from_json(answer)
+
+    def remove_breakpoint(self, lab: str, breakpoint: str) -> None:
+        """Removes a breakpoint; what waits because of it goes on."""
+        self._ask("DELETE", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+
+    def filters(self, lab: str) -> list[Filter]:
+        """Filters in force."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/filters", lab))
+        return [Filter.from_json(each) for each in answer]
+
+    def filter(self, lab: str, place: str) -> FilterRules:
+        """A filter with its rules as they were given and as the kernel has them, counters and versions."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/filters/{}", lab, place))
+        return FilterRules.from_json(answer)
+
+    def put_filter(self, lab: str, place: str, body: NewFilter) -> Filter:
+        """Has rules for nft(8) in force at a machine or an interface, in one transaction; or checks
+        them."""
+        answer: Any = self._ask("PUT", path("/v1/labs/{}/filters/{}", lab, place), body.to_json())
+        return Filter.from_json(answer)
+
+    def remove_filter(self, lab: str, place: str) -> None:
+        """Removes a filter: its tables go."""
+        self._ask("DELETE", path("/v1/labs/{}/filters/{}", lab, place))
+
+    def roll_back_filter(self, lab: str, place: str, body: Rollback) -> Filter:
+        """Has an earlier version of a filter in force, as a new version."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
+        return Filter.from_json(answer)
+
+    def series(self, lab: str) -> list[Series]:
+        """Time series, and how many rows they have."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/series", lab))
+        return [Series.from_json(each) for each in answer]
+
+    def add_series(self, lab: str, body: NewSeries) -> Series:
+        """Writes numbers to a file from now on, by the lab's clock or at events."""
+        answer: Any = self._ask("POST", path("/v1/labs/{}/series", lab), body.to_json())
+        return Series.from_json(answer)
+
+    def remove_series(self, lab: str, series: str) -> Series:
+        """Ends a time series; its file stays."""
+        answer: Any = self._ask("DELETE", path("/v1/labs/{}/series/{}", lab, series))
+        return Series.from_json(answer)
+
+    def resume(self, lab: str) -> None:
+        """Lets the lab go on, if a breakpoint has stopped it."""
+        self._ask("POST", path("/v1/labs/{}/continue", lab))
+
+    def resume_machine(self, lab: str, machine: str) -> None:
+        """Lets a machine go on that a breakpoint has stopped."""
+        self._ask("POST", path("/v1/labs/{}/machines/{}/continue", lab, machine))
+
+    def capture(
+        self, lab: str, *, interfaces: str, filter: str | None = None, snap: int | None = None
+    ) -> Iterator[bytes]:
+        """Packets as they come, as pcapng."""
+        for each in self._pieces(
+            path("/v1/labs/{}/captures/stream", lab) + query(interfaces=interfaces, filter=filter, snap=snap)
+        ):
+            yield each
+
+    def samples(
+        self, lab: str, *, machine: str, points: str, bytes: int, offset: int | None = None, number: int | None = None
+    ) -> Iterator[bytes]:
+        """Sockets as they are when the kernel passes its tracepoints."""
+        for each in self._pieces(
+            path("/v1/labs/{}/samples/stream", lab)
+            + query(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
+        ):
+            yield each
+
+    def events(self, *, lab: str | None = None, watch: str | None = None) -> Iterator[Event]:
+        """Events from now on."""
+        for each in self._events("/v1/events" + query(lab=lab, watch=watch)):
+            yield Event.from_json(each)
+
+    def statistics(self, lab: str) -> Statistics:
+        """Figures of a lab."""
+        answer: Any = self._ask("GET", path("/v1/labs/{}/statistics", lab))
+        return Statistics.from_json(answer)
+
+    def statistics_stream(self, lab: str, *, interval: Span | None = None) -> Iterator[Statistics]:
+        """Figures of a lab at an interval."""
+        for each in self._events(path("/v1/labs/{}/statistics/stream", lab) + query(interval=interval)):
+            yield Statistics.from_json(each)
+
+    def openapi(self) -> dict[str, Any]:
+        """This description."""
+        answer: dict[str, Any] = self._ask("GET", "/v1/openapi.json")
+        return answer
+
+
+class AsyncClient(AsyncTransport):
+    """A client that awaits its answers. Where they come from: vink.control has control processes."""
+
+    async def version(self) -> Version:
+        """The version, and the control process that answers."""
+        answer: Any = await self._ask("GET", "/v1/version")
+        return Version.from_json(answer)
+
+    async def labs(self) -> list[LabSummary]:
+        """All labs."""
+        answer: Any = await self._ask("GET", "/v1/labs")
+        return [LabSummary.from_json(each) for each in answer]
+
+    async def put_lab(self, lab: str, body: PutLab) -> Applied:
+        """Makes a lab, or changes the one that runs so that it is as asked for."""
+        answer: Any = await self._ask("PUT", path("/v1/labs/{}", lab), body.to_json())
+        return Applied.from_json(answer)
+
+    async def lab(self, lab: str) -> LabStatus:
+        """How a lab is."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}", lab))
+        return LabStatus.from_json(answer)
+
+    async def remove_lab(self, lab: str) -> None:
+        """Takes a lab down; one that is being made too."""
+        await self._ask("DELETE", path("/v1/labs/{}", lab))
+
+    async def spec(self, lab: str) -> Lab:
+        """What runs now, as a lab file has it."""
+        answer: Lab = await self._ask("GET", path("/v1/labs/{}/spec", lab))
+        return answer
+
+    async def clock(self, lab: str) -> Clock:
+        """How a lab's clock is."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/clock", lab))
+        return Clock.from_json(answer)
+
+    async def change_clock(self, lab: str, body: ChangeClock) -> Clock:
+        """Stops a lab's clock, lets it go on, or says how fast it may go."""
+        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/clock", lab), body.to_json())
+        return Clock.from_json(answer)
+
+    async def run_clock(self, lab: str, body: RunClock) -> Clock:
+        """Lets a lab's clock go so far, and answers when it is there."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/clock/run", lab), body.to_json())
+        return Clock.from_json(answer)
+
+    async def restart_lab(self, lab: str) -> Restarted:
+        """Boots all workers of a lab again, with what should run there."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/restart", lab))
+        return Restarted.from_json(answer)
+
+    async def restart_machine(self, lab: str, machine: str) -> Restarted:
+        """Boots the worker of a machine again, with all machines of its image."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines/{}/restart", lab, machine))
+        return Restarted.from_json(answer)
+
+    async def machines(self, lab: str) -> list[MachineSummary]:
+        """All machines of a lab."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines", lab))
+        return [MachineSummary.from_json(each) for each in answer]
+
+    async def add_machine(self, lab: str, body: NewMachine) -> Machine:
+        """Makes a machine with its interfaces, and starts its programs."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines", lab), body.to_json())
+        return Machine.from_json(answer)
+
+    async def machine(self, lab: str, machine: str) -> Machine:
+        """How a machine is: its interfaces with addresses and counters."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines/{}", lab, machine))
+        return Machine.from_json(answer)
+
+    async def remove_machine(self, lab: str, machine: str) -> None:
+        """Ends a machine's programs and gives it up."""
+        await self._ask("DELETE", path("/v1/labs/{}/machines/{}", lab, machine))
+
+    async def add_interface(self, lab: str, machine: str, body: NewInterface) -> Interface:
+        """Gives a machine an interface."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json())
+        return Interface.from_json(answer)
+
+    async def interface(self, lab: str, machine: str, interface: str) -> Interface:
+        """How an interface is."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        return Interface.from_json(answer)
+
+    async def change_interface(self, lab: str, machine: str, interface: str, body: ChangeInterface) -> Interface:
+        """Attaches an interface to a wire, detaches it, or changes its addresses."""
+        answer: Any = await self._ask(
+            "PATCH", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
+        )
+        return Interface.from_json(answer)
+
+    async def remove_interface(self, lab: str, machine: str, interface: str) -> None:
+        """Takes an interface from a machine."""
+        await self._ask("DELETE", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+
+    async def wires(self, lab: str) -> list[Wire]:
+        """All wires of a lab, without counters."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/wires", lab))
+        return [Wire.from_json(each) for each in answer]
+
+    async def add_wire(self, lab: str, body: NewWire) -> Wire:
+        """Makes a wire without ends."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/wires", lab), body.to_json())
+        return Wire.from_json(answer)
+
+    async def wire(self, lab: str, wire: str) -> Wire:
+        """How a wire is, with the counters of its ends."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/wires/{}", lab, wire))
+        return Wire.from_json(answer)
+
+    async def change_wire(self, lab: str, wire: str, body: ChangeWire) -> Wire:
+        """Changes what a wire does to packets from now on, or plugs it in or out."""
+        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
+        return Wire.from_json(answer)
+
+    async def remove_wire(self, lab: str, wire: str) -> None:
+        """Gives a wire up; interfaces at it stay, without a carrier."""
+        await self._ask("DELETE", path("/v1/labs/{}/wires/{}", lab, wire))
+
+    async def programs(self, lab: str) -> list[Program]:
+        """Programs that run, those of the lab file, and the last ones that have ended."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs", lab))
+        return [Program.from_json(each) for each in answer]
+
+    async def start_program(self, lab: str, body: NewProgram) -> Program:
+        """Starts a program, or has it ready to be started with its terminal."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/programs", lab), body.to_json())
+        return Program.from_json(answer)
+
+    async def program(self, lab: str, program: str) -> Program:
+        """How a program is: by its number, or its name as machine.name."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs/{}", lab, program))
+        return Program.from_json(answer)
+
+    async def end_program(self, lab: str, program: str) -> Program:
+        """Ends a program: a virtualized process by asking it to, any other by SIGKILL."""
+        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/programs/{}", lab, program))
+        return Program.from_json(answer)
+
+    async def signal_program(self, lab: str, program: str, body: SendSignal) -> Program:
+        """Sends a signal to a program's process group."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
+        return Program.from_json(answer)
+
+    async def report(self, lab: str, program: str) -> Report:
+        """What a virtualized process has found out so far."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs/{}/report", lab, program))
+        return Report.from_json(answer)
+
+    async def output(
+        self, lab: str, program: str, *, follow: bool | None = None, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """What a program has written that is not attached; with `follow` until it ends."""
+        async for each in self._stream(
+            path("/v1/labs/{}/programs/{}/output", lab, program) + query(follow=follow, tail=tail)
+        ):
+            yield each
+
+    async def attach(self, lab: str, program: str) -> AsyncSocket:
+        """Starts a program that was made with `attach`, and carries its input and output."""
+        return await self._open(path("/v1/labs/{}/programs/{}/terminal", lab, program))
+
+    async def captures(self, lab: str) -> list[Capture]:
+        """Captures that go on, and the last ones that have ended."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/captures", lab))
+        return [Capture.from_json(each) for each in answer]
+
+    async def start_capture(self, lab: str, body: NewCapture) -> Capture:
+        """Writes packets to a file from now on, as pcapng."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/captures", lab), body.to_json())
+        return Capture.from_json(answer)
+
+    async def stop_capture(self, lab: str, capture: str) -> Capture:
+        """Ends a capture."""
+        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/captures/{}", lab, capture))
+        return Capture.from_json(answer)
+
+    async def breakpoints(self, lab: str) -> Breakpoints:
+        """Breakpoints, what they have counted, and what they have stopped."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/breakpoints", lab))
+        return Breakpoints.from_json(answer)
+
+    async def add_breakpoint(self, lab: str, body: NewBreakpoint) -> Breakpoint:
+        """Sets a breakpoint."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/breakpoints", lab), body.to_json())
+        return Breakpoint.from_json(answer)
+
+    async def change_breakpoint(self, lab: str, breakpoint: str, body: ChangeBreakpoint) -> Breakpoint:
+        """Has a breakpoint do something, or nothing for a while."""
+        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
+        return Breakpoint.from_json(answer)
+
+    async def remove_breakpoint(self, lab: str, breakpoint: str) -> None:
+        """Removes a breakpoint; what waits because of it goes on."""
+        await self._ask("DELETE", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+
+    async def filters(self, lab: str) -> list[Filter]:
+        """Filters in force."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/filters", lab))
+        return [Filter.from_json(each) for each in answer]
+
+    async def filter(self, lab: str, place: str) -> FilterRules:
+        """A filter with its rules as they were given and as the kernel has them, counters and versions."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/filters/{}", lab, place))
+        return FilterRules.from_json(answer)
+
+    async def put_filter(self, lab: str, place: str, body: NewFilter) -> Filter:
+        """Has rules for nft(8) in force at a machine or an interface, in one transaction; or checks
+        them."""
+        answer: Any = await self._ask("PUT", path("/v1/labs/{}/filters/{}", lab, place), body.to_json())
+        return Filter.from_json(answer)
+
+    async def remove_filter(self, lab: str, place: str) -> None:
+        """Removes a filter: its tables go."""
+        await self._ask("DELETE", path("/v1/labs/{}/filters/{}", lab, place))
+
+    async def roll_back_filter(self, lab: str, place: str, body: Rollback) -> Filter:
+        """Has an earlier version of a filter in force, as a new version."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
+        return Filter.from_json(answer)
+
+    async def series(self, lab: str) -> list[Series]:
+        """Time series, and how many rows they have."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/series", lab))
+        return [Series.from_json(each) for each in answer]
+
+    async def add_series(self, lab: str, body: NewSeries) -> Series:
+        """Writes numbers to a file from now on, by the lab's clock or at events."""
+        answer: Any = await self._ask("POST", path("/v1/labs/{}/series", lab), body.to_json())
+        return Series.from_json(answer)
+
+    async def remove_series(self, lab: str, series: str) -> Series:
+        """Ends a time series; its file stays."""
+        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/series/{}", lab, series))
+        return Series.from_json(answer)
+
+    async def resume(self, lab: str) -> None:
+        """Lets the lab go on, if a breakpoint has stopped it."""
+        await self._ask("POST", path("/v1/labs/{}/continue", lab))
+
+    async def resume_machine(self, lab: str, machine: str) -> None:
+        """Lets a machine go on that a breakpoint has stopped."""
+        await self._ask("POST", path("/v1/labs/{}/machines/{}/continue", lab, machine))
+
+    async def capture(
+        self, lab: str, *, interfaces: str, filter: str | None = None, snap: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Packets as they come, as pcapng."""
+        async for each in self._pieces(
+            path("/v1/labs/{}/captures/stream", lab) + query(interfaces=interfaces, filter=filter, snap=snap)
+        ):
+            yield each
+
+    async def samples(
+        self, lab: str, *, machine: str, points: str, bytes: int, offset: int | None = None, number: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Sockets as they are when the kernel passes its tracepoints."""
+        async for each in self._pieces(
+            path("/v1/labs/{}/samples/stream", lab)
+            + query(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
+        ):
+            yield each
+
+    async def events(self, *, lab: str | None = None, watch: str | None = None) -> AsyncIterator[Event]:
+        """Events from now on."""
+        async for each in self._events("/v1/events" + query(lab=lab, watch=watch)):
+            yield Event.from_json(each)
+
+    async def statistics(self, lab: str) -> Statistics:
+        """Figures of a lab."""
+        answer: Any = await self._ask("GET", path("/v1/labs/{}/statistics", lab))
+        return Statistics.from_json(answer)
+
+    async def statistics_stream(self, lab: str, *, interval: Span | None = None) -> AsyncIterator[Statistics]:
+        """Figures of a lab at an interval."""
+        async for each in self._events(path("/v1/labs/{}/statistics/stream", lab) + query(interval=interval)):
+            yield Statistics.from_json(each)
+
+    async def openapi(self) -> dict[str, Any]:
+        """This description."""
+        answer: dict[str, Any] = await self._ask("GET", "/v1/openapi.json")
+        return answer
