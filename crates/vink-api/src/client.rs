@@ -15,9 +15,9 @@ use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
     Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewSeries, NewWire,
-    OutputQuery, Packets, Program, PutLab, Report, Restarted, Rollback, RunClock, RuntimeDir,
-    SampleQuery, SendSignal, Series, Statistics, Terminal, Version, Wire,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewSeries,
+    NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Report, Restarted, Rollback,
+    RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -164,6 +164,24 @@ impl Client {
         body: Option<&impl Serialize>,
     ) -> Result<A, Error> {
         ask(&self.address, method, &path, body).await
+    }
+
+    /// A pod of a lab.
+    ///
+    /// # Errors
+    /// As of [`Client::series`].
+    pub async fn pod(&self, lab: &str, pod: &str) -> Result<Pod, Error> {
+        self.get(path(lab, &format!("/pods/{}", segment(pod))))
+            .await
+    }
+
+    /// A path of a lab.
+    ///
+    /// # Errors
+    /// As of [`Client::series`].
+    pub async fn packet_path(&self, lab: &str, name: &str) -> Result<PacketPath, Error> {
+        self.get(path(lab, &format!("/paths/{}", segment(name))))
+            .await
     }
 }
 
@@ -380,6 +398,28 @@ impl LabApi for Client {
 
     async fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> Result<(), Error> {
         let path = path(lab, &format!("/breakpoints/{}", segment(breakpoint)));
+        self.ask(Method::DELETE, path, NONE).await
+    }
+
+    async fn pods(&self, lab: &str) -> Result<Vec<Pod>, Error> {
+        self.get(path(lab, "/pods")).await
+    }
+
+    async fn load_pod(&self, lab: &str, new: &NewPod) -> Result<Pod, Error> {
+        self.ask(Method::POST, path(lab, "/pods"), Some(new)).await
+    }
+
+    async fn revoke_pod(&self, lab: &str, pod: &str) -> Result<Pod, Error> {
+        let path = path(lab, &format!("/pods/{}/revoke", segment(pod)));
+        self.ask(Method::POST, path, NONE).await
+    }
+
+    async fn packet_paths(&self, lab: &str) -> Result<Vec<PacketPath>, Error> {
+        self.get(path(lab, "/paths")).await
+    }
+
+    async fn remove_path(&self, lab: &str, name: &str) -> Result<PacketPath, Error> {
+        let path = path(lab, &format!("/paths/{}", segment(name)));
         self.ask(Method::DELETE, path, NONE).await
     }
 

@@ -149,6 +149,22 @@ pub enum Happening {
         /// What has stopped.
         stopped: Option<Stop>,
     },
+    /// A pod was ended by what it did.
+    PodEnded {
+        /// Its name.
+        pod: String,
+        /// The path whose packets it had then; none: of no path.
+        path: Option<String>,
+        /// What it did.
+        fault: String,
+    },
+    /// A line of a pod's log.
+    PodLog {
+        /// Its name.
+        pod: String,
+        /// The line.
+        line: String,
+    },
     /// Events came faster than they were read.
     Missed {
         /// How many are not told.

@@ -9,8 +9,8 @@ use vink_spec::Lab;
 use crate::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
     Error, Events, Filter, FilterRules, Interface, LabStatus, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewProgram, NewWire,
-    OutputQuery, Program, PutLab, Rollback, RunClock, Terminal, Wire,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewWire,
+    OutputQuery, PacketPath, Pod, Program, PutLab, Rollback, RunClock, Terminal, Wire,
 };
 
 /// A request under way; the request is given up when this is dropped.
@@ -130,6 +130,21 @@ pub trait LabApi: Clone + Debug + Send + Sync + 'static {
 
     /// Removes a breakpoint.
     fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> impl Answer<()>;
+
+    /// Pods of a lab.
+    fn pods(&self, lab: &str) -> impl Answer<Vec<Pod>>;
+
+    /// Loads a pod, in the place of one of its name.
+    fn load_pod(&self, lab: &str, new: &NewPod) -> impl Answer<Pod>;
+
+    /// Ends a pod, and takes back all that it has.
+    fn revoke_pod(&self, lab: &str, pod: &str) -> impl Answer<Pod>;
+
+    /// Paths of a lab.
+    fn packet_paths(&self, lab: &str) -> impl Answer<Vec<PacketPath>>;
+
+    /// Removes a path.
+    fn remove_path(&self, lab: &str, path: &str) -> impl Answer<PacketPath>;
 
     /// Filters that are in force.
     fn filters(&self, lab: &str) -> impl Answer<Vec<Filter>>;

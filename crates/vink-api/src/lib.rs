@@ -16,6 +16,7 @@ mod http;
 mod lab;
 mod lab_api;
 mod machine;
+mod pod;
 mod program;
 mod runtime_dir;
 mod sample;
@@ -42,6 +43,7 @@ pub use lab_api::{Answer, LabApi};
 pub use machine::{
     ChangeInterface, Interface, Machine, MachineState, MachineSummary, NewInterface, NewMachine,
 };
+pub use pod::{NewPod, PacketPath, Pod};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;

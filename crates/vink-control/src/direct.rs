@@ -10,8 +10,8 @@ use vink_api::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
     Error, Events, Filter, FilterRules, FromServer, Input, Interface, LabApi, LabStatus, Log,
     Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
-    NewProgram, NewWire, Output, OutputQuery, Program, PutLab, Rollback, RunClock, Terminal, Wire,
-    STDOUT,
+    NewPod, NewProgram, NewWire, Output, OutputQuery, PacketPath, Pod, Program, PutLab, Rollback,
+    RunClock, Terminal, Wire, STDOUT,
 };
 
 use crate::engine::{FromProgram, Lab, Labs, Requester, PIECES};
@@ -279,6 +279,26 @@ impl LabApi for DirectApi {
 
     async fn remove_breakpoint(&self, lab: &str, breakpoint: &str) -> Result<(), Error> {
         Ok(self.0.get(lab)?.remove_breakpoint(breakpoint).await?)
+    }
+
+    async fn pods(&self, lab: &str) -> Result<Vec<Pod>, Error> {
+        Ok(self.0.get(lab)?.pods().await?)
+    }
+
+    async fn load_pod(&self, lab: &str, new: &NewPod) -> Result<Pod, Error> {
+        Ok(self.0.get(lab)?.new_pod(new.clone()).await?)
+    }
+
+    async fn revoke_pod(&self, lab: &str, pod: &str) -> Result<Pod, Error> {
+        Ok(self.0.get(lab)?.revoke_pod(pod).await?)
+    }
+
+    async fn packet_paths(&self, lab: &str) -> Result<Vec<PacketPath>, Error> {
+        Ok(self.0.get(lab)?.packet_paths().await?)
+    }
+
+    async fn remove_path(&self, lab: &str, path: &str) -> Result<PacketPath, Error> {
+        Ok(self.0.get(lab)?.remove_path(path).await?)
     }
 
     async fn resume(&self, lab: &str) -> Result<(), Error> {

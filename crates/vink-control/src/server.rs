@@ -10,8 +10,8 @@ use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
     FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface,
-    NewMachine, NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted, Rollback,
-    RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
+    NewMachine, NewPod, NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted,
+    Rollback, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
 };
 
 use crate::engine::{Lab, Labs, Requester};
@@ -27,6 +27,9 @@ const BREAKPOINT: &str = "/v1/labs/{lab}/breakpoints/{breakpoint}";
 
 /// The path of a filter.
 const FILTER: &str = "/v1/labs/{lab}/filters/{place}";
+
+/// The path of a path.
+const PACKET_PATH: &str = "/v1/labs/{lab}/paths/{path}";
 
 /// What all handlers have.
 pub(crate) struct Inner {
@@ -409,6 +412,45 @@ fn observation(table: &mut RouteTable) {
             let name = call.name("breakpoint").to_owned();
             app.lab(&call)?.remove_breakpoint(&name).await
         },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/pods",
+        "Pods, what they have used and counted, and why some have ended",
+        |app, call: Call| async move { app.lab(&call)?.pods().await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/pods",
+        "Loads a pod, in the place of one of its name",
+        |app, call: Call<(), NewPod>| async move { app.lab(&call)?.new_pod(call.body).await },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/pods/{pod}",
+        "A pod",
+        |app, call: Call| async move { app.lab(&call)?.pod(call.name("pod")).await },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/pods/{pod}/revoke",
+        "Ends a pod, and takes back all that it has; it can be loaded again",
+        |app, call: Call| async move { app.lab(&call)?.revoke_pod(call.name("pod")).await },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/paths",
+        "Paths of packets, and what they have used and counted",
+        |app, call: Call| async move { app.lab(&call)?.packet_paths().await },
+    );
+    table.route("get", PACKET_PATH, "A path", |app, call: Call| async move {
+        app.lab(&call)?.packet_path(call.name("path")).await
+    });
+    table.route(
+        "delete",
+        PACKET_PATH,
+        "Removes a path: its packets take none any more",
+        |app, call: Call| async move { app.lab(&call)?.remove_path(call.name("path")).await },
     );
     table.route(
         "get",

@@ -9,9 +9,11 @@ mod batch;
 pub mod calls;
 mod load;
 mod none;
+mod path;
 pub mod process;
 mod wall;
 
 pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
 pub use load::{cycles, initialised, load, Loaded, Source};
+pub use path::{Account, Budget};
 pub use wall::{Fault, Limits, LoadError, Pod, Wall};

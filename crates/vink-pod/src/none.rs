@@ -11,6 +11,8 @@ use crate::{Batch, Fault, Limits, LoadError, Pod, Wall};
 
 struct Bare {
     native: Native,
+    /// Open: its path is the object's name for dlopen(3), and must be no other's.
+    _memory: File,
     limits: Limits,
     bytes: u64,
 }
@@ -39,6 +41,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     let object = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
     let bare = Bare {
         native: Native::open(&object, source.file)?,
+        _memory: memory,
         limits: source.limits.clone(),
         bytes: bytes.len() as u64,
     };

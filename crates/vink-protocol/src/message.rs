@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_record::Totals;
-use vink_spec::{Breakpoint, Rights, Series, Settings, Uplink};
+use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, Uplink};
 
 use crate::Filter;
 
 /// The version of this protocol: control and worker are the same `vink`, so that another one means
 /// that the file has been replaced.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Asks a worker to do something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -234,6 +234,39 @@ pub enum Action {
         /// The breakpoint's name.
         breakpoint: String,
     },
+    /// Loads a pod, in the place of one of this name: paths go on through the new one.
+    LoadPod {
+        /// The pod's name.
+        pod: String,
+        /// Its specification.
+        what: PodSpec,
+        /// Its file, as an absolute path.
+        file: String,
+    },
+    /// Ends a pod, if there is one, and takes back all that it has. Paths through it do with their
+    /// packets what they do when a pod has ended.
+    RevokePod {
+        /// The pod's name.
+        pod: String,
+        /// It is forgotten, too; no path leads through it.
+        forget: bool,
+    },
+    /// Makes a path, in the place of one of this name.
+    AddPath {
+        /// The path's name.
+        path: String,
+        /// Its specification.
+        what: PathSpec,
+        /// Its compiled filter.
+        filter: Option<Filter>,
+    },
+    /// Removes a path, if there is one; its packets that wait are lost.
+    RemovePath {
+        /// The path's name.
+        path: String,
+    },
+    /// How pods and paths are. [`Answer::Pods`].
+    Pods,
     /// Begins a time series, replacing one of this name, in the file whose descriptor comes along.
     AddSeries {
         /// The series' name.
@@ -508,6 +541,13 @@ pub enum Answer {
     Status(Status),
     /// How time series are.
     Series(Vec<SeriesStatus>),
+    /// How pods and paths are, by name.
+    Pods {
+        /// The pods.
+        pods: Vec<PodStatus>,
+        /// The paths.
+        paths: Vec<PathStatus>,
+    },
     /// How breakpoints are.
     Breakpoints {
         /// All of them, by name.
@@ -542,6 +582,41 @@ pub struct BreakpointStatus {
     pub seen: u64,
     /// Packets that it has done something to.
     pub hits: u64,
+}
+
+/// How a pod is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PodStatus {
+    /// The pod's name.
+    pub pod: String,
+    /// Its wall, by its word in a lab file.
+    pub wall: String,
+    /// Why it has ended.
+    pub ended: Option<String>,
+    /// Bytes of memory that it has.
+    pub memory: u64,
+    /// How often its wall was crossed, and how many calls that were.
+    pub crossings: u64,
+    /// Calls of its functions.
+    pub calls: u64,
+    /// Cycles of the processor in these crossings.
+    pub cycles: u64,
+    /// Its counters.
+    pub counters: Vec<i64>,
+    /// The last lines of its log.
+    pub log: Vec<String>,
+}
+
+/// How a path is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// The path's name.
+    pub path: String,
+    /// The pod of it that has ended.
+    pub ended: Option<String>,
+    /// Its numbers, by name: `packets`, `bytes`, `cycles`, `passed`, `changed`, `dropped`, `emitted`,
+    /// `waited`, `waiting`, `lost`, `overdrafts`.
+    pub numbers: Vec<(String, u64)>,
 }
 
 /// How a time series is.
@@ -692,6 +767,24 @@ pub enum Event {
         hit: Hit,
         /// When it was found.
         time: u64,
+    },
+    /// A pod was ended by what it did.
+    PodEnded {
+        /// The pod's name.
+        pod: String,
+        /// The path that has crossed its wall then; none: no path.
+        path: Option<String>,
+        /// What it did.
+        fault: String,
+        /// When, in ns of the kernel's clock.
+        time: u64,
+    },
+    /// A line of a pod's log.
+    PodLog {
+        /// The pod's name.
+        pod: String,
+        /// The line.
+        line: String,
     },
     /// So many packets since the last one were not told, since they came faster than they were
     /// taken.

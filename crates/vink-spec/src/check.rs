@@ -14,8 +14,8 @@ use crate::folder::{inside, looks_inside};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
-    MachineSpec, Port, PortSpec, ProgramSpec, Ready, Route, Ruleset, RulesetTable, Scalar, Series,
-    Settings, SwitchSpec, Time, Uplink, WireSpec,
+    MachineSpec, PathSpec, PodSpec, Port, PortSpec, ProgramSpec, Ready, Route, Ruleset,
+    RulesetTable, Scalar, Series, Settings, SwitchSpec, Time, Uplink, WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -231,6 +231,71 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn pod(&mut self, name: &str, pod: &PodSpec) {
+        self.name("a pod", name, false);
+        if let Some((key, message, fix)) = pod.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+            return;
+        }
+        let Some(folder) = self.folder else { return };
+        if let Err(error) = pod.path(folder) {
+            let error = error.to_string();
+            let (message, fix) = error.split_once(": ").unwrap_or((&error, ""));
+            self.at("file", |c| c.add(message, fix).path.len());
+        }
+    }
+
+    fn packet_path(&mut self, name: &str, path: &PathSpec) {
+        self.name("a path", name, false);
+        if let Some((key, message, fix)) = path.mistake() {
+            self.at(key, |c| c.add(message, fix).path.len());
+        }
+        self.at("at", |c| match path.at.split_once(':') {
+            Some((machine, _)) if c.lab.switches.contains_key(machine) => {
+                let message = format!("{machine} is a switch, which runs no pod");
+                c.add(
+                    message,
+                    "put the path at the interface of a machine at the switch",
+                );
+            }
+            Some((machine, interface)) => c.is_there(machine, Some(interface)),
+            None => {
+                let message = format!("{} is no interface", path.at);
+                c.add(message, "write machine:interface");
+            }
+        });
+        for (at, pod) in path.pods.iter().enumerate() {
+            if self.lab.pods.contains_key(pod) {
+                continue;
+            }
+            let fix = match nearest(pod, self.lab.pods.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("add {pod} to `pods`"),
+            };
+            self.path.push("pods".to_owned());
+            self.at(at, |c| {
+                c.add(format!("the lab has no pod {pod}"), fix).path.len()
+            });
+            self.path.pop();
+        }
+        let virtual_time = matches!(self.lab.time, Time::Virtual(_));
+        let native = |pod: &&String| {
+            self.lab
+                .pods
+                .get(*pod)
+                .is_some_and(|p| !p.file.ends_with(".wasm"))
+        };
+        if let (true, Some(_), Some(pod)) =
+            (virtual_time, path.cycles, path.pods.iter().find(native))
+        {
+            let message = format!(
+                "a budget of cycles by a virtual clock, but the cycles of pod {pod} are the host's, and others in each run"
+            );
+            let fix = "make the pod a WebAssembly module, or give the path a budget of bytes";
+            self.at("cycles", |c| c.add(message, fix).path.len());
+        }
+    }
+
     fn series(&mut self, name: &str, series: &Series) {
         self.name("a time series", name, false);
         if let Some((key, message, fix)) = series.mistake() {
@@ -347,6 +412,8 @@ impl<'a> Check<'a> {
         self.each("breakpoints", &lab.breakpoints, |c, name, breakpoint| {
             c.breakpoint(name, breakpoint, &ends);
         });
+        self.each("pods", &lab.pods, Check::pod);
+        self.each("paths", &lab.paths, Check::packet_path);
         self.each("series", &lab.series, Check::series);
         for (at, event) in lab.events.iter().enumerate() {
             if event.every.is_some_and(|every| every.0 == 0) {

@@ -2,10 +2,10 @@
 //!
 //! Interfaces, machines and wires go before others come, and wires come before what is attached to them:
 //!
-//! 1. breakpoints and series go, programs end, uplinks are cut, interfaces go, machines go, wires go;
+//! 1. breakpoints, paths and series go, programs end, uplinks are cut, interfaces go, machines go, wires go;
 //! 2. what holds for the whole lab;
 //! 3. wires come and change, machines come, those that stay change, uplinks are joined,
-//!    breakpoints and series come;
+//!    breakpoints, pods, paths and series come, and pods go;
 //! 4. switches' bridges come and change, new machines are set up, programs start (a program after those that it waits for), events.
 //!
 //! A machine whose image, worker, core, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
@@ -22,7 +22,8 @@ use serde_json::Value;
 
 use crate::{
     order, AtSwitch, Breakpoint, Bridge, Calls, Event, FileSpec, Interface, Lab, MachineSpec,
-    ProgramSpec, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink, WireSpec,
+    PathSpec, PodSpec, ProgramSpec, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink,
+    WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -225,6 +226,30 @@ pub enum Change {
         /// All of it.
         spec: Breakpoint,
     },
+    /// A pod goes; no path leads through it any more.
+    RemovePod {
+        /// Its name.
+        pod: String,
+    },
+    /// A pod comes, in the place of one of its name: paths through that go on through it.
+    AddPod {
+        /// Its name.
+        pod: String,
+        /// All of it.
+        spec: PodSpec,
+    },
+    /// A path goes: its packets take none any more.
+    RemovePath {
+        /// Its name.
+        path: String,
+    },
+    /// A path comes, in the place of one of its name.
+    AddPath {
+        /// Its name.
+        path: String,
+        /// All of it.
+        spec: PathSpec,
+    },
     /// A time series ends.
     RemoveSeries {
         /// Its name.
@@ -294,6 +319,12 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
             changes.push(Change::RemoveBreakpoint { breakpoint });
         }
     }
+    for name in old.paths.keys() {
+        if !new.paths.contains_key(name) {
+            let path = name.clone();
+            changes.push(Change::RemovePath { path });
+        }
+    }
     for (name, was) in &old.series {
         if anew || new.series.get(name) != Some(was) {
             let series = name.clone();
@@ -312,6 +343,25 @@ pub fn diff(old: &Lab, new: &Lab) -> Vec<Change> {
         if old.breakpoints.get(name) != Some(spec) {
             let (breakpoint, spec) = (name.clone(), spec.clone());
             changes.push(Change::AddBreakpoint { breakpoint, spec });
+        }
+    }
+    // In one step each, so that no packet goes by in between.
+    for (name, spec) in &new.pods {
+        if old.pods.get(name) != Some(spec) {
+            let (pod, spec) = (name.clone(), spec.clone());
+            changes.push(Change::AddPod { pod, spec });
+        }
+    }
+    for (name, spec) in &new.paths {
+        if old.paths.get(name) != Some(spec) {
+            let (path, spec) = (name.clone(), spec.clone());
+            changes.push(Change::AddPath { path, spec });
+        }
+    }
+    for name in old.pods.keys() {
+        if !new.pods.contains_key(name) {
+            let pod = name.clone();
+            changes.push(Change::RemovePod { pod });
         }
     }
     for (name, spec) in &new.series {
@@ -937,6 +987,18 @@ impl Change {
             Change::AddBreakpoint { breakpoint, spec } => {
                 lab.breakpoints.insert(breakpoint.clone(), spec.clone());
             }
+            Change::RemovePod { pod } => {
+                lab.pods.shift_remove(pod);
+            }
+            Change::AddPod { pod, spec } => {
+                lab.pods.insert(pod.clone(), spec.clone());
+            }
+            Change::RemovePath { path } => {
+                lab.paths.shift_remove(path);
+            }
+            Change::AddPath { path, spec } => {
+                lab.paths.insert(path.clone(), spec.clone());
+            }
             Change::RemoveSeries { series } => {
                 lab.series.shift_remove(series);
             }
@@ -1112,6 +1174,10 @@ impl fmt::Display for Change {
             Change::AddBreakpoint { breakpoint, spec } => {
                 write!(f, "+ breakpoint {breakpoint}: {spec}")
             }
+            Change::RemovePod { pod } => write!(f, "- pod {pod}"),
+            Change::AddPod { pod, spec } => write!(f, "+ pod {pod}: {spec}"),
+            Change::RemovePath { path } => write!(f, "- path {path}"),
+            Change::AddPath { path, spec } => write!(f, "+ path {path}: {spec}"),
             Change::RemoveSeries { series } => write!(f, "- series {series}"),
             Change::AddSeries { series, spec } => write!(f, "+ series {series} {spec}"),
             Change::Events { events } => write!(f, "~ events: {}", events.len()),

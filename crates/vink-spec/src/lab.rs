@@ -4,7 +4,10 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Breakpoint, Calls, Event, MachineSpec, Series, Settings, SwitchSpec, Time, Uplink};
+use crate::{
+    Breakpoint, Calls, Event, MachineSpec, PathSpec, PodSpec, Series, Settings, SwitchSpec, Time,
+    Uplink,
+};
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +43,12 @@ pub struct Lab {
     /// Breakpoints by name, set before programs start.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub breakpoints: IndexMap<String, Breakpoint>,
+    /// Pods by name, loaded before programs start.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub pods: IndexMap<String, PodSpec>,
+    /// Paths of packets through pods, by name. Of several at one place a packet takes the first that it fits.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub paths: IndexMap<String, PathSpec>,
     /// Time series by name, begun before programs start.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub series: IndexMap<String, Series>,

@@ -15,12 +15,13 @@ use crate::core::{Core, MOST_CPUS};
 use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::generate::{Addresses, Generate, Kind as Shape};
 use crate::node::{Entry, Kind, Node};
+use crate::pod::{ON_FAULT, PATH_POINTS, WALLS};
 use crate::rights::Rights;
 use crate::series::SAMPLE_EVENTS;
 use crate::{
     AtSwitch, Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
-    PortOf, PortSpec, ProgramSpec, Readiness, Ready, Restart, Route, Scalar, Series, Settings,
-    SwitchSpec, Time, Uplink, Virtual, WireSpec,
+    PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, Restart, Route, Scalar,
+    Series, Settings, SwitchSpec, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -353,6 +354,8 @@ impl Reader {
                 wires: r.field_or_default(f, "wires", |r, n| r.named(n, Reader::wire)),
                 breakpoints: r
                     .field_or_default(f, "breakpoints", |r, n| r.named(n, Reader::breakpoint)),
+                pods: r.field_or_default(f, "pods", |r, n| r.named(n, Reader::pod)),
+                paths: r.field_or_default(f, "paths", |r, n| r.named(n, Reader::packet_path)),
                 series: r.field_or_default(f, "series", |r, n| r.named(n, Reader::series)),
                 events: r.field_or_default(f, "events", |r, n| r.list(n, Reader::event)),
             };
@@ -794,6 +797,55 @@ impl Reader {
             times: r.field(f, "times", |r, n| r.number(n, 0, u64::MAX)),
             disabled: flag(r, f, "disabled"),
         })
+    }
+
+    fn pod(&mut self, node: &Node) -> Option<PodSpec> {
+        let pod = self.fields(node, "a pod", |r, f| {
+            let file = r.needed(f, (node, "file", "count.so"), Reader::text);
+            let wall = r.field(f, "wall", |r, n| r.word(n, &WALLS));
+            let config = r.field_or_default(f, "config", Reader::text);
+            let memory = r.field(f, "memory", Reader::text);
+            let time = r.field(f, "time", Reader::parsed);
+            Some(PodSpec {
+                file: file?,
+                wall,
+                config,
+                memory,
+                time,
+            })
+        });
+        pod.flatten()
+    }
+
+    fn packet_path(&mut self, node: &Node) -> Option<PathSpec> {
+        let path = self.fields(node, "a path", |r, f| {
+            let at = r.needed(f, (node, "at", "client:eth0"), Reader::text);
+            let on = r.field(f, "on", |r, n| r.word(n, &PATH_POINTS));
+            let filter = r.field(f, "filter", Reader::text);
+            let pods = r.needed(f, (node, "pods", "[count]"), |r, n| match &n.kind {
+                Kind::List(_) => r.list(n, Reader::text),
+                _ => r.text(n).map(|pod| vec![pod]),
+            });
+            let period = r.field(f, "period", Reader::parsed);
+            let cycles = r.field(f, "cycles", |r, n| r.number(n, 1, u64::MAX));
+            let bytes = r.field(f, "bytes", Reader::text);
+            let queue = r.field(f, "queue", |r, n| r.number(n, 1, u32::MAX));
+            let class = r.field_or_default(f, "class", |r, n| r.number(n, 0, u32::MAX));
+            let on_fault = r.field_or_default(f, "on-fault", |r, n| r.word(n, &ON_FAULT));
+            Some(PathSpec {
+                at: at?,
+                on,
+                filter,
+                pods: pods?,
+                period,
+                cycles,
+                bytes,
+                queue,
+                class,
+                on_fault,
+            })
+        });
+        path.flatten()
     }
 
     fn event(&mut self, node: &Node) -> Option<Event> {

@@ -20,7 +20,14 @@ impl Lab {
                 }
                 let folded = matches!(
                     key.as_str(),
-                    "machines" | "switches" | "wires" | "breakpoints" | "series" | "events"
+                    "machines"
+                        | "switches"
+                        | "wires"
+                        | "breakpoints"
+                        | "pods"
+                        | "paths"
+                        | "series"
+                        | "events"
                 );
                 entry(&mut text, 0, key, value, folded);
             }

@@ -28,6 +28,7 @@ mod packetdrill;
 mod pages;
 mod pcb;
 mod plot;
+mod pod;
 mod print;
 mod record;
 mod replay;
@@ -84,6 +85,10 @@ enum Command {
     Capture(capture::Arguments),
     /// Breakpoints of a lab that runs: which packets, where, and what becomes of them
     Break(breakpoint::Arguments),
+    /// Pods of a lab that runs: code on packets' paths, in protection domains of their own
+    Pod(pod::Pods),
+    /// Paths of a lab that runs: which packets go through which pods, and what they use
+    Path(pod::Paths),
     /// Filters of a lab that runs: rules for nft(8), loaded in one transaction, compared, counted, rolled back
     Filter(filter::Arguments),
     /// Time series of a lab that runs: any of its numbers, by its clock or at events, to a file
@@ -146,6 +151,8 @@ fn main() -> ExitCode {
         Command::Plot(arguments) => plot::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Break(arguments) => breakpoint::run(&arguments),
+        Command::Pod(arguments) => pod::run(&arguments),
+        Command::Path(arguments) => pod::run_paths(&arguments),
         Command::Filter(arguments) => filter::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),

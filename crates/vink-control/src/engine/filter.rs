@@ -57,33 +57,39 @@ impl Lab {
         })
     }
 
-    /// Compiles the filters of breakpoints that these steps make.
+    /// Compiles the filters of breakpoints and paths that these steps make.
     pub(super) async fn compile_filters(
         self: &Arc<Lab>,
         steps: &[Change],
     ) -> Result<(), HttpError> {
         for step in steps {
-            let Change::AddBreakpoint { breakpoint, spec } = step else {
-                continue;
+            let (what, text) = match step {
+                Change::AddBreakpoint { breakpoint, spec } => {
+                    (format!("breakpoint {breakpoint}: filter"), &spec.filter)
+                }
+                Change::AddPath { path, spec } => (format!("path {path}: filter"), &spec.filter),
+                _ => continue,
             };
-            let Some(text) = &spec.filter else { continue };
+            let Some(text) = text else { continue };
             if self.state().filters.contains_key(text) {
                 continue;
             }
-            let what = format!("breakpoint {breakpoint}: filter");
             let filter = self.compile(&what, text).await?;
             self.state().filters.insert(text.clone(), filter);
         }
         let mut state = self.state();
         let state = &mut *state;
-        // Those of breakpoints that are, and of those that come.
+        // Those of what is there, and of what comes.
         let coming = steps.iter().filter_map(|step| match step {
             Change::AddBreakpoint { spec, .. } => spec.filter.as_ref(),
+            Change::AddPath { spec, .. } => spec.filter.as_ref(),
             _ => None,
         });
         let set = state.spec.breakpoints.values();
+        let set = set.filter_map(|spec| spec.filter.as_ref());
+        let paths = state.spec.paths.values();
         let used: Vec<&String> = set
-            .filter_map(|spec| spec.filter.as_ref())
+            .chain(paths.filter_map(|spec| spec.filter.as_ref()))
             .chain(coming)
             .collect();
         state.filters.retain(|text, _| used.contains(&text));

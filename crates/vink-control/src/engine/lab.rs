@@ -222,6 +222,13 @@ impl Lab {
                 self.breakpoint_met(worker, hit);
                 self.state().schedule();
             }
+            protocol::Event::PodEnded {
+                pod,
+                path,
+                fault,
+                time: _,
+            } => self.tell(Happening::PodEnded { pod, path, fault }),
+            protocol::Event::PodLog { pod, line } => self.tell(Happening::PodLog { pod, line }),
             protocol::Event::Missed { packets } => {
                 self.tell(Happening::Missed { events: packets });
             }

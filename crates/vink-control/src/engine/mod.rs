@@ -10,6 +10,7 @@ mod hosts;
 mod lab;
 mod log;
 mod machine_dir;
+mod pod;
 mod process_tree;
 mod program;
 mod reconcile;

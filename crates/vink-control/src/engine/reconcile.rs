@@ -958,6 +958,37 @@ impl State {
                 };
                 self.alive().into_iter().map(command).collect()
             }
+            Change::RemovePod { pod } => {
+                let command = |worker| {
+                    let pod = pod.clone();
+                    WorkerCmd::new(worker, Action::RevokePod { pod, forget: true })
+                };
+                self.pod_workers().into_iter().map(command).collect()
+            }
+            Change::AddPod { pod, spec } => {
+                let action = self.load_pod(lab, pod, spec)?;
+                let command = |worker| WorkerCmd::new(worker, action.clone());
+                self.pod_workers().into_iter().map(command).collect()
+            }
+            Change::RemovePath { path } => {
+                let command = |worker| {
+                    let path = path.clone();
+                    WorkerCmd::new(worker, Action::RemovePath { path })
+                };
+                self.pod_workers().into_iter().map(command).collect()
+            }
+            Change::AddPath { path, spec } => {
+                let here = self.worker_of_path(spec);
+                let command = |worker| match here == Some(worker) {
+                    true => WorkerCmd::new(worker, self.add_path(path, spec)),
+                    // It may have been there before.
+                    false => {
+                        let path = path.clone();
+                        WorkerCmd::new(worker, Action::RemovePath { path })
+                    }
+                };
+                self.pod_workers().into_iter().map(command).collect()
+            }
             Change::RemoveSeries { series } => {
                 let command = |worker| {
                     let series = series.clone();

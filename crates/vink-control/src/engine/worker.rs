@@ -253,14 +253,17 @@ impl Lab {
             lab.worker_ended(number, generation, status, last_words);
             stage.send_replace(Stage::Gone);
         });
-        let breakpoints: Vec<Action> = {
+        let first: Vec<Action> = {
             let state = self.state();
-            let all = state.spec.breakpoints.iter();
-            all.map(|(name, spec)| state.breakpoint(name, spec))
-                .collect()
+            let breakpoints = state.spec.breakpoints.iter();
+            let mut all: Vec<Action> = breakpoints
+                .map(|(name, spec)| state.breakpoint(name, spec))
+                .collect();
+            all.extend(state.pods_of(self, number)?);
+            all
         };
-        for breakpoint in breakpoints {
-            self.have(number, breakpoint, Vec::new()).await?;
+        for action in first {
+            self.have(number, action, Vec::new()).await?;
         }
         self.begin_record(number, &path).await
     }

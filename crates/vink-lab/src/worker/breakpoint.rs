@@ -116,11 +116,7 @@ impl Lab {
             None => None,
         };
         self.remove_breakpoint(&name)?;
-        let table = self.breakpoints.table.clone();
-        self.worker.kernel().on_passing(Box::new(move |packet| {
-            let mut table = table.lock().expect("no panic while it is held");
-            table.answer(packet)
-        }));
+        self.answer_packets();
         let set = ActiveBreakpoint {
             scope,
             what,
@@ -136,6 +132,24 @@ impl Lab {
             self.update_queries()?;
         }
         done
+    }
+
+    /// Has the kernel's questions answered: by paths first, and what they put by breakpoints alone.
+    pub(super) fn answer_packets(&mut self) {
+        const FREE: &str = "no panic while it is held";
+        let (breakpoints, paths) = (self.breakpoints.table.clone(), self.paths.shared());
+        let crossing = paths.clone();
+        let kernel = self.worker.kernel();
+        kernel.on_passing(Box::new(move |packet| {
+            let mine = match packet.put {
+                true => None,
+                false => paths.lock().expect(FREE).answer(packet),
+            };
+            mine.unwrap_or_else(|| breakpoints.lock().expect(FREE).answer(packet))
+        }));
+        kernel.on_taken(Box::new(move |now, puts| {
+            crossing.lock().expect(FREE).turn(now, puts);
+        }));
     }
 
     /// Removes a breakpoint, if there is one of this name; what waits because of it goes on.
@@ -181,9 +195,9 @@ impl Lab {
         }
     }
 
-    /// A new end: the kernel asks about its packets if a breakpoint is there.
+    /// A new end: the kernel asks about its packets if a breakpoint or a path is there.
     pub(super) fn breakpoints_at_new_end(&mut self, end: EndId) -> Result<(), WorkerError> {
-        let none = self.breakpoints.table().all.is_empty();
+        let none = self.breakpoints.table().all.is_empty() && self.paths.table().paths.is_empty();
         match none {
             true => Ok(()),
             false => self.ask(end),
@@ -193,12 +207,13 @@ impl Lab {
     /// Forgets an end that is about to be detached.
     pub(super) fn forget_end_of_breakpoints(&mut self, end: EndId) {
         self.breakpoints.queries.remove(&end);
+        self.paths.table().forget_end(end);
         let mut table = self.breakpoints.table();
         table.ends.remove(&end);
         table.halted.retain(|(its, _), _| *its != end);
     }
 
-    fn update_queries(&mut self) -> Result<(), WorkerError> {
+    pub(super) fn update_queries(&mut self) -> Result<(), WorkerError> {
         let ends: Vec<EndId> = self.end_names.keys().copied().collect();
         ends.into_iter().try_for_each(|end| self.ask(end))
     }
@@ -209,8 +224,15 @@ impl Lab {
             return Ok(());
         };
         let wire_ref = &self.interface(end_name)?.wire;
+        let (departures, arrivals) = self.place_paths(end, &end_name.to_string());
         let mut table = self.breakpoints.table();
-        let mut hooks = PacketHooks::default();
+        let mut hooks = PacketHooks {
+            departures,
+            arrivals,
+            losses: false,
+            // A pod sees what a wire would carry.
+            frames: departures || arrivals,
+        };
         let mut here = Vec::new();
         for (name, set) in &table.all {
             let it_is = match &set.scope {
@@ -267,7 +289,7 @@ impl Lab {
             }) => {
                 self.breakpoints.queries.remove(&end);
                 Err(refused(
-                    "this image was built before Vink had breakpoints: build it again with stack/build or vink image build",
+                    "this image was built before Vink could ask it about packets so: build it again with stack/build or vink image build",
                 ))
             }
             Err(error) => Err(error.into()),

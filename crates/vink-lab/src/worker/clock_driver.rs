@@ -118,15 +118,22 @@ impl Lab {
     /// Before a step: sets the horizon. Returns how long the step may block, at most.
     pub(super) fn set_horizon(&mut self) -> Option<Duration> {
         if !self.driver.is_virtual {
-            return self.series.wait(self.worker.now());
+            let due = self.due()?;
+            return Some(Duration::from_nanos(due.saturating_sub(self.worker.now())));
         }
-        // It pauses where a series is due, too.
-        let until = self.driver.until.min(self.series.due().unwrap_or(u64::MAX));
+        // It pauses where something else is due, too.
+        let until = self.driver.until.min(self.due().unwrap_or(u64::MAX));
         let Some(speed) = &self.driver.speed else {
             self.worker.set_horizon(until);
             return None;
         };
         speed.let_go(&mut self.worker, until)
+    }
+
+    /// When a series or a path is due, in ns of the kernel's clock.
+    fn due(&self) -> Option<u64> {
+        let all = [self.series.due(), self.paths.due()];
+        all.into_iter().flatten().min()
     }
 
     /// After a step: reports the end of the run.

@@ -14,6 +14,7 @@ use super::breakpoint::Breakpoints;
 use super::capture::Captures;
 use super::clock_driver::ClockDriver;
 use super::machine::MachineEntry;
+use super::path::Paths;
 use super::program::Running;
 use super::series::AllSeries;
 use super::uplink::Uplinks;
@@ -56,6 +57,7 @@ pub(super) struct Lab {
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
     pub(super) breakpoints: Breakpoints,
+    pub(super) paths: Paths,
     pub(super) series: AllSeries,
     pub(super) probes: SocketProbes,
     pub(super) uplinks: Uplinks,
@@ -86,6 +88,7 @@ impl Lab {
             fibers: Fibers::default(),
             captures: Captures::default(),
             breakpoints: Breakpoints::default(),
+            paths: Paths::default(),
             series: AllSeries::default(),
             probes: SocketProbes::default(),
             uplinks: Uplinks::default(),
@@ -183,6 +186,11 @@ impl Lab {
             } => self.enable_breakpoint(&breakpoint, enabled)?,
             Action::Breakpoints => return Ok(self.breakpoints()),
             Action::BreakpointRan { breakpoint } => self.breakpoint_ran(&breakpoint)?,
+            Action::LoadPod { pod, what, file } => self.load_pod(pod, &what, &file)?,
+            Action::RevokePod { pod, forget } => self.revoke_pod(&pod, forget)?,
+            Action::AddPath { path, what, filter } => self.add_path(path, what, filter)?,
+            Action::RemovePath { path } => self.remove_path(&path)?,
+            Action::Pods => return Ok(self.pods()),
             Action::AddSeries {
                 series,
                 what,
@@ -239,6 +247,7 @@ impl Lab {
         self.look_after_uplinks();
         self.look_after_packets()?;
         self.look_after_breakpoints();
+        self.look_after_paths()?;
         self.probes.look_after(&mut self.worker)?;
         self.look_after_series();
         self.report_pause();

@@ -10,7 +10,7 @@
 //! go on.
 //!
 //! What a request does is in the file of its object: `machine`, `wire`, `program`, `app`, `uplink`,
-//! `capture`, `breakpoint`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
+//! `capture`, `breakpoint`, `path`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
 //! work on one `Lab`, which has everything by its name.
 //!
 //! When the socket ends, so do all programs, and then the process.
@@ -21,9 +21,11 @@ mod breakpoint;
 mod breakpoint_tcp;
 mod capture;
 mod clock_driver;
+mod crossing;
 mod journal;
 mod lab;
 mod machine;
+mod path;
 mod program;
 mod series;
 mod serve;

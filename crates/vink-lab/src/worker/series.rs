@@ -11,7 +11,6 @@ use std::io::{BufWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use vink_kernel::{EndId, Kernel, PacketEvent, PacketKind, ProbeHit, ProbeId};
 use vink_pcb::{Connection, Field, Layout, Process, Value};
@@ -83,12 +82,6 @@ impl AllSeries {
         let periodic = |set: &&ActiveSeries| set.what.every.is_some() && set.writer.is_some();
         let all = self.all.values().filter(periodic);
         all.map(|set| set.due).min()
-    }
-
-    /// The time until then, by the host's clock.
-    pub(super) fn wait(&self, now: u64) -> Option<Duration> {
-        let due = self.due()?;
-        Some(Duration::from_nanos(due.saturating_sub(now)))
     }
 
     /// Whether packets of an interface are events.

@@ -154,6 +154,11 @@ pub(crate) fn line(event: &Event) -> Option<String> {
                 seen(packet)
             )
         }
+        Happening::PodEnded { pod, path, fault } => match path {
+            Some(path) => format!("pod {pod} was ended on path {path}: it {fault}\n"),
+            None => format!("pod {pod} was ended: it {fault}\n"),
+        },
+        Happening::PodLog { pod, line } => format!("pod {pod}: {line}\n"),
         Happening::Missed { events } => format!("{events} events were missed\n"),
     })
 }
