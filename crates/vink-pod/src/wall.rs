@@ -79,10 +79,10 @@ pub enum Fault {
     #[error("gave {0} what is not its own memory")]
     Argument(&'static str),
     /// `pod_init()` or `pod_stream()` said that it can't go on.
-    #[error("{0} returned {1}")]
+    #[error("refused: {0} returned {1}")]
     Refused(&'static str, i32),
     /// Its process is gone.
-    #[error("its process has ended: {0}")]
+    #[error("lost its process: {0}")]
     Gone(String),
 }
 

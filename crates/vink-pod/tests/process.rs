@@ -459,7 +459,7 @@ fn what_is_no_pod() {
             "int32_t pod_init(const char *c, uint32_t l) { return 9; }",
             &[],
         ),
-        "pod_init() returned 9",
+        "refused: pod_init() returned 9",
     );
     says(
         &place.compile(
@@ -505,7 +505,7 @@ fn constructors_are_confined() {
         ("kill(1, SIGKILL);", "made the system call kill"),
         ("syscall(SYS_ptrace, 16, 1, 0, 0);", "made the system call ptrace"),
         ("*(volatile int *)0x20 = 1;", "used address 0x20"),
-        ("exit(4);", "its process has ended: exit status 4"),
+        ("exit(4);", "lost its process: exit status 4"),
         // Files of the host that are not libraries are not there, nor are descriptors.
         ("int fd = open(\"/etc/passwd\", O_RDONLY); if (fd >= 0) abort(); exit(10);", "exit status 10"),
         ("int fd = open(\"/proc/self/mem\", O_RDONLY); if (fd >= 0) abort(); exit(11);", "exit status 11"),

@@ -161,6 +161,20 @@ fn may_be_taken(change: &Change, lab: &Lab, eth0_comes: &HashSet<String>) {
         Change::AddBreakpoint { breakpoint, .. } => {
             assert!(!lab.breakpoints.contains_key(breakpoint), "{change}");
         }
+        Change::RemovePod { pod } => {
+            assert!(lab.pods.contains_key(pod), "{change}");
+            let mut paths = lab.paths.values();
+            assert!(!paths.any(|path| path.pods.contains(pod)), "{change}");
+        }
+        // In the place of one of its name.
+        Change::AddPod { .. } => {}
+        Change::RemovePath { path } => {
+            assert!(lab.paths.contains_key(path), "{change}");
+        }
+        Change::AddPath { spec, .. } => {
+            let mut pods = spec.pods.iter();
+            assert!(pods.all(|pod| lab.pods.contains_key(pod)), "{change}");
+        }
         Change::RemoveSeries { series } => {
             assert!(lab.series.contains_key(series), "{change}");
         }

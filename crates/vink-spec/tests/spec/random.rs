@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use vink_spec::{
     AtSwitch, Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab,
-    MachineSpec, PortOf, PortSpec, ProgramSpec, Rate, Readiness, Ready, Restart, Rights, Route,
-    Scalar, Series, Settings, Share, Span, SwitchSpec, Uplink, WireSpec,
+    MachineSpec, PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Rate, Readiness, Ready, Restart,
+    Rights, Route, Scalar, Series, Settings, Share, Span, SwitchSpec, Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -336,6 +336,31 @@ impl Random {
                 ..Breakpoint::default()
             };
             lab.breakpoints.insert(format!("b{name}"), breakpoint);
+        }
+        let places = lab.machines.iter().filter_map(|(machine, spec)| {
+            let interface = spec.interfaces.keys().find(|name| *name != "lo")?;
+            Some(format!("{machine}:{interface}"))
+        });
+        let places: Vec<String> = places.collect();
+        for name in 0..self.below(3) {
+            let pod = PodSpec {
+                file: format!("pod{}.so", self.below(3)),
+                memory: self.maybe(|_| "16M".to_owned()),
+                ..PodSpec::default()
+            };
+            lab.pods.insert(format!("p{name}"), pod);
+        }
+        if let (Some(at), Some(pod)) = (places.first(), lab.pods.keys().next().cloned()) {
+            for name in 0..self.below(3) {
+                let path = PathSpec {
+                    at: at.clone(),
+                    filter: self.maybe(|r| format!("port {}", r.below(9))),
+                    pods: vec![pod.clone()],
+                    bytes: self.maybe(|_| "64K".to_owned()),
+                    ..PathSpec::default()
+                };
+                lab.paths.insert(format!("w{name}"), path);
+            }
         }
         if let Some(machine) = lab.machines.keys().next().cloned() {
             for name in 0..self.below(3) {
