@@ -63,6 +63,11 @@ deb: ## a Debian package of what make build has made: build/vink_VERSION_ARCH.de
 	@PACKAGES="dpkg-dev binutils" .ci/setup
 	@.ci/deb "$(BUILT)" "$(OUT)"
 
+# `pip install build/wheels/vink-*.whl`, on any Linux whose glibc is not older than the one here.
+.PHONY: wheel
+wheel: build ## a wheel of the Python package, with vink and its images: build/wheels
+	@.ci/wheel "$(BUILT)" build/wheels
+
 .PHONY: demo
 demo: stack ## three machines, two wires, unmodified programs
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod

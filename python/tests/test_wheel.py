@@ -1,0 +1,103 @@
+"""The wheel works by itself: installed in a fresh environment, by an ordinary user, without a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Debian's own, which other users may execute.
+PYTHON = "/usr/bin/python3"
+NOBODY = 65534
+
+
+class Place:
+    """A folder of an ordinary user's: `nobody`, if the tests are root's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.as_user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        if os.geteuid() != 0:
+            self.as_user = []
+        else:
+            os.chown(folder, NOBODY, NOBODY)
+
+    def run(self, *words: str) -> str:
+        """Runs a command there, with nothing of this environment's."""
+        done = subprocess.run(
+            [*self.as_user, *words],
+            cwd=self.folder,
+            env={"HOME": str(self.folder), "TMPDIR": str(self.folder), "PATH": f"{self.folder}/venv/bin:/usr/bin:/bin"},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    """A place whose environment has the wheel, pytest, and nothing else."""
+    # Of pytest's own folders, other users can't enter one.
+    folder = Path(tempfile.mkdtemp(prefix="vink-wheel-"))
+    try:
+        built = Path(os.environ["VINK_EXECUTABLE"]).parent
+        subprocess.run([ROOT / ".ci/wheel", built, folder / "wheels"], check=True, capture_output=True)
+        cache = Path(os.environ.get("VINK_CACHE", Path.home() / ".cache/vink")) / "python/wheels"
+        for name in "pytest", "pluggy", "iniconfig", "packaging", "pygments":
+            for wheel in cache.glob(f"{name}-*.whl"):
+                shutil.copy(wheel, folder / "wheels")
+        folder.chmod(0o755)
+        made = Place(folder)
+        made.run(PYTHON, "-m", "venv", "venv")
+        made.run("venv/bin/pip", "install", "-q", "--no-index", "--find-links", "wheels", "vink", "pytest")
+        yield made
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_installed_alone(place: Place) -> None:
+    assert place.run("venv/bin/python", "-c", "import vink; print(vink.executable())").strip() == str(
+        place.folder / "venv/bin/vink"
+    )
+    version = place.run("vink", "version")
+    image = re.search(r"\S*/libvink-linux-6\.12\.so", version)
+    assert image, version
+    assert os.path.realpath(image[0]) == str(place.folder / "venv/lib/vink/libvink-linux-6.12.so")
+    for option in "--quick", "--in-process":
+        assert "127.0.0.1/8" in place.run("vink", "run", "--uplink", "none", option, "--", "ip", "-br", "address")
+
+
+def test_an_ordinary_users_test(place: Place) -> None:
+    """The file of docs/python.md."""
+    page = (ROOT / "docs/python.md").read_text()
+    (file,) = (
+        block for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "mark" in block
+    )
+    assert len(file.splitlines()) <= 15
+    (place.folder / "test_download.py").write_text(file)
+    began = time.monotonic()
+    said = place.run("venv/bin/pytest", "test_download.py")
+    assert "1 passed" in said
+    print(f"\nnote: a test of a client and a server took {time.monotonic() - began:.1f} s")
+    # Nothing of it is left.
+    assert not [name for name in place.folder.glob("vink-*") if name.is_dir()]
+
+
+def test_the_tag_is_true(place: Place) -> None:
+    (wheel,) = (place.folder / "wheels").glob("vink-*.whl")
+    tag = wheel.stem.split("-", 2)[2]
+    shown = subprocess.run(
+        [Path(sys.executable).parent / "auditwheel", "show", wheel], check=True, capture_output=True, text=True
+    ).stdout
+    assert f'"{tag.rsplit("-", 1)[1]}"' in shown, shown
