@@ -1,13 +1,14 @@
-//! What a lab file names that only those know that run it: apps, the switch box's words, filters, the kernel's fields and
-//! counters. It is found before anything starts, and told with its place like any other mistake.
+//! What a lab file names that only those know that run it: apps, the switch box's words, filters, pods, the kernel's fields
+//! and counters. It is found before anything starts, and told with its place like any other mistake.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use vink_apps::Apps;
 use vink_pcb::Layout;
+use vink_pod::LoadError;
 use vink_shell::{parse, Break, Command, End, Show};
-use vink_spec::{nearest, Core, Lab, LabDiagnostic, Source};
+use vink_spec::{nearest, Core, Lab, LabDiagnostic, Source, Time, Wall};
 
 use vink_sys::process::{affinity, cpu_list};
 
@@ -34,6 +35,7 @@ pub(crate) fn look(lab: &Lab, folder: &Path) -> Vec<LabDiagnostic> {
     look.cores();
     look.apps();
     look.filters();
+    look.pods();
     look.lines();
     look.series();
     look.found
@@ -119,6 +121,43 @@ impl<'a> Look<'a> {
             if let Some(filter) = breakpoint.filter.as_ref().filter(|f| !f.trim().is_empty()) {
                 self.within(&["breakpoints", name, "filter"]);
                 self.filter(filter);
+            }
+        }
+        for (name, path) in &self.lab.paths {
+            if let Some(filter) = path.filter.as_ref().filter(|f| !f.trim().is_empty()) {
+                self.within(&["paths", name, "filter"]);
+                self.filter(filter);
+            }
+        }
+    }
+
+    /// Loads each pod, behind its wall, to see whether it can be.
+    fn pods(&mut self) {
+        for (name, pod) in &self.lab.pods {
+            // What is wrong with the words has been told of.
+            let Ok(file) = pod.path(self.folder) else {
+                continue;
+            };
+            if pod.mistake().is_some() || pod.wall == Some(Wall::None) {
+                continue;
+            }
+            let Err(error) = vink_lab::worker::load_pod(pod, &file, 0, self.lab.time != Time::Real)
+            else {
+                continue;
+            };
+            self.within(&["pods", name, "file"]);
+            let text = error.to_string();
+            match error {
+                LoadError::Version { .. } | LoadError::File { .. } => {
+                    let (message, fix) = text.rsplit_once(": ").unwrap_or((&text, ""));
+                    self.add(message, fix);
+                }
+                LoadError::Init { .. } => {
+                    self.add(text, "mend the pod, or its `config`, `memory` or `time`");
+                }
+                LoadError::Host { .. } => {
+                    self.add(text, "vink doctor says what this host has");
+                }
             }
         }
     }

@@ -34,4 +34,5 @@ mod uplink;
 mod wire;
 
 pub use bpf::{compile_filter, compile_filter_bounded};
+pub use path::load_pod;
 pub use serve::{seed, serve, End};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vink_kernel::{Clock, EndId};
-use vink_pod::{load, Limits, Source, Wall};
+use vink_pod::{load, Limits, LoadError, Loaded, Source, Wall};
 use vink_protocol::{Answer, Event, Filter, PathStatus, PodStatus};
 use vink_spec::{PathSpec, PodSpec};
 
@@ -15,6 +15,27 @@ use super::lab::{refused, Lab, WorkerError};
 #[derive(Default)]
 pub(super) struct Paths {
     table: Arc<Mutex<PathTable>>,
+}
+
+/// Loads a pod as a lab file says, at this time of the lab's clock (ns), which is a virtual one or
+/// not.
+///
+/// # Errors
+/// [`LoadError`].
+pub fn load_pod(what: &PodSpec, file: &Path, now: u64, repeats: bool) -> Result<Loaded, LoadError> {
+    let default = Limits::default();
+    load(&Source {
+        file,
+        config: what.config.as_bytes(),
+        limits: Limits {
+            memory: what.memory_bytes().unwrap_or(default.memory),
+            time: what.time.map_or(default.time, |time| time.duration()),
+            ..default
+        },
+        wall: what.wall.map(wall_of),
+        now,
+        repeats,
+    })
 }
 
 impl Paths {
@@ -41,20 +62,10 @@ impl Lab {
         what: &PodSpec,
         file: &str,
     ) -> Result<(), WorkerError> {
-        let default = Limits::default();
-        let source = Source {
-            file: Path::new(file),
-            config: what.config.as_bytes(),
-            limits: Limits {
-                memory: what.memory_bytes().unwrap_or(default.memory),
-                time: what.time.map_or(default.time, |time| time.duration()),
-                ..default
-            },
-            wall: what.wall.map(wall_of),
-            now: self.worker.now(),
-            repeats: self.worker.kernel().clock() == Clock::Virtual,
-        };
-        let (pod, init) = load(&source).map_err(|error| refused(error.to_string()))?;
+        let now = self.worker.now();
+        let repeats = self.worker.kernel().clock() == Clock::Virtual;
+        let (pod, init) = load_pod(what, Path::new(file), now, repeats)
+            .map_err(|error| refused(error.to_string()))?;
         let wall = word_of(pod.wall());
         let mut table = self.paths.table();
         let new = ActivePod::new(name.clone(), pod, wall);

@@ -59,6 +59,7 @@ impl Place {
         // `cargo build` makes them, and no test of another thing needs them.
         let library = vink.with_file_name("libvink_preload.so");
         let quick = vink.with_file_name("libvink_quick.so");
+        let pods = vink.with_file_name("vink-pod-process");
         let old = root().join("build/libvink-linux-6.1.so");
         let kvs = root().join("build/libvink-linux-6.12-kvs.so");
         // What is below root's home or the target folder, other users may be unable to read.
@@ -69,6 +70,7 @@ impl Place {
             (&kvs, "libvink-linux-6.12-kvs.so"),
             (&library, "libvink_preload.so"),
             (&quick, "libvink_quick.so"),
+            (&pods, "vink-pod-process"),
         ] {
             if !from.exists() {
                 continue;
