@@ -14,6 +14,7 @@ from vink.errors import (
 )
 from vink.lab import Breakpoint, Capture, Hit, Lab, Machine, Series, Wire
 from vink.program import Program
+from vink.sweeps import SweepError, sweep
 from vink.table import Table
 
 __all__ = [
@@ -30,9 +31,11 @@ __all__ = [
     "RefusedError",
     "Series",
     "StartError",
+    "SweepError",
     "Table",
     "Wire",
     "async_client",
     "client",
     "executable",
+    "sweep",
 ]
