@@ -94,6 +94,8 @@ pub enum Command {
     CaptureStop(u64),
     /// Something about breakpoints.
     Break(Break),
+    /// Something about pods, or about paths of packets.
+    Pod(Pod),
     /// Something about filters.
     Filter(Filter),
     /// Writes the lab as it is to a file.
@@ -179,6 +181,26 @@ pub enum Break {
     },
     /// Lets a machine go on that one has stopped; none: all of the lab.
     Continue(Option<String>),
+}
+
+/// What can be done with pods, and with the paths of packets through them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pod {
+    /// Tells of all pods.
+    List,
+    /// Loads one, in the place of one of its name.
+    Load {
+        /// Its name.
+        pod: String,
+        /// Its file; none: the one that it has.
+        file: Option<String>,
+    },
+    /// Ends one.
+    Revoke(String),
+    /// Tells of all paths.
+    Paths,
+    /// Removes one.
+    RevokePath(String),
 }
 
 /// What can be done with filters: nft rules of a place, which is a machine or `machine:interface`.

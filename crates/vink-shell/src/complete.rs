@@ -113,6 +113,9 @@ fn candidates(before: &[&str], word: &str, machine: Option<&str>, names: &Names)
         ["break", "continue"] => names.machine_names(),
         ["break", "add", .., "stop"] => some(&["all", "machine"]),
         ["break", "add", ..] => some(&BREAKPOINT_WORDS),
+        ["pod"] => some(&["list", "load", "revoke"]),
+        ["pod", "load", _] => files(),
+        ["path"] => some(&["list", "revoke"]),
         ["filter"] => some(&["check", "counters", "list", "rm", "rollback", "set", "show"]),
         ["filter", "check" | "set", _] => files(),
         ["filter", _] => {

@@ -39,7 +39,7 @@ impl PartialEq for Definition {
 }
 
 /// All commands, in the order in which `help` lists them.
-pub static COMMANDS: [Definition; 28] = [
+pub static COMMANDS: [Definition; 30] = [
     Definition {
         name: "new",
         place: Place::Anywhere,
@@ -252,6 +252,22 @@ pub static COMMANDS: [Definition; 28] = [
                   filter 'EXPRESSION', tcp 'CONDITION', after N, times N. What becomes of them: log, drop, corrupt, delay TIME, \
                   reorder N, duplicate N, run 'LINE', stop all, stop machine. Also: disabled, name NAME.",
         parse: parse::breakpoint,
+    },
+    Definition {
+        name: "pod",
+        place: Place::Anywhere,
+        usage: &["pod list", "pod load NAME [FILE]", "pod revoke NAME"],
+        summary: "pods: code on packets' paths, in protection domains of their own",
+        details: "'load' takes a shared object or a WebAssembly module; without FILE the pod is loaded again. 'revoke' ends it.",
+        parse: parse::pod,
+    },
+    Definition {
+        name: "path",
+        place: Place::Anywhere,
+        usage: &["path list", "path revoke NAME"],
+        summary: "paths of packets through pods",
+        details: "'revoke' removes it: its packets take none any more.",
+        parse: parse::path,
     },
     Definition {
         name: "filter",

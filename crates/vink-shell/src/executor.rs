@@ -8,14 +8,14 @@ use ipnet::IpNet;
 use serde_json::json;
 use vink_api::{
     ChangeInterface, ChangeWire, Clock, Happening, LabApi, NewBreakpoint, NewCapture, NewFilter,
-    NewInterface, NewMachine, NewProgram, NewWire, OutputQuery, Program, ProgramState, PutLab,
-    Rollback, Size,
+    NewInterface, NewMachine, NewPod, NewProgram, NewWire, OutputQuery, Program, ProgramState,
+    PutLab, Rollback, Size,
 };
-use vink_spec::{MachineSpec, Settings, WireSpec};
+use vink_spec::{MachineSpec, PodSpec, Settings, WireSpec};
 
 use crate::complete::Names;
 use crate::ifconfig::Ifconfig;
-use crate::{host, reply, Break, Command, End, Filter, Reply, ShellError, Show};
+use crate::{host, reply, Break, Command, End, Filter, Pod, Reply, ShellError, Show};
 
 /// Of a program's output, `show program` has this many bytes from its end.
 const SHOWN: u64 = 64 << 10;
@@ -132,6 +132,7 @@ impl<A: LabApi> Executor<A> {
                 Ok(reply::captured(&api.stop_capture(lab, *number).await?))
             }
             Command::Break(what) => self.breakpoint(what).await,
+            Command::Pod(what) => self.pod(what).await,
             Command::Filter(what) => self.filter(what).await,
             Command::Save(file) => {
                 let spec = api.spec(lab).await?;
@@ -258,6 +259,27 @@ impl<A: LabApi> Executor<A> {
                 }
                 Ok(Reply::nothing())
             }
+        }
+    }
+
+    async fn pod(&self, what: &Pod) -> Result<Reply, ShellError> {
+        let Executor { api, lab, .. } = self;
+        match what {
+            Pod::List => Ok(reply::pods(&api.pods(lab).await?)),
+            Pod::Load { pod, file } => {
+                let spec = file.as_ref().map(|file| PodSpec {
+                    file: self.path(file).display().to_string(),
+                    ..PodSpec::default()
+                });
+                let new = NewPod {
+                    name: pod.clone(),
+                    spec,
+                };
+                silent(&api.load_pod(lab, &new).await?)
+            }
+            Pod::Revoke(name) => silent(&api.revoke_pod(lab, name).await?),
+            Pod::Paths => Ok(reply::paths(&api.packet_paths(lab).await?)),
+            Pod::RevokePath(name) => silent(&api.remove_path(lab, name).await?),
         }
     }
 

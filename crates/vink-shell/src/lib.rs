@@ -28,7 +28,7 @@ mod switchbox;
 mod telnet;
 mod words;
 
-pub use command::{Break, Command, End, Filter, Show};
+pub use command::{Break, Command, End, Filter, Pod, Show};
 pub use definition::{overview, table, Definition, Place, COMMANDS};
 pub use error::ShellError;
 pub use ifconfig::Ifconfig;

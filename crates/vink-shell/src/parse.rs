@@ -5,7 +5,7 @@ use vink_spec::{nearest, Breakpoint, Settings, Span, UnitError};
 
 use crate::ifconfig::Ifconfig;
 use crate::words::{detached, split};
-use crate::{settings, Break, Command, Definition, End, Filter, ParseError, Show, COMMANDS};
+use crate::{settings, Break, Command, Definition, End, Filter, ParseError, Pod, Show, COMMANDS};
 
 /// Understands a line, written outside of machines or inside of one. None: there is nothing on it.
 ///
@@ -420,6 +420,30 @@ pub(crate) fn breakpoint(words: &mut Words) -> Result<Command, ParseError> {
     }))
 }
 
+pub(crate) fn pod(words: &mut Words) -> Result<Command, ParseError> {
+    const WHAT: &str = "list, load or revoke";
+    let what = words.next(WHAT)?;
+    Ok(Command::Pod(match what.as_str() {
+        "list" => Pod::List,
+        "load" => Pod::Load {
+            pod: words.next("a pod's name")?,
+            file: words.optional(),
+        },
+        "revoke" => Pod::Revoke(words.next("a pod's name")?),
+        other => return Err(words.wrong(WHAT, Some(other))),
+    }))
+}
+
+pub(crate) fn path(words: &mut Words) -> Result<Command, ParseError> {
+    const WHAT: &str = "list or revoke";
+    let what = words.next(WHAT)?;
+    Ok(Command::Pod(match what.as_str() {
+        "list" => Pod::Paths,
+        "revoke" => Pod::RevokePath(words.next("a path's name")?),
+        other => return Err(words.wrong(WHAT, Some(other))),
+    }))
+}
+
 pub(crate) fn filter(words: &mut Words) -> Result<Command, ParseError> {
     const WHAT: &str = "list, set, check, show, counters, rollback or rm";
     let what = words.next(WHAT)?;
@@ -752,6 +776,14 @@ mod tests {
                 }),
             ),
             ("break list".to_owned(), Command::Break(Break::List)),
+            (
+                "pod load count count.so".to_owned(),
+                Command::Pod(Pod::Load {
+                    pod: "count".to_owned(),
+                    file: Some("count.so".to_owned()),
+                }),
+            ),
+            ("path list".to_owned(), Command::Pod(Pod::Paths)),
             ("filter list".to_owned(), Command::Filter(Filter::List)),
             (
                 "filter check m1:eth0 web.nft".to_owned(),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use vink_api::{
     Breakpoints, Capture, Change, ChangeKind, Filter, FilterCounter, Interface, Machine,
-    MachineSummary, Program, Wire,
+    MachineSummary, PacketPath, Pod, Program, Wire,
 };
 
 use crate::error::ended;
@@ -303,6 +303,36 @@ pub(crate) fn breakpoints(all: &Breakpoints) -> Reply {
         text += &format!("machine {machine} is stopped: break continue {machine}\n");
     }
     Reply::new(text, all)
+}
+
+pub(crate) fn pods(all: &[Pod]) -> Reply {
+    let line = |pod: &Pod| {
+        let how = match &pod.ended {
+            Some(why) => format!("has ended: {why}"),
+            None => format!("{} calls in {} crossings", pod.calls, pod.crossings),
+        };
+        format!("{} behind {}: {how}\n", pod.name, pod.wall)
+    };
+    Reply::new(all.iter().map(line).collect(), &all)
+}
+
+pub(crate) fn paths(all: &[PacketPath]) -> Reply {
+    let line = |path: &PacketPath| {
+        let number = |name: &str| path.numbers.get(name).copied().unwrap_or_default();
+        let closed = match &path.ended {
+            Some(pod) => format!("; closed: pod {pod} has ended"),
+            None => String::new(),
+        };
+        format!(
+            "{}: {}: {} of {} packets passed, {} lost{closed}\n",
+            path.name,
+            path.spec,
+            number("passed"),
+            number("packets"),
+            number("lost")
+        )
+    };
+    Reply::new(all.iter().map(line).collect(), &all)
 }
 
 pub(crate) fn filters(all: &[Filter]) -> Reply {

@@ -1,5 +1,7 @@
 //! `vink pod` and `vink path`: pods of a lab that runs, and the paths of packets through them.
 
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +12,9 @@ use vink_spec::{PodSpec, Span, Wall};
 use crate::cli_error::CliError;
 use crate::client::{lab_or_only, runtime, Within};
 use crate::print::{self, Table};
+
+/// What a pod is made with.
+const POD_H: &str = include_str!("../../../../include/vink/pod.h");
 
 /// The command line of `vink pod`.
 #[derive(clap::Args)]
@@ -22,6 +27,11 @@ pub(crate) struct Pods {
 
 #[derive(Subcommand)]
 enum PodCommand {
+    /// Write a pod to begin with: NAME.c, pod.h, and a lab file, NAME.yaml, in this folder
+    New {
+        /// Its name
+        pod: String,
+    },
     /// Load a pod, in the place of one of its name: paths go on through the new one
     Load(Load),
     /// List pods, with what they have used
@@ -91,9 +101,13 @@ enum PathCommand {
 pub(crate) fn run(arguments: &Pods) -> Result<ExitCode, CliError> {
     let client = Client::of(&RuntimeDir::find());
     let json = arguments.within.json;
+    if let PodCommand::New { pod } = &arguments.command {
+        return begin(pod).map(|()| ExitCode::SUCCESS);
+    }
     runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.within.lab.as_deref()).await?;
         match &arguments.command {
+            PodCommand::New { .. } => Ok(()),
             PodCommand::Ls => {
                 let all = client.pods(&lab).await?;
                 match json {
@@ -158,6 +172,31 @@ pub(crate) fn run_paths(arguments: &Paths) -> Result<ExitCode, CliError> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes an example; files that are there stay.
+fn begin(name: &str) -> Result<(), CliError> {
+    let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || !name.chars().all(known) {
+        return Err(CliError::Other(format!(
+            "{name:?} can't be a pod's name here: use letters, digits, - and _"
+        )));
+    }
+    let lab = include_str!("example.yaml").replace("NAME", name);
+    for (file, text) in [
+        ("pod.h".to_owned(), POD_H),
+        (format!("{name}.c"), include_str!("example.c")),
+        (format!("{name}.yaml"), &lab),
+    ] {
+        let made = File::options().write(true).create_new(true).open(&file);
+        match made.and_then(|mut made| made.write_all(text.as_bytes())) {
+            Err(error) if file == "pod.h" && error.kind() == ErrorKind::AlreadyExists => {}
+            done => done.map_err(CliError::host(format!("writing {file}")))?,
+        }
+    }
+    print::text(&format!(
+        "cc -shared -fPIC -O2 -o {name}.so {name}.c\nvink lab up {name}.yaml\n"
+    ))
 }
 
 impl Load {
