@@ -15,9 +15,10 @@ use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
     Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewSeries,
-    NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Report, Restarted, Rollback,
-    RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal, Version, Wire,
+    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewRelay,
+    NewSeries, NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Relay, Report,
+    Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics,
+    Terminal, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -87,6 +88,34 @@ impl Client {
     /// What a virtualized process has found out so far.
     pub async fn report(&self, lab: &str, program: &str) -> Result<Report, Error> {
         self.get(program_path(lab, program, "/report")).await
+    }
+
+    /// Relays of a lab, with what they have counted.
+    pub async fn relays(&self, lab: &str) -> Result<Vec<Relay>, Error> {
+        self.get(path(lab, "/relays")).await
+    }
+
+    /// How a relay is: its name, as `machine.name`.
+    pub async fn relay(&self, lab: &str, relay: &str) -> Result<Relay, Error> {
+        self.get(path(lab, &format!("/relays/{}", segment(relay))))
+            .await
+    }
+
+    /// Adds a relay to a machine, and answers when it listens.
+    pub async fn add_relay(
+        &self,
+        lab: &str,
+        machine: &str,
+        new: &NewRelay,
+    ) -> Result<Relay, Error> {
+        let path = path(lab, &format!("/machines/{}/relays", segment(machine)));
+        self.ask(Method::POST, path, Some(new)).await
+    }
+
+    /// Ends a relay and its connections.
+    pub async fn remove_relay(&self, lab: &str, relay: &str) -> Result<Relay, Error> {
+        let path = path(lab, &format!("/relays/{}", segment(relay)));
+        self.ask(Method::DELETE, path, NONE).await
     }
 
     /// Captures of a lab: those that go on, and the last ones that have ended.

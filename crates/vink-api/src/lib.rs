@@ -18,6 +18,7 @@ mod lab_api;
 mod machine;
 mod pod;
 mod program;
+mod relay;
 mod runtime_dir;
 mod sample;
 mod series;
@@ -45,6 +46,7 @@ pub use machine::{
 };
 pub use pod::{NewPod, PacketPath, Pod};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
+pub use relay::{NewRelay, Relay};
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
 pub use series::{NewSeries, Series};

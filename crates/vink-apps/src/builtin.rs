@@ -1,7 +1,7 @@
 //! The apps that are built in, by name.
 
 use crate::arguments::{Arguments, Syntax};
-use crate::{dns_server, echo, http_client, http_server, ping, sink, source, App, Names};
+use crate::{dns_server, echo, http_client, http_server, ping, relay, sink, source, App, Names};
 
 /// What makes an app of its words; what is wrong with them otherwise.
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
@@ -21,6 +21,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     (&http_client::SYNTAX, http_client::make),
     (&ping::SYNTAX, ping::make),
     (&dns_server::SYNTAX, dns_server::make),
+    (&relay::SYNTAX, relay::make),
 ];
 
 /// The built-in app of this name.

@@ -76,6 +76,7 @@ mod http_server;
 mod names;
 mod ping;
 mod random;
+mod relay;
 mod report;
 mod round_trips;
 mod series;
@@ -94,7 +95,7 @@ pub use error::Error;
 pub use names::Names;
 pub use report::{
     Arrived, Delay, DnsReport, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol,
-    Report, ServerReport, SinkReport, SourceReport,
+    RelayReport, Report, ServerReport, SinkReport, SourceReport,
 };
 pub use series::Interval;
 pub use socket::{Control, Epoll, Socket};

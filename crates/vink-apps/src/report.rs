@@ -26,6 +26,8 @@ pub enum Report {
     Ping(PingReport),
     /// Of `dnsserver`.
     Dns(DnsReport),
+    /// Of `relay`.
+    Relay(RelayReport),
     /// Of an app that isn't built in: whatever it likes.
     Other {
         /// Its own words.
@@ -43,6 +45,7 @@ impl fmt::Display for Report {
             Report::Http(report) => report.fmt(f),
             Report::Ping(report) => report.fmt(f),
             Report::Dns(report) => report.fmt(f),
+            Report::Relay(report) => report.fmt(f),
             Report::Other { value } => writeln!(f, "{value}"),
         }
     }
@@ -72,6 +75,51 @@ impl fmt::Display for ServerReport {
             "{} connections ({} open, {} failed), {} datagrams, {} bytes received, {} bytes sent",
             self.connections, self.open, self.errors, self.datagrams, self.received, self.sent
         )
+    }
+}
+
+/// What a relay has passed on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RelayReport {
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// TCP connections accepted so far; UDP: clients heard of.
+    pub connections: u64,
+    /// Of them, open now; UDP: not forgotten.
+    pub open: u64,
+    /// The target did not accept the connection; UDP: its host said that nothing listens there.
+    pub refused: u64,
+    /// TCP connections that ended with an error, such as a reset.
+    pub errors: u64,
+    /// Bytes passed on to the target, and to clients.
+    pub passed: [u64; 2],
+    /// UDP: datagrams passed on to the target, and to clients.
+    pub datagrams: [u64; 2],
+    /// UDP: datagrams that there was no room for.
+    pub dropped: u64,
+}
+
+impl fmt::Display for RelayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [to, from] = self.passed;
+        let (connections, open, refused) = (self.connections, self.open, self.refused);
+        match self.protocol {
+            Protocol::Tcp => writeln!(
+                f,
+                "{connections} connections ({open} open, {refused} refused, {} failed), {to} bytes to the target, \
+                 {from} bytes back",
+                self.errors
+            ),
+            Protocol::Udp => {
+                let [there, back] = self.datagrams;
+                writeln!(
+                    f,
+                    "{connections} clients ({open} open), {there} datagrams of {to} bytes to the target, {back} of \
+                     {from} bytes back, {refused} refused, {} dropped",
+                    self.dropped
+                )
+            }
+        }
     }
 }
 

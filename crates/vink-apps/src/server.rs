@@ -172,7 +172,7 @@ impl Answer {
 }
 
 /// Sends a datagram from the address (`IPV6_PKTINFO`) that it answers for.
-fn send_back(
+pub(crate) fn send_back(
     socket: &Socket<'_>,
     data: &[u8],
     to: SocketAddr,

@@ -10,8 +10,8 @@ use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
     FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface,
-    NewMachine, NewPod, NewProgram, NewSeries, NewWire, OutputQuery, PutLab, Report, Restarted,
-    Rollback, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
+    NewMachine, NewPod, NewProgram, NewRelay, NewSeries, NewWire, OutputQuery, PutLab, Report,
+    Restarted, Rollback, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
 };
 
 use crate::engine::{Lab, Labs, Requester};
@@ -322,6 +322,34 @@ fn programs(table: &mut RouteTable) {
             let report = lab.report(id).await?;
             Ok(Report { report })
         },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/machines/{machine}/relays",
+        "Adds a relay to a machine; answers when it listens",
+        |app, call: Call<(), NewRelay>| async move {
+            let lab = app.lab(&call)?;
+            let machine = call.name("machine").to_owned();
+            lab.new_relay(&machine, call.body).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/relays",
+        "Relays of a lab, with what they have counted",
+        |app, call: Call| async move { Ok(app.lab(&call)?.relays().await) },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/relays/{relay}",
+        "How a relay is: by its name as machine.name",
+        |app, call: Call| async move { app.lab(&call)?.relay(call.name("relay")).await },
+    );
+    table.route(
+        "delete",
+        "/v1/labs/{lab}/relays/{relay}",
+        "Ends a relay and its connections",
+        |app, call: Call| async move { app.lab(&call)?.remove_relay(call.name("relay")).await },
     );
     table.stream(
         "/v1/labs/{lab}/programs/{program}/output",

@@ -14,7 +14,7 @@ use crate::folder::{inside, looks_inside};
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
-    MachineSpec, PathSpec, PodSpec, Port, PortSpec, ProgramSpec, Ready, Route, Ruleset,
+    MachineSpec, PathSpec, PodSpec, Port, PortSpec, ProgramSpec, Ready, RelaySpec, Route, Ruleset,
     RulesetTable, Scalar, Series, Settings, SwitchSpec, Time, Uplink, WireSpec,
 };
 
@@ -542,9 +542,58 @@ impl<'a> Check<'a> {
                 self.path.truncate(self.path.len() - 2);
             }
         }
+        let said = self.said.machines.get(name);
+        let relays = said.map(|said| &said.relays).into_iter();
+        for relays in relays {
+            self.each("relays", relays, |c, relay, spec| {
+                c.name("a relay", relay, false);
+                if said.is_some_and(|said| said.programs.contains_key(relay)) {
+                    let message = format!("`{relay}` is a program and a relay of {name}");
+                    c.add(message, "give one of them another name").key = true;
+                }
+                c.relay(spec, relays);
+            });
+        }
         self.each("programs", &spec.programs, |c, program, spec| {
             c.name("a program", program, false);
             c.program(name, program, spec);
+        });
+    }
+
+    fn relay(&mut self, spec: &RelaySpec, all: &IndexMap<String, RelaySpec>) {
+        let listen = &spec.listen;
+        self.at("listen", |c| {
+            if spec.port().is_none() {
+                let fix = "write it like 10.0.0.1:80, [fd00::1]:80, or 80 for all addresses";
+                c.add(format!("{listen:?} is no address and port"), fix);
+            }
+            let mut others = all.iter().filter(|(_, other)| !std::ptr::eq(*other, spec));
+            let same =
+                |other: &RelaySpec| (&other.listen, other.protocol) == (listen, spec.protocol);
+            if let Some((other, _)) = others.find(|(_, other)| same(other)) {
+                let message = format!("relay {other} listens on {} {listen}, too", spec.protocol);
+                c.add(message, "give one of them another address or port");
+            }
+        });
+        self.at("to", |c| match spec.target() {
+            None => {
+                let to = &spec.to;
+                let fix = "write it like 10.0.1.2:80, [fd00::2]:80 or server:80";
+                c.add(format!("{to:?} is no host and port"), fix);
+            }
+            Some((host, _)) => {
+                let address = host.split('%').next().unwrap_or_default();
+                if address.parse::<IpAddr>().is_ok() || c.lab.machines.contains_key(host) {
+                    return;
+                }
+                let known = c.lab.machines.keys().map(String::as_str);
+                let fix = match nearest(host, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "name a machine of this lab, or write an address".to_owned(),
+                };
+                c.add(format!("`{host}` is neither an address nor a machine"), fix)
+                    .may_follow = true;
+            }
         });
     }
 

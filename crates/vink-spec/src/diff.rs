@@ -95,7 +95,7 @@ pub enum Change {
         /// Its name.
         machine: String,
         /// All of it but `setup`, `programs`, the interface `lo`, and sysctls of single interfaces.
-        spec: MachineSpec,
+        spec: Box<MachineSpec>,
     },
     /// A machine becomes a router or stops being one.
     Forward {
@@ -582,7 +582,7 @@ impl Steps {
             .retain(|sysctl, _| interface_of(sysctl).is_none());
         self.machines.push(Change::AddMachine {
             machine: machine(),
-            spec,
+            spec: Box::new(spec),
         });
         self.loopback(name, &[], own_addresses(is));
         for (sysctl, value) in &is.sysctls {
@@ -894,7 +894,7 @@ impl Change {
                 lab.wire(wire, |w| w.up = if *up { None } else { Some(false) });
             }
             Change::AddMachine { machine, spec } => {
-                lab.machines.insert(machine.clone(), spec.clone());
+                lab.machines.insert(machine.clone(), (**spec).clone());
             }
             Change::Forward { machine, forward } => lab.machine(machine, |m| m.forward = *forward),
             Change::Sysctl {

@@ -34,10 +34,7 @@ impl Lab {
     /// named where it has addresses. Each machine of a worker group knows the group's processors,
     /// and switches are machines ([`Lab::expanded`]).
     pub fn normal(&self) -> Lab {
-        if !self.switches.is_empty() {
-            return self.expanded().with_all_said();
-        }
-        self.with_all_said()
+        self.expanded().with_all_said()
     }
 
     fn with_all_said(&self) -> Lab {

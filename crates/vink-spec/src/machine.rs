@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AtSwitch, Bridge, Core, ProgramSpec, Rights};
+use crate::{AtSwitch, Bridge, Core, ProgramSpec, RelaySpec, Rights};
 
 /// A machine: its interfaces, what its kernel is told, and what runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +54,9 @@ pub struct MachineSpec {
     /// Programs by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub programs: IndexMap<String, ProgramSpec>,
+    /// Relays by name: what comes to an address of the machine goes on to a target, inside the worker; docs/relay.md.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub relays: IndexMap<String, RelaySpec>,
     /// Of a switch that runs: what its kernel was told. No file says it.
     #[serde(skip)]
     pub bridge: Option<Box<Bridge>>,

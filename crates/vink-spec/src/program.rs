@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Span;
 
 /// A program: an unmodified program of the host, or with `app` a virtualized process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ProgramSpec {
     /// A shell command line (`sh -c`), or the program and its arguments as a list.

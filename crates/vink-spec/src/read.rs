@@ -20,8 +20,8 @@ use crate::rights::Rights;
 use crate::series::SAMPLE_EVENTS;
 use crate::{
     AtSwitch, Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
-    PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, Restart, Route, Scalar,
-    Series, Settings, SwitchSpec, Time, Uplink, Virtual, WireSpec,
+    PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, RelayProtocol, RelaySpec,
+    Restart, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink, Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -405,8 +405,24 @@ impl Reader {
             filter: r.field(f, "filter", Reader::file),
             setup: r.field_or_default(f, "setup", |r, n| r.list(n, Reader::text)),
             programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
+            relays: r.field_or_default(f, "relays", |r, n| r.named(n, Reader::relay)),
             bridge: None,
         })
+    }
+
+    fn relay(&mut self, node: &Node) -> Option<RelaySpec> {
+        let relay = self.fields(node, "a relay", |r, f| {
+            let protocol =
+                r.field_or_default(f, "protocol", |r, n| r.word(n, &RelayProtocol::NAMES));
+            let listen = r.needed(f, (node, "listen", "10.0.0.1:80"), Reader::text);
+            let to = r.needed(f, (node, "to", "10.0.1.2:80"), Reader::text);
+            Some(RelaySpec {
+                protocol,
+                listen: listen?,
+                to: to?,
+            })
+        });
+        relay.flatten()
     }
 
     fn switch(&mut self, node: &Node) -> Option<SwitchSpec> {

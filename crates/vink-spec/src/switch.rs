@@ -305,11 +305,14 @@ fn sources(interface: &Interface) -> BTreeSet<SourceAddress> {
 }
 
 impl Lab {
-    /// The lab with the machines, interfaces and wires that its switches are. These have the
+    /// The lab with the programs that its relays are, and with the machines, interfaces and wires that its switches are. These have the
     /// filters, in the place of `switches`. A machine of a switch's name that is there already stays:
     /// a running lab's.
     pub fn expanded(&self) -> Lab {
         let mut lab = self.clone();
+        for machine in lab.machines.values_mut() {
+            *machine = std::mem::take(machine).with_relays();
+        }
         if self.switches.is_empty() {
             return lab;
         }
@@ -378,6 +381,9 @@ impl Lab {
         let mut lab = self.clone();
         lab.machines
             .retain(|name, _| !self.switches.contains_key(name));
+        for machine in lab.machines.values_mut() {
+            *machine = std::mem::take(machine).without_relays();
+        }
         let filter_of = |switch: &str, port: &str| -> Option<Option<FileSpec>> {
             let port = self.machines.get(switch)?.interfaces.get(port)?;
             Some(port.filter.clone())

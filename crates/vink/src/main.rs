@@ -31,6 +31,7 @@ mod plot;
 mod pod;
 mod print;
 mod record;
+mod relay;
 mod replay;
 mod rights;
 mod run;
@@ -89,6 +90,8 @@ enum Command {
     Pod(pod::Pods),
     /// Paths of a lab that runs: which packets go through which pods, and what they use
     Path(pod::Paths),
+    /// Relays of a lab that runs: what comes to an address of a machine goes on to a target, inside the worker
+    Relay(relay::Arguments),
     /// Filters of a lab that runs: rules for nft(8), loaded in one transaction, compared, counted, rolled back
     Filter(filter::Arguments),
     /// Time series of a lab that runs: any of its numbers, by its clock or at events, to a file
@@ -153,6 +156,7 @@ fn main() -> ExitCode {
         Command::Break(arguments) => breakpoint::run(&arguments),
         Command::Pod(arguments) => pod::run(&arguments),
         Command::Path(arguments) => pod::run_paths(&arguments),
+        Command::Relay(arguments) => relay::run(&arguments),
         Command::Filter(arguments) => filter::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),

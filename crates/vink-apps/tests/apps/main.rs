@@ -9,4 +9,5 @@ mod journal;
 mod lab;
 mod life;
 mod ping;
+mod relay;
 mod shared_object;

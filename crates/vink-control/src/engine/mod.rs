@@ -15,6 +15,7 @@ mod process_tree;
 mod program;
 mod reconcile;
 mod record;
+mod relay;
 mod ruleset;
 mod sample;
 mod series;

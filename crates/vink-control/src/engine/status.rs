@@ -194,7 +194,7 @@ impl Lab {
                         self.name
                     )));
                 }
-                let mut spec = new.spec;
+                let mut spec = new.spec.with_relays();
                 for interface in spec.interfaces.values() {
                     state.wire_has_room(interface.wire.as_deref())?;
                     if let Some(wire) = &interface.wire {
@@ -205,7 +205,7 @@ impl Lab {
                 let setup = std::mem::take(&mut spec.setup);
                 steps.push(Change::AddMachine {
                     machine: name.clone(),
-                    spec,
+                    spec: Box::new(spec),
                 });
                 if !setup.is_empty() {
                     steps.push(Change::Setup {
