@@ -448,6 +448,23 @@ pub(crate) const GROUPS: &[Group] = &[
             &[Side::Vink],
         )
     },
+    group(
+        "python_call",
+        &[figure("python_call_us", "us", Some(Bar::AtMost(300.0)))],
+        &[Side::Vink],
+    ),
+    Group {
+        most_rounds: 3,
+        ..group(
+            "sweep",
+            &[
+                figure("sweep_runs", "ratio", Some(Bar::AtLeast(1.0))),
+                figure("sweep_runs_s", "1/s", None),
+                figure("sweep_loop_s", "1/s", None),
+            ],
+            &[Side::Vink],
+        )
+    },
     Group {
         most_rounds: 3,
         ..group(

@@ -18,6 +18,7 @@ mod loss;
 mod pinning;
 mod profiles;
 mod programs;
+mod python;
 mod rebuild;
 mod report;
 mod scale;

@@ -63,8 +63,8 @@ impl Drop for Process {
 }
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
-/// machines in virtual time.
-const FREE: [&str; 12] = [
+/// machines in virtual time, a Python program and its control process.
+const FREE: [&str; 14] = [
     "filter",
     "switch_",
     "vm_",
@@ -77,6 +77,8 @@ const FREE: [&str; 12] = [
     "workers_",
     "run_true",
     "virtual_http",
+    "python_",
+    "sweep",
 ];
 
 /// What a side's process does: sets up, then a round for each line.

@@ -23,6 +23,7 @@ use crate::profiles;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
 };
+use crate::python;
 use crate::rebuild;
 use crate::scale::{self, Tree};
 use crate::side::Round;
@@ -70,6 +71,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
         "rebuild" => rebuild::prepare(vink_itself()?)?,
+        "python_call" => python::prepare("call", vink_itself()?)?,
+        "sweep" => python::prepare("sweep", vink_itself()?)?,
         "inproc_null_call" => {
             let own = std::env::current_exe()?.display().to_string();
             let vink = vink_itself()?.display().to_string();

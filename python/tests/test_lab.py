@@ -130,6 +130,18 @@ def test_described_in_python() -> None:
         assert lab["late"].run(["ping", "-c", "1", "a-eth1"]).returncode == 0
 
 
+def test_notebooks_show_it() -> None:
+    lab = vink.Lab(name="shown")
+    lab.wire(lab.machine("a"), lab.machine("b"), loss="1%", name="<w>")
+    shown = lab._repr_html_()
+    assert "vink.Lab shown: not up" in shown
+    assert "<td>a</td><td>eth0 10.0.0.1/24</td>" in shown
+    assert "<td>&lt;w&gt;</td><td>a:eth0, b:eth0</td><td>loss 1%</td>" in shown
+    many = vink.Table({"x": range(100)})._repr_html_()
+    assert many.count("<td>") == 20
+    assert "100 rows" in many
+
+
 def test_an_empty_lab_grows() -> None:
     with vink.Lab(time="virtual") as lab:
         lab.machine("a")

@@ -6,6 +6,7 @@ Where time is a parameter, a number is seconds, and a text is as in a lab file: 
 from __future__ import annotations
 
 import contextlib
+import html
 import ipaddress
 import itertools
 import json
@@ -24,7 +25,7 @@ from vink import api, control
 from vink._transport import query
 from vink.errors import ConnectionLostError, Error, LabFileError, NotFoundError, RefusedError
 from vink.program import Program, run
-from vink.table import Table
+from vink.table import Table, html_table
 
 Span: TypeAlias = "str | float | timedelta"
 """A length of time: seconds, or as in a lab file."""
@@ -390,6 +391,33 @@ class Lab:
 
     def __repr__(self) -> str:
         return f"<vink.Lab {self.name}: {'up' if self.is_up else 'not up'}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its machines and wires as they are described."""
+        machines = self.spec.get("machines", {})
+        ends: dict[str, list[str]] = {name: [] for name in self.spec.get("wires", {})}
+        for name, machine in machines.items():
+            for interface, spec in machine.get("interfaces", {}).items():
+                if wire := spec.get("wire"):
+                    ends.setdefault(wire, []).append(f"{name}:{interface}")
+        interfaces = {
+            name: "; ".join(
+                " ".join([each, *spec.get("addresses", [])]) for each, spec in machine.get("interfaces", {}).items()
+            )
+            for name, machine in machines.items()
+        }
+        wires = {
+            name: (
+                ", ".join(at),
+                ", ".join(f"{key} {value}" for key, value in self.spec["wires"].get(name, {}).items()),
+            )
+            for name, at in ends.items()
+        }
+        return (
+            f"<p><b>{html.escape(repr(self)[1:-1])}</b></p>"
+            + html_table(["machine", "interfaces"], list(interfaces.items()))
+            + html_table(["wire", "ends", "settings"], [(name, *texts) for name, texts in wires.items()])
+        )
 
 
 class Machine:

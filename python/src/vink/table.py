@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,10 @@ from vink.errors import NotFoundError
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+
+# Rows that a notebook shows.
+SHOWN = 20
 
 
 class Table:
@@ -85,8 +91,23 @@ class Table:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        """For notebooks: its first rows."""
+        shown = itertools.islice(zip(*self.columns.values(), strict=True), SHOWN)
+        rest = f"<p>{len(self)} rows</p>" if len(self) > SHOWN else ""
+        return html_table(list(self.columns), shown) + rest
+
     def __repr__(self) -> str:
         return f"<vink.Table of {len(self)} rows: {', '.join(self.columns)}>"
+
+
+def html_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """For notebooks."""
+
+    def row(kind: str, cells: Iterable[object]) -> str:
+        return f"<tr>{''.join(f'<{kind}>{html.escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+
+    return f"<table>{row('th', names)}{''.join(row('td', cells) for cells in rows)}</table>"
 
 
 def _number(text: str) -> float | None:
