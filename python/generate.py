@@ -7,6 +7,7 @@ plain and of an async client. tests/test_api.py fails when the control process d
 
 import json
 import keyword
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-# What operations are called. The rest of their ids says what they are about.
+# What operations are called; one that is not here has its id as its name.
 NAMES = {
     "getVersion": "version",
     "getLabs": "labs",
@@ -48,6 +49,17 @@ NAMES = {
     "getLabsLabProgramsProgramReport": "report",
     "getLabsLabProgramsProgramOutput": "output",
     "getLabsLabProgramsProgramTerminal": "attach",
+    "getLabsLabRelays": "relays",
+    "postLabsLabMachinesMachineRelays": "add_relay",
+    "getLabsLabRelaysRelay": "relay",
+    "deleteLabsLabRelaysRelay": "remove_relay",
+    "getLabsLabPods": "pods",
+    "postLabsLabPods": "load_pod",
+    "getLabsLabPodsPod": "pod",
+    "postLabsLabPodsPodRevoke": "revoke_pod",
+    "getLabsLabPaths": "paths",
+    "getLabsLabPathsPath": "path",
+    "deleteLabsLabPathsPath": "remove_path",
     "getLabsLabCaptures": "captures",
     "postLabsLabCaptures": "start_capture",
     "deleteLabsLabCapturesCapture": "stop_capture",
@@ -84,7 +96,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias, TypedDict
 
-from vink._transport import AsyncSocket, AsyncTransport, Socket, Transport, given, path, query
+from vink._transport import AsyncSocket, AsyncTransport, Socket, Transport, given, path_of, query_of
 '''
 
 
@@ -257,8 +269,6 @@ class Generator:
 
     def operation(self, route: str, method: str, operation: Schema, is_async: bool) -> Iterator[str]:
         """A method of a client."""
-        if operation["operationId"] not in NAMES:
-            sys.exit(f"generate.py: {method} {route} needs a name: add {operation['operationId']} to NAMES")
         parameters = operation.get("parameters", [])
         names = [each["name"] for each in parameters if each["in"] == "path"]
         queries = [each for each in parameters if each["in"] == "query"]
@@ -279,17 +289,17 @@ class Generator:
         target = route
         for name in names:
             target = target.replace(f"{{{name}}}", "{}")
-        target = f'path("{target}", {", ".join(names)})' if names else f'"{target}"'
+        target = f'path_of("{target}", {", ".join(names)})' if names else f'"{target}"'
         if queries:
             asked = ", ".join(f"{each['name']}={each['name']}" for each in queries)
-            target += f" + query({asked})"
+            target += f" + query_of({asked})"
         verb = f'"{method.upper()}", {target}'
 
         answer = [each for status, each in operation["responses"].items() if status.startswith("2")]
         wait, define = ("await ", "async def") if is_async else ("", "def")
         flavour = "Async" if is_async else ""
         about = indented(docstring(operation["summary"] + "."), 2)
-        name = NAMES[operation["operationId"]]
+        name = name_of(operation["operationId"])
         messages = operation.get("x-messages")
         if messages and "from-client" in messages:
             yield f"    {define} {name}({', '.join(arguments)}) -> {flavour}Socket:"
@@ -379,6 +389,11 @@ def joined(types: Iterator[str]) -> str:
 def quoted(annotation: str) -> str:
     """For where annotations are evaluated, and may name what comes later."""
     return json.dumps(annotation)
+
+
+def name_of(operation: str) -> str:
+    """What an operation is called."""
+    return NAMES.get(operation) or re.sub(r"(?<!^)([A-Z])", r"_\1", operation).lower()
 
 
 def attribute_of(key: str) -> str:

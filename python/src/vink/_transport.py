@@ -25,12 +25,12 @@ T = TypeVar("T")
 PIECE = 1 << 16
 
 
-def path(template: str, *names: str) -> str:
+def path_of(template: str, *names: str) -> str:
     """A path with these names in it."""
     return template.format(*(quote(name, safe="") for name in names))
 
 
-def query(**values: object) -> str:
+def query_of(**values: object) -> str:
     """What is not None, as a query."""
     named = {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
     text = urlencode({key: value for key, value in named.items() if value is not None})

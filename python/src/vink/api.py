@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias, TypedDict
 
-from vink._transport import AsyncSocket, AsyncTransport, Socket, Transport, given, path, query
+from vink._transport import AsyncSocket, AsyncTransport, Socket, Transport, given, path_of, query_of
 
 AtSwitch: TypeAlias = "str | PortOf"
 """The switch that an interface is at, by its name, or with what is said of the port."""
@@ -141,6 +141,8 @@ Lab = TypedDict(
         "switches": "dict[str, SwitchSpec]",
         "wires": "dict[str, WireSpec]",
         "breakpoints": "dict[str, BreakpointSpec]",
+        "pods": "dict[str, PodSpec]",
+        "paths": "dict[str, PathSpec]",
         "series": "dict[str, SeriesSpec]",
         "events": "list[EventSpec]",
     },
@@ -171,6 +173,7 @@ MachineSpec = TypedDict(
         "filter": "FileSpec | None",
         "setup": "list[str]",
         "programs": "dict[str, ProgramSpec]",
+        "relays": "dict[str, RelaySpec]",
     },
     total=False,
 )
@@ -179,6 +182,47 @@ MachineSpec = TypedDict(
 
 MachineState: TypeAlias = "Literal['starting'] | Literal['running'] | Literal['dead']"
 """Whether a machine runs."""
+
+
+OnFault: TypeAlias = "Literal['drop'] | Literal['pass']"
+"""What becomes of a path's packets when one of its pods has ended."""
+
+
+PathPoint: TypeAlias = "Literal['departure'] | Literal['arrival']"
+"""Where on its way a packet meets a path."""
+
+
+PathSpec = TypedDict(
+    "PathSpec",
+    {
+        "at": "str",
+        "on": "PathPoint | None",
+        "filter": "str | None",
+        "pods": "list[str]",
+        "period": "Span | None",
+        "cycles": "int | None",
+        "bytes": "str | None",
+        "queue": "int | None",
+        "class": "int",
+        "on-fault": "OnFault",
+    },
+    total=False,
+)
+"""A path: packets at an interface, and the pods that they go through."""
+
+
+PodSpec = TypedDict(
+    "PodSpec",
+    {
+        "file": "str",
+        "wall": "Wall | None",
+        "config": "str",
+        "memory": "str | None",
+        "time": "Span | None",
+    },
+    total=False,
+)
+"""A pod: code on a packet's path, in a protection domain of its own."""
 
 
 Point: TypeAlias = "Literal['departure'] | Literal['arrival'] | Literal['loss']"
@@ -269,6 +313,23 @@ ReadyBy = TypedDict(
 
 ReadyBySuccess: TypeAlias = "Literal['success']"
 """A part of a lab file."""
+
+
+RelayProtocol: TypeAlias = "Literal['tcp'] | Literal['udp']"
+"""What a relay passes on."""
+
+
+RelaySpec = TypedDict(
+    "RelaySpec",
+    {
+        "protocol": "RelayProtocol",
+        "listen": "str",
+        "to": "str",
+    },
+    total=False,
+)
+"""A relay: TCP connections, or UDP's datagrams, that come to an address of the machine go on to a
+target."""
 
 
 Restart: TypeAlias = "Literal['never'] | Literal['on-failure'] | Literal['always']"
@@ -393,6 +454,10 @@ Virtual = TypedDict(
     total=False,
 )
 """What may be said of a virtual clock."""
+
+
+Wall: TypeAlias = "Literal['process'] | Literal['wasm'] | Literal['key'] | Literal['none']"
+"""What protects everything else from a pod."""
 
 
 WireSpec = TypedDict(
@@ -804,6 +869,8 @@ class Event:
         | Literal["capture-ended"]
         | Literal["packet"]
         | Literal["breakpoint"]
+        | Literal["pod-ended"]
+        | Literal["pod-log"]
         | Literal["missed"]
     )
     """What happened."""
@@ -869,6 +936,12 @@ class Event:
     """By which packet."""
     stopped: Stop | None = None
     """What has stopped."""
+    pod: str | None = None
+    """Its name."""
+    path: str | None = None
+    """The path whose packets it had then; none: of no path."""
+    fault: str | None = None
+    """What it did."""
     events: int | None = None
     """How many are not told."""
 
@@ -912,6 +985,9 @@ class Event:
             number=value.get("number", None),
             packet=Packet.from_json(value.get("packet", None)) if "packet" in value else None,
             stopped=value.get("stopped", None),
+            pod=value.get("pod", None),
+            path=value.get("path", None),
+            fault=value.get("fault", None),
             events=value.get("events", None),
         )
 
@@ -954,6 +1030,9 @@ class Event:
             ("number", self.number),
             ("packet", self.packet and self.packet.to_json()),
             ("stopped", self.stopped),
+            ("pod", self.pod),
+            ("path", self.path),
+            ("fault", self.fault),
             ("events", self.events),
         )
 
@@ -1485,6 +1564,31 @@ class NewMachine:
 
 
 @dataclass(slots=True, kw_only=True)
+class NewPod:
+    """A pod to be loaded."""
+
+    name: str
+    """Its name. If there is one of this name, paths go on through the new one."""
+    spec: PodSpec | None = None
+    """As in a lab file; none: as it is in the lab."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value.get("spec", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class NewProgram:
     """A program to be started."""
 
@@ -1539,6 +1643,31 @@ class NewProgram:
             ("input", self.input),
             ("terminal", self.terminal and self.terminal.to_json()),
             ("rights", self.rights),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewRelay:
+    """A relay to be added to a machine."""
+
+    name: str
+    """Its name."""
+    spec: RelaySpec
+    """What it is, as in a lab file."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
         )
 
 
@@ -1630,6 +1759,99 @@ class Packet:
             ("reason", self.reason),
             ("length", self.length),
             ("summary", self.summary),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PacketPath:
+    """A path."""
+
+    name: str
+    """Its name."""
+    spec: PathSpec
+    """As in a lab file."""
+    ended: str | None = None
+    """The pod of it that has ended; none: it works."""
+    numbers: dict[str, int]
+    """What it has counted, by name: `packets` and `bytes` that have come; `crossings` of pods' walls
+    and their `cycles`; frames that have `passed`, of which pods have `changed` and `emitted` some;
+    `dropped` by a pod; `waited` for another period, `waiting` now; `overdrafts` of the budget; `lost`
+    for want of room or of a pod."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+            ended=value.get("ended", None),
+            numbers=value["numbers"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+            ("ended", self.ended),
+            ("numbers", self.numbers),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Pod:
+    """A pod."""
+
+    name: str
+    """Its name."""
+    spec: PodSpec
+    """As in a lab file."""
+    wall: str
+    """Its wall."""
+    ended: str | None = None
+    """Why it has ended; none: it has not."""
+    memory: int
+    """Bytes of memory that it has."""
+    crossings: int
+    """How often its wall was crossed."""
+    calls: int
+    """Calls of its functions."""
+    cycles: int
+    """Cycles of the processor (its time stamp counter's) that the crossings have taken."""
+    counters: list[int]
+    """What `vink_count()` has counted."""
+    log: list[str]
+    """The last lines of its log."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            spec=value["spec"],
+            wall=value["wall"],
+            ended=value.get("ended", None),
+            memory=value["memory"],
+            crossings=value["crossings"],
+            calls=value["calls"],
+            cycles=value["cycles"],
+            counters=value["counters"],
+            log=value["log"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("spec", self.spec),
+            ("wall", self.wall),
+            ("ended", self.ended),
+            ("memory", self.memory),
+            ("crossings", self.crossings),
+            ("calls", self.calls),
+            ("cycles", self.cycles),
+            ("counters", self.counters),
+            ("log", self.log),
         )
 
 
@@ -1813,6 +2035,51 @@ class RecordLab:
         return given(
             ("folder", self.folder),
             ("lab-file", self.lab_file),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Relay:
+    """A relay as it is now."""
+
+    machine: str
+    """On which machine."""
+    name: str
+    """Its name there."""
+    spec: RelaySpec
+    """What it is, as in a lab file."""
+    state: ProgramState
+    """How far it is."""
+    error: str | None = None
+    """Why it does not run."""
+    way: str
+    """How bytes go from one connection to the other."""
+    report: Any | None = None
+    """What it has counted so far, as the report of a virtualized process."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            machine=value["machine"],
+            name=value["name"],
+            spec=value["spec"],
+            state=value["state"],
+            error=value.get("error", None),
+            way=value["way"],
+            report=value.get("report", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("machine", self.machine),
+            ("name", self.name),
+            ("spec", self.spec),
+            ("state", self.state),
+            ("error", self.error),
+            ("way", self.way),
+            ("report", self.report),
         )
 
 
@@ -2285,241 +2552,296 @@ class Client(Transport):
 
     def put_lab(self, lab: str, body: PutLab) -> Applied:
         """Makes a lab, or changes the one that runs so that it is as asked for."""
-        answer: Any = self._ask("PUT", path("/v1/labs/{}", lab), body.to_json())
+        answer: Any = self._ask("PUT", path_of("/v1/labs/{}", lab), body.to_json())
         return Applied.from_json(answer)
 
     def lab(self, lab: str) -> LabStatus:
         """How a lab is."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}", lab))
         return LabStatus.from_json(answer)
 
     def remove_lab(self, lab: str) -> None:
         """Takes a lab down; one that is being made too."""
-        self._ask("DELETE", path("/v1/labs/{}", lab))
+        self._ask("DELETE", path_of("/v1/labs/{}", lab))
 
     def spec(self, lab: str) -> Lab:
         """What runs now, as a lab file has it."""
-        answer: Lab = self._ask("GET", path("/v1/labs/{}/spec", lab))
+        answer: Lab = self._ask("GET", path_of("/v1/labs/{}/spec", lab))
         return answer
 
     def clock(self, lab: str) -> Clock:
         """How a lab's clock is."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/clock", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/clock", lab))
         return Clock.from_json(answer)
 
     def change_clock(self, lab: str, body: ChangeClock) -> Clock:
         """Stops a lab's clock, lets it go on, or says how fast it may go."""
-        answer: Any = self._ask("PATCH", path("/v1/labs/{}/clock", lab), body.to_json())
+        answer: Any = self._ask("PATCH", path_of("/v1/labs/{}/clock", lab), body.to_json())
         return Clock.from_json(answer)
 
     def run_clock(self, lab: str, body: RunClock) -> Clock:
         """Lets a lab's clock go so far, and answers when it is there."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/clock/run", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/clock/run", lab), body.to_json())
         return Clock.from_json(answer)
 
     def restart_lab(self, lab: str) -> Restarted:
         """Boots all workers of a lab again, with what should run there."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/restart", lab))
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/restart", lab))
         return Restarted.from_json(answer)
 
     def restart_machine(self, lab: str, machine: str) -> Restarted:
         """Boots the worker of a machine again, with all machines of its image."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/machines/{}/restart", lab, machine))
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/machines/{}/restart", lab, machine))
         return Restarted.from_json(answer)
 
     def machines(self, lab: str) -> list[MachineSummary]:
         """All machines of a lab."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/machines", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/machines", lab))
         return [MachineSummary.from_json(each) for each in answer]
 
     def add_machine(self, lab: str, body: NewMachine) -> Machine:
         """Makes a machine with its interfaces, and starts its programs."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/machines", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/machines", lab), body.to_json())
         return Machine.from_json(answer)
 
     def machine(self, lab: str, machine: str) -> Machine:
         """How a machine is: its interfaces with addresses and counters."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/machines/{}", lab, machine))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/machines/{}", lab, machine))
         return Machine.from_json(answer)
 
     def remove_machine(self, lab: str, machine: str) -> None:
         """Ends a machine's programs and gives it up."""
-        self._ask("DELETE", path("/v1/labs/{}/machines/{}", lab, machine))
+        self._ask("DELETE", path_of("/v1/labs/{}/machines/{}", lab, machine))
 
     def add_interface(self, lab: str, machine: str, body: NewInterface) -> Interface:
         """Gives a machine an interface."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json())
         return Interface.from_json(answer)
 
     def interface(self, lab: str, machine: str, interface: str) -> Interface:
         """How an interface is."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
         return Interface.from_json(answer)
 
     def change_interface(self, lab: str, machine: str, interface: str, body: ChangeInterface) -> Interface:
         """Attaches an interface to a wire, detaches it, or changes its addresses."""
         answer: Any = self._ask(
-            "PATCH", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
+            "PATCH", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
         )
         return Interface.from_json(answer)
 
     def remove_interface(self, lab: str, machine: str, interface: str) -> None:
         """Takes an interface from a machine."""
-        self._ask("DELETE", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        self._ask("DELETE", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
 
     def wires(self, lab: str) -> list[Wire]:
         """All wires of a lab, without counters."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/wires", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/wires", lab))
         return [Wire.from_json(each) for each in answer]
 
     def add_wire(self, lab: str, body: NewWire) -> Wire:
         """Makes a wire without ends."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/wires", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/wires", lab), body.to_json())
         return Wire.from_json(answer)
 
     def wire(self, lab: str, wire: str) -> Wire:
         """How a wire is, with the counters of its ends."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/wires/{}", lab, wire))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/wires/{}", lab, wire))
         return Wire.from_json(answer)
 
     def change_wire(self, lab: str, wire: str, body: ChangeWire) -> Wire:
         """Changes what a wire does to packets from now on, or plugs it in or out."""
-        answer: Any = self._ask("PATCH", path("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
+        answer: Any = self._ask("PATCH", path_of("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
         return Wire.from_json(answer)
 
     def remove_wire(self, lab: str, wire: str) -> None:
         """Gives a wire up; interfaces at it stay, without a carrier."""
-        self._ask("DELETE", path("/v1/labs/{}/wires/{}", lab, wire))
+        self._ask("DELETE", path_of("/v1/labs/{}/wires/{}", lab, wire))
 
     def programs(self, lab: str) -> list[Program]:
         """Programs that run, those of the lab file, and the last ones that have ended."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/programs", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/programs", lab))
         return [Program.from_json(each) for each in answer]
 
     def start_program(self, lab: str, body: NewProgram) -> Program:
         """Starts a program, or has it ready to be started with its terminal."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/programs", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/programs", lab), body.to_json())
         return Program.from_json(answer)
 
     def program(self, lab: str, program: str) -> Program:
         """How a program is: by its number, or its name as machine.name."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/programs/{}", lab, program))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/programs/{}", lab, program))
         return Program.from_json(answer)
 
     def end_program(self, lab: str, program: str) -> Program:
         """Ends a program: a virtualized process by asking it to, any other by SIGKILL."""
-        answer: Any = self._ask("DELETE", path("/v1/labs/{}/programs/{}", lab, program))
+        answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/programs/{}", lab, program))
         return Program.from_json(answer)
 
     def signal_program(self, lab: str, program: str, body: SendSignal) -> Program:
         """Sends a signal to a program's process group."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
         return Program.from_json(answer)
 
     def report(self, lab: str, program: str) -> Report:
         """What a virtualized process has found out so far."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/programs/{}/report", lab, program))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/programs/{}/report", lab, program))
         return Report.from_json(answer)
+
+    def add_relay(self, lab: str, machine: str, body: NewRelay) -> Relay:
+        """Adds a relay to a machine; answers when it listens."""
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/machines/{}/relays", lab, machine), body.to_json())
+        return Relay.from_json(answer)
+
+    def relays(self, lab: str) -> list[Relay]:
+        """Relays of a lab, with what they have counted."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/relays", lab))
+        return [Relay.from_json(each) for each in answer]
+
+    def relay(self, lab: str, relay: str) -> Relay:
+        """How a relay is: by its name as machine.name."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/relays/{}", lab, relay))
+        return Relay.from_json(answer)
+
+    def remove_relay(self, lab: str, relay: str) -> Relay:
+        """Ends a relay and its connections."""
+        answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/relays/{}", lab, relay))
+        return Relay.from_json(answer)
 
     def output(self, lab: str, program: str, *, follow: bool | None = None, tail: int | None = None) -> Iterator[bytes]:
         """What a program has written that is not attached; with `follow` until it ends."""
         for each in self._stream(
-            path("/v1/labs/{}/programs/{}/output", lab, program) + query(follow=follow, tail=tail)
+            path_of("/v1/labs/{}/programs/{}/output", lab, program) + query_of(follow=follow, tail=tail)
         ):
             yield each
 
     def attach(self, lab: str, program: str) -> Socket:
         """Starts a program that was made with `attach`, and carries its input and output."""
-        return self._open(path("/v1/labs/{}/programs/{}/terminal", lab, program))
+        return self._open(path_of("/v1/labs/{}/programs/{}/terminal", lab, program))
 
     def captures(self, lab: str) -> list[Capture]:
         """Captures that go on, and the last ones that have ended."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/captures", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/captures", lab))
         return [Capture.from_json(each) for each in answer]
 
     def start_capture(self, lab: str, body: NewCapture) -> Capture:
         """Writes packets to a file from now on, as pcapng."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/captures", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/captures", lab), body.to_json())
         return Capture.from_json(answer)
 
     def stop_capture(self, lab: str, capture: str) -> Capture:
         """Ends a capture."""
-        answer: Any = self._ask("DELETE", path("/v1/labs/{}/captures/{}", lab, capture))
+        answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/captures/{}", lab, capture))
         return Capture.from_json(answer)
 
     def breakpoints(self, lab: str) -> Breakpoints:
         """Breakpoints, what they have counted, and what they have stopped."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/breakpoints", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/breakpoints", lab))
         return Breakpoints.from_json(answer)
 
     def add_breakpoint(self, lab: str, body: NewBreakpoint) -> Breakpoint:
         """Sets a breakpoint."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/breakpoints", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/breakpoints", lab), body.to_json())
         return Breakpoint.from_json(answer)
 
     def change_breakpoint(self, lab: str, breakpoint: str, body: ChangeBreakpoint) -> Breakpoint:
         """Has a breakpoint do something, or nothing for a while."""
-        answer: Any = self._ask("PATCH", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
+        answer: Any = self._ask("PATCH", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
         return Breakpoint.from_json(answer)
 
     def remove_breakpoint(self, lab: str, breakpoint: str) -> None:
         """Removes a breakpoint; what waits because of it goes on."""
-        self._ask("DELETE", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+        self._ask("DELETE", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+
+    def pods(self, lab: str) -> list[Pod]:
+        """Pods, what they have used and counted, and why some have ended."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/pods", lab))
+        return [Pod.from_json(each) for each in answer]
+
+    def load_pod(self, lab: str, body: NewPod) -> Pod:
+        """Loads a pod, in the place of one of its name."""
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/pods", lab), body.to_json())
+        return Pod.from_json(answer)
+
+    def pod(self, lab: str, pod: str) -> Pod:
+        """A pod."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/pods/{}", lab, pod))
+        return Pod.from_json(answer)
+
+    def revoke_pod(self, lab: str, pod: str) -> Pod:
+        """Ends a pod, and takes back all that it has; it can be loaded again."""
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/pods/{}/revoke", lab, pod))
+        return Pod.from_json(answer)
+
+    def paths(self, lab: str) -> list[PacketPath]:
+        """Paths of packets, and what they have used and counted."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/paths", lab))
+        return [PacketPath.from_json(each) for each in answer]
+
+    def path(self, lab: str, path: str) -> PacketPath:
+        """A path."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/paths/{}", lab, path))
+        return PacketPath.from_json(answer)
+
+    def remove_path(self, lab: str, path: str) -> PacketPath:
+        """Removes a path: its packets take none any more."""
+        answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/paths/{}", lab, path))
+        return PacketPath.from_json(answer)
 
     def filters(self, lab: str) -> list[Filter]:
         """Filters in force."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/filters", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/filters", lab))
         return [Filter.from_json(each) for each in answer]
 
     def filter(self, lab: str, place: str) -> FilterRules:
         """A filter with its rules as they were given and as the kernel has them, counters and versions."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/filters/{}", lab, place))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/filters/{}", lab, place))
         return FilterRules.from_json(answer)
 
     def put_filter(self, lab: str, place: str, body: NewFilter) -> Filter:
         """Has rules for nft(8) in force at a machine or an interface, in one transaction; or checks
         them."""
-        answer: Any = self._ask("PUT", path("/v1/labs/{}/filters/{}", lab, place), body.to_json())
+        answer: Any = self._ask("PUT", path_of("/v1/labs/{}/filters/{}", lab, place), body.to_json())
         return Filter.from_json(answer)
 
     def remove_filter(self, lab: str, place: str) -> None:
         """Removes a filter: its tables go."""
-        self._ask("DELETE", path("/v1/labs/{}/filters/{}", lab, place))
+        self._ask("DELETE", path_of("/v1/labs/{}/filters/{}", lab, place))
 
     def roll_back_filter(self, lab: str, place: str, body: Rollback) -> Filter:
         """Has an earlier version of a filter in force, as a new version."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
         return Filter.from_json(answer)
 
     def series(self, lab: str) -> list[Series]:
         """Time series, and how many rows they have."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/series", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/series", lab))
         return [Series.from_json(each) for each in answer]
 
     def add_series(self, lab: str, body: NewSeries) -> Series:
         """Writes numbers to a file from now on, by the lab's clock or at events."""
-        answer: Any = self._ask("POST", path("/v1/labs/{}/series", lab), body.to_json())
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/series", lab), body.to_json())
         return Series.from_json(answer)
 
     def remove_series(self, lab: str, series: str) -> Series:
         """Ends a time series; its file stays."""
-        answer: Any = self._ask("DELETE", path("/v1/labs/{}/series/{}", lab, series))
+        answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/series/{}", lab, series))
         return Series.from_json(answer)
 
     def resume(self, lab: str) -> None:
         """Lets the lab go on, if a breakpoint has stopped it."""
-        self._ask("POST", path("/v1/labs/{}/continue", lab))
+        self._ask("POST", path_of("/v1/labs/{}/continue", lab))
 
     def resume_machine(self, lab: str, machine: str) -> None:
         """Lets a machine go on that a breakpoint has stopped."""
-        self._ask("POST", path("/v1/labs/{}/machines/{}/continue", lab, machine))
+        self._ask("POST", path_of("/v1/labs/{}/machines/{}/continue", lab, machine))
 
     def capture(
         self, lab: str, *, interfaces: str, filter: str | None = None, snap: int | None = None
     ) -> Iterator[bytes]:
         """Packets as they come, as pcapng."""
         for each in self._pieces(
-            path("/v1/labs/{}/captures/stream", lab) + query(interfaces=interfaces, filter=filter, snap=snap)
+            path_of("/v1/labs/{}/captures/stream", lab) + query_of(interfaces=interfaces, filter=filter, snap=snap)
         ):
             yield each
 
@@ -2528,24 +2850,24 @@ class Client(Transport):
     ) -> Iterator[bytes]:
         """Sockets as they are when the kernel passes its tracepoints."""
         for each in self._pieces(
-            path("/v1/labs/{}/samples/stream", lab)
-            + query(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
+            path_of("/v1/labs/{}/samples/stream", lab)
+            + query_of(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
         ):
             yield each
 
     def events(self, *, lab: str | None = None, watch: str | None = None) -> Iterator[Event]:
         """Events from now on."""
-        for each in self._events("/v1/events" + query(lab=lab, watch=watch)):
+        for each in self._events("/v1/events" + query_of(lab=lab, watch=watch)):
             yield Event.from_json(each)
 
     def statistics(self, lab: str) -> Statistics:
         """Figures of a lab."""
-        answer: Any = self._ask("GET", path("/v1/labs/{}/statistics", lab))
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/statistics", lab))
         return Statistics.from_json(answer)
 
     def statistics_stream(self, lab: str, *, interval: Span | None = None) -> Iterator[Statistics]:
         """Figures of a lab at an interval."""
-        for each in self._events(path("/v1/labs/{}/statistics/stream", lab) + query(interval=interval)):
+        for each in self._events(path_of("/v1/labs/{}/statistics/stream", lab) + query_of(interval=interval)):
             yield Statistics.from_json(each)
 
     def openapi(self) -> dict[str, Any]:
@@ -2569,243 +2891,300 @@ class AsyncClient(AsyncTransport):
 
     async def put_lab(self, lab: str, body: PutLab) -> Applied:
         """Makes a lab, or changes the one that runs so that it is as asked for."""
-        answer: Any = await self._ask("PUT", path("/v1/labs/{}", lab), body.to_json())
+        answer: Any = await self._ask("PUT", path_of("/v1/labs/{}", lab), body.to_json())
         return Applied.from_json(answer)
 
     async def lab(self, lab: str) -> LabStatus:
         """How a lab is."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}", lab))
         return LabStatus.from_json(answer)
 
     async def remove_lab(self, lab: str) -> None:
         """Takes a lab down; one that is being made too."""
-        await self._ask("DELETE", path("/v1/labs/{}", lab))
+        await self._ask("DELETE", path_of("/v1/labs/{}", lab))
 
     async def spec(self, lab: str) -> Lab:
         """What runs now, as a lab file has it."""
-        answer: Lab = await self._ask("GET", path("/v1/labs/{}/spec", lab))
+        answer: Lab = await self._ask("GET", path_of("/v1/labs/{}/spec", lab))
         return answer
 
     async def clock(self, lab: str) -> Clock:
         """How a lab's clock is."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/clock", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/clock", lab))
         return Clock.from_json(answer)
 
     async def change_clock(self, lab: str, body: ChangeClock) -> Clock:
         """Stops a lab's clock, lets it go on, or says how fast it may go."""
-        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/clock", lab), body.to_json())
+        answer: Any = await self._ask("PATCH", path_of("/v1/labs/{}/clock", lab), body.to_json())
         return Clock.from_json(answer)
 
     async def run_clock(self, lab: str, body: RunClock) -> Clock:
         """Lets a lab's clock go so far, and answers when it is there."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/clock/run", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/clock/run", lab), body.to_json())
         return Clock.from_json(answer)
 
     async def restart_lab(self, lab: str) -> Restarted:
         """Boots all workers of a lab again, with what should run there."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/restart", lab))
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/restart", lab))
         return Restarted.from_json(answer)
 
     async def restart_machine(self, lab: str, machine: str) -> Restarted:
         """Boots the worker of a machine again, with all machines of its image."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines/{}/restart", lab, machine))
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/machines/{}/restart", lab, machine))
         return Restarted.from_json(answer)
 
     async def machines(self, lab: str) -> list[MachineSummary]:
         """All machines of a lab."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/machines", lab))
         return [MachineSummary.from_json(each) for each in answer]
 
     async def add_machine(self, lab: str, body: NewMachine) -> Machine:
         """Makes a machine with its interfaces, and starts its programs."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/machines", lab), body.to_json())
         return Machine.from_json(answer)
 
     async def machine(self, lab: str, machine: str) -> Machine:
         """How a machine is: its interfaces with addresses and counters."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines/{}", lab, machine))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/machines/{}", lab, machine))
         return Machine.from_json(answer)
 
     async def remove_machine(self, lab: str, machine: str) -> None:
         """Ends a machine's programs and gives it up."""
-        await self._ask("DELETE", path("/v1/labs/{}/machines/{}", lab, machine))
+        await self._ask("DELETE", path_of("/v1/labs/{}/machines/{}", lab, machine))
 
     async def add_interface(self, lab: str, machine: str, body: NewInterface) -> Interface:
         """Gives a machine an interface."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json())
+        answer: Any = await self._ask(
+            "POST", path_of("/v1/labs/{}/machines/{}/interfaces", lab, machine), body.to_json()
+        )
         return Interface.from_json(answer)
 
     async def interface(self, lab: str, machine: str, interface: str) -> Interface:
         """How an interface is."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
         return Interface.from_json(answer)
 
     async def change_interface(self, lab: str, machine: str, interface: str, body: ChangeInterface) -> Interface:
         """Attaches an interface to a wire, detaches it, or changes its addresses."""
         answer: Any = await self._ask(
-            "PATCH", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
+            "PATCH", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface), body.to_json()
         )
         return Interface.from_json(answer)
 
     async def remove_interface(self, lab: str, machine: str, interface: str) -> None:
         """Takes an interface from a machine."""
-        await self._ask("DELETE", path("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
+        await self._ask("DELETE", path_of("/v1/labs/{}/machines/{}/interfaces/{}", lab, machine, interface))
 
     async def wires(self, lab: str) -> list[Wire]:
         """All wires of a lab, without counters."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/wires", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/wires", lab))
         return [Wire.from_json(each) for each in answer]
 
     async def add_wire(self, lab: str, body: NewWire) -> Wire:
         """Makes a wire without ends."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/wires", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/wires", lab), body.to_json())
         return Wire.from_json(answer)
 
     async def wire(self, lab: str, wire: str) -> Wire:
         """How a wire is, with the counters of its ends."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/wires/{}", lab, wire))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/wires/{}", lab, wire))
         return Wire.from_json(answer)
 
     async def change_wire(self, lab: str, wire: str, body: ChangeWire) -> Wire:
         """Changes what a wire does to packets from now on, or plugs it in or out."""
-        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
+        answer: Any = await self._ask("PATCH", path_of("/v1/labs/{}/wires/{}", lab, wire), body.to_json())
         return Wire.from_json(answer)
 
     async def remove_wire(self, lab: str, wire: str) -> None:
         """Gives a wire up; interfaces at it stay, without a carrier."""
-        await self._ask("DELETE", path("/v1/labs/{}/wires/{}", lab, wire))
+        await self._ask("DELETE", path_of("/v1/labs/{}/wires/{}", lab, wire))
 
     async def programs(self, lab: str) -> list[Program]:
         """Programs that run, those of the lab file, and the last ones that have ended."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/programs", lab))
         return [Program.from_json(each) for each in answer]
 
     async def start_program(self, lab: str, body: NewProgram) -> Program:
         """Starts a program, or has it ready to be started with its terminal."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/programs", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/programs", lab), body.to_json())
         return Program.from_json(answer)
 
     async def program(self, lab: str, program: str) -> Program:
         """How a program is: by its number, or its name as machine.name."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs/{}", lab, program))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/programs/{}", lab, program))
         return Program.from_json(answer)
 
     async def end_program(self, lab: str, program: str) -> Program:
         """Ends a program: a virtualized process by asking it to, any other by SIGKILL."""
-        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/programs/{}", lab, program))
+        answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/programs/{}", lab, program))
         return Program.from_json(answer)
 
     async def signal_program(self, lab: str, program: str, body: SendSignal) -> Program:
         """Sends a signal to a program's process group."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
         return Program.from_json(answer)
 
     async def report(self, lab: str, program: str) -> Report:
         """What a virtualized process has found out so far."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/programs/{}/report", lab, program))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/programs/{}/report", lab, program))
         return Report.from_json(answer)
+
+    async def add_relay(self, lab: str, machine: str, body: NewRelay) -> Relay:
+        """Adds a relay to a machine; answers when it listens."""
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/machines/{}/relays", lab, machine), body.to_json())
+        return Relay.from_json(answer)
+
+    async def relays(self, lab: str) -> list[Relay]:
+        """Relays of a lab, with what they have counted."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/relays", lab))
+        return [Relay.from_json(each) for each in answer]
+
+    async def relay(self, lab: str, relay: str) -> Relay:
+        """How a relay is: by its name as machine.name."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/relays/{}", lab, relay))
+        return Relay.from_json(answer)
+
+    async def remove_relay(self, lab: str, relay: str) -> Relay:
+        """Ends a relay and its connections."""
+        answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/relays/{}", lab, relay))
+        return Relay.from_json(answer)
 
     async def output(
         self, lab: str, program: str, *, follow: bool | None = None, tail: int | None = None
     ) -> AsyncIterator[bytes]:
         """What a program has written that is not attached; with `follow` until it ends."""
         async for each in self._stream(
-            path("/v1/labs/{}/programs/{}/output", lab, program) + query(follow=follow, tail=tail)
+            path_of("/v1/labs/{}/programs/{}/output", lab, program) + query_of(follow=follow, tail=tail)
         ):
             yield each
 
     async def attach(self, lab: str, program: str) -> AsyncSocket:
         """Starts a program that was made with `attach`, and carries its input and output."""
-        return await self._open(path("/v1/labs/{}/programs/{}/terminal", lab, program))
+        return await self._open(path_of("/v1/labs/{}/programs/{}/terminal", lab, program))
 
     async def captures(self, lab: str) -> list[Capture]:
         """Captures that go on, and the last ones that have ended."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/captures", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/captures", lab))
         return [Capture.from_json(each) for each in answer]
 
     async def start_capture(self, lab: str, body: NewCapture) -> Capture:
         """Writes packets to a file from now on, as pcapng."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/captures", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/captures", lab), body.to_json())
         return Capture.from_json(answer)
 
     async def stop_capture(self, lab: str, capture: str) -> Capture:
         """Ends a capture."""
-        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/captures/{}", lab, capture))
+        answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/captures/{}", lab, capture))
         return Capture.from_json(answer)
 
     async def breakpoints(self, lab: str) -> Breakpoints:
         """Breakpoints, what they have counted, and what they have stopped."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/breakpoints", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/breakpoints", lab))
         return Breakpoints.from_json(answer)
 
     async def add_breakpoint(self, lab: str, body: NewBreakpoint) -> Breakpoint:
         """Sets a breakpoint."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/breakpoints", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/breakpoints", lab), body.to_json())
         return Breakpoint.from_json(answer)
 
     async def change_breakpoint(self, lab: str, breakpoint: str, body: ChangeBreakpoint) -> Breakpoint:
         """Has a breakpoint do something, or nothing for a while."""
-        answer: Any = await self._ask("PATCH", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
+        answer: Any = await self._ask("PATCH", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint), body.to_json())
         return Breakpoint.from_json(answer)
 
     async def remove_breakpoint(self, lab: str, breakpoint: str) -> None:
         """Removes a breakpoint; what waits because of it goes on."""
-        await self._ask("DELETE", path("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+        await self._ask("DELETE", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+
+    async def pods(self, lab: str) -> list[Pod]:
+        """Pods, what they have used and counted, and why some have ended."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/pods", lab))
+        return [Pod.from_json(each) for each in answer]
+
+    async def load_pod(self, lab: str, body: NewPod) -> Pod:
+        """Loads a pod, in the place of one of its name."""
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/pods", lab), body.to_json())
+        return Pod.from_json(answer)
+
+    async def pod(self, lab: str, pod: str) -> Pod:
+        """A pod."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/pods/{}", lab, pod))
+        return Pod.from_json(answer)
+
+    async def revoke_pod(self, lab: str, pod: str) -> Pod:
+        """Ends a pod, and takes back all that it has; it can be loaded again."""
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/pods/{}/revoke", lab, pod))
+        return Pod.from_json(answer)
+
+    async def paths(self, lab: str) -> list[PacketPath]:
+        """Paths of packets, and what they have used and counted."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/paths", lab))
+        return [PacketPath.from_json(each) for each in answer]
+
+    async def path(self, lab: str, path: str) -> PacketPath:
+        """A path."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/paths/{}", lab, path))
+        return PacketPath.from_json(answer)
+
+    async def remove_path(self, lab: str, path: str) -> PacketPath:
+        """Removes a path: its packets take none any more."""
+        answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/paths/{}", lab, path))
+        return PacketPath.from_json(answer)
 
     async def filters(self, lab: str) -> list[Filter]:
         """Filters in force."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/filters", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/filters", lab))
         return [Filter.from_json(each) for each in answer]
 
     async def filter(self, lab: str, place: str) -> FilterRules:
         """A filter with its rules as they were given and as the kernel has them, counters and versions."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/filters/{}", lab, place))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/filters/{}", lab, place))
         return FilterRules.from_json(answer)
 
     async def put_filter(self, lab: str, place: str, body: NewFilter) -> Filter:
         """Has rules for nft(8) in force at a machine or an interface, in one transaction; or checks
         them."""
-        answer: Any = await self._ask("PUT", path("/v1/labs/{}/filters/{}", lab, place), body.to_json())
+        answer: Any = await self._ask("PUT", path_of("/v1/labs/{}/filters/{}", lab, place), body.to_json())
         return Filter.from_json(answer)
 
     async def remove_filter(self, lab: str, place: str) -> None:
         """Removes a filter: its tables go."""
-        await self._ask("DELETE", path("/v1/labs/{}/filters/{}", lab, place))
+        await self._ask("DELETE", path_of("/v1/labs/{}/filters/{}", lab, place))
 
     async def roll_back_filter(self, lab: str, place: str, body: Rollback) -> Filter:
         """Has an earlier version of a filter in force, as a new version."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/filters/{}/rollback", lab, place), body.to_json())
         return Filter.from_json(answer)
 
     async def series(self, lab: str) -> list[Series]:
         """Time series, and how many rows they have."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/series", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/series", lab))
         return [Series.from_json(each) for each in answer]
 
     async def add_series(self, lab: str, body: NewSeries) -> Series:
         """Writes numbers to a file from now on, by the lab's clock or at events."""
-        answer: Any = await self._ask("POST", path("/v1/labs/{}/series", lab), body.to_json())
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/series", lab), body.to_json())
         return Series.from_json(answer)
 
     async def remove_series(self, lab: str, series: str) -> Series:
         """Ends a time series; its file stays."""
-        answer: Any = await self._ask("DELETE", path("/v1/labs/{}/series/{}", lab, series))
+        answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/series/{}", lab, series))
         return Series.from_json(answer)
 
     async def resume(self, lab: str) -> None:
         """Lets the lab go on, if a breakpoint has stopped it."""
-        await self._ask("POST", path("/v1/labs/{}/continue", lab))
+        await self._ask("POST", path_of("/v1/labs/{}/continue", lab))
 
     async def resume_machine(self, lab: str, machine: str) -> None:
         """Lets a machine go on that a breakpoint has stopped."""
-        await self._ask("POST", path("/v1/labs/{}/machines/{}/continue", lab, machine))
+        await self._ask("POST", path_of("/v1/labs/{}/machines/{}/continue", lab, machine))
 
     async def capture(
         self, lab: str, *, interfaces: str, filter: str | None = None, snap: int | None = None
     ) -> AsyncIterator[bytes]:
         """Packets as they come, as pcapng."""
         async for each in self._pieces(
-            path("/v1/labs/{}/captures/stream", lab) + query(interfaces=interfaces, filter=filter, snap=snap)
+            path_of("/v1/labs/{}/captures/stream", lab) + query_of(interfaces=interfaces, filter=filter, snap=snap)
         ):
             yield each
 
@@ -2814,24 +3193,24 @@ class AsyncClient(AsyncTransport):
     ) -> AsyncIterator[bytes]:
         """Sockets as they are when the kernel passes its tracepoints."""
         async for each in self._pieces(
-            path("/v1/labs/{}/samples/stream", lab)
-            + query(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
+            path_of("/v1/labs/{}/samples/stream", lab)
+            + query_of(machine=machine, points=points, bytes=bytes, offset=offset, number=number)
         ):
             yield each
 
     async def events(self, *, lab: str | None = None, watch: str | None = None) -> AsyncIterator[Event]:
         """Events from now on."""
-        async for each in self._events("/v1/events" + query(lab=lab, watch=watch)):
+        async for each in self._events("/v1/events" + query_of(lab=lab, watch=watch)):
             yield Event.from_json(each)
 
     async def statistics(self, lab: str) -> Statistics:
         """Figures of a lab."""
-        answer: Any = await self._ask("GET", path("/v1/labs/{}/statistics", lab))
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/statistics", lab))
         return Statistics.from_json(answer)
 
     async def statistics_stream(self, lab: str, *, interval: Span | None = None) -> AsyncIterator[Statistics]:
         """Figures of a lab at an interval."""
-        async for each in self._events(path("/v1/labs/{}/statistics/stream", lab) + query(interval=interval)):
+        async for each in self._events(path_of("/v1/labs/{}/statistics/stream", lab) + query_of(interval=interval)):
             yield Statistics.from_json(each)
 
     async def openapi(self) -> dict[str, Any]:

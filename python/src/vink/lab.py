@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, cast, overload
 
 from vink import api, control
-from vink._transport import query
+from vink._transport import query_of
 from vink.errors import ConnectionLostError, Error, LabFileError, NotFoundError, RefusedError
 from vink.program import Program, run
 from vink.table import Table, html_table
@@ -642,7 +642,7 @@ class _Handlers:
         self.stopped = False
         self.changed = threading.Condition()
         self.error: BaseException | None = None
-        self.socket = lab.client._open("/v1/events" + query(lab=lab.name))
+        self.socket = lab.client._open("/v1/events" + query_of(lab=lab.name))
         self.thread = threading.Thread(target=self._follow, args=[lab], daemon=True, name=f"vink {lab.name}")
         self.thread.start()
 
