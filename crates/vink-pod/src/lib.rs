@@ -11,9 +11,14 @@ mod load;
 mod none;
 mod path;
 pub mod process;
+mod shed;
+mod stack;
+mod stream;
 mod wall;
 
 pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
 pub use load::{cycles, initialised, load, Loaded, Source};
 pub use path::{Account, Budget};
+pub use shed::{Shedder, LOAD};
+pub use stream::{Next, Pace, Stage, Stream, StreamEnded, Tier, TierNumbers};
 pub use wall::{Fault, Limits, LoadError, Pod, Wall};

@@ -507,6 +507,10 @@ impl Pod for ProcessPod {
         Wall::Process
     }
 
+    fn cpu_time(&self) -> Duration {
+        cpu_time(self.process.pid).unwrap_or_default()
+    }
+
     fn memory(&self) -> u64 {
         let pages = std::fs::read_to_string(format!("/proc/{}/statm", self.process.pid));
         let resident = pages.ok().and_then(|pages| {

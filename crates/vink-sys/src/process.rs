@@ -26,6 +26,12 @@ pub fn cpu_time(pid: i32) -> Option<Duration> {
     Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// How long the calling thread has run.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// As which user this process accesses files, but for capabilities.
 pub fn geteuid() -> u32 {
     rustix::process::geteuid().as_raw()
