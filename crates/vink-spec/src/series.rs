@@ -172,6 +172,15 @@ pub enum Source {
         /// The first number behind this text; none: the first one.
         after: Option<String>,
     },
+    /// A number of a virtualized process's report.
+    App {
+        /// On which machine.
+        machine: String,
+        /// Its name, such as `stream`; of several, the one that was started last.
+        app: String,
+        /// Which, with dots between the names of what is in each other: `tiers.gold.shed`.
+        number: String,
+    },
     /// A number in a file of the host, such as one that a program writes.
     File {
         /// Its path, from the lab's folder on.
@@ -221,7 +230,7 @@ pub const WIRE_NUMBERS: [&str; 13] = [
 
 const FORMS: &str =
     "write tcp MACHINE FIELD [ADDRESS], qdisc MACHINE:INTERFACE NUMBER [HANDLE], interface MACHINE:INTERFACE \
-     NUMBER, wire MACHINE:INTERFACE NUMBER, counter MACHINE NAME, proc MACHINE PATH [TEXT] or file PATH [TEXT], with rate or bitrate before it \
+     NUMBER, wire MACHINE:INTERFACE NUMBER, counter MACHINE NAME, app MACHINE APP NUMBER, proc MACHINE PATH [TEXT] or file PATH [TEXT], with rate or bitrate before it \
      for how much it grows in a second";
 
 impl FromStr for Quantity {
@@ -272,6 +281,11 @@ impl FromStr for Quantity {
                 machine: own(machine),
                 name: own(name),
             },
+            ["app", machine, app, number] => Source::App {
+                machine: own(machine),
+                app: own(app),
+                number: own(number),
+            },
             ["proc", machine, path, after @ ..] => Source::Proc {
                 machine: own(machine),
                 path: own(path),
@@ -306,6 +320,7 @@ impl Source {
         match self {
             Source::Tcp { machine, .. }
             | Source::Counter { machine, .. }
+            | Source::App { machine, .. }
             | Source::Proc { machine, .. } => Some((machine, None)),
             Source::Qdisc { place, .. }
             | Source::Interface { place, .. }
@@ -346,6 +361,11 @@ impl fmt::Display for Quantity {
             Source::Interface { place, number } => (["interface", place, number].join(" "), None),
             Source::Wire { place, number } => (["wire", place, number].join(" "), None),
             Source::Counter { machine, name } => (["counter", machine, name].join(" "), None),
+            Source::App {
+                machine,
+                app,
+                number,
+            } => (["app", machine, app, number].join(" "), None),
             Source::Proc {
                 machine,
                 path,

@@ -25,6 +25,17 @@ pub(super) struct Fibers {
     pub(super) hold: bool,
 }
 
+impl Fibers {
+    /// The report of the app of this name on a machine; of several, the newest's.
+    pub(super) fn report(&self, machine: MachineId, name: &str) -> Option<serde_json::Value> {
+        let all = self.apps.list().into_iter().rev();
+        let mut its = all.filter(|status| {
+            status.machine == machine.get() && status.words.first().is_some_and(|word| word == name)
+        });
+        its.next()?.report.map(|report| value(Some(report)))
+    }
+}
+
 impl Lab {
     pub(super) fn start_app(
         &mut self,

@@ -515,6 +515,15 @@ impl Lab {
                     "{machine} has no counter {name}: nstat -az shows them"
                 ))
             }
+            Source::App {
+                machine,
+                app,
+                number,
+            } => {
+                let id = self.machines.get(machine).map(|entry| entry.machine.id);
+                let report = id.and_then(|id| self.fibers.report(id, app));
+                Ok(report.and_then(|report| number_in(&report, number)))
+            }
             Source::Proc {
                 machine,
                 path,
@@ -636,6 +645,12 @@ fn named(numbers: &[(&'static str, u64)], name: &str) -> Option<f64> {
     numbers.find_map(|(its, number)| (*its == name).then_some(*number as f64))
 }
 
+/// A number in data, by names with dots between them.
+fn number_in(data: &serde_json::Value, name: &str) -> Option<f64> {
+    let mut names = name.split('.');
+    names.try_fold(data, |data, name| data.get(name))?.as_f64()
+}
+
 /// A counter by nstat(8)'s name, in a file as /proc/net/snmp (two lines for each protocol) or as
 /// /proc/net/snmp6.
 fn counter(text: &str, name: &str) -> Option<f64> {
@@ -699,6 +714,15 @@ mod tests {
         assert_eq!(counter(text, "TcpTTL"), None);
         let text = "Ip6InReceives                   \t12\nIp6InHdrErrors\t0\n";
         assert_eq!(counter(text, "Ip6InReceives"), Some(12.0));
+    }
+
+    #[test]
+    fn numbers_in_reports() {
+        let report = serde_json::json!({"units": 7, "tiers": {"gold": {"share": 0.5}}});
+        assert_eq!(number_in(&report, "units"), Some(7.0));
+        assert_eq!(number_in(&report, "tiers.gold.share"), Some(0.5));
+        assert_eq!(number_in(&report, "tiers.gold"), None);
+        assert_eq!(number_in(&report, "tiers.tin.share"), None);
     }
 
     #[test]
