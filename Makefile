@@ -22,7 +22,8 @@ OUT ?= build
 export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison bc libelf-dev libssl-dev \
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
-	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv
+	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv \
+	libmpg123-dev libmp3lame-dev lame mpg123
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.

@@ -1,7 +1,9 @@
 //! The apps that are built in, by name.
 
 use crate::arguments::{Arguments, Syntax};
-use crate::{dns_server, echo, http_client, http_server, ping, relay, sink, source, App, Names};
+use crate::{
+    dns_server, echo, http_client, http_server, ping, relay, sink, source, stream, App, Names,
+};
 
 /// What makes an app of its words; what is wrong with them otherwise.
 type Make = fn(&Arguments<'_>, &Names) -> Result<Box<dyn App>, String>;
@@ -22,6 +24,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     (&ping::SYNTAX, ping::make),
     (&dns_server::SYNTAX, dns_server::make),
     (&relay::SYNTAX, relay::make),
+    (&stream::SYNTAX, stream::make),
 ];
 
 /// The built-in app of this name.

@@ -86,6 +86,7 @@ mod sink;
 mod socket;
 mod source;
 mod stamp;
+mod stream;
 
 pub use address::Target;
 pub use app::{App, AppError};
@@ -95,7 +96,7 @@ pub use error::Error;
 pub use names::Names;
 pub use report::{
     Arrived, Delay, DnsReport, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol,
-    RelayReport, Report, ServerReport, SinkReport, SourceReport,
+    RelayReport, Report, ServerReport, SinkReport, SourceReport, StreamReport, TierReport,
 };
 pub use series::Interval;
 pub use socket::{Control, Epoll, Socket};

@@ -1,5 +1,6 @@
 //! What apps have to tell of what they did: as data, and as lines for people.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -28,6 +29,8 @@ pub enum Report {
     Dns(DnsReport),
     /// Of `relay`.
     Relay(RelayReport),
+    /// Of `stream`.
+    Stream(StreamReport),
     /// Of an app that isn't built in: whatever it likes.
     Other {
         /// Its own words.
@@ -46,6 +49,7 @@ impl fmt::Display for Report {
             Report::Ping(report) => report.fmt(f),
             Report::Dns(report) => report.fmt(f),
             Report::Relay(report) => report.fmt(f),
+            Report::Stream(report) => report.fmt(f),
             Report::Other { value } => writeln!(f, "{value}"),
         }
     }
@@ -468,5 +472,70 @@ impl fmt::Display for DnsReport {
             "{} queries: {} answered, {} for unknown names, {} refused, {} malformed",
             self.queries, self.answered, self.unknown, self.refused, self.malformed
         )
+    }
+}
+
+/// A stream through pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamReport {
+    /// The shared pod's wall.
+    pub wall: String,
+    /// So long.
+    pub seconds: f64,
+    /// Units that came from the server.
+    pub units: u64,
+    /// Cycles of the pod that makes units and of the shared one.
+    pub shared_cycles: u64,
+    /// The tiers, by name.
+    pub tiers: BTreeMap<String, TierReport>,
+}
+
+/// What a tier of a stream has got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TierReport {
+    /// Units that came.
+    pub offered: u64,
+    /// Units that left in time.
+    pub delivered: u64,
+    /// Units that left too late.
+    pub late: u64,
+    /// Units that were left out before work was spent on them.
+    pub shed: u64,
+    /// Units whose pod has ended.
+    pub lost: u64,
+    /// Bytes that left.
+    pub bytes: u64,
+    /// Cycles of its pod's crossings, and its part of the shared one's.
+    pub cycles: u64,
+    /// A processor's time of them.
+    pub time: f64,
+    /// Which part of its units it gets now, 0 to 1.
+    pub share: f64,
+    /// Listeners now.
+    pub listeners: u64,
+    /// Units that a listener did not take in time, of all listeners together.
+    pub missed: u64,
+    /// Crossings of its pod's wall.
+    pub crossings: u64,
+    /// Why its pod has ended.
+    pub ended: Option<String>,
+}
+
+impl fmt::Display for StreamReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} units in {:.3} s, wall: {}",
+            self.units, self.seconds, self.wall
+        )?;
+        for (name, tier) in &self.tiers {
+            let each = tier.time * 1e6 / (tier.delivered + tier.late).max(1) as f64;
+            writeln!(
+                f,
+                "{name}: {} of {} in time, {} late, {} shed, {} lost, {} missed by listeners, {} bytes, {each:.1} us a unit",
+                tier.delivered, tier.offered, tier.late, tier.shed, tier.lost, tier.missed, tier.bytes
+            )?;
+        }
+        Ok(())
     }
 }

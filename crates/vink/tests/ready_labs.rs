@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::lab::{labs, median, shortest, slope, within, Up};
+use common::lab::{copy_labs, labs, median, shortest, slope, within, Up};
 use common::Place;
 
 #[test]
@@ -248,6 +248,57 @@ fn abilene() {
     // of the speed of light.
     let ping = lab.on("seattle", "ping -n -c 20 -i 0.05 new-york");
     assert!(within(5.0, shortest(&ping), 46.8), "{ping}");
+}
+
+#[test]
+fn transcoder() {
+    let place = &Place::all()[0];
+    copy_labs(place);
+    let built = place
+        .command("labs/transcoder/build.sh")
+        .arg("5")
+        .current_dir(place.temporary())
+        .status();
+    assert!(built.expect("build.sh").success());
+    let lab = Up::new(place, "transcoder");
+    let measured = lab.command("labs/transcoder/measure.sh").output();
+    let measured = measured.expect("measure.sh");
+    let said = String::from_utf8_lossy(&measured.stdout).into_owned()
+        + &String::from_utf8_lossy(&measured.stderr);
+    assert!(measured.status.success(), "{said}");
+    let [gold, silver, bronze] =
+        ["gold", "silver", "bronze"].map(|tier| lab.column("overload.csv", tier));
+    for at in 0..gold.len() {
+        let (overload, gold) = gold[at];
+        // Decoding and gold alone need all of it from about 2.5 on.
+        assert!(gold == 100.0 || overload > 1.8, "{said}");
+        assert!(
+            gold >= silver[at].1 && silver[at].1 >= bronze[at].1,
+            "{said}"
+        );
+    }
+    assert!(
+        bronze[4].1 < 10.0 && silver[8].1 < 10.0 && gold[8].1 < 90.0,
+        "{said}"
+    );
+    for picture in ["overload.svg", "tiers.svg"] {
+        let picture = fs::read_to_string(place.temporary().join(picture)).expect(picture);
+        assert!(picture.contains("<polyline"), "{picture}");
+    }
+    // Each is played by an unmodified player, whole.
+    let source = lab.on("listener", "mpg123 -q -s --no-gapless music.mp3 | wc -c");
+    for tier in ["gold", "silver", "bronze"] {
+        let file = place.temporary().join(format!("{tier}.mp3"));
+        let kept = lab.on(
+            "listener",
+            &format!("mpg123 -q -s {} | wc -c", file.display()),
+        );
+        let bytes = [&kept, &source].map(|text| text.trim().parse::<u64>().expect(text));
+        assert!(
+            (0..=3 * 4608).contains(&(bytes[0] - bytes[1])),
+            "{tier}: {bytes:?}"
+        );
+    }
 }
 
 #[test]

@@ -19,6 +19,11 @@ impl Control<'_> {
         Control { place }
     }
 
+    /// Where and as which user they run.
+    pub fn place(&self) -> &Place {
+        self.place
+    }
+
     /// Whether commands run as another user than the test.
     pub fn is_nobody(&self) -> bool {
         self.place.is_nobody()

@@ -21,22 +21,22 @@ pub fn labs(place: &Place) -> PathBuf {
     place.temporary().join("labs")
 }
 
-/// Copies labs/ to where an ordinary user can read it, the place's temporary folder.
+/// Copies labs/ to where an ordinary user can read it, the place's temporary folder, and the sources of pods beside it.
 pub fn copy_labs(place: &Place) {
     if labs(place).exists() {
         return;
     }
-    let copied = Command::new("cp")
-        .arg("-r")
-        .args([root().join("labs"), labs(place)])
-        .status();
-    assert!(copied.expect("cp").success(), "labs/ can't be copied");
-    if place.is_nobody() {
-        let opened = Command::new("chmod")
-            .args(["-R", "a+rwX"])
-            .arg(labs(place))
+    for folder in ["labs", "pods", "include"] {
+        let to = place.temporary().join(folder);
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args([&root().join(folder), &to])
             .status();
-        assert!(opened.expect("chmod").success());
+        assert!(copied.expect("cp").success(), "{folder}/ can't be copied");
+        if place.is_nobody() {
+            let opened = Command::new("chmod").args(["-R", "a+rwX"]).arg(to).status();
+            assert!(opened.expect("chmod").success());
+        }
     }
 }
 
