@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The virtualized processes that are built in; more come as `so:FILE`.
-pub(crate) const APPS: [&str; 11] = [
+pub(crate) const APPS: [&str; 12] = [
     "echoserver",
     "echo",
     "discardserver",
@@ -16,6 +16,7 @@ pub(crate) const APPS: [&str; 11] = [
     "http",
     "ping",
     "dnsserver",
+    "relay",
     "stream",
 ];
 
