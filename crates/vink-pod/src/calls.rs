@@ -10,6 +10,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use crate::batch::ROOM;
+use crate::room::Room;
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, COUNTERS};
 
 /// `POD_VERSION` of `pod.h`.
@@ -42,8 +43,7 @@ unsafe impl Send for Native {}
 struct Current {
     batch: *mut Batch,
     call: usize,
-    /// Bytes that may still be emitted and logged in this crossing.
-    room: usize,
+    room: Room,
     over: bool,
     bad: Option<&'static str>,
 }
@@ -122,7 +122,7 @@ impl Native {
         let mut current = Current {
             batch: &raw mut *batch,
             call: 0,
-            room: limits.emit,
+            room: Room::new(limits),
             over: false,
             bad: None,
         };
@@ -246,11 +246,10 @@ fn current<R>(nothing: R, during: impl FnOnce(&mut Current, &mut Batch) -> R) ->
 #[no_mangle]
 pub unsafe extern "C" fn vink_emit(output: u32, bytes: *const c_void, len: u32) -> i32 {
     current(-1, |current, batch| {
-        let Some(room) = current.room.checked_sub(len as usize) else {
+        if current.room.emit(len as usize).is_none() {
             current.over = true;
             return -1;
-        };
-        current.room = room;
+        }
         if bytes.is_null() && len > 0 {
             current.bad = Some("vink_emit()");
             return -1;
@@ -277,17 +276,16 @@ pub unsafe extern "C" fn vink_emit(output: u32, bytes: *const c_void, len: u32) 
 #[no_mangle]
 pub unsafe extern "C" fn vink_log(text: *const c_char, len: u32) {
     current((), |current, batch| {
-        let Some(room) = current.room.checked_sub(len as usize) else {
-            current.over = true;
-            return;
-        };
-        current.room = room;
         if text.is_null() {
             current.bad = (len > 0).then_some("vink_log()");
             return;
         }
         // SAFETY: by contract.
         let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len as usize) };
+        if current.room.log(bytes).is_none() {
+            current.over = true;
+            return;
+        }
         batch.log.push(String::from_utf8_lossy(bytes).into_owned());
     });
 }

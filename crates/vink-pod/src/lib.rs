@@ -11,6 +11,7 @@ mod load;
 mod none;
 mod path;
 pub mod process;
+mod room;
 mod shed;
 mod stack;
 mod stream;

@@ -35,6 +35,7 @@ use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
 use crate::calls::VERSION;
 use crate::load::{cycles, initialised, Loaded, Source};
+use crate::room::{records, Room, RECORD};
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
 use area::{Pause, Sizes};
 
@@ -52,7 +53,7 @@ const GRACE: u32 = 2;
 /// See [`GRACE`].
 const MOST: u32 = 10;
 
-const _: () = assert!(COUNTERS == area::COUNTERS);
+const _: () = assert!(COUNTERS == area::COUNTERS && RECORD == area::RECORD);
 
 /// A pod behind the process wall.
 struct ProcessPod {
@@ -76,7 +77,7 @@ struct Process {
     end: Option<ChildEvent>,
 }
 
-/// Loads a pod.
+/// Loads a pod, which ends with the thread that loads it, at the latest.
 ///
 /// # Errors
 /// The file is no pod, it was ended, or the host does not have what the wall needs.
@@ -146,10 +147,9 @@ impl ProcessPod {
         path: &Path,
         limits: &Limits,
     ) -> io::Result<Result<ProcessPod, String>> {
-        // Headers of what is said are as long as short texts are.
         let sizes = Sizes {
             input: INPUT,
-            output: area::aligned(2 * limits.emit + (64 << 10)),
+            output: area::aligned(records(limits)),
         };
         let memory = in_memory_sealed(c"vink-pod", sizes.all() as u64)?;
         let area = Mapping::new(sizes.all())?;
@@ -380,7 +380,7 @@ impl ProcessPod {
     }
 
     /// Makes the calls that are there, which start with this one.
-    fn make(&mut self, batch: &mut Batch, first: usize) -> Result<(), Fault> {
+    fn make(&mut self, batch: &mut Batch, first: usize, room: &mut Room) -> Result<(), Fault> {
         let count = self.places.len();
         self.area.write(area::NOW, &batch.now.to_ne_bytes());
         self.area.write(area::CALLS, &(count as u32).to_ne_bytes());
@@ -388,7 +388,7 @@ impl ProcessPod {
         self.area.write(area::DONE, &[0; area::TEXT - area::DONE]);
         self.resume()?;
         let pause = self.next(self.limits.time, false);
-        let taken = self.take(batch, first);
+        let taken = self.take(batch, first, room);
         match (pause, taken) {
             (Err(fault), _) => Err(fault),
             (Ok((Pause::Done, _)), Ok(done)) if done == count => Ok(()),
@@ -398,9 +398,10 @@ impl ProcessPod {
     }
 
     /// Takes the answers, and what was said: how many calls have answers.
-    fn take(&mut self, batch: &mut Batch, first: usize) -> Result<usize, Fault> {
+    fn take(&mut self, batch: &mut Batch, first: usize, room: &mut Room) -> Result<usize, Fault> {
         let done = (self.number(area::DONE) as usize).min(self.places.len());
-        self.said(batch, first);
+        let said = self.said(batch, first, room);
+        said.ok_or(Fault::Emit(self.limits.emit))?;
         for (counter, at) in batch.counted.iter_mut().zip((area::COUNTED..).step_by(8)) {
             *counter = counter.wrapping_add(self.long(at) as i64);
         }
@@ -440,8 +441,8 @@ impl ProcessPod {
         u64::from_ne_bytes(bytes)
     }
 
-    /// Copies what the pod has said, and takes the copy apart.
-    fn said(&self, batch: &mut Batch, first: usize) {
+    /// Copies what the pod has said, and takes the copy apart; `None`: it is more than may be said.
+    fn said(&self, batch: &mut Batch, first: usize, room: &mut Room) -> Option<()> {
         let start = batch.emitted_bytes.len();
         let len = (self.number(area::SAID) as usize).min(self.sizes.output);
         batch.emitted_bytes.resize(start + len, 0);
@@ -460,6 +461,7 @@ impl ProcessPod {
             };
             match kind {
                 area::EMITTED if (call as usize) < self.places.len() => {
+                    room.emit(text.len())?;
                     batch.emitted.push(Emitted {
                         call: first + call as usize,
                         output,
@@ -467,6 +469,7 @@ impl ProcessPod {
                     });
                 }
                 area::LOGGED => {
+                    room.log(text)?;
                     let lines = text.split(|byte| *byte == b'\n');
                     let lines = lines.filter(|line| !line.is_empty());
                     batch.log.extend(lines.map(|line| clean(line, LINE)));
@@ -475,6 +478,7 @@ impl ProcessPod {
             }
             at = start + area::aligned(bytes.end - start);
         }
+        Some(())
     }
 }
 
@@ -485,6 +489,7 @@ impl Pod for ProcessPod {
             return Err(self.gone());
         }
         let mut first = 0;
+        let mut room = Room::new(&self.limits);
         while first < batch.calls.len() {
             let next = self.put(batch, first);
             if next == first {
@@ -492,7 +497,7 @@ impl Pod for ProcessPod {
                 let why = format!("a call of {len} bytes is more than {INPUT}");
                 return Err(self.ended_by(Fault::Gone(why)));
             }
-            let made = self.make(batch, first);
+            let made = self.make(batch, first, &mut room);
             if made.is_err() {
                 self.process.end();
             }

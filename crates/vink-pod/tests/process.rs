@@ -196,6 +196,17 @@ fn system_calls_end_it() {
         ("syscall(SYS_futex, &errno, FUTEX_LOCK_PI, 0, 0, 0, 0);", "futex"),
         ("syscall(SYS_sendmsg, 4, 0, 0);", "sendmsg"),
         ("usleep(1);", "clock_nanosleep"),
+        ("open(\"/proc/self/mem\", O_RDWR);", "openat"),
+        ("raise(SIGSEGV);", "tgkill"),
+        ("raise(SIGKILL);", "tgkill"),
+        ("alarm(1);", "alarm"),
+        ("syscall(SYS_timer_create, 0, 0, 0);", "timer_create"),
+        ("syscall(SYS_shmget, 0, 4096, 0);", "shmget"),
+        ("syscall(SYS_keyctl, 0, 0, 0, 0, 0);", "keyctl"),
+        ("syscall(SYS_pkey_alloc, 0, 0);", "pkey_alloc"),
+        ("syscall(SYS_modify_ldt, 0, 0, 0);", "modify_ldt"),
+        ("syscall(SYS_sigaltstack, 0, 0);", "sigaltstack"),
+        ("syscall(SYS_sched_setaffinity, 0, 0, 0);", "sched_setaffinity"),
         ("syscall(SYS_getpid | 0x40000000);", "number 1073741863"),
         ("syscall(100000);", "number 100000"),
         // By its own instruction, not by libc's.
@@ -204,6 +215,18 @@ fn system_calls_end_it() {
         assert_eq!(fault_of(&place, body), Fault::SystemCall(name.to_owned()), "{body}");
         witness.goes_on();
     }
+    // By the page at a fixed address, which old programs call.
+    let body = "((int (*)(void *, void *))0xffffffffff600000)(0, 0);";
+    match fault_of(&place, body) {
+        Fault::SystemCall(name) => assert_eq!(name, "gettimeofday"),
+        // The host has no such page.
+        Fault::Code(said) => assert!(
+            said.starts_with("used address 0xffffffffff600000"),
+            "{said}"
+        ),
+        other => panic!("{other:?}"),
+    }
+    witness.goes_on();
     // By the gate of 32-bit programs, whose numbers are others.
     let body = "__asm__ volatile(\"int $0x80\" :: \"a\"(20) : \"memory\");";
     let fault = fault_of(&place, body);
@@ -246,6 +269,108 @@ fn memory_is_had_without() {
 }
 
 #[test]
+fn there_is_no_more_memory_than_its_limit() {
+    let place = Place::new("no-more");
+    let source = format!(
+        "{HEAD}
+        {STREAM}
+        {{
+            long got = 0;
+            for (char *page; (page = malloc(1 << 20)); got++) memset(page, 1, 1 << 20);
+            vink_count(0, got);
+            for (int shared = 0; shared < 2; shared++)
+                if (mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE | (shared ? MAP_SHARED : MAP_PRIVATE), -1, 0) != MAP_FAILED)
+                    vink_count(1, 1);
+            return 0;
+        }}"
+    );
+    let (mut pod, _) = place.load(&source, b"", limits()).unwrap();
+    let (done, batch) = stream(&mut *pod, b"unit");
+    done.unwrap();
+    // The rest of the 64 MiB is its code's, stack's and libraries'.
+    assert!((40..64).contains(&batch.counted[0]), "{:?}", batch.counted);
+    assert_eq!(batch.counted[1], 0);
+    assert!(pod.memory() < (64 << 20) + (16 << 20), "{}", pod.memory());
+    // It goes on without.
+    stream(&mut *pod, b"unit").0.unwrap();
+}
+
+#[test]
+fn libraries_of_the_system() {
+    let place = Place::new("libraries");
+    let source = format!(
+        "{HEAD}
+        double cbrt(double);
+        int compress(unsigned char *, unsigned long *, const unsigned char *, unsigned long);
+        int uncompress(unsigned char *, unsigned long *, const unsigned char *, unsigned long);
+        {STREAM}
+        {{
+            unsigned char small[1000], same[1000];
+            unsigned long packed = sizeof small, got = sizeof same;
+            volatile double cube = len;
+            if (compress(small, &packed, bytes, len) || uncompress(same, &got, small, packed)) return 1;
+            vink_emit(cbrt(cube) + 0.5, same, got);
+            return packed >= got;
+        }}"
+    );
+    let file = place.compile(&source, &["-l:libz.so.1", "-l:libm.so.6"]);
+    let (mut pod, _) = common::load_file(&file, b"", limits()).unwrap();
+    let (done, batch) = stream(&mut *pod, &[7; 512]);
+    done.unwrap();
+    let emitted = &batch.emitted[0];
+    assert_eq!(emitted.output, 8);
+    assert_eq!(batch.emitted_bytes[emitted.bytes.clone()], [7; 512]);
+}
+
+/// The worker of `a_pod_ends_with_its_worker`, which ends it.
+#[test]
+#[ignore = "by another test"]
+fn a_worker() {
+    let file = std::env::var_os("POD").expect("by another test");
+    let endless = Limits {
+        time: std::time::Duration::from_secs(600),
+        ..limits()
+    };
+    let (mut pod, _) = common::load_file(file.as_ref(), b"", endless).unwrap();
+    println!("loaded");
+    let done = stream(&mut *pod, b"unit").0;
+    panic!("it came back: {done:?}");
+}
+
+#[test]
+fn a_pod_ends_with_its_worker() {
+    use std::io::BufRead;
+    let place = Place::new("worker");
+    let file = place.compile(&format!("{STREAM} {{ for (;;); }}"), &[]);
+    let mut worker = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["a_worker", "--exact", "--ignored", "--nocapture"])
+        .env("POD", file)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = std::io::BufReader::new(worker.stdout.take().unwrap());
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.ends_with("loaded")));
+    let id = worker.id();
+    let pods: Vec<i32> = std::fs::read_dir(format!("/proc/{id}/task"))
+        .unwrap()
+        .flatten()
+        .flat_map(|task| {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap();
+            let children = children.split_whitespace();
+            children.map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(pods.len(), 1);
+    let pod = vink_sys::pidfd::open(pods[0]).unwrap();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&pod);
+    let ended = vink_sys::poll::events_of(number, libc::POLLIN, 60_000);
+    assert_ne!(ended & libc::POLLIN, 0, "its pod goes on");
+}
+
+#[test]
 fn faults_are_named() {
     let place = Place::new("faults");
     let mut witness = Witness::new(&place);
@@ -268,6 +393,11 @@ fn faults_are_named() {
         ),
         ("recurse(1);", "overflowed its stack (SIGSEGV) in recurse+"),
         ("abort();", "called abort(3)"),
+        // What can't be delivered ends it all the same.
+        (
+            "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0); *(volatile int *)0x10 = 1;",
+            "ended by signal 11",
+        ),
         (
             "char *volatile p = malloc(10); free(p); free(p);",
             "called abort(3)",
@@ -312,6 +442,10 @@ fn limits_hold() {
     let time = Fault::Time(limits.time);
     for (body, fault) in [
         ("for (;;);", time.clone()),
+        (
+            "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0); for (;;);",
+            time.clone(),
+        ),
         // It waits for ever, and does not run.
         (
             "int word = 0; syscall(SYS_futex, &word, FUTEX_WAIT, 0, 0, 0, 0);",
@@ -323,6 +457,15 @@ fn limits_hold() {
         ),
         ("for (;;) vink_emit(0, bytes, 0);", Fault::Emit(limits.emit)),
         ("for (;;) vink_log(\"\\n\", 1);", Fault::Emit(limits.emit)),
+        // Each line of one text is one.
+        (
+            "static char lines[90000]; memset(lines, '\\n', sizeof lines); vink_log(lines, sizeof lines);",
+            Fault::Emit(limits.emit),
+        ),
+        (
+            "char *volatile more = malloc(200 << 10); for (int n = 0; n < 3; n++) vink_emit(0, more, 50000);",
+            Fault::Emit(limits.emit),
+        ),
         (
             "for (;;) printf(\"a long line of text\\n\");",
             Fault::Emit(limits.emit),
@@ -542,7 +685,7 @@ fn as_an_ordinary_user() {
     let output = command.current_dir("/").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("9 passed"),
+        output.status.success() && text.contains("12 passed"),
         "{text}"
     );
 }
