@@ -107,6 +107,14 @@ pub(crate) const GROUPS: &[Group] = &[
         ONE,
     ),
     group(
+        "pod_wasm",
+        &[
+            figure("pod_cross_wasm_cycles", "cycles", Some(Bar::AtMost(200.0))),
+            figure("pod_wasm_compute", "times", None),
+        ],
+        &[Side::Vink],
+    ),
+    group(
         "tcp_loopback",
         &[figure(
             "tcp_loopback",

@@ -16,6 +16,7 @@ mod kvs;
 mod lab;
 mod loss;
 mod pinning;
+mod pods;
 mod profiles;
 mod programs;
 mod python;

@@ -19,6 +19,7 @@ use crate::driver;
 use crate::filter;
 use crate::host;
 use crate::kvs;
+use crate::pods;
 use crate::profiles;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
@@ -108,6 +109,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "machines_1000" => Box::new(|| Ok(vec![Some(measure_scale(1000)?[0])])),
         "machines_10000" => Box::new(|| Ok(measure_scale(10_000)?.map(Some).to_vec())),
         "machines" => Box::new(|| Ok(measure_machines(&find_image()?)?.map(Some).to_vec())),
+        "pod_wasm" => pods::wasm()?,
         "image_kvs" => profiles::text(vink_itself()?)?,
         "machine_kvs" => {
             let image = profiles::kvs(&vink_itself()?)?;

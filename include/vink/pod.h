@@ -34,7 +34,24 @@
 	{						\
 		return POD_VERSION;			\
 	}						\
+	POD_PREPARE					\
 	extern int pod_unused
+
+/*
+ * Vink adds memory of its own to a module's, behind the heap: malloc(), where one is
+ * linked, has seen where that ends before.
+ */
+#ifdef __wasm__
+#define POD_PREPARE					\
+	extern void *__libc_malloc(unsigned long) __attribute__((weak));	\
+	POD_EXPORT(pod_prepare) void pod_prepare(void)	\
+	{						\
+		if (__libc_malloc)			\
+			__libc_malloc(1);		\
+	}
+#else
+#define POD_PREPARE
+#endif
 
 /* pod_packet() returns one of these, or the frame's new length: its bytes are then those at frame. */
 #define POD_PASS	(-1)	/* it goes on as it is */

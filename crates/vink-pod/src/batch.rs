@@ -8,6 +8,9 @@ pub const COUNTERS: usize = 16;
 /// Bytes by which `pod_packet()` may make a frame longer.
 pub const ROOM: usize = 256;
 
+/// Bytes of a line of the log.
+const LINE: usize = 1000;
+
 /// Which of a pod's functions a call is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -69,7 +72,8 @@ pub struct Batch {
     pub counted: [i64; COUNTERS],
     /// The last `vink_timer()`: when, or 0 for not any more.
     pub timer: Option<u64>,
-    /// Cycles of the processor that the crossing took, both ways and the pod's code.
+    /// Cycles of the processor that the crossing took, both ways and the pod's code. Of WebAssembly in
+    /// a lab that repeats: its instructions.
     pub cycles: u64,
 }
 
@@ -99,4 +103,20 @@ impl Batch {
             changed: 0..0,
         });
     }
+}
+
+/// The lines of what a pod has logged, or printed.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = String> + '_ {
+    let lines = text.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines.map(|line| clean(line, LINE))
+}
+
+/// Text of a pod's: what is printed is harmless, and not long.
+pub(crate) fn clean(bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
+    let chars = text.chars();
+    chars
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }

@@ -9,7 +9,7 @@ use std::mem::transmute;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use crate::batch::ROOM;
+use crate::batch::{lines, ROOM};
 use crate::room::Room;
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, COUNTERS};
 
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn vink_log(text: *const c_char, len: u32) {
             current.over = true;
             return;
         }
-        batch.log.push(String::from_utf8_lossy(bytes).into_owned());
+        batch.log.extend(lines(bytes));
     });
 }
 

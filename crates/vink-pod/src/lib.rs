@@ -16,6 +16,7 @@ mod shed;
 mod stack;
 mod stream;
 mod wall;
+mod wasm;
 
 pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
 pub use load::{cycles, initialised, load, Loaded, Source};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{none, process, Batch, Entry, Limits, LoadError, Pod, Wall};
+use crate::{none, process, wasm, Batch, Entry, Limits, LoadError, Pod, Wall};
 
 /// A pod to be loaded.
 #[derive(Clone, Debug)]
@@ -35,10 +35,15 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         false => Wall::Process,
     });
     match wall {
-        Wall::None if !is_module => none::load(source),
-        Wall::Process if !is_module => process::load(source),
-        // They are being built.
-        wall => Err(LoadError::Host {
+        Wall::Wasm => wasm::load(source),
+        Wall::None | Wall::Process if is_module => Err(LoadError::File {
+            path: source.file.to_owned(),
+            why: format!("the {wall} wall takes shared objects, and this is a module: cc -shared -fPIC makes one of the pod's source"),
+        }),
+        Wall::None => none::load(source),
+        Wall::Process => process::load(source),
+        // It is being built.
+        Wall::Key => Err(LoadError::Host {
             wall,
             why: "this Vink was built without it".to_owned(),
         }),

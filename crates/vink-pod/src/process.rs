@@ -33,6 +33,7 @@ use vink_sys::procfs::stat_state;
 use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
+use crate::batch::{clean, lines};
 use crate::calls::VERSION;
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
@@ -45,8 +46,6 @@ const PROGRAM: &str = "vink-pod-process";
 const INPUT: usize = 16 << 20;
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
-/// Of a line of the log.
-const LINE: usize = 1000;
 /// What else keeps a pod from a processor is not its fault: if it could run when its time is over, it
 /// is ended after it has run for this part of it again, or when so many times as much has passed.
 const GRACE: u32 = 2;
@@ -470,9 +469,7 @@ impl ProcessPod {
                 }
                 area::LOGGED => {
                     room.log(text)?;
-                    let lines = text.split(|byte| *byte == b'\n');
-                    let lines = lines.filter(|line| !line.is_empty());
-                    batch.log.extend(lines.map(|line| clean(line, LINE)));
+                    batch.log.extend(lines(text));
                 }
                 _ => {}
             }
@@ -524,15 +521,6 @@ impl Pod for ProcessPod {
         });
         resident.unwrap_or(0) * 4096
     }
-}
-
-/// Text of a pod's: what is printed is harmless, and not long.
-fn clean(bytes: &[u8], most: usize) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
-    let chars = text.chars();
-    chars
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 fn pause(number: u64) -> Pause {
