@@ -97,13 +97,13 @@ fn fault_of(place: &Place, body: &str) -> Fault {
 }
 
 /// Beside each attack another pod goes on with its work.
-struct Witness(Box<dyn Pod>, u64);
+struct Bystander(Box<dyn Pod>, u64);
 
-impl Witness {
-    fn new(place: &Place) -> Witness {
+impl Bystander {
+    fn new(place: &Place) -> Bystander {
         let source =
             format!("{STREAM} {{ static int n; n += len; vink_emit(n, bytes, len); return 0; }}");
-        Witness(place.load(&source, b"", limits()).unwrap().0, 0)
+        Bystander(place.load(&source, b"", limits()).unwrap().0, 0)
     }
 
     fn goes_on(&mut self) {
@@ -143,7 +143,7 @@ const HEAD: &str = "
 #[test]
 fn system_calls_end_it() {
     let place = Place::new("calls-end");
-    let mut witness = Witness::new(&place);
+    let mut bystander = Bystander::new(&place);
     for (body, name) in [
         ("open(\"/etc/passwd\", O_RDONLY);", "openat"),
         ("open(\"/usr/lib/x\", O_RDWR | O_CREAT, 0600);", "openat"),
@@ -213,7 +213,7 @@ fn system_calls_end_it() {
         ("__asm__ volatile(\"syscall\" :: \"a\"(41), \"D\"(2), \"S\"(1), \"d\"(0) : \"rcx\", \"r11\", \"memory\");", "socket"),
     ] {
         assert_eq!(fault_of(&place, body), Fault::SystemCall(name.to_owned()), "{body}");
-        witness.goes_on();
+        bystander.goes_on();
     }
     // By the page at a fixed address, which old programs call.
     let body = "((int (*)(void *, void *))0xffffffffff600000)(0, 0);";
@@ -226,7 +226,7 @@ fn system_calls_end_it() {
         ),
         other => panic!("{other:?}"),
     }
-    witness.goes_on();
+    bystander.goes_on();
     // By the gate of 32-bit programs, whose numbers are others.
     let body = "__asm__ volatile(\"int $0x80\" :: \"a\"(20) : \"memory\");";
     let fault = fault_of(&place, body);
@@ -234,7 +234,7 @@ fn system_calls_end_it() {
         fault,
         Fault::SystemCall("of another architecture".to_owned())
     );
-    witness.goes_on();
+    bystander.goes_on();
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn a_pod_ends_with_its_worker() {
 #[test]
 fn faults_are_named() {
     let place = Place::new("faults");
-    let mut witness = Witness::new(&place);
+    let mut bystander = Bystander::new(&place);
     for (body, said) in [
         (
             "*(volatile int *)0x10 = 1;",
@@ -412,7 +412,7 @@ fn faults_are_named() {
             Fault::Code(found) => assert!(found.starts_with(said), "{body}: {found}"),
             other => panic!("{body}: {other:?}"),
         }
-        witness.goes_on();
+        bystander.goes_on();
     }
     let fault = fault_of(&place, "exit(3);");
     assert_eq!(fault, Fault::Gone("exit status 3".to_owned()));
@@ -430,14 +430,14 @@ fn faults_are_named() {
         ("vink_count(16, 1);", "vink_count()"),
     ] {
         assert_eq!(fault_of(&place, body), Fault::Argument(function), "{body}");
-        witness.goes_on();
+        bystander.goes_on();
     }
 }
 
 #[test]
 fn limits_hold() {
     let place = Place::new("limits");
-    let mut witness = Witness::new(&place);
+    let mut bystander = Bystander::new(&place);
     let limits = limits();
     let time = Fault::Time(limits.time);
     for (body, fault) in [
@@ -480,14 +480,14 @@ fn limits_hold() {
         ),
     ] {
         assert_eq!(fault_of(&place, body), fault, "{body}");
-        witness.goes_on();
+        bystander.goes_on();
     }
 }
 
 #[test]
 fn what_it_writes_to_the_shared_memory_is_not_believed() {
     let place = Place::new("area");
-    let mut witness = Witness::new(&place);
+    let mut bystander = Bystander::new(&place);
     // Wild numbers in every word of the first page, by 32 and by 64 bits.
     let bodies = (0..64).flat_map(|word| {
         [
@@ -547,10 +547,10 @@ fn what_it_writes_to_the_shared_memory_is_not_believed() {
             pod = Some(taken);
         }
         if number % 50 == 0 {
-            witness.goes_on();
+            bystander.goes_on();
         }
     }
-    witness.goes_on();
+    bystander.goes_on();
 }
 
 /// A crossing of its own, with what was written.
@@ -634,7 +634,7 @@ fn what_is_no_pod() {
 #[test]
 fn constructors_are_confined() {
     let place = Place::new("constructors");
-    let mut witness = Witness::new(&place);
+    let mut bystander = Bystander::new(&place);
     for (body, name) in [
         ("socket(AF_INET, SOCK_STREAM, 0);", "made the system call socket"),
         ("fork();", "made the system call clone"),
@@ -657,7 +657,7 @@ fn constructors_are_confined() {
         let source = format!("{HEAD}\n__attribute__((constructor)) static void first(void) {{ {body} }}");
         let error = place.load(&source, b"", limits()).map(drop).expect_err(body).to_string();
         assert!(error.contains("ended while it was loaded") && error.contains(name), "{body}: {error}");
-        witness.goes_on();
+        bystander.goes_on();
     }
 }
 
