@@ -53,7 +53,8 @@ def place() -> Iterator[Place]:
     try:
         built = Path(os.environ["VINK_EXECUTABLE"]).parent
         subprocess.run([ROOT / ".ci/wheel", built, folder / "wheels"], check=True, capture_output=True)
-        cache = Path(os.environ.get("VINK_CACHE", Path.home() / ".cache/vink")) / "python/wheels"
+        # Of .ci/python, which runs this.
+        cache = Path(os.environ["VINK_PYTHON"]) / "wheels"
         for name in "pytest", "pluggy", "iniconfig", "packaging", "pygments":
             for wheel in cache.glob(f"{name}-*.whl"):
                 shutil.copy(wheel, folder / "wheels")
