@@ -136,11 +136,26 @@ fn checks() -> Vec<Check> {
             remedy: "modprobe tun; root, or a rule that lets you open it",
         },
         Check {
-            name: "protection keys",
-            needed_for: "pods: extensions in memory of their own (planned)",
+            name: "process wall",
+            needed_for: "pods in shared objects: each has a process that can compute, and nothing else",
             required: false,
-            found: protection_keys(),
-            remedy: "a processor with PKU (Intel since 2017, AMD since 2020), let through by the hypervisor",
+            found: vink_pod::process::probe().map(|report| report.join("; ")),
+            remedy: "what seccomp and namespaces need, above; cargo build -p vink-pod, or make install",
+        },
+        Check {
+            name: "wasm wall",
+            needed_for: "pods in WebAssembly modules, in virtual time with budgets of cycles",
+            required: false,
+            found: wasm_wall(),
+            remedy: "a Vink that was built with it",
+        },
+        Check {
+            name: "key wall",
+            needed_for: "pods in memory of their own, by protection keys (planned)",
+            required: false,
+            found: key_wall(),
+            remedy: "the process wall takes the same pods; keys: a processor with PKU (Intel since 2017, AMD since 2020), let \
+                     through by the hypervisor, and Linux 6.12 or later",
         },
     ]
 }
@@ -344,14 +359,69 @@ fn tun() -> Result<String, String> {
         .map_err(|e| e.to_string())
 }
 
-fn protection_keys() -> Result<String, String> {
-    let info = fs::read_to_string("/proc/cpuinfo").map_err(|e| format!("/proc/cpuinfo: {e}"))?;
-    let flags = info
-        .lines()
-        .find(|line| line.starts_with("flags"))
-        .unwrap_or_default();
-    match flags.split_whitespace().any(|flag| flag == "ospke") {
-        true => Ok("the processor and the host's kernel have them".to_owned()),
-        false => Err("/proc/cpuinfo has no ospke".to_owned()),
+/// It needs nothing of the host.
+fn wasm_wall() -> Result<String, String> {
+    let no_module = Path::new("/dev/null");
+    let loaded = vink_pod::load(&vink_pod::Source {
+        file: no_module,
+        config: b"",
+        limits: vink_pod::Limits::default(),
+        wall: Some(vink_pod::Wall::Wasm),
+        now: 0,
+        repeats: false,
+    });
+    match loaded {
+        Err(vink_pod::LoadError::Host { why, .. }) => Err(why),
+        _ => Ok("modules are compiled when they are loaded".to_owned()),
+    }
+}
+
+fn key_wall() -> Result<String, String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_err(|error| format!("/proc/sys/kernel/osrelease: {error}"))?;
+    Err(without_keys(has_protection_keys(), release.trim()))
+}
+
+/// Whether the host's kernel has switched them on: OSPKE, which is bit 4 of ECX in leaf 7 of CPUID.
+/// pkey_alloc(2) may fail for other reasons.
+fn has_protection_keys() -> bool {
+    const OSPKE: u32 = 1 << 4;
+    std::arch::x86_64::__cpuid_count(7, 0).ecx & OSPKE != 0
+}
+
+/// What the key wall lacks here.
+fn without_keys(has_keys: bool, release: &str) -> String {
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().ok());
+    let version = (numbers.next().flatten(), numbers.next().flatten());
+    let keys = match has_keys {
+        true => "the processor has keys",
+        false => "the processor has no keys (OSPKE in CPUID)",
+    };
+    // Before, signal handlers could not reach their stack.
+    let linux = match version >= (Some(6), Some(12)) {
+        true => "is new enough",
+        false => "is older than 6.12",
+    };
+    format!("not built yet; {keys}; Linux {release} {linux}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_keys;
+
+    #[test]
+    fn what_the_key_wall_lacks() {
+        for (release, is_new) in [
+            ("6.12.0", true),
+            ("6.12-rc1", true),
+            ("7.0.3-amd64", true),
+            ("6.11.9", false),
+            ("5.19.0-50-generic", false),
+        ] {
+            let said = without_keys(false, release);
+            assert!(said.contains("no keys"), "{said}");
+            assert_eq!(said.contains("new enough"), is_new, "{said}");
+        }
+        assert!(without_keys(true, "6.12.1").contains("processor has keys"));
     }
 }

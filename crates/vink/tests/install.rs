@@ -88,6 +88,39 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+const LAB: &str = "
+machines:
+  a: { interfaces: { eth0: { wire: w, addresses: [10.0.0.1/24] } } }
+  b: { interfaces: { eth0: { wire: w, addresses: [10.0.0.2/24] } } }
+pods:
+  count: { file: count.so }
+paths:
+  all: { at: \"b:eth0\", on: arrival, pods: [count] }
+";
+
+/// A lab with a pod, whose process is a program of its own.
+fn pod(place: &Place, prefix: &Path) {
+    let folder = place.temporary();
+    fs::write(folder.join("lab.yaml"), LAB).expect("a lab");
+    let mut compiler = Command::new("gcc");
+    compiler
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(prefix.join("include"))
+        .arg("-o")
+        .args([folder.join("count.so"), root().join("pods/count.c")]);
+    output(compiler);
+    const UP: &str =
+        "cd \"$1\" && PATH=$2:$PATH && vink lab up lab.yaml >&2 && vink pod ls; vink lab down >&2";
+    let bin = prefix.join("bin");
+    let [folder, bin] = [&folder, &bin].map(|path| path.to_str().expect("text"));
+    let listed = output(elsewhere(place, &["sh", "-ec", UP, "sh", folder, bin]));
+    assert!(
+        listed.contains("count") && listed.contains("process"),
+        "{}: {listed}",
+        place.user()
+    );
+}
+
 #[test]
 fn what_is_installed_works_by_itself() {
     for place in Place::all() {
@@ -143,6 +176,7 @@ fn what_is_installed_works_by_itself() {
             below("share/bash-completion/completions/vink")
         );
         assert!(on(&["bash", "-ec", &complete]).contains("_vink"));
+        pod(&place, &prefix);
 
         // Back again: all of it is removed, and nothing else.
         fs::rename(&prefix, to.join("opt/vink")).expect("moved back");

@@ -561,6 +561,13 @@ fn doctor_finds_what_run_needs() {
         let output = place.vink(&["doctor"]).output().expect("vink");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}: {text}", place.user());
-        assert!(text.contains("\nok      namespaces: "), "{text}");
+        for found in [
+            "ok      namespaces: ",
+            "ok      process wall: ",
+            "absent  key wall: not built yet; the processor has ",
+        ] {
+            assert!(text.contains(&format!("\n{found}")), "{text}");
+        }
+        assert!(text.contains(" wasm wall: "), "{text}");
     }
 }
