@@ -85,7 +85,7 @@ packetdrill: setup ## build packetdrill, for vink packetdrill: build/packetdrill
 
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
-	@PACKAGES="nginx-light redis-server redis-tools wrk iperf3 iproute2 \
+	@PACKAGES="nginx-light libnginx-mod-stream haproxy socat redis-server redis-tools wrk iperf3 iproute2 \
 		$$(cd tests/compat/programs && sed -n 's/^# packages: //p' go-grpc.sh unbound.sh mosquitto.sh aioquic.sh | tr '\n' ' ')" .ci/setup
 	@.ci/guest
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod -p vink-compat

@@ -208,6 +208,34 @@ pub(crate) const GROUPS: &[Group] = &[
             BOTH,
         )
     },
+    group(
+        "relay_tcp",
+        &[
+            figure("relay_tcp", "Gbit/s", Some(Bar::RatioAtLeast(1.3))),
+            figure("relay_haproxy", "Gbit/s", Some(Bar::RatioAtLeast(1.0))),
+            figure("relay_nginx", "Gbit/s", None),
+        ],
+        BOTH,
+    ),
+    group(
+        "relay_udp",
+        &[figure("relay_udp", "k/s", Some(Bar::RatioAtLeast(2.3)))],
+        BOTH,
+    ),
+    Group {
+        most_rounds: 3,
+        ..group(
+            "relay_flat",
+            &[
+                figure("relay_flat", "ratio", Some(Bar::AtLeast(0.95))),
+                figure("relay_flat_jitter", "ratio", Some(Bar::AtMost(1.5))),
+                figure("relay_flat_user", "ratio", None),
+                figure("relay_idle", "Gbit/s", None),
+                figure("relay_idle_mdev", "us", None),
+            ],
+            &[Side::Vink],
+        )
+    },
     Group {
         most_rounds: 3,
         ..group(

@@ -25,12 +25,12 @@ pub(crate) fn spin() {
 }
 
 /// Busy processes, ended with this.
-struct Busy(Vec<Child>);
+pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {
-    fn start() -> Result<Busy, BoxError> {
+    pub(crate) fn start(count: usize) -> Result<Busy, BoxError> {
         let mut busy = Busy(Vec::new());
-        for _ in 0..BUSY {
+        for _ in 0..count {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["loop", "spin"]).stdin(Stdio::null());
             // SAFETY: one system call, with no memory involved.
@@ -89,7 +89,7 @@ pub(crate) fn programs(program: &str) -> Result<Round, BoxError> {
     answer()?;
     Ok(Box::new(move || {
         let orders = suite.1.as_mut().expect("open until the end");
-        let busy = Busy::start()?;
+        let busy = Busy::start(BUSY)?;
         writeln!(orders, "round")?;
         let line = answer()?;
         drop(busy);
@@ -113,7 +113,7 @@ pub(crate) fn round_trips(mut in_process: Round, mut trapped: Round) -> Round {
     };
     Box::new(move || {
         let idle = figure(&mut in_process)?;
-        let busy = Busy::start()?;
+        let busy = Busy::start(BUSY)?;
         let beside = figure(&mut in_process)?;
         let trapped = figure(&mut trapped)?;
         drop(busy);

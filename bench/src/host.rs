@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::filter;
 use crate::kvs;
 use crate::programs::{create, read_figure, Pair, GROUPS};
+use crate::relay;
 use crate::scale;
 use crate::side::{die_with_parent, Round};
 use crate::work::{self, Host, Socket, BULK, HOPS, PINGS};
@@ -44,6 +45,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             let pair = Pair::new(group, path.to)?;
             programs(Some(path), pair)
         }
+        "relay_tcp" | "relay_udp" => relay::on_the_host(group)?,
         "filter" => filter::on_the_host()?,
         _ if group.starts_with("kvs_") => kvs::on_the_host(group)?,
         "hops" => hops()?,
@@ -135,6 +137,41 @@ impl Path {
     }
 }
 
+/// A client and a server that a process between them relays for: no packet is forwarded.
+pub(crate) struct Relayed(Path);
+
+impl Relayed {
+    pub(crate) fn new() -> Result<Relayed, BoxError> {
+        let client = first_namespace()?;
+        let relay = new_namespace()?;
+        let server = new_namespace()?;
+        join(&client, "a0 10.0.0.1/24", &relay, "r0 10.0.0.2/24")?;
+        join(&relay, "r1 10.0.1.1/24", &server, "b0 10.0.1.2/24")?;
+        Ok(Relayed(Path {
+            client,
+            server,
+            _between: Some(relay),
+            to: [10, 0, 0, 2],
+        }))
+    }
+
+    pub(crate) fn enter_relay(&self) -> Result<(), BoxError> {
+        enter(self.0._between.as_ref().expect("it has one"))
+    }
+
+    /// Gbit/s of so many bytes.
+    pub(crate) fn transfer(&self, bytes: u64) -> Result<f64, BoxError> {
+        self.0.enter_server()?;
+        transferred(&self.0, &Socket::listener(&Host)?, bytes)
+    }
+
+    /// Thousands of datagrams a second that come through.
+    pub(crate) fn datagrams(&self) -> Result<f64, BoxError> {
+        self.0.enter_server()?;
+        counted(&self.0, &Socket::receiver(&Host)?)
+    }
+}
+
 /// Clients and servers, each in a namespace of its own, at a bridge with rules.
 pub(crate) struct Bridged {
     clients: Vec<File>,
@@ -207,29 +244,35 @@ fn transfer(path: Path) -> Result<Round, BoxError> {
     path.enter_server()?;
     let listener = Socket::listener(&Host)?;
     Ok(Box::new(move || {
-        let client = fork(|| {
-            path.enter_client()?;
-            work::send(&Host, path.to, BULK)
-        })?;
-        let figure = work::receive(&listener, BULK)?;
-        client.join()?;
-        Ok(vec![Some(figure)])
+        Ok(vec![Some(transferred(&path, &listener, BULK)?)])
     }))
+}
+
+fn transferred(path: &Path, listener: &Socket<'_, Host>, bytes: u64) -> Result<f64, BoxError> {
+    let client = fork(|| {
+        path.enter_client()?;
+        work::send(&Host, path.to, bytes)
+    })?;
+    let figure = work::receive(listener, bytes)?;
+    client.join()?;
+    Ok(figure)
 }
 
 /// Thousands of datagrams a second that come through.
 fn datagrams(path: Path) -> Result<Round, BoxError> {
     path.enter_server()?;
     let receiver = Socket::receiver(&Host)?;
-    Ok(Box::new(move || {
-        let sender = fork(|| {
-            path.enter_client()?;
-            work::flood(&Host, path.to)
-        })?;
-        let figure = work::count(&receiver)?;
-        sender.join()?;
-        Ok(vec![Some(figure)])
-    }))
+    Ok(Box::new(move || Ok(vec![Some(counted(&path, &receiver)?)])))
+}
+
+fn counted(path: &Path, receiver: &Socket<'_, Host>) -> Result<f64, BoxError> {
+    let sender = fork(|| {
+        path.enter_client()?;
+        work::flood(&Host, path.to)
+    })?;
+    let figure = work::count(receiver)?;
+    sender.join()?;
+    Ok(figure)
 }
 
 fn round_trips(path: Path) -> Result<Round, BoxError> {

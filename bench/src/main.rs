@@ -21,6 +21,7 @@ mod profiles;
 mod programs;
 mod python;
 mod rebuild;
+mod relay;
 mod report;
 mod scale;
 mod side;

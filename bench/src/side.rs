@@ -64,7 +64,8 @@ impl Drop for Process {
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
 /// machines in virtual time, a Python program and its control process.
-const FREE: [&str; 14] = [
+const FREE: [&str; 15] = [
+    "relay_",
     "filter",
     "switch_",
     "vm_",

@@ -84,7 +84,7 @@ fn p99(lab: &Lab) -> Result<f64, BoxError> {
 }
 
 /// The number behind a text, of an app's report.
-fn number(said: &str, before: &str) -> Result<f64, BoxError> {
+pub(crate) fn number(said: &str, before: &str) -> Result<f64, BoxError> {
     let found = said.split(before).nth(1);
     let found = found.and_then(|rest| rest.split(['\n', ',']).next()?.parse().ok());
     found.ok_or_else(|| format!("an app said {said:?}").into())

@@ -26,6 +26,7 @@ use crate::programs::{
 };
 use crate::python;
 use crate::rebuild;
+use crate::relay;
 use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::switch;
@@ -96,6 +97,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
         "driver_restart" => driver::restarts()?,
+        "relay_flat" => relay::flat()?,
+        "relay_tcp" | "relay_udp" => relay::on_vink(group)?,
         "vm_tcp" => vm::rates()?,
         "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),

@@ -95,7 +95,7 @@ pub(crate) fn hop_figures(times: [Result<f64, BoxError>; 4]) -> Result<Vec<Optio
 const ON: [u8; 4] = 1i32.to_ne_bytes();
 
 /// The port that servers listen on.
-const PORT: u16 = 5000;
+pub(crate) const PORT: u16 = 5000;
 
 /// How long datagrams are sent in a round.
 pub(crate) const FLOOD: Duration = Duration::from_secs(1);

@@ -196,6 +196,30 @@ fn firewall() {
 }
 
 #[test]
+fn relay() {
+    for place in Place::all() {
+        let lab = Up::new(&place, "relay");
+        // There is no way but the relays.
+        assert!(!lab.succeeds("client", "ping -c 1 -W 1 10.0.1.2"));
+        for host in ["10.0.0.1", "[fd00::1]"] {
+            let line = format!("curl -sS -g -o /dev/null -w '%{{http_code}}' http://{host}/");
+            assert_eq!(lab.on("client", &line), "200");
+        }
+        assert_eq!(
+            lab.on("client", "dig +short @10.0.0.1 server.lab"),
+            "10.0.1.2\n"
+        );
+        let log = lab.vink(&["lab", "logs", "--lab", lab.name, "server.web"]);
+        assert!(
+            log.contains("10.0.1.1 ") && !log.contains("10.0.0.2 "),
+            "{log}"
+        );
+        let sent = lab.on("client", "iperf3 -c 10.0.0.1 -n 10M");
+        assert!(sent.contains("iperf Done"), "{sent}");
+    }
+}
+
+#[test]
 fn ipv6_site() {
     for place in Place::all() {
         let lab = Up::new(&place, "ipv6-site");
