@@ -467,6 +467,40 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         most_rounds: 3,
         ..group(
+            "pod_packet",
+            &[
+                figure("pod_less_echo_ns", "ns", None),
+                figure("pod_less_flood_ns", "ns", None),
+                figure("pod_none_echo_ns", "ns", None),
+                figure("pod_none_flood_ns", "ns", None),
+                figure("pod_process_echo_ns", "ns", None),
+                figure("pod_process_flood_ns", "ns", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
+            "path_revoke",
+            &[figure("path_revoke_ms", "ms", Some(Bar::AtMost(1.0)))],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
+            "pod_kill",
+            &[
+                figure("pod_kill_ms", "ms", Some(Bar::AtMost(3.0))),
+                figure("pod_kill_pages", "", Some(Bar::AtMost(0.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
             "driver_restart",
             &[figure("driver_restart_ms", "ms", Some(Bar::AtMost(300.0)))],
             &[Side::Vink],

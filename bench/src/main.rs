@@ -15,6 +15,7 @@ mod host;
 mod kvs;
 mod lab;
 mod loss;
+mod paths;
 mod pinning;
 mod pods;
 mod profiles;

@@ -19,6 +19,7 @@ use crate::driver;
 use crate::filter;
 use crate::host;
 use crate::kvs;
+use crate::paths;
 use crate::pods;
 use crate::profiles;
 use crate::programs::{
@@ -99,6 +100,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "driver_restart" => driver::restarts()?,
         "relay_flat" => relay::flat()?,
         "relay_tcp" | "relay_udp" => relay::on_vink(group)?,
+        "pod_packet" => paths::packets()?,
+        "path_revoke" => paths::revokes()?,
+        "pod_kill" => paths::kills()?,
         "vm_tcp" => vm::rates()?,
         "idle_cpu" => idle()?,
         "boot" => Box::new(|| Ok(measure_boot()?.map(Some).to_vec())),

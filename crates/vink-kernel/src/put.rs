@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use vink_abi::{VINK_CALL_WIRE_PUT, VINK_PACKET_ARRIVAL, VINK_PACKET_DEPARTURE};
+use vink_abi::{VINK_CALL_WIRE_PUT, VINK_PACKET_ARRIVAL, VINK_PACKET_DEPARTURE, VINK_PACKET_LOSS};
 
-use crate::{EndId, Error, Kernel};
+use crate::{EndId, Error, Kernel, LossCause, PacketKind, PacketQuery};
 
 /// Has frames come in the place of the packets that were taken. The time is that of
 /// [`Kernel::now`], in ns.
@@ -22,6 +22,9 @@ pub struct Puts {
     bytes: Vec<u8>,
     /// How many of them the kernel has.
     given: usize,
+    /// Packets that were lost, whose bytes are wanted.
+    lost: Vec<(EndId, Vec<u8>)>,
+    tells: bool,
     /// A packet was taken since the last turn.
     taken: bool,
     replace: Option<Replace>,
@@ -36,6 +39,13 @@ impl Puts {
     /// A frame from its Ethernet header on, as if the wire had carried it to the interface.
     pub fn arrives(&mut self, end: EndId, frame: &[u8]) {
         self.push(end, VINK_PACKET_ARRIVAL, frame);
+    }
+
+    /// A packet was taken, and nothing comes in its place: it is told as lost, if such events are.
+    pub fn loses(&mut self, end: EndId, frame: &[u8]) {
+        if self.tells {
+            self.lost.push((end, frame.to_vec()));
+        }
     }
 
     fn push(&mut self, end: EndId, kind: u32, frame: &[u8]) {
@@ -80,7 +90,12 @@ impl Kernel {
     /// # Errors
     /// Those of [`Kernel::run`]; [`Error::Errno`]: the image was built before it could take frames.
     pub fn put(&mut self, fill: impl FnOnce(&mut Puts)) -> Result<(), Error> {
-        fill(&mut self.host.puts.borrow_mut());
+        {
+            let mut puts = self.host.puts.borrow_mut();
+            puts.tells = !self.told.is_empty();
+            fill(&mut puts);
+        }
+        self.tell_lost();
         self.control("put frames on a wire", VINK_CALL_WIRE_PUT, [0; 6])
             .map(drop)
     }
@@ -94,10 +109,34 @@ impl Kernel {
         let now = self.now();
         let mut puts = self.host.puts.borrow_mut();
         puts.taken = false;
+        puts.tells = !self.told.is_empty();
         if let Some(mut replace) = puts.replace.take() {
             replace(now, &mut puts);
             puts.replace = Some(replace);
         }
+        drop(puts);
+        self.tell_lost();
         true
+    }
+
+    /// Events of what was taken and lost, where they are wanted.
+    fn tell_lost(&mut self) {
+        let lost = std::mem::take(&mut self.host.puts.borrow_mut().lost);
+        for (end, frame) in lost {
+            let (mask, most) = self.told.get(&end).copied().unwrap_or_default();
+            if mask & VINK_PACKET_LOSS == 0 {
+                continue;
+            }
+            self.host.packets.borrow_mut().push(PacketQuery {
+                time: self.now(),
+                end,
+                kind: PacketKind::Loss(LossCause::Pod),
+                len: frame.len() as u32,
+                bytes: &frame[..frame.len().min(most.into())],
+                headless: false,
+                put: false,
+                socket: &[],
+            });
+        }
     }
 }

@@ -183,6 +183,7 @@ impl PacketKind {
                     LossCause::Mtu => "mtu",
                     LossCause::Down => "down",
                     LossCause::Breakpoint => "breakpoint",
+                    LossCause::Pod => "pod",
                 };
                 ("loss", Some(reason.to_owned()))
             }
@@ -207,6 +208,8 @@ pub enum LossCause {
     Down,
     /// [`Verdict::drop`](crate::Verdict::drop).
     Breakpoint,
+    /// The host took it, and has put nothing in its place ([`Puts::loses`](crate::Puts::loses)).
+    Pod,
 }
 
 /// An event of a traced end.

@@ -378,7 +378,7 @@ fn others_come_in_the_place_of_what_is_taken() {
             let mut changed = frame.to_vec();
             changed[80] += 1;
             match number(frame) {
-                1 => {}
+                1 => puts.loses(end, frame),
                 2 => {
                     on(puts, end, kind, frame);
                     on(puts, end, kind, &changed);
@@ -396,10 +396,20 @@ fn others_come_in_the_place_of_what_is_taken() {
             }
         });
         net.kernel.ask(end, asks).expect("asked");
+        let losses = Trace {
+            losses: true,
+            bytes: 200,
+            ..Trace::default()
+        };
+        net.trace(at, losses);
         for n in 0..6 {
             net.send(n, 100);
         }
         net.settle();
+        let lost = net.events();
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].kind, PacketKind::Loss(LossCause::Pod));
+        assert_eq!((lost[0].end, number(&lost[0].bytes)), (end, 1));
         let frames = net.frames(1);
         let arrived: Vec<_> = frames.iter().map(|f| (number(f), f[80])).collect();
         assert_eq!(arrived, [(0, 0), (2, 0), (2, 1), (3, 1), (5, 0)]);

@@ -142,6 +142,8 @@ pub(super) struct PathTable {
     /// The bytes of what was taken, and then of all that comes of it in the turn.
     bytes: Vec<u8>,
     out: Vec<Out>,
+    /// Frames that go nowhere.
+    lost: Vec<(EndId, Range<usize>)>,
     batch: Batch,
     pub(super) events: Vec<PodEvent>,
 }
@@ -205,14 +207,17 @@ impl ActivePath {
         through.find(|pod| pod.pod.is_none())
     }
 
-    /// A frame has to wait for its next period.
-    fn wait(&mut self, frame: &[u8]) {
-        if self.waiting.len() >= self.what.queue() as usize {
-            self.numbers.lost += 1;
-            return;
+    /// A frame has to wait for its next period. False: it is lost.
+    fn wait(&mut self, frame: &[u8]) -> bool {
+        let has_room = self.waiting.len() < self.what.queue() as usize;
+        match has_room {
+            true => {
+                self.numbers.waited += 1;
+                self.waiting.push_back(frame.to_vec());
+            }
+            false => self.numbers.lost += 1,
         }
-        self.numbers.waited += 1;
-        self.waiting.push_back(frame.to_vec());
+        has_room
     }
 
     /// By name.
@@ -379,6 +384,9 @@ impl PathTable {
                 false => puts.arrives(out.end, frame),
             }
         }
+        for (end, bytes) in self.lost.drain(..) {
+            puts.loses(end, &self.bytes[bytes]);
+        }
         self.bytes.clear();
         self.taken = taken;
         self.taken.clear();
@@ -434,7 +442,10 @@ impl PathTable {
         let path = &mut self.paths[at];
         while let Some(item) = next {
             over = true;
-            path.wait(&self.bytes[item.bytes]);
+            let frame = &self.bytes[item.bytes.clone()];
+            if let (false, Some(end)) = (path.wait(frame), path.end) {
+                self.lost.push((end, item.bytes));
+            }
             next = new.next();
         }
         path.numbers.overdrafts += u64::from(over);
@@ -466,7 +477,8 @@ impl PathTable {
             if !crossed {
                 if path.what.on_fault == OnFault::Drop {
                     path.numbers.lost += items.len() as u64;
-                    items.clear();
+                    let lost = items.drain(..).map(|item| (end, item.bytes));
+                    self.lost.extend(lost);
                 }
                 // Else they pass as they have come here.
                 break;
@@ -492,7 +504,10 @@ impl PathTable {
                 }
                 match answer.answer {
                     PASS => next.push(item),
-                    DROP => path.numbers.dropped += 1,
+                    DROP => {
+                        path.numbers.dropped += 1;
+                        self.lost.push((end, item.bytes));
+                    }
                     _ => {
                         let start = self.bytes.len();
                         let bytes = &self.batch.emitted_bytes[answer.changed.clone()];
