@@ -471,6 +471,8 @@ pub(crate) const GROUPS: &[Group] = &[
             &[
                 figure("pod_less_echo_ns", "ns", None),
                 figure("pod_less_flood_ns", "ns", None),
+                figure("pod_asked_echo_ns", "ns", None),
+                figure("pod_asked_flood_ns", "ns", None),
                 figure("pod_none_echo_ns", "ns", None),
                 figure("pod_none_flood_ns", "ns", None),
                 figure("pod_process_echo_ns", "ns", None),

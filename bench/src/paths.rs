@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use vink_pod::{load, Entry, Limits, Source};
 use vink_protocol::{
-    Action, Answer, Channel, Event, Message, NewInterface, NewMachine, Request, WorkerClock,
+    Action, Answer, BreakpointScope, Channel, Event, Message, NewInterface, NewMachine, Request, WorkerClock,
     WorkerConfig,
 };
-use vink_spec::{Calls, PathSpec, PodSpec, Rights, Wall};
+use vink_spec::{Breakpoint, Calls, PathSpec, PodSpec, Rights, Wall};
 use vink_sys::child::{prepare, Step};
 
 use crate::programs::Directory;
@@ -259,7 +259,8 @@ impl Drop for Worker {
     }
 }
 
-/// Nanoseconds that a path adds to a packet: alone, and of a flood; with no wall and with a process.
+/// Nanoseconds that a path adds to a packet, alone and of a flood: without pods, when the packet is only asked about, with no
+/// wall and with a process.
 pub(crate) fn packets() -> Result<Round, BoxError> {
     let mut worker = Worker::start()?;
     worker.app("b", "echoserver")?;
@@ -267,6 +268,22 @@ pub(crate) fn packets() -> Result<Round, BoxError> {
     Ok(Box::new(move || {
         let plain = worker.times()?;
         let mut all = vec![Some(plain[0]), Some(plain[1])];
+        // A question about each packet, which a pod that is crossed there and then would need, too.
+        worker.ask(Action::Breakpoint {
+            breakpoint: "asked".to_owned(),
+            scope: BreakpointScope::Interface("a:eth0".to_owned()),
+            what: Breakpoint {
+                drop: true,
+                after: u64::MAX,
+                ..Breakpoint::default()
+            },
+            filter: None,
+        })?;
+        let asked = worker.times()?;
+        worker.ask(Action::RemoveBreakpoint {
+            breakpoint: "asked".to_owned(),
+        })?;
+        all.extend([0, 1].map(|at| Some(asked[at] - plain[at])));
         for wall in [Wall::None, Wall::Process] {
             worker.path(wall)?;
             let with = worker.times()?;
