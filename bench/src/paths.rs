@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use vink_pod::{load, Entry, Limits, Source};
 use vink_protocol::{
-    Action, Answer, BreakpointScope, Channel, Event, Message, NewInterface, NewMachine, Request, WorkerClock,
-    WorkerConfig,
+    Action, Answer, BreakpointScope, Channel, Event, Message, NewInterface, NewMachine, Request,
+    WorkerClock, WorkerConfig,
 };
 use vink_spec::{Breakpoint, Calls, PathSpec, PodSpec, Rights, Wall};
 use vink_sys::child::{prepare, Step};
