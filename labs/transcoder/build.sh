@@ -1,18 +1,19 @@
 #!/bin/sh
-# Makes what the lab needs, in its folder: the pods, and SECONDS of music as an MP3 of 256 kbit/s.
-# usage: build.sh [SECONDS [TREE]]     (TREE: Vink's, with pods/ and include/)
+# Makes what the lab needs, in its folder or in OUT: the pods, and SECONDS of music as an MP3 of 256 kbit/s.
+# usage: build.sh [SECONDS [OUT]]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 seconds=${1:-10}
-tree=${2:-$here/../..}
+out=${2:-$here}
+tree=$here/../..
 
 pod() { # name library...
 	name=$1
 	shift
-	cc -O2 -shared -fPIC -I "$tree/include" -o "$here/$name.so" "$tree/pods/$name.c" "$@"
+	cc -O2 -shared -fPIC -I "$tree/include" -o "$out/$name.so" "$tree/pods/$name.c" "$@"
 }
 pod mp3-frames
 pod mp3-decode -lmpg123
 pod mp3-encode -lmp3lame
 
-python3 "$here/music.py" "$seconds" | lame --quiet -b 256 - "$here/music.mp3"
+python3 "$here/music.py" "$seconds" | lame --quiet -b 256 - "$out/music.mp3"

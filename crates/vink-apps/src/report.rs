@@ -480,7 +480,7 @@ impl fmt::Display for DnsReport {
 pub struct StreamReport {
     /// The shared pod's wall.
     pub wall: String,
-    /// So long.
+    /// Since the server was asked.
     pub seconds: f64,
     /// Units that came from the server.
     pub units: u64,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use vink_pod::{load, Limits, Next, Pace, Source, Stage, Stream, StreamEnded, Wall};
+use vink_pod::{load, Limits, Next, Pace, Source, Stack, Stage, Stream, StreamEnded, Wall};
 
 use crate::arguments::{self, Arguments, Opt, Syntax};
 use crate::calls::family;
@@ -163,9 +163,12 @@ impl App for StreamApp {
             crossing: self.crossing,
             budget: self.budget,
         };
-        let pod = |words: &PodWords| self.load(words, calls);
-        let tiers: Result<Vec<Stage>, AppError> = self.tiers.iter().map(pod).collect();
-        let stream = Stream::new(pace, pod(&self.units)?, pod(&self.shared)?, tiers?);
+        let stack = Stack::new();
+        let mut stack = stack.map_err(AppError::during("map a stack for pods"))?;
+        let mut pod = |words: &PodWords| self.load(words, calls, &mut stack);
+        let tiers: Result<Vec<Stage>, AppError> = self.tiers.iter().map(&mut pod).collect();
+        let (units, common) = (pod(&self.units)?, pod(&self.shared)?);
+        let stream = Stream::new(pace, stack, units, common, tiers?);
         let shared = Rc::new(RefCell::new(Shared {
             listeners: vec![(0, 0); stream.tiers.len()],
             stream,
@@ -195,6 +198,8 @@ impl App for StreamApp {
         while sockets.count() < self.listeners {
             sockets.wait(None)?;
         }
+        // What came before was waiting for listeners.
+        shared.borrow_mut().start = calls.now()?;
         sockets.ask(self)?;
         while sockets.turn()? {}
         sockets.drain()?;
@@ -209,7 +214,12 @@ impl App for StreamApp {
 }
 
 impl StreamApp {
-    fn load(&self, words: &PodWords, calls: &Calls<'_>) -> Result<Stage, AppError> {
+    fn load(
+        &self,
+        words: &PodWords,
+        calls: &Calls<'_>,
+        stack: &mut Stack,
+    ) -> Result<Stage, AppError> {
         let source = Source {
             file: Path::new(&words.file),
             config: words.config.as_bytes(),
@@ -218,7 +228,8 @@ impl StreamApp {
             now: calls.now()?.as_nanos() as u64,
             repeats: false,
         };
-        let (pod, _) = load(&source).map_err(|error| AppError::new(error.to_string()))?;
+        let loaded = stack.run(|| load(&source));
+        let (pod, _) = loaded.map_err(|error| AppError::new(error.to_string()))?;
         Ok(Stage::new(words.name.clone(), pod))
     }
 }

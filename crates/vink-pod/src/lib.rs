@@ -22,5 +22,6 @@ pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
 pub use load::{cycles, initialised, load, Loaded, Source};
 pub use path::{Account, Budget};
 pub use shed::{Shedder, LOAD};
+pub use stack::Stack;
 pub use stream::{Next, Pace, Stage, Stream, StreamEnded, Tier, TierNumbers};
 pub use wall::{Fault, Limits, LoadError, Pod, Wall};

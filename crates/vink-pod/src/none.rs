@@ -1,7 +1,4 @@
 //! No wall: the pod is part of the worker. For measurements of what the walls cost.
-//!
-//! It has a stack of its own, as behind a wall: what calls it may be a virtualized process, whose stack
-//! is small.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +7,6 @@ use std::path::PathBuf;
 
 use crate::calls::Native;
 use crate::load::{cycles, initialised, Loaded, Source};
-use crate::stack::Stack;
 use crate::{Batch, Fault, Limits, LoadError, Pod, Wall};
 
 struct Bare {
@@ -18,7 +14,6 @@ struct Bare {
     /// Open: its path is the object's name for dlopen(3), and must be no other's.
     _memory: File,
     limits: Limits,
-    stack: Stack,
     bytes: u64,
 }
 
@@ -48,7 +43,6 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         native: Native::open(&object, source.file)?,
         _memory: memory,
         limits: source.limits.clone(),
-        stack: Stack::new().map_err(|error| wrong(error.to_string()))?,
         bytes: bytes.len() as u64,
     };
     initialised(Box::new(bare), source)
@@ -57,8 +51,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
 impl Pod for Bare {
     fn cross(&mut self, batch: &mut Batch) -> Result<(), Fault> {
         let start = cycles();
-        let (native, limits) = (&mut self.native, &self.limits);
-        let done = self.stack.run(|| native.make(batch, limits));
+        let done = self.native.make(batch, &self.limits);
         batch.cycles = cycles() - start;
         done
     }

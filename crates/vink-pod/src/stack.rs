@@ -1,4 +1,6 @@
-//! A stack of its own for code that needs more than its caller has.
+//! A stack for pods: what loads them and crosses their walls may be a virtualized process, whose own is
+//! small. Where a pod uses its caller's stack (no wall, WebAssembly), and where one is compiled, there has
+//! to be room.
 
 use std::arch::asm;
 use std::io;
@@ -9,11 +11,12 @@ use vink_sys::mapping::{Mapping, Pages};
 
 /// It grows down to a page that can't be touched.
 const GUARD: usize = 4096;
-const SIZE: usize = GUARD + (1 << 20);
+const SIZE: usize = GUARD + (4 << 20);
 /// Nothing, where a backtrace looks for the caller's frame: so it ends there.
 const ROOF: usize = 4096;
 
-pub(crate) struct Stack(Mapping);
+/// A stack of 4 MiB.
+pub struct Stack(Mapping);
 
 /// What runs there, and how it ends.
 struct Job<F, R> {
@@ -22,18 +25,18 @@ struct Job<F, R> {
 }
 
 impl Stack {
-    /// A stack of 1 MiB.
+    /// Maps one.
     ///
     /// # Errors
     /// As mmap(2).
-    pub(crate) fn new() -> io::Result<Stack> {
+    pub fn new() -> io::Result<Stack> {
         let stack = Mapping::new(SIZE)?;
         stack.replace(0..GUARD, Pages::Guard)?;
         Ok(Stack(stack))
     }
 
     /// Runs `work` on it. A panic goes on in the caller.
-    pub(crate) fn run<R, F: FnOnce() -> R>(&mut self, work: F) -> R {
+    pub fn run<R, F: FnOnce() -> R>(&mut self, work: F) -> R {
         let mut job = Job {
             work: Some(work),
             done: None,

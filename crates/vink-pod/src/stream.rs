@@ -22,7 +22,7 @@ use std::rc::Rc;
 use vink_sys::process::thread_cpu_time;
 
 use crate::shed::Shedder;
-use crate::{Batch, Entry, Fault, Pod, COUNTERS};
+use crate::{Batch, Entry, Fault, Pod, Stack, COUNTERS};
 
 /// `POD_END` of `pod.h`.
 const END: u32 = 1;
@@ -147,6 +147,8 @@ pub struct Stream {
     /// Tiers that have ended and were not told of.
     ended: Vec<usize>,
     batch: Batch,
+    /// Walls are crossed on it.
+    stack: Stack,
 }
 
 impl Stage {
@@ -169,12 +171,12 @@ impl Stage {
     }
 
     /// Has the pod make the calls of a batch.
-    fn cross(&mut self, batch: &mut Batch) -> Result<(), StreamEnded> {
+    fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> Result<(), StreamEnded> {
         let Some(pod) = &mut self.pod else {
             return Ok(());
         };
         let before = run_time(pod.as_ref());
-        let crossed = pod.cross(batch);
+        let crossed = stack.run(|| pod.cross(batch));
         self.time = run_time(pod.as_ref()).saturating_sub(before);
         self.crossings += 1;
         self.cycles += batch.cycles;
@@ -212,7 +214,7 @@ fn emitted(batch: &Batch, call: usize) -> impl Iterator<Item = Rc<[u8]>> + '_ {
 impl Stream {
     /// Of a pod that makes units, one that all tiers share, and the tiers' own, the highest class
     /// first.
-    pub fn new(pace: Pace, units: Stage, shared: Stage, tiers: Vec<Stage>) -> Stream {
+    pub fn new(pace: Pace, stack: Stack, units: Stage, shared: Stage, tiers: Vec<Stage>) -> Stream {
         let room = pace.budget.filter(|_| pace.unit > 0);
         let room = room.map(|share| share * pace.unit as f64);
         let tiers = tiers.into_iter().map(|stage| Tier {
@@ -237,6 +239,7 @@ impl Stream {
             out: Vec::new(),
             ended: Vec::new(),
             batch: Batch::default(),
+            stack,
         }
     }
 
@@ -264,7 +267,7 @@ impl Stream {
         self.batch.clear(now);
         let flags = if is_end { END } else { 0 };
         self.batch.push(Entry::Stream, flags, bytes);
-        self.units.cross(&mut self.batch)?;
+        self.units.cross(&mut self.batch, &mut self.stack)?;
         self.busy(now, self.units.time);
         for bytes in emitted(&self.batch, 0) {
             let due = match self.pace.unit {
@@ -385,7 +388,7 @@ impl Stream {
         if wanted.is_empty() {
             return Ok(());
         }
-        self.shared.cross(&mut self.batch)?;
+        self.shared.cross(&mut self.batch, &mut self.stack)?;
         self.busy(now, self.shared.time);
         self.shedder.charge_shared(self.shared.time, wanted.len());
         let each = self.batch.cycles / wanted.len() as u64;
@@ -431,7 +434,7 @@ impl Stream {
 
     fn cross_tier(&mut self, at: usize, dues: Vec<u64>, now: u64) -> Result<(), StreamEnded> {
         let tier = &mut self.tiers[at];
-        let crossed = tier.stage.cross(&mut self.batch);
+        let crossed = tier.stage.cross(&mut self.batch, &mut self.stack);
         let time = tier.stage.time;
         tier.numbers.cycles += self.batch.cycles;
         tier.numbers.time += time;
@@ -462,7 +465,7 @@ impl Stream {
     fn finish(&mut self, now: u64) -> Result<(), StreamEnded> {
         self.batch.clear(now);
         self.batch.push(Entry::Stream, END, &[]);
-        self.shared.cross(&mut self.batch)?;
+        self.shared.cross(&mut self.batch, &mut self.stack)?;
         let last: Vec<Rc<[u8]>> = emitted(&self.batch, 0).collect();
         for at in 0..self.tiers.len() {
             if self.tiers[at].stage.pod.is_none() {
@@ -554,6 +557,7 @@ mod tests {
         let tiers = [("gold", 40_000), ("silver", 35_000), ("bronze", 20_000)];
         Stream::new(
             pace,
+            Stack::new().expect("a stack"),
             stage("units", 0),
             stage("decode", 5_000),
             tiers.map(|(name, price)| stage(name, price)).into(),

@@ -64,8 +64,7 @@ fn sh(control: &Control<'_>, line: &str) -> String {
 /// The pods, and two seconds of music, in the lab's folder.
 fn build(control: &Control<'_>) {
     copy_labs(control.place());
-    sh(control, "labs/transcoder/build.sh 2");
-    sh(control, "mv labs/transcoder/*.so labs/transcoder/*.mp3 .");
+    sh(control, "labs/transcoder/build.sh 2 .");
 }
 
 /// Puts the lab up.
@@ -77,7 +76,12 @@ fn up(control: &Control<'_>, options: &str, pods: &str) {
 
 /// What listeners do, and the stream's last report, as text.
 fn listen(control: &Control<'_>, line: &str) -> String {
-    control.vink(&["exec", "listener", "--", "sh", "-c", line]);
+    let listened = control.try_vink(&["exec", "listener", "--", "sh", "-c", line]);
+    let complaint = String::from_utf8_lossy(&listened.stderr).into_owned();
+    if !listened.status.success() {
+        let said = control.vink(&["lab", "logs", "transcoder.radio"]);
+        panic!("{}: {complaint}{said}", listened.status);
+    }
     control.vink(&["lab", "until", "--ended", "transcoder.radio"]);
     let said = control.vink(&["lab", "logs", "transcoder.radio"]);
     control.vink(&["lab", "down"]);
