@@ -464,6 +464,14 @@ pub(crate) const GROUPS: &[Group] = &[
             &[Side::Vink],
         )
     },
+    group(
+        "pod_process",
+        &[
+            figure("pod_cross_process_us", "us", Some(Bar::AtMost(5.0))),
+            figure("pod_cross_process_two_us", "us", None),
+        ],
+        &[Side::Vink],
+    ),
     Group {
         most_rounds: 3,
         ..group(

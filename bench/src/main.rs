@@ -9,6 +9,7 @@
 
 mod benchmark;
 mod beside;
+mod crossing;
 mod driver;
 mod filter;
 mod host;

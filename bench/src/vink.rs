@@ -15,6 +15,7 @@ use vink_lab::{wire, End, Machine};
 use vink_trap::{Program, Stdio, Worker};
 
 use crate::beside;
+use crate::crossing;
 use crate::driver;
 use crate::filter;
 use crate::host;
@@ -97,6 +98,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         _ if group.starts_with("kvs_") => kvs::on_vink(group)?,
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
+        "pod_process" => crossing::process()?,
         "driver_restart" => driver::restarts()?,
         "relay_flat" => relay::flat()?,
         "relay_tcp" | "relay_udp" => relay::on_vink(group)?,
