@@ -454,6 +454,35 @@ pub(crate) const GROUPS: &[Group] = &[
         )
     },
     Group {
+        most_rounds: 5,
+        ..group(
+            "transcoder",
+            &[
+                figure("transcoder_overhead", "ratio", Some(Bar::AtMost(1.02))),
+                figure("transcoder_process_us", "us", None),
+                figure("transcoder_none_us", "us", None),
+                figure("transcoder_pipes_us", "us", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 1,
+        ..group(
+            "transcoder_gold",
+            &[
+                figure("transcoder_gold", "%", Some(Bar::AtLeast(100.0))),
+                figure("transcoder_gold_3", "%", None),
+                figure("transcoder_gold_4", "%", None),
+                figure("transcoder_silver_1.5", "%", None),
+                figure("transcoder_silver_2", "%", None),
+                figure("transcoder_bronze_1", "%", None),
+                figure("transcoder_bronze_1.5", "%", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
         most_rounds: 1,
         ..group(
             "filter_change",

@@ -28,6 +28,7 @@ mod report;
 mod scale;
 mod side;
 mod switch;
+mod transcoder;
 mod vink;
 mod virtual_time;
 mod vm;

@@ -32,6 +32,7 @@ use crate::relay;
 use crate::scale::{self, Tree};
 use crate::side::Round;
 use crate::switch;
+use crate::transcoder;
 use crate::virtual_time;
 use crate::vm;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
@@ -99,6 +100,8 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "filter" => filter::on_vink()?,
         "filter_change" => filter::changes()?,
         "pod_process" => crossing::process()?,
+        "transcoder" => transcoder::overhead()?,
+        "transcoder_gold" => transcoder::shedding()?,
         "driver_restart" => driver::restarts()?,
         "relay_flat" => relay::flat()?,
         "relay_tcp" | "relay_udp" => relay::on_vink(group)?,
