@@ -139,17 +139,21 @@ fn names(keep: &Keep) -> String {
 fn user_namespace() -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
     unshare(EMPTY | libc::CLONE_NEWUSER)?;
-    map_ids(user, group)
+    map_ids("self", user, group)
 }
 
-/// These are in this process's new user namespace what they were before.
-fn map_ids(user: u32, group: u32) -> io::Result<()> {
+/// These are in a process's new user namespace what they were before. `process` is its folder's name in
+/// `/proc`: a number, or `self`.
+///
+/// # Errors
+/// As write(2) of the maps (user_namespaces(7)).
+pub fn map_ids(process: &str, user: u32, group: u32) -> io::Result<()> {
     for (file, line) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{user} {user} 1")),
         ("gid_map", format!("{group} {group} 1")),
     ] {
-        std::fs::write(format!("/proc/self/{file}"), line)?;
+        std::fs::write(format!("/proc/{process}/{file}"), line)?;
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Inside {
     /// What could not be done, and the host's word. The process must end then.
     pub fn confine(self, hidden: &[&Path]) -> io::Result<()> {
         if let Some((user, group)) = self.ids {
-            map_ids(user, group).map_err(|error| about("the map of its user", &error))?;
+            map_ids("self", user, group).map_err(|error| about("the map of its user", &error))?;
         }
         mounts(hidden)?;
         capabilities().map_err(|error| about("giving up capabilities", &error))?;

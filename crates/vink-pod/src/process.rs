@@ -579,7 +579,8 @@ impl Process {
             end: None,
         };
         if is_user {
-            if let Err(error) = map_ids(pid) {
+            let (user, group) = (geteuid(), getegid());
+            if let Err(error) = vink_confine::map_ids(&pid.to_string(), user, group) {
                 report = format!("{report}; its user has no number there: {error}");
             }
         }
@@ -624,17 +625,4 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// In its user namespace it is the user that it was.
-fn map_ids(pid: i32) -> io::Result<()> {
-    let (user, group) = (geteuid(), getegid());
-    for (file, line) in [
-        ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{user} {user} 1")),
-        ("gid_map", format!("{group} {group} 1")),
-    ] {
-        std::fs::write(format!("/proc/{pid}/{file}"), line)?;
-    }
-    Ok(())
 }
