@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::filter;
@@ -327,10 +327,11 @@ impl Server {
     pub(crate) fn start(pair: &Pair) -> Result<Server, BoxError> {
         let log = create(&pair.log())?;
         let mut command = command(&pair.server);
-        let child = command.stdout(log.try_clone()?).stderr(log).spawn();
-        let mut started = Server(child.map_err(|e| format!("{}: {e}", pair.server[0]))?);
+        command.stdout(log.try_clone()?).stderr(log);
+        let mut started =
+            Server::spawn(&mut command).map_err(|e| format!("{}: {e}", pair.server[0]))?;
         while !pair.listens() {
-            if started.0.try_wait()?.is_some() {
+            if started.ended()?.is_some() {
                 let log = fs::read_to_string(pair.log())?;
                 return Err(format!("{}: {log}", pair.server[0]).into());
             }
@@ -338,13 +339,23 @@ impl Server {
         }
         Ok(started)
     }
+
+    /// Starts a process, first of a process group of its own.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Server> {
+        command.process_group(0).spawn().map(Server)
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Asked to, it ends the processes that it started as well; killed, it would leave them.
+        // The group: socat does not end the children that it has forked.
         // SAFETY: takes numbers; a child that has not been waited for, so that the number is its own.
-        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGTERM) };
         let _ = self.0.wait();
     }
 }

@@ -6,11 +6,11 @@
 
 use std::fs;
 use std::io;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::beside::Busy;
-use crate::host::{self, Relayed};
+use crate::host::{self, Relayed, Server};
 use crate::lab::Lab;
 use crate::programs::Directory;
 use crate::side::Round;
@@ -106,36 +106,22 @@ stream {
 }
 ";
 
-/// A process that relays, ended with this.
-struct Relay(Child);
-
-impl Relay {
-    fn start(path: &Relayed, folder: &Directory, line: &str) -> Result<Relay, BoxError> {
-        path.enter_relay()?;
-        let line = line.replace("PORT", &PORT.to_string());
-        let words = ["sh", "-c", &line].map(str::to_owned);
-        let mut command = host::command(&words);
-        let child = command
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut relay = Relay(child);
-        // It listens after a moment: what counts begins later.
-        std::thread::sleep(Duration::from_millis(500));
-        match relay.0.try_wait()? {
-            Some(status) => Err(format!("{line}: {status}").into()),
-            None => Ok(relay),
-        }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        // Asked to, it ends the processes that it started as well.
-        // SAFETY: takes numbers; a child that has not been waited for, so that the number is its own.
-        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
-        let _ = self.0.wait();
+/// Starts a process that relays.
+fn start_relay(path: &Relayed, folder: &Directory, line: &str) -> Result<Server, BoxError> {
+    path.enter_relay()?;
+    let line = line.replace("PORT", &PORT.to_string());
+    let words = ["sh", "-c", &line].map(str::to_owned);
+    let mut command = host::command(&words);
+    command
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut relay = Server::spawn(&mut command)?;
+    // It listens after a moment: what counts begins later.
+    std::thread::sleep(Duration::from_millis(500));
+    match relay.ended()? {
+        Some(status) => Err(format!("{line}: {status}").into()),
+        None => Ok(relay),
     }
 }
 
@@ -153,7 +139,7 @@ pub(crate) fn on_the_host(group: &str) -> Result<Round, BoxError> {
         let line = "exec socat -b 65536 UDP-LISTEN:PORT,fork,reuseaddr UDP:10.0.1.2:PORT";
         return Ok(Box::new(move || {
             // Its child for the last round's client would go on.
-            let _relay = Relay::start(&path, &folder, line)?;
+            let _relay = start_relay(&path, &folder, line)?;
             Ok(vec![Some(path.datagrams()?)])
         }));
     }
@@ -166,7 +152,7 @@ pub(crate) fn on_the_host(group: &str) -> Result<Round, BoxError> {
                 rates.push(None);
                 continue;
             }
-            let _relay = Relay::start(&path, &folder, line)?;
+            let _relay = start_relay(&path, &folder, line)?;
             rates.push(Some(path.transfer(BULK / 4)?));
         }
         Ok(rates)
