@@ -23,7 +23,8 @@ export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison
 	xz-utils rsync cpio python3 curl wget netcat-openbsd iperf3 iproute2 iputils-ping gdb \
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv \
-	libmpg123-dev libmp3lame-dev lame mpg123 clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32
+	libmpg123-dev libmp3lame-dev lame mpg123 clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32 \
+	chromium fonts-dejavu-core
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -41,8 +42,12 @@ setup: ## install what is missing (apt-get; asks sudo if you are not root)
 stack: setup ## build the image: build/libvink-linux-6.12.so [LINUX=tree or 6.1] [PROFILE=kvs]
 	@stack/build $(if $(LINUX),--linux $(LINUX)) $(if $(PROFILE),--profile $(PROFILE))
 
+.PHONY: ui
+ui: setup ## the page of vink ui: ui/dist, which the next build of vink embeds
+	@.ci/node npm run --silent build
+
 .PHONY: build
-build: stack ## the image, and vink, optimised: target/release
+build: stack ui ## the image, and vink, optimised: target/release
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod
 
 .PHONY: profiles
@@ -70,7 +75,7 @@ wheel: build ## a wheel of the Python package, with vink and its images: build/w
 	@.ci/wheel "$(BUILT)" build/wheels
 
 .PHONY: demo
-demo: stack ## three machines, two wires, unmodified programs
+demo: stack ui ## three machines, two wires, unmodified programs
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod
 	@$(CARGO) run --release --quiet -p vink -- demo
 
