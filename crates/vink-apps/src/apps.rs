@@ -12,7 +12,7 @@ use vink_kernel::{Fiber, Kernel, MachineId, TaskId};
 
 use crate::arguments::Syntax;
 use crate::builtin::{self, BUILTINS};
-use crate::handle::{AppHandle, End};
+use crate::handle::{AppHandle, End, Observer};
 use crate::shared_object::SharedObject;
 use crate::{App, Calls, Error, Names, Report};
 
@@ -112,6 +112,7 @@ pub struct Apps {
     ended: Rc<RefCell<VecDeque<AppId>>>,
     /// Those that have written something since that was last told.
     written: Rc<RefCell<VecDeque<AppId>>>,
+    observer: Option<Observer>,
 }
 
 /// An app's name and its arguments.
@@ -148,6 +149,12 @@ impl Apps {
     /// None yet.
     pub fn new() -> Apps {
         Apps::default()
+    }
+
+    /// Tells of each call of the apps that are started from now on. They keep the thread then until
+    /// they wait: when an app would give it back to the host by itself depends on the host's clock.
+    pub fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
     }
 
     /// The names that apps know; changes are seen at once by `dnsserver`, and by apps started
@@ -226,7 +233,8 @@ impl Apps {
     ) -> Result<AppId, Error> {
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
-        let handle = Rc::new(AppHandle::new(id, Rc::clone(&self.written)));
+        let written = Rc::clone(&self.written);
+        let handle = Rc::new(AppHandle::new(id, written, self.observer.clone()));
         let life = Life {
             id,
             handle: Rc::clone(&handle),

@@ -52,14 +52,28 @@ impl<'f> Calls<'f> {
         if self.handle.stop.get() {
             return Err(io::Error::from_raw_os_error(libc::EINTR));
         }
-        self.take_turns();
-        let result = self.fiber.call(nr, args);
+        let result = match &self.handle.observer {
+            None => {
+                self.take_turns();
+                self.fiber.call(nr, args)
+            }
+            Some(observer) => {
+                let result = self.fiber.call(nr, args);
+                observer(self.fiber, self.handle.id, nr, args, result);
+                result
+            }
+        };
         u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
     }
 
     /// Closes a descriptor, whether or not the app is to stop; the raw result.
     pub(crate) fn close(&self, fd: i32) -> i64 {
-        self.fiber.call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])
+        let args = [fd as u64, 0, 0, 0, 0, 0];
+        let result = self.fiber.call(libc::SYS_close, args);
+        if let Some(observer) = &self.handle.observer {
+            observer(self.fiber, self.handle.id, libc::SYS_close, args, result);
+        }
+        result
     }
 
     /// Whether the app is to stop: it ends what it does and returns.

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use vink_kernel::Fiber;
+
 use crate::{AppId, Report};
 
 /// An app's output is cut to its newest half when it reaches twice this many bytes.
@@ -25,11 +27,21 @@ pub(crate) struct AppHandle {
     pub id: AppId,
     /// How it ended.
     pub end: RefCell<Option<End>>,
+    /// Is told of its calls.
+    pub observer: Option<Observer>,
 }
+
+/// Is told of a call that an app has made: which app, the call's number and arguments, and its raw
+/// result. It may make calls of that app's, which it is not told of.
+pub type Observer = Rc<dyn Fn(&Fiber, AppId, i64, [u64; 6], i64)>;
 
 impl AppHandle {
     /// For an app whose output is announced by this queue.
-    pub fn new(id: AppId, written: Rc<RefCell<VecDeque<AppId>>>) -> AppHandle {
+    pub fn new(
+        id: AppId,
+        written: Rc<RefCell<VecDeque<AppId>>>,
+        observer: Option<Observer>,
+    ) -> AppHandle {
         AppHandle {
             stop: Cell::default(),
             ready: Cell::default(),
@@ -39,6 +51,7 @@ impl AppHandle {
             written,
             id,
             end: RefCell::default(),
+            observer,
         }
     }
 

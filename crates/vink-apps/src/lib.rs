@@ -93,6 +93,7 @@ pub use app::{App, AppError};
 pub use apps::{AppId, Apps, Help, Output, State, Status};
 pub use calls::Calls;
 pub use error::Error;
+pub use handle::Observer;
 pub use names::Names;
 pub use report::{
     Arrived, Delay, DnsReport, EchoReport, FlowReport, HttpReport, Latency, PingReport, Protocol,

@@ -88,6 +88,11 @@ impl Arena {
         self.0.write(self.part(address, bytes.len()).start, bytes);
     }
 
+    /// From now on a fork(2) copies it, as it does not by default.
+    pub fn give_to_forks(&self) {
+        self.0.give_to_forks(0..self.0.len());
+    }
+
     /// Gives pages back: they read as zeroes.
     pub fn release(&self, start: *const c_void, len: usize) {
         self.0.discard(self.part(start, len));

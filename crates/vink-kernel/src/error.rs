@@ -105,6 +105,12 @@ pub enum Error {
         /// What was tried.
         what: &'static str,
     },
+    /// A fork(2) of the process would not have a kernel of its own.
+    #[error("a copy of this kernel by fork(2) would share {what} with it: do without that")]
+    Shared {
+        /// What.
+        what: &'static str,
+    },
     /// A kernel with live fibers was used from another thread than the one that made them.
     #[error("this kernel has fibers that were made on another thread: use it from that one")]
     WrongThread,

@@ -29,6 +29,7 @@ mod enter;
 mod error;
 mod fault;
 mod fiber;
+mod fork;
 mod host;
 mod image;
 mod image_file;

@@ -42,6 +42,11 @@ impl Shares {
         }
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     fn of_end(&mut self, end: EndId) -> Option<&mut Share> {
         self.all.values_mut().find(|share| share.end == Some(end))
     }

@@ -25,6 +25,7 @@ pub use journal::Journal;
 pub use machine::{wire, End, Machine};
 pub use network_config::NetworkConfig;
 pub use rights::credentials;
+pub use route::StaticRoute;
 pub use socket_probe::{Sample, SampleDecoder, SocketProbes};
 pub use speed::Speed;
 pub use uplink::{

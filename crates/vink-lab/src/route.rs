@@ -11,20 +11,24 @@ use crate::{Error, NetworkConfig};
 
 /// A route of the main table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StaticRoute<'a> {
+pub struct StaticRoute<'a> {
     /// Where to.
-    pub(crate) to: IpNet,
+    pub to: IpNet,
     /// The next router.
-    pub(crate) via: Option<IpAddr>,
+    pub via: Option<IpAddr>,
     /// Through which interface.
-    pub(crate) dev: Option<&'a str>,
-    pub(crate) metric: Option<u32>,
+    pub dev: Option<&'a str>,
+    /// Its metric; none: the kernel's choice.
+    pub metric: Option<u32>,
 }
 
 impl NetworkConfig {
     /// As `ip route add` or `ip route del`. A gateway of the other family is one by `via inet6`
     /// (RFC 5549).
-    pub(crate) fn change_route(
+    ///
+    /// # Errors
+    /// As rtnetlink(7): there is no such gateway or interface, or the route is there already.
+    pub fn change_route(
         &self,
         kernel: &mut Kernel,
         route: &StaticRoute<'_>,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use vink_sys::memory;
 
@@ -23,7 +24,9 @@ pub struct Process {
     /// Where the image begins.
     base: u64,
     layout: Layout,
-    symbols: Vec<Symbol>,
+    image: PathBuf,
+    /// Read when the first one is asked for.
+    symbols: OnceLock<Vec<Symbol>>,
 }
 
 impl Process {
@@ -45,13 +48,19 @@ impl Process {
             pid,
             base,
             layout: Layout::of(&image, &id)?,
-            symbols: symbols(&image),
+            image,
+            symbols: OnceLock::new(),
         })
     }
 
     /// Its number.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// From now on reads this process, a fork of it, whose image is at the same place.
+    pub fn follow_fork(&mut self, pid: u32) {
+        self.pid = pid;
     }
 
     /// What its image is like.
@@ -62,8 +71,9 @@ impl Process {
     /// The name of what is at an address in the image.
     pub fn symbol(&self, address: u64) -> Option<&str> {
         let at = address.checked_sub(self.base)?;
-        let behind = self.symbols.partition_point(|symbol| symbol.at <= at);
-        let symbol = self.symbols.get(behind.checked_sub(1)?)?;
+        let symbols = self.symbols.get_or_init(|| symbols(&self.image));
+        let behind = symbols.partition_point(|symbol| symbol.at <= at);
+        let symbol = symbols.get(behind.checked_sub(1)?)?;
         (symbol.at == at).then_some(symbol.name.as_str())
     }
 

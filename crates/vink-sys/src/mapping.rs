@@ -98,6 +98,11 @@ impl Mapping {
         self.advise(&part, libc::MADV_DONTFORK);
     }
 
+    /// Pages that a fork(2) copies, as it does by default.
+    pub fn give_to_forks(&self, part: Range<usize>) {
+        self.advise(&part, libc::MADV_DOFORK);
+    }
+
     /// Copies bytes from there.
     pub fn read(&self, at: usize, into: &mut [u8]) {
         let (from, len) = self.part(&(at..at + into.len()));

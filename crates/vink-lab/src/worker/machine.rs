@@ -322,7 +322,7 @@ fn no_machine(name: &str) -> WorkerError {
 
 /// The path below /proc/sys of a name as in sysctl(8): with dots, in which a slash stands for a
 /// dot, or with slashes.
-fn sysctl_path(name: &str) -> Option<String> {
+pub fn sysctl_path(name: &str) -> Option<String> {
     let first = name.find(['.', '/'])?;
     let path: String = match &name[first..=first] {
         "/" => name.to_owned(),

@@ -34,5 +34,7 @@ mod uplink;
 mod wire;
 
 pub use bpf::{compile_filter, compile_filter_bounded};
+pub use machine::sysctl_path;
 pub use path::load_pod;
 pub use serve::{seed, serve, End};
+pub use wire::wire_settings;

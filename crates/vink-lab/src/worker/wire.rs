@@ -190,7 +190,7 @@ impl Lab {
         };
         let kernel = self.worker.kernel();
         kernel
-            .set_wire(id, end, &of_kernel(settings))
+            .set_wire(id, end, &wire_settings(settings))
             .about(format!("wire {name}"))
     }
 
@@ -231,7 +231,7 @@ fn attach_error(error: vink_kernel::Error, new: &NewInterface) -> WorkerError {
 }
 
 /// A lab's settings in the kernel's terms. Nothing named is an ideal wire.
-fn of_kernel(s: &Settings) -> WireSettings {
+pub fn wire_settings(s: &Settings) -> WireSettings {
     let share = |share: Option<vink_spec::Share>| share.map_or(0.0, |share| share.0);
     let span = |span: Option<vink_spec::Span>| span.map_or_else(Default::default, |s| s.duration());
     let loss = match &s.burst {
@@ -278,15 +278,15 @@ mod tests {
 
     #[test]
     fn settings() {
-        assert_eq!(of_kernel(&Settings::default()), WireSettings::default());
+        assert_eq!(wire_settings(&Settings::default()), WireSettings::default());
         let zero = Settings {
             rate: Some(Rate(0)),
             loss: Some(Share(0.0)),
             delay: Some(Span(0)),
             ..Settings::default()
         };
-        assert_eq!(of_kernel(&zero), WireSettings::default());
-        let some = of_kernel(&Settings {
+        assert_eq!(wire_settings(&zero), WireSettings::default());
+        let some = wire_settings(&Settings {
             rate: Some(Rate(1_000_000)),
             delay: Some(Span(5_000_000)),
             loss: Some(Share(0.5)),
@@ -313,6 +313,6 @@ mod tests {
             limit: Some(7),
             ..Settings::default()
         };
-        assert_eq!(of_kernel(&limited).limit, 7);
+        assert_eq!(wire_settings(&limited).limit, 7);
     }
 }

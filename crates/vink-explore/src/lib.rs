@@ -1,0 +1,33 @@
+//! Searches the orders of events of a lab: every packet's fate is a choice, and what must hold is
+//! checked in every run.
+//!
+//! # Theory of operation
+//!
+//! A lab whose programs are all virtualized processes, on one worker, with a virtual clock and
+//! nothing outside, is all inside one process: the kernel's memory, the apps' stacks and heaps. So
+//! a copy of the process is a copy of the lab. `lab` refuses any other one, and makes it as a lab
+//! worker would.
+//!
+//! `run` drives it: the kernel works until all machines wait, then its clock goes to the next
+//! timer. Each packet that an interface sends is asked about where breakpoints are, and there a
+//! schedule ([`Deviation`]) decides. Properties ([`properties`]) look on.
+//!
+//! `search` tries all schedules of up to so many deviations. At each packet the process forks, in
+//! the middle of the kernel's question, for each fate that the packet may have; the child goes on
+//! with that answer to the end of its run, while its parent waits, and then lets the packet pass. A
+//! schedule so costs what comes behind its last deviation. Each processor has a process that goes
+//! along the run without faults; whichever comes to a first deviation first takes it.
+//!
+//! What a child finds it writes into a pipe, in one piece. `shrink` tries to do with less of a
+//! schedule that breaks a property, and `story` writes down what is left: for users, as a lab file,
+//! for packetdrill, for Wireshark.
+
+mod fate;
+mod packet;
+pub mod properties;
+mod world;
+
+pub use fate::{Deviation, Fate, Schedule, BEHIND_LIMIT};
+pub use packet::{behind, is_searched, segment, Packet, Point, Segment, SEARCHED};
+pub use properties::{Check, Property, Violation};
+pub use world::{AppCall, End, Ended, Ending, Fault, Moves, Program, World};

@@ -1,0 +1,168 @@
+//! What is known of the lab and its run: for properties, and for reports.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use vink_kernel::EndId;
+use vink_pcb::{Connection, Process};
+
+/// An interface at a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The kernel's name for it.
+    pub id: EndId,
+    /// Whose.
+    pub machine: String,
+    /// Its name there.
+    pub interface: String,
+    /// The wire's name.
+    pub wire: String,
+}
+
+impl End {
+    /// `machine:interface`.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.machine, self.interface)
+    }
+}
+
+/// An app of the lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Whose.
+    pub machine: String,
+    /// Its name there.
+    pub name: String,
+    /// The app and its arguments.
+    pub words: Vec<String>,
+    /// How it has ended.
+    pub ended: Option<Ended>,
+}
+
+/// How an app has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When, ns.
+    pub time: u64,
+    /// Its exit status.
+    pub status: i32,
+    /// Why it gave up.
+    pub error: Option<String>,
+}
+
+/// What a schedule has done to a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// When the packet departed, ns.
+    pub time: u64,
+    /// Which one, and what has become of it.
+    pub deviation: crate::Deviation,
+    /// Of one that comes late: when it went on.
+    pub until: Option<u64>,
+}
+
+/// An app's call that has returned.
+#[derive(Debug)]
+pub struct AppCall<'a> {
+    /// On the clock of the machines, ns.
+    pub time: u64,
+    /// Whose: its place in [`World::programs`].
+    pub program: usize,
+    /// The call's number: `libc::SYS_*`.
+    pub nr: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// Its raw result: `-errno` on failure.
+    pub result: i64,
+    /// Of a TCP socket that is connected: its own address and its peer's.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// The bytes that it has sent or received, as many as the result says.
+    pub data: &'a [u8],
+    /// What the bytes are.
+    pub moves: Moves,
+}
+
+/// What a call does with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Nothing.
+    Nothing,
+    /// It gives them to the socket.
+    Sent,
+    /// It has them from the socket; none at its end.
+    Received,
+    /// It ends the sending side: shutdown(2), close(2).
+    Closes,
+}
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The programs that end have ended, and so have their connections.
+    Done,
+    /// Nothing will ever happen: no timer is armed.
+    Silent,
+    /// The time after the last fault is over.
+    Late,
+    /// More packets were sent than a run may have.
+    Flood,
+}
+
+/// The lab, and how far it is.
+pub struct World {
+    /// The clock of the machines, ns.
+    pub now: u64,
+    /// Interfaces at wires.
+    pub ends: Vec<End>,
+    /// Apps.
+    pub programs: Vec<Program>,
+    /// The run without faults: how its apps have ended. Empty in that run itself.
+    pub expected: Vec<Option<Ended>>,
+    /// How many connections the run without faults has left.
+    pub expected_connections: usize,
+    /// What the schedule has done so far.
+    pub faults: Vec<Fault>,
+    /// Packets that have departed and neither arrived nor been lost: those that are held, too.
+    pub under_way: i64,
+    /// What the kernel has said of itself that is no good sign: lines of its log.
+    pub complaints: Vec<String>,
+    /// Reads the kernel's memory.
+    pub(crate) memory: Process,
+    /// Machines by the addresses of their `struct net`.
+    pub(crate) nets: Vec<(u64, String)>,
+}
+
+impl World {
+    /// A field of a `struct tcp_sock` as a number, by its name as `vink pcb --json` has it; `None`:
+    /// there is no such field, or it is no number.
+    pub fn field(&self, socket: &[u8], name: &str) -> Option<u64> {
+        self.memory.layout().tcp.field(name)?.number(socket)
+    }
+
+    /// The state of a connection, as ss(8) has it.
+    pub fn state(&self, socket: &[u8]) -> &str {
+        let number = self.field(socket, "skc_state").unwrap_or(0);
+        self.memory.layout().state(number)
+    }
+
+    /// All TCP connections of all machines, with their machines' names. Not those that only wait
+    /// for their last segments to die (TIME-WAIT), nor sockets that listen.
+    pub fn connections(&self) -> Vec<(&str, Connection)> {
+        let mut all = Vec::new();
+        for (net, machine) in &self.nets {
+            let found = self.memory.connections(*net).unwrap_or_default();
+            all.extend(found.into_iter().map(|one| (machine.as_str(), one)));
+        }
+        all
+    }
+
+    /// When the last fault was over, ns: 0 without one.
+    pub fn last_fault(&self) -> u64 {
+        let times = self.faults.iter();
+        times
+            .map(|fault| fault.until.unwrap_or(fault.time))
+            .max()
+            .unwrap_or(0)
+    }
+}
