@@ -5,7 +5,8 @@ use std::process::Child;
 
 use vink_kernel::{watch, Device, DeviceHost, DeviceId, Interest, Kernel};
 
-use crate::worker::{Worker, DEVICE};
+use crate::reactor::Token;
+use crate::worker::Worker;
 use crate::Error;
 
 impl DeviceHost for Worker {
@@ -53,10 +54,10 @@ impl Worker {
     pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error> {
         let free = self.devices.iter().position(Option::is_none);
         let id = free.unwrap_or(self.devices.len());
-        let tag = DEVICE | id as u64;
-        self.epoll_add(device.host(), tag)?;
+        let host = device.host().as_raw_fd();
+        self.reactor.add_readable(host, Token::Device(id))?;
         if let Err(error) = watch(&mut self.kernel, &*device, COOKIES | id as u64) {
-            self.unwatch_fd(device.host());
+            self.reactor.remove(device.host().as_raw_fd());
             return Err(error.into());
         }
         let attached = Some((device, Interest::Readable));
@@ -73,7 +74,7 @@ impl Worker {
     /// than needed.
     pub fn detach_device(&mut self, id: DeviceId) -> Option<Box<dyn Device>> {
         let (device, _) = self.devices.get_mut(id.index())?.take()?;
-        self.unwatch_fd(device.host());
+        self.reactor.remove(device.host().as_raw_fd());
         Some(device)
     }
 
@@ -85,17 +86,17 @@ impl Worker {
         self.kernel_dirty = true;
         let interest = device.serve(&mut self.kernel)?;
         let before = std::mem::replace(before, interest);
-        if interest == Interest::Unfinished && !self.unfinished_devices.contains(&id) {
-            self.unfinished_devices.push(id);
+        if interest == Interest::Unfinished {
+            self.reactor.handle_again(Token::Device(id));
         }
         if interest == Interest::Ended {
             if let Some((device, _)) = self.devices[id].take() {
-                self.unwatch_fd(device.host());
+                self.reactor.remove(device.host().as_raw_fd());
             }
         } else if interest.events() != before.events() {
             let fd = device.host().as_raw_fd();
-            self.epoll_remove(fd);
-            self.epoll_add_events(fd, interest.events(), DEVICE | id as u64)?;
+            self.reactor
+                .replace(fd, interest.events(), Token::Device(id))?;
         }
         Ok(())
     }

@@ -122,6 +122,7 @@ mod polling;
 mod process;
 mod procfs_view;
 mod program_table;
+mod reactor;
 mod readiness;
 mod ready;
 mod restorer;

@@ -6,13 +6,14 @@
 //! when the parent's thread makes its next call, whichever comes first.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use vink_kernel::{CloneKind, TaskId};
 
 use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
 use crate::process::{AfterClose, FdTable, PendingFork, Process, Thread};
+use crate::reactor::Token;
 use crate::spawn::{has_ended, open_pidfd};
 use crate::tracee;
 use crate::virtual_paths::may_lead_to_procfs;
@@ -34,7 +35,8 @@ impl Worker {
         pidfd: OwnedFd,
         inherited: Option<PendingFork>,
     ) -> Result<(), Error> {
-        self.epoll_add_pidfd(pidfd.as_fd(), pid)?;
+        let exit = Token::ProcessExit(pid);
+        self.reactor.add_readable(pidfd.as_raw_fd(), exit)?;
         let begins = inherited.unwrap_or_else(|| PendingFork {
             parent: 0,
             table: FdTable::default(),

@@ -18,8 +18,9 @@ use vink_sys::pidfd::copy_fd;
 use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
 use crate::process::Entry;
+use crate::reactor::Token;
 use crate::tracee;
-use crate::worker::{Worker, HELD_FILE};
+use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{kind, shapes, Kind, Shape};
 
@@ -175,7 +176,7 @@ impl Worker {
                 file.placeholder.set_received(end);
             }
             if let Some(end) = file.placeholder.worker_end() {
-                self.epoll_remove(end);
+                self.reactor.remove(end);
             }
         }
         let entry = Entry { file, number };
@@ -226,7 +227,8 @@ impl Worker {
         });
         let (task, empty) = (holder.task, holder.files.is_empty());
         for end in to_watch {
-            self.epoll_add_events(end, libc::EPOLLET as u32, HELD_FILE)?;
+            self.reactor
+                .add(end, libc::EPOLLET as u32, Token::HeldFile)?;
         }
         if empty {
             self.file_holder = None;

@@ -25,8 +25,9 @@ use vink_syscalls::{kind, Kind};
 use crate::dispatch::{poll_fd, to_errno_result};
 use crate::notify::Notification;
 use crate::process::{Continuation, Entry, InFlight};
+use crate::reactor::Token;
 use crate::tracee;
-use crate::worker::{Worker, PIPE};
+use crate::worker::Worker;
 use crate::Error;
 
 /// Bytes moved at a time: what a pipe holds, or of a file.
@@ -317,8 +318,8 @@ impl Worker {
         };
         let (fd, tid) = (s.pipe.fd.as_raw_fd(), in_flight.call.tid);
         self.start_in_kernel(in_flight, libc::SYS_pause, [0; 6], 0, None)?;
-        self.epoll_remove(fd);
-        self.epoll_add_events(fd, (wanted | libc::EPOLLONESHOT) as u32, PIPE | tid as u64)
+        let events = (wanted | libc::EPOLLONESHOT) as u32;
+        self.reactor.replace(fd, events, Token::Pipe(tid))
     }
 
     /// A pipe that the thread waited for is ready.

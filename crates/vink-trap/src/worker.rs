@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use vink_abi::Counters;
 use vink_kernel::{Clock, Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
-use vink_sys::epoll;
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
@@ -31,6 +30,7 @@ use crate::placeholder::WATCHED;
 use crate::polling::CallsForm;
 use crate::process::{Entry, File, Process, Thread};
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
+use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
 use crate::sched::{Scheduler, VirtualTime};
 use crate::scm_rights::FileHolder;
@@ -116,7 +116,7 @@ impl Statistics {
 /// host's kernel kills them: they live in PID namespaces that end with it.
 pub struct Worker {
     pub(crate) kernel: Kernel,
-    epoll: OwnedFd,
+    pub(crate) reactor: Reactor,
     /// What each machine is on the host, and its namespaces from the first program on.
     namespaces: Numbered<MachineId, HostSide>,
     /// There from when there are helpers.
@@ -136,8 +136,6 @@ pub struct Worker {
     pub(crate) devices: Vec<Attached>,
     /// Devices whose file has become readable.
     ready_devices: Vec<usize>,
-    /// Devices that want to be served in the next step.
-    pub(crate) unfinished_devices: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) file_holder: Option<FileHolder>,
     /// What programs made and may enter.
@@ -189,26 +187,12 @@ impl HostSide {
     }
 }
 
-/// Events that are received at once.
-const MAX_EVENTS: usize = 64;
-
-const LISTENER: u64 = 1 << 32;
-const PIDFD: u64 = 2 << 32;
-const CALLER: u64 = 3 << 32;
-/// The placeholder of a file that is held in flight.
-pub(crate) const HELD_FILE: u64 = 4 << 32;
-/// A pipe that a thread waits for.
-pub(crate) const PIPE: u64 = 5 << 32;
-/// A device's host side.
-pub(crate) const DEVICE: u64 = 6 << 32;
-
 impl Worker {
     /// A worker around a booted kernel. Raises this process's descriptor limit as far as it goes.
     ///
     /// # Errors
     /// [`Error::System`] if epoll_create1(2) fails.
     pub fn new(kernel: Kernel) -> Result<Worker, Error> {
-        let epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
         // Inherited as ignored, it would make children leave no status.
         if is_ignored(libc::SIGCHLD) {
             let _ = Action::DEFAULT.set(libc::SIGCHLD);
@@ -219,12 +203,11 @@ impl Worker {
         };
         Ok(Worker {
             kernel,
-            epoll,
+            reactor: Reactor::new()?,
             namespaces: Numbered::default(),
             guardian: None,
             devices: Vec::new(),
             ready_devices: Vec::new(),
-            unfinished_devices: Vec::new(),
             programs: ProgramTable::default(),
             processes: Numbered::default(),
             threads: Numbered::default(),
@@ -388,7 +371,8 @@ impl Worker {
         let namespaces = side.namespaces(credentials).cloned();
         let id = self.programs.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
-        self.epoll_add(listener.as_fd(), LISTENER | id as u64)?;
+        self.reactor
+            .add_readable(listener.as_fd().as_raw_fd(), Token::Listener(id))?;
         let name = self.programs.add(ProgramEntry {
             name: program.name().to_string_lossy().into_owned(),
             machine,
@@ -576,7 +560,7 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2).
     pub fn watch_fd(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        self.epoll_add(fd, CALLER)
+        self.reactor.add_readable(fd.as_raw_fd(), Token::Caller)
     }
 
     /// The same when something can be written to it.
@@ -584,7 +568,8 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2).
     pub fn watch_fd_writable(&mut self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        self.epoll_add_events(fd.as_raw_fd(), libc::EPOLLOUT as u32, CALLER)
+        let writable = libc::EPOLLOUT as u32;
+        self.reactor.add(fd.as_raw_fd(), writable, Token::Caller)
     }
 
     /// Whether a watched descriptor was ready in a step since this was last called.
@@ -594,11 +579,7 @@ impl Worker {
 
     /// Undoes [`Worker::watch_fd`].
     pub fn unwatch_fd(&mut self, fd: BorrowedFd<'_>) {
-        self.epoll_remove(fd.as_raw_fd());
-    }
-
-    pub(crate) fn epoll_remove(&self, fd: RawFd) {
-        let _ = epoll::remove(self.epoll.as_raw_fd(), fd);
+        self.reactor.remove(fd.as_raw_fd());
     }
 
     /// Waits for something to happen, for `timeout` at most, and handles it. Returns early,
@@ -626,14 +607,12 @@ impl Worker {
                 RingCheck::Sleep => break timeout,
             }
         };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
-        let unfinished = std::mem::take(&mut self.unfinished_devices);
-        let timeout = match unfinished.is_empty() && self.may_sleep()? {
+        let timeout = match self.may_sleep()? {
             true => timeout,
             false => Some(Duration::ZERO),
         };
-        let count = self.wait_for_events(&mut events, timeout)?;
-        self.handle_events(&events[..count], unfinished)?;
+        let ready = self.wait_for_events(timeout)?;
+        self.handle_events(&ready)?;
         // What the callers and others have sent before comes before.
         if !self.received.is_empty() {
             self.send_deferred()?;
@@ -651,63 +630,40 @@ impl Worker {
     /// Waits for events, for `limit` at most, and handles all but calls, which are received. How
     /// many there were.
     pub(crate) fn poll_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
-        let unfinished = std::mem::take(&mut self.unfinished_devices);
-        let limit = match unfinished.is_empty() {
-            true => limit,
-            false => Some(Duration::ZERO),
-        };
-        let count = self.epoll_wait(&mut events, limit)?;
-        self.handle_events(&events[..count], unfinished)?;
+        let ready = self.reactor.wait(limit)?;
+        self.handle_events(&ready)?;
         self.release_held()?;
-        Ok(count)
+        Ok(ready.host_events())
     }
 
-    /// Handles what has happened; calls are only received.
-    fn handle_events(
-        &mut self,
-        events: &[libc::epoll_event],
-        unfinished: Vec<usize>,
-    ) -> Result<(), Error> {
-        // Deaths come first, after what the dead have sent: what a later call of another process
-        // sees must be after them.
-        if events.iter().any(|event| event.u64 & !0xffff_ffff == PIDFD) {
-            self.send_deferred()?;
-        }
-        for event in events {
-            if event.u64 & !0xffff_ffff == PIDFD {
-                let pid = event.u64 as u32 as i32;
-                if !self.defer_exit(pid) {
-                    self.on_process_exit(pid)?;
+    /// Handles what has become ready; calls are only received.
+    fn handle_events(&mut self, ready: &Ready) -> Result<(), Error> {
+        let mut deferred_sent = false;
+        for (token, events) in ready.iter() {
+            match token {
+                Token::ProcessExit(pid) => {
+                    // What the dead have sent comes before their end.
+                    if !std::mem::replace(&mut deferred_sent, true) {
+                        self.send_deferred()?;
+                    }
+                    if !self.defer_exit(pid) {
+                        self.on_process_exit(pid)?;
+                        self.run_kernel()?;
+                    }
+                }
+                Token::HeldFile => {
+                    self.mark_held_dirty();
+                    self.release_held()?;
                     self.run_kernel()?;
                 }
-            }
-        }
-        if events.iter().any(|event| event.u64 == HELD_FILE) {
-            self.mark_held_dirty();
-            self.release_held()?;
-            self.run_kernel()?;
-        }
-        for event in events {
-            self.caller_fd_ready |= event.u64 == CALLER;
-            if event.u64 & !0xffff_ffff == PIPE {
-                let tid = event.u64 as u32 as i32;
-                if !self.defer_pipe(tid) {
-                    self.on_pipe_ready(tid);
+                Token::Pipe(tid) if self.defer_pipe(tid) => {}
+                Token::Pipe(tid) => self.on_pipe_ready(tid),
+                Token::Device(id) => {
+                    self.serve_device(id)?;
+                    self.run_kernel()?;
                 }
-            }
-            if event.u64 & !0xffff_ffff == DEVICE {
-                self.serve_device(event.u64 as u32 as usize)?;
-                self.run_kernel()?;
-            }
-        }
-        for id in unfinished {
-            self.serve_device(id)?;
-            self.run_kernel()?;
-        }
-        for event in events {
-            if event.u64 & !0xffff_ffff == LISTENER {
-                self.on_listener_event(event.u64 as u32 as usize, event.events)?;
+                Token::Caller => self.caller_fd_ready = true,
+                Token::Listener(id) => self.on_listener_event(id, events)?,
             }
         }
         Ok(())
@@ -728,11 +684,7 @@ impl Worker {
         self.deadline.is_some_and(|t| t <= self.kernel.now())
     }
 
-    fn wait_for_events(
-        &mut self,
-        events: &mut [libc::epoll_event],
-        timeout: Option<Duration>,
-    ) -> Result<usize, Error> {
+    fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<Ready, Error> {
         let timer = self.deadline.map(|t| {
             let now = self.kernel.now();
             Duration::from_nanos(t.saturating_sub(now))
@@ -747,19 +699,7 @@ impl Worker {
             affinity,
             polling,
         ];
-        self.epoll_wait(events, limits.into_iter().flatten().min())
-    }
-
-    fn epoll_wait(
-        &self,
-        events: &mut [libc::epoll_event],
-        limit: Option<Duration>,
-    ) -> Result<usize, Error> {
-        match epoll::wait_precisely(&self.epoll, events, limit) {
-            Ok(count) => Ok(count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            Err(error) => Err(Error::of("epoll_pwait2()")(error)),
-        }
+        self.reactor.wait(limits.into_iter().flatten().min())
     }
 
     /// If anything was started, runs the kernel until it is idle and handles all that it has to
@@ -827,7 +767,7 @@ impl Worker {
             return Ok(());
         }
         if events & libc::EPOLLHUP as u32 != 0 {
-            self.unwatch_fd(listener.as_fd());
+            self.reactor.remove(listener.as_fd().as_raw_fd());
             if !self.defer_tree_exit(id) {
                 self.on_tree_exit(id);
             }
@@ -853,7 +793,7 @@ impl Worker {
             return Ok(());
         };
         self.sweep_rings()?;
-        self.unwatch_fd(pidfd.as_fd());
+        self.reactor.remove(pidfd.as_raw_fd());
         if let Some(tracer) = &self.tracer {
             tracer.died(pid);
         }
@@ -881,20 +821,6 @@ impl Worker {
             self.programs.mark_changed(program);
         }
         Ok(())
-    }
-
-    pub(crate) fn epoll_add(&self, fd: BorrowedFd<'_>, tag: u64) -> Result<(), Error> {
-        self.epoll_add_events(fd.as_raw_fd(), libc::EPOLLIN as u32, tag)
-    }
-
-    /// Waits for these events (`EPOLL*`) until [`Worker::epoll_remove`].
-    pub(crate) fn epoll_add_events(&self, fd: RawFd, events: u32, tag: u64) -> Result<(), Error> {
-        let added = epoll::add(&self.epoll, fd, events, tag);
-        added.map_err(Error::of("epoll_ctl(EPOLL_CTL_ADD)"))
-    }
-
-    pub(crate) fn epoll_add_pidfd(&self, pidfd: BorrowedFd<'_>, pid: i32) -> Result<(), Error> {
-        self.epoll_add(pidfd, PIDFD | pid as u64)
     }
 
     /// A watched file has become ready: threads that wait on the host must see it.
@@ -965,7 +891,7 @@ impl AsRawFd for Worker {
     /// Readable when [`Worker::step`] has something to do other than what its clocks tell: the
     /// kernel's timers, and looking for signals while calls wait.
     fn as_raw_fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+        self.reactor.as_raw_fd()
     }
 }
 

@@ -272,7 +272,7 @@ impl Worker {
         sched.running.retain(|running| running.pid != pid);
         sched.batch.exited.push(pid);
         if let Some(process) = self.processes.get(&pid) {
-            self.epoll_remove(process.pidfd.as_raw_fd());
+            self.reactor.remove(process.pidfd.as_raw_fd());
         }
         true
     }
