@@ -20,7 +20,7 @@ impl Worker {
         if !self.submits_vink_file(call) {
             return self.passthrough(call);
         }
-        self.note_unsupported(call.nr);
+        self.statistics.count_unsupported(call.nr);
         self.answer(call, -i64::from(libc::EINVAL))
     }
 

@@ -32,9 +32,7 @@ pub(crate) fn poll_fd(entry: &Entry) -> Option<i32> {
 impl Worker {
     /// A call has been trapped.
     pub(crate) fn on_syscall(&mut self, program: usize, call: Notification) -> Result<(), Error> {
-        if let Some(count) = self.statistics.trapped.get_mut(call.nr as usize) {
-            *count += 1;
-        }
+        self.statistics.count_trapped(call.nr);
         if let Some(affinity) = &mut self.cpu_affinity {
             affinity.count_call(call.tid);
         }
@@ -226,7 +224,7 @@ impl Worker {
                 self.wait_for_thread_exit(pid, call.tid, number.flatten().unwrap_or(call.tid))
             }
             Kind::Foreign => {
-                self.note_unsupported(call.nr);
+                self.statistics.count_unsupported(call.nr);
                 self.forward_signals(call.tid, 1 << (libc::SIGSYS - 1));
                 self.answer(call, ENOSYS)
             }
@@ -296,10 +294,6 @@ impl Worker {
             self.thread_resumed(call, sent, ThreadState::Running);
         }
         Ok(())
-    }
-
-    pub(crate) fn note_unsupported(&mut self, nr: i64) {
-        *self.statistics.unsupported.entry(nr).or_default() += 1;
     }
 
     /// The kernel does it, as it is but for its own number of the file, on the program's memory.
@@ -498,14 +492,13 @@ impl Worker {
 
     /// Sends the thread the signals that the kernel sent to its task.
     pub(crate) fn forward_signals(&mut self, tid: i32, signals: u64) {
-        if signals != 0 {
-            self.signals.hint_of(self.threads[&tid].pid);
+        if signals == 0 {
+            return;
         }
-        for bit in 0..64 {
-            if signals & 1 << bit != 0 {
-                let pid = self.threads[&tid].pid;
-                let _ = tgkill(pid, tid, bit + 1);
-            }
+        let pid = self.threads[&tid].pid;
+        self.signals.hint_of(pid);
+        for bit in (0..64).filter(|bit| signals & 1 << bit != 0) {
+            let _ = tgkill(pid, tid, bit + 1);
         }
     }
 

@@ -132,7 +132,7 @@ impl Worker {
     /// Changes to the host's directory of the same name as the machine's, if there is one.
     fn chdir_on_host(&mut self, call: Notification, has: bool) -> Result<(), Error> {
         if !has {
-            self.note_unsupported(call.nr);
+            self.statistics.count_unsupported(call.nr);
             return self.answer(call, EACCES);
         }
         let pid = self.threads[&call.tid].pid;

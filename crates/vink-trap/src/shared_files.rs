@@ -38,7 +38,7 @@ impl Worker {
         if process.threaded && process.threads.len() > 1 {
             if !process.table.is_empty() {
                 // It goes on with the other threads' table.
-                self.note_unsupported(call.nr);
+                self.statistics.count_unsupported(call.nr);
             }
         } else if process.table.is_shared() {
             if let Err(error) = self.part(call.tid) {

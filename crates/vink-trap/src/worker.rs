@@ -1,10 +1,10 @@
 //! The worker: a kernel, the programs trapped for it, and the event loop between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::process::Child;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 
 use vink_abi::Counters;
@@ -14,7 +14,6 @@ use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
 use vink_sys::signals::{is_ignored, Action};
 
-use crate::advice::advice;
 use crate::affinity::CpuAffinity;
 use crate::device::{self, Attached};
 use crate::fd_limit::FdLimit;
@@ -28,7 +27,7 @@ use crate::packet_ring::Mapped;
 use crate::pids::wait_until_reaped;
 use crate::placeholder::WATCHED;
 use crate::polling::CallsForm;
-use crate::process::{Entry, File, Process, Thread};
+use crate::process::{Entry, Process, Thread};
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
 use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
@@ -37,9 +36,11 @@ use crate::scm_rights::FileHolder;
 use crate::shared_ring::{RingCheck, RingPolling};
 use crate::spawn::{open_pidfd, spawn, NamespaceSource, Program, Spawned};
 use crate::splice::ScratchPipe;
+use crate::statistics::Statistics;
 use crate::trace::subscriber::{TraceSubscriber, TraceTime};
 use crate::trace::Tracer;
 use crate::tracee;
+use crate::watches::Watches;
 use crate::Error;
 
 /// How a program ended; see wait(2).
@@ -69,48 +70,6 @@ impl Status {
     }
 }
 
-/// What a worker counted since it was made.
-#[derive(Clone, Debug, Default)]
-pub struct Statistics {
-    pub(crate) trapped: Vec<u64>,
-    pub(crate) unsupported: BTreeMap<i64, u64>,
-    pub(crate) posted: u64,
-    pub(crate) deferred: u64,
-    pub(crate) refused: u64,
-}
-
-impl Statistics {
-    /// How often each system call was trapped: number, count.
-    pub fn trapped(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        let all = self.trapped.iter().enumerate();
-        all.filter(|(_, n)| **n > 0).map(|(nr, n)| (nr as i64, *n))
-    }
-
-    /// How many calls were posted in shared memory, and made in the kernel; see
-    /// [`Worker::allow_shared_rings`].
-    pub fn posted(&self) -> u64 {
-        self.posted
-    }
-
-    /// How many of these were not refused, to be made as system calls.
-    pub(crate) fn served(&self) -> u64 {
-        self.posted.saturating_sub(self.refused)
-    }
-
-    /// How many of these were sends that their threads did not wait for.
-    pub fn deferred_sends(&self) -> u64 {
-        self.deferred
-    }
-
-    /// Calls on Vink files that the interposer had to refuse or treat as something simpler: number,
-    /// count, what was done and what can be done about it.
-    pub fn unsupported(&self) -> impl Iterator<Item = (i64, u64, &'static str)> + '_ {
-        self.unsupported
-            .iter()
-            .map(|(nr, n)| (*nr, *n, advice(*nr)))
-    }
-}
-
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
 /// it is dropped, all its programs are killed. If it can't be, since its process is killed, the
 /// host's kernel kills them: they live in PID namespaces that end with it.
@@ -126,11 +85,7 @@ pub struct Worker {
     pub(crate) threads: Numbered<i32, Thread>,
     /// The thread that each task stands for.
     pub(crate) tasks: Numbered<TaskId, i32>,
-    /// Watched files by cookie.
-    files: Numbered<u64, Weak<File>>,
-    last_cookie: u64,
-    /// How many there may be before those that are gone are looked for.
-    most_files: usize,
+    watches: Watches,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
     pub(crate) devices: Vec<Attached>,
@@ -212,9 +167,7 @@ impl Worker {
             processes: Numbered::default(),
             threads: Numbered::default(),
             tasks: Numbered::default(),
-            files: Numbered::default(),
-            last_cookie: 0,
-            most_files: 64,
+            watches: Watches::default(),
             buffers: Numbered::default(),
             file_holder: None,
             networks: Networks::default(),
@@ -230,10 +183,7 @@ impl Worker {
             caller_fd_ready: false,
             kernel_dirty: true,
             fd_limit: FdLimit::raise(),
-            statistics: Statistics {
-                trapped: vec![0; vink_syscalls::NR_END],
-                ..Statistics::default()
-            },
+            statistics: Statistics::new(),
             tracer: None,
             cpu_affinity: sched.is_none().then(CpuAffinity::new).flatten(),
             sched,
@@ -825,8 +775,7 @@ impl Worker {
 
     /// A watched file has become ready: threads that wait on the host must see it.
     fn on_kernel_readiness(&mut self, cookie: u64, events: u32) {
-        let Some(file) = self.files.get(&cookie).and_then(Weak::upgrade) else {
-            self.files.remove(&cookie);
+        let Some(file) = self.watches.file(cookie) else {
             return;
         };
         if let Some(sched) = &mut self.sched {
@@ -863,25 +812,11 @@ impl Worker {
     }
 
     fn add_watch(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
-        self.last_cookie += 1;
-        // Each time that it has grown to twice what lived last time.
-        if self.files.len() >= self.most_files {
-            self.files.retain(|_, file| file.strong_count() > 0);
-            self.most_files = 2 * self.files.len() + 64;
-        }
-        let file = Rc::downgrade(&entry.file);
-        self.files.insert(self.last_cookie, file);
-        let args = [
-            entry.number as u64,
-            self.last_cookie,
-            WATCHED.into(),
-            0,
-            0,
-            0,
-        ];
+        let cookie = self.watches.add(&entry.file);
+        let args = [entry.number as u64, cookie, WATCHED.into(), 0, 0, 0];
         let result = self.kernel_call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
         if result >= 0 {
-            entry.file.cookie.set(self.last_cookie);
+            entry.file.cookie.set(cookie);
         }
         Ok(result)
     }
@@ -953,6 +888,7 @@ pub(crate) fn wait_for_end(pidfd: &OwnedFd) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::File;
     use vink_kernel::{find_image, Config, Image};
 
     const IN: u32 = libc::EPOLLIN as u32;

@@ -54,7 +54,7 @@ impl Worker {
         if call.args[3] == 0 {
             return self.passthrough_that_may_block(call);
         }
-        self.note_unsupported(call.nr);
+        self.statistics.count_unsupported(call.nr);
         self.answer(call, ENOSYS)
     }
 }

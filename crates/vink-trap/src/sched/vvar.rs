@@ -256,8 +256,8 @@ impl Worker {
         tid: i32,
         state: ThreadState,
     ) -> Option<(u64, [u8; WRITTEN])> {
-        let now = self.kernel.now();
         let sched = self.sched.as_mut()?;
+        let now = self.kernel.now();
         let pid = self.threads.get(&tid)?.pid;
         // Each look costs time then, and must be known.
         if !sched.config.charge.call.is_zero() {
