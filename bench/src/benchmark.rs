@@ -271,6 +271,11 @@ pub(crate) const GROUPS: &[Group] = &[
         ONE,
     ),
     group(
+        "trap_floor",
+        &[figure("trap_floor", "ns", Some(Bar::RatioAtMost(1.25)))],
+        ONE,
+    ),
+    group(
         "trap_getsockopt",
         &[figure("trap_getsockopt", "ns", None)],
         ONE,
@@ -594,8 +599,11 @@ pub(crate) const GROUPS: &[Group] = &[
         most_rounds: 3,
         ..group(
             "virtual_rtt",
-            &[figure("virtual_rtt_us", "us", Some(Bar::AtMost(35.0)))],
-            &[Side::Vink],
+            &[
+                figure("virtual_rtt_us", "us", Some(Bar::AtMost(35.0))),
+                figure("virtual_rtt_floor", "us", Some(Bar::RatioAtMost(1.8))),
+            ],
+            ONE,
         )
     },
     Group {

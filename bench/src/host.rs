@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::filter;
+use crate::floor;
 use crate::kvs;
 use crate::programs::{create, read_figure, Pair, GROUPS};
 use crate::relay;
@@ -35,6 +36,11 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             let group = group.to_owned();
             Box::new(move || Ok(vec![Some(untrapped_loop(&group)?)]))
         }
+        "trap_floor" => Box::new(|| Ok(vec![Some(floor::supervised_calls()?)])),
+        "virtual_rtt" => Box::new(|| {
+            let floor = floor::CALLS_OF_A_ROUND_TRIP * floor::supervised_calls()? / 1000.0;
+            Ok(vec![None, Some(floor)])
+        }),
         "inproc_null_call" => {
             let own = std::env::current_exe()?;
             let command = [own.display().to_string(), "loop".into(), group.into()];

@@ -12,6 +12,7 @@ mod beside;
 mod crossing;
 mod driver;
 mod filter;
+mod floor;
 mod host;
 mod kvs;
 mod lab;

@@ -75,6 +75,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             })
         }
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
+        "trap_floor" => trapped_loop("trap_null_call")?,
         "rebuild" => rebuild::prepare(vink_itself()?)?,
         "python_call" => python::prepare("call", vink_itself()?)?,
         "sweep" => python::prepare("sweep", vink_itself()?)?,
@@ -127,7 +128,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
             let image = profiles::kvs(&vink_itself()?)?;
             Box::new(move || Ok(vec![Some(measure_machines(&image)?[0])]))
         }
-        "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?)])),
+        "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?); 2])),
         "virtual_http" => Box::new(|| Ok(vec![Some(virtual_time::pages()?)])),
         "virtual_flows" => Box::new(|| Ok(vec![Some(virtual_time::flows()?)])),
         "virtual_ospf" => Box::new(|| Ok(vec![Some(virtual_time::routed_day()?)])),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vink_kernel::Fiber;
 
-use crate::{beside, BoxError};
+use crate::{beside, floor, BoxError};
 
 /// A way to make system calls. Results are raw: `-errno` on failure.
 pub(crate) trait Calls {
@@ -127,11 +127,8 @@ pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), BoxError> 
         }
         "echo_client" => echo_client(to.ok_or("an address is missing")?)?,
         "inproc_null_call" => library_getsockopts()?,
-        // Of the trapped calls the one with the least to do: an error that the host finds. (getppid()
-        // itself passes the filter and is as fast as ever.)
-        "trap_null_call" => per_call(TRAPPED_CALLS, || {
-            Host.call(libc::SYS_shutdown, [u64::MAX, 0, 0, 0, 0, 0]);
-        }),
+        "trap_null_call" => trapped_calls(),
+        "trap_floor" => return floor::trapped(),
         "trap_getsockopt" => {
             let socket = Socket::new(&Host)?;
             per_call(TRAPPED_CALLS, || socket.socket_type())
@@ -140,6 +137,14 @@ pub(crate) fn print_loop(group: &str, to: Option<&str>) -> Result<(), BoxError> 
     };
     println!("{figure}");
     Ok(())
+}
+
+/// Of the trapped calls the one with the least to do, an error that the host finds; ns per call.
+/// (getppid() itself passes the filter and is as fast as ever.)
+pub(crate) fn trapped_calls() -> f64 {
+    per_call(TRAPPED_CALLS, || {
+        Host.call(libc::SYS_shutdown, [u64::MAX, 0, 0, 0, 0, 0]);
+    })
 }
 
 /// Where the server of round trips listens.

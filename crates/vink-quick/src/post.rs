@@ -274,11 +274,8 @@ impl Draft {
     pub(crate) fn leave(&self) -> bool {
         let (ring, deferred) = (self.ring, &self.slot().deferred_sends);
         deferred.push();
-        ring.deferred.0.fetch_or(1 << self.index, Ordering::SeqCst);
-        // Either this thread sees that the worker has gone to sleep, or the worker sees the bit
-        // before it does.
-        let sleeps = ring.worker_polling.load(Ordering::SeqCst) == 0;
-        !(sleeps && !show_natively(FLUSH) && deferred.take_back())
+        let is_seen = ring.post_deferred(self.index);
+        is_seen || show_natively(FLUSH) || !deferred.take_back()
     }
 
     /// What the kernel has answered; `None`: a system call is to be made.

@@ -1,15 +1,17 @@
 //! Deferred sends: they are certain to succeed, so that their thread does not wait for them.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::atomic::{sized, AtomicI32, AtomicU32, Ordering};
 
 /// As many may be under way; a power of two.
-pub const MAX_DEFERRED: usize = 64;
+pub const MAX_DEFERRED: usize = sized(64, 2);
 /// Bytes that one can carry.
-pub const MAX_DEFERRED_LEN: usize = 4080;
+pub const MAX_DEFERRED_LEN: usize = sized(4080, 8);
 
 /// A thread's.
 #[repr(C, align(128))]
+#[cfg_attr(loom, derive(Default))]
 pub struct DeferredSends {
     /// Sends written so far, by the thread.
     written: AtomicU32,
@@ -20,6 +22,7 @@ pub struct DeferredSends {
 
 /// One send.
 #[repr(C, align(64))]
+#[cfg_attr(loom, derive(Default))]
 pub struct DeferredSend {
     fd: AtomicI32,
     flags: AtomicI32,
@@ -113,7 +116,7 @@ impl DeferredSend {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -34,21 +34,23 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod atomic;
 mod deferred;
 mod readiness;
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+use atomic::{sized, spin_loop, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 pub use deferred::{DeferredSend, DeferredSends, MAX_DEFERRED, MAX_DEFERRED_LEN};
 pub use readiness::{Edges, Readiness, ReadinessEntry, PUBLISHED};
 
 /// Threads of a process that can post.
-pub const SLOTS: usize = 64;
+pub const SLOTS: usize = sized(64, 2);
 /// Bytes that a request can carry.
-pub const MAX_DATA: usize = 128 << 10;
+pub const MAX_DATA: usize = sized(128 << 10, 8);
 /// Descriptors that requests can be about: the numbers below this one.
-pub const FILES: usize = 4096;
+pub const FILES: usize = sized(4096, 1);
 
 /// No answer of a system call: it is to be made.
 pub const REFUSED: i64 = -1000;
@@ -83,7 +85,7 @@ pub const HOST: u8 = 3;
 pub const PIPE: u8 = 4;
 
 /// The most descriptors of a poll(2) that a page holds.
-pub const MAX_POLLED: usize = 64;
+pub const MAX_POLLED: usize = sized(64, 1);
 
 /// [`SchedPage::flags`]: there is a time-out.
 pub const HAS_TIME: u32 = 1;
@@ -93,7 +95,7 @@ pub const HAS_MASK: u32 = 2;
 pub const HOST_POLLED: u32 = 4;
 
 /// As many words are what a process is shown of the clock.
-pub const CLOCK_WORDS: usize = 13;
+pub const CLOCK_WORDS: usize = sized(13, 1);
 
 /// [`SchedPage::touched`]: data has been moved to or from a pipe.
 pub const PIPE_USED: u32 = 1;
@@ -109,6 +111,7 @@ const SLEEPING: u32 = 2;
 
 /// The memory that a process shares with its worker.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub struct SharedRing {
     /// Tells it from every other one of its worker's; not 0.
     pub id: AtomicU64,
@@ -146,6 +149,7 @@ pub type ReadinessPage = [ReadinessEntry; FILES];
 
 /// What a process may do untrapped in virtual time, and what it has done.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub struct SchedPage {
     /// Not 0: time is virtual. It does not change.
     pub is_virtual: AtomicU32,
@@ -181,6 +185,7 @@ pub struct SchedPage {
 
 /// Alone in its cache lines.
 #[repr(C, align(128))]
+#[cfg_attr(loom, derive(Default))]
 pub struct CacheLine<T>(pub T);
 
 /// What a thread asks for.
@@ -210,6 +215,7 @@ impl Request {
 
 /// A thread's place in a ring.
 #[repr(C, align(128))]
+#[cfg_attr(loom, derive(Default))]
 pub struct Slot {
     state: AtomicU32,
     nr: AtomicU32,
@@ -228,7 +234,7 @@ unsafe impl Sync for Slot {}
 
 /// How often `publish_pending` is read before a thread gives up: publication takes a microsecond or
 /// two.
-const PUBLISH_SPINS: u32 = 2000;
+const PUBLISH_SPINS: usize = sized(2000, 2);
 
 impl SharedRing {
     /// Waits until all readiness that answered calls have caused is published. False: some may not
@@ -242,7 +248,7 @@ impl SharedRing {
             if self.publish_pending.0.load(Ordering::Acquire) == 0 {
                 return true;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         false
     }
@@ -253,6 +259,25 @@ impl SharedRing {
         // Either this thread sees that the worker has gone to sleep, or the worker sees the bit
         // before it does.
         self.worker_polling.load(Ordering::SeqCst) != 0 || !self.take(slot)
+    }
+
+    /// A slot has a deferred send more. False: the worker does not poll, and may not see it.
+    #[inline]
+    pub fn post_deferred(&self, slot: usize) -> bool {
+        self.deferred.0.fetch_or(1 << slot, Ordering::SeqCst);
+        // As of `post`.
+        self.worker_polling.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether the worker polls from now on. After it has said that it does not, it is to look once
+    /// more whether the ring is [empty](SharedRing::is_empty) before it sleeps.
+    pub fn set_polling(&self, polls: bool) {
+        self.worker_polling.store(polls.into(), Ordering::SeqCst);
+    }
+
+    /// Whether nothing is posted, and no send deferred.
+    pub fn is_empty(&self) -> bool {
+        self.posted.0.load(Ordering::SeqCst) == 0 && self.deferred.0.load(Ordering::SeqCst) == 0
     }
 
     /// Takes a slot's request out: true if it was there, and now is the caller's alone.
@@ -315,6 +340,13 @@ impl Slot {
         }
     }
 
+    /// In a model nothing sleeps: the state is looked at again.
+    #[cfg(loom)]
+    fn futex(&self, _operation: i32, _value: u32) {
+        loom::thread::yield_now();
+    }
+
+    #[cfg(not(loom))]
     fn futex(&self, operation: i32, value: u32) {
         // SAFETY: the word is mapped as long as the slot is; there is no time-out.
         unsafe {
@@ -329,7 +361,7 @@ impl Slot {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Readiness entries: what the worker publishes of a descriptor, for an epoll_wait(2) that need not
 //! ask the host.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 
 /// The events that are published (`EPOLL*`).
 pub const PUBLISHED: u32 = (libc::EPOLLIN
@@ -29,6 +29,7 @@ const SERIAL: u64 = 1 << 32;
 
 /// A descriptor's. Only the worker writes it, but for the room.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub struct ReadinessEntry {
     /// How many files the number has meant before; whether anything is known, and whether other
     /// descriptors may have the same file; what is true of it.
@@ -138,7 +139,7 @@ impl ReadinessEntry {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -254,7 +254,7 @@ impl ProcessRing {
 
     /// Whether nothing is posted.
     fn is_empty(&self) -> bool {
-        self.shared().posted.0.load(Ordering::SeqCst) == 0 && !self.has_deferred()
+        self.shared().is_empty()
     }
 
     fn set_polled(&self, attended: bool) {
@@ -262,10 +262,7 @@ impl ProcessRing {
             self.stale.flush();
         }
         self.polled.set(attended);
-        let attended = attended.into();
-        self.shared()
-            .worker_polling
-            .store(attended, Ordering::SeqCst);
+        self.shared().set_polling(attended);
     }
 
     /// A slot for a thread; none if all are taken by threads that are `alive`.
