@@ -1,0 +1,140 @@
+// Measures the picture in Debian's Chromium, headless, without a graphics processor: `npm run bench`, or with `-- --json`
+// for one object of figures.
+//
+//   --backend webgl2,canvas2d   --machines 1000,10000   --flights 5000,50000   --seconds 5   --shot DIR
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { chromium, type Browser } from 'playwright-core';
+import { build, preview } from 'vite';
+import { network } from '../src/canvas/layout.ts';
+import { positions } from '../src/canvas/force.ts';
+import { made } from './network.ts';
+
+const { values } = parseArgs({
+  options: {
+    backend: { type: 'string', default: 'webgl2,canvas2d' },
+    machines: { type: 'string', default: '1000,10000,10000' },
+    flights: { type: 'string', default: '5000,50000,100000' },
+    seconds: { type: 'string', default: '5' },
+    // `none`: as in a virtual machine, where Chromium has no WebGL2 and draws by itself.
+    gpu: { type: 'string', default: 'swiftshader' },
+    shot: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const numbers = (list: string) => list.split(',').map(Number);
+
+interface Figures {
+  backend: string;
+  frames: number;
+  fps: number;
+  p50: number;
+  p95: number;
+  most: number;
+  flights: number;
+  drawn: number;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'vink-bench-'));
+let browser: Browser | undefined;
+try {
+  await build({
+    root: import.meta.dirname,
+    base: './',
+    logLevel: 'error',
+    build: { outDir: folder, target: 'es2022' },
+  });
+  for (const machines of new Set(numbers(values.machines))) {
+    const topology = made(machines);
+    const placed = positions(network(topology)).subarray(0, 2 * machines);
+    writeFileSync(
+      join(folder, `lab-${machines}.json`),
+      JSON.stringify({ topology, positions: [...placed].map(Math.round) }),
+    );
+  }
+  const server = await preview({
+    root: import.meta.dirname,
+    logLevel: 'error',
+    build: { outDir: folder },
+    preview: { host: '127.0.0.1', port: 0 },
+  });
+  const url = server.resolvedUrls!.local[0]!;
+  const isRoot = process.getuid?.() === 0;
+  browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium',
+    args: [
+      ...(isRoot ? ['--no-sandbox'] : []),
+      ...(values.gpu === 'none' ? ['--disable-gpu'] : [`--use-angle=${values.gpu}`, '--enable-unsafe-swiftshader']),
+      '--enable-precise-memory-info',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--no-first-run',
+    ],
+  });
+  // Processor time, which says more than the clock where others work beside: of a page's main thread, of its whole process,
+  // and of the process that draws.
+  const system = await browser.newBrowserCDPSession();
+  const spent = async () => {
+    const { processInfo } = await system.send('SystemInfo.getProcessInfo');
+    const of = (type: string) => processInfo.filter((one) => one.type === type).sort((a, b) => b.id - a.id)[0]!;
+    const leader = Number(readFileSync(`/proc/${of('renderer').id}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+    return { main: leader, page: 1000 * of('renderer').cpuTime, gpu: 1000 * of('GPU').cpuTime };
+  };
+  const rows: Record<string, number | string>[] = [];
+  for (const backend of values.backend.split(',')) {
+    for (const [place, machines] of numbers(values.machines).entries()) {
+      const flights = numbers(values.flights)[place] ?? 0;
+      const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+      page.on('pageerror', (error) => console.error(`page: ${error.message}`));
+      page.on('console', (line) => line.type() === 'error' && console.error(`page: ${line.text()}`));
+      await page.goto(`${url}?backend=${backend}&machines=${machines}&flights=${flights}`);
+      await page.waitForFunction('globalThis.vink');
+      // Until as many are under way as there should be.
+      await page.waitForTimeout(2500);
+      const ms = 1000 * Number(values.seconds);
+      const before = await spent();
+      const rest = (await page.evaluate(`vink.measure(${ms}, false)`)) as Figures;
+      const after = await spent();
+      if (values.shot) await page.screenshot({ path: join(values.shot, `${backend}-${machines}-${flights}.png`) });
+      const pan = (await page.evaluate(`vink.measure(${ms}, true)`)) as Figures;
+      const pick = (await page.evaluate('vink.picks()')) as number;
+      const open = (await page.evaluate('vink.open')) as number;
+      const session = await page.context().newCDPSession(page);
+      await session.send('HeapProfiler.collectGarbage');
+      const heap = (await page.evaluate('performance.memory.usedJSHeapSize')) as number;
+      const buffers = (await page.evaluate('24 * 2 ** 20')) as number;
+      rows.push({
+        backend,
+        machines,
+        flights: rest.flights,
+        drawn: rest.drawn,
+        'frames/s': round(rest.fps),
+        'p50 ms': round(rest.p50, 2),
+        'p95 ms': round(rest.p95, 2),
+        'max ms': round(rest.most, 1),
+        'cpu main ms': round((after.main - before.main) / rest.frames, 2),
+        'cpu page ms': round((after.page - before.page) / rest.frames, 2),
+        'cpu gpu ms': round((after.gpu - before.gpu) / rest.frames, 2),
+        'pan frames/s': round(pan.fps),
+        'pan p95 ms': round(pan.p95, 2),
+        'pick p95 ms': round(pick, 2),
+        'open ms': Math.round(open),
+        'heap MB': Math.round((heap + buffers) / 1e6),
+      });
+      if (!values.json) console.log(rows.at(-1));
+      await page.close();
+    }
+  }
+  if (values.json) console.log(JSON.stringify(rows));
+  else console.table(rows);
+  server.httpServer.close();
+} finally {
+  await browser?.close();
+  rmSync(folder, { recursive: true });
+}
+
+function round(value: number, digits = 1): number {
+  return Math.round(value * 10 ** digits) / 10 ** digits;
+}
