@@ -74,6 +74,11 @@ deb: ## a Debian package of what make build has made: build/vink_VERSION_ARCH.de
 wheel: build ## a wheel of the Python package, with vink and its images: build/wheels
 	@.ci/wheel "$(BUILT)" build/wheels
 
+.PHONY: site
+site: ## the pages of docs/ and the Python reference, to be read in a browser: build/site
+	@PACKAGES=python3-venv .ci/setup
+	@.ci/python python .ci/site build/site
+
 .PHONY: demo
 demo: stack ui ## three machines, two wires, unmodified programs
 	@$(CARGO) build --release --quiet -p vink -p vink-preload -p vink-quick -p vink-pod

@@ -81,6 +81,15 @@ class Lab:
 
     `with Lab("lab.yaml") as lab:` has it up within the block, and down behind it, whatever happens. Without a file it
     is empty at first; `machine` and `wire` describe what it is to be.
+
+    Examples:
+        >>> import vink
+        >>> lab = vink.Lab(time="virtual", seed=1)
+        >>> lab.wire(lab.machine("a"), lab.machine("b"), delay="100ms")
+        <vink.Wire w1 of lab>
+        >>> with lab:
+        ...     lab["a"].run(["ping", "-c", "2", "-q", "b"]).returncode
+        0
     """
 
     def __init__(
@@ -175,22 +184,33 @@ class Lab:
         Each end is a machine, which gets its next interface, or `machine:interface`. Interfaces without addresses get
         some of a network of the wire's own: 10.0.N.0/24, or the one given. Keywords are settings (`delay`, `rate`,
         `loss` ...).
+
+        Examples:
+            >>> lab = Lab()
+            >>> lab.wire("a", "b:uplink", "c", delay=0.005, rate="10mbit", network="10.1.0.0/16")
+            <vink.Wire w1 of lab>
+            >>> lab.spec["machines"]["b"]["interfaces"]["uplink"]
+            {'wire': 'w1', 'addresses': ['10.1.0.2/16']}
+            >>> lab.wire("a", "b", dealy="5ms")  # doctest: +ELLIPSIS
+            Traceback (most recent call last):
+            vink.errors.Error: a wire has no setting dealy; it has rate, delay, jitter...
         """
         wires = self.spec.setdefault("wires", {})
         number = len(wires)
         name = name or next(
             each for each in (f"w{count}" for count in itertools.count(number + 1)) if each not in wires
         )
-        wires.setdefault(name, {}).update(cast(api.WireSpec, settings(values)))
+        described = cast(api.WireSpec, settings(values))
+        wires.setdefault(name, {}).update(described)
         addresses = ipaddress.ip_network(network or f"10.{number >> 8}.{number & 255}.0/24")
         for count, end in enumerate(ends, 1):
             machine, _, interface = (end.name if isinstance(end, Machine) else end).partition(":")
             interfaces = self.machine(machine)._spec.setdefault("interfaces", {})
             free = (each for each in (f"eth{n}" for n in itertools.count()) if each not in interfaces)
-            described = interfaces.setdefault(interface or next(free), {})
-            described["wire"] = name
-            if not described.get("addresses"):
-                described["addresses"] = [f"{addresses[count]}/{addresses.prefixlen}"]
+            end_spec = interfaces.setdefault(interface or next(free), {})
+            end_spec["wire"] = name
+            if not end_spec.get("addresses"):
+                end_spec["addresses"] = [f"{addresses[count]}/{addresses.prefixlen}"]
         return Wire(self, name)
 
     def __getitem__(self, machine: str) -> Machine:
@@ -278,6 +298,15 @@ class Lab:
         """Lets a virtual clock go until the lab has been up so long, or a program has ended or is ready.
 
         A program is `machine.name`, or one that `popen` has started.
+
+        Examples:
+            >>> lab = Lab(time="virtual")
+            >>> a = lab.machine("a")
+            >>> with lab:
+            ...     lab.until("1h").nanoseconds
+            ...     lab.step(0.5).nanoseconds
+            3600000000000
+            3600500000000
         """
         run_clock = api.RunClock(
             until=None if time is None else span(time),
@@ -330,6 +359,18 @@ class Lab:
         Keywords are a lab file's keys (`on`, `filter`, `tcp`, `after`, `times`, `drop`, `delay` ...). With a handler
         the lab stops, the handler is called with what has stopped it, and the lab goes on when it returns. The handler
         must not wait for a program, which would not run before that.
+
+        Examples:
+            >>> lab = Lab(time="virtual")
+            >>> wire = lab.wire("a", "b")
+            >>> with lab:
+            ...     first = lab.breakpoint("a:eth0", filter="icmp[0] == 8", drop=True, times=1)
+            ...     lab["a"].run(["ping", "-c", "1", "-W", "1", "b"]).returncode
+            ...     lab["a"].run(["ping", "-c", "1", "-W", "1", "b"]).returncode
+            ...     first.hits
+            1
+            0
+            1
         """
         wanted = {key: span(value) if key == "delay" else value for key, value in spec.items()}
         if at is not None:
@@ -498,6 +539,13 @@ class Machine:
 
         timeout: seconds of the host's clock, after which the program is ended and subprocess.TimeoutExpired raised. The
         return code is negative if a signal has ended it.
+
+        Examples:
+            >>> lab = Lab(time="virtual")
+            >>> a = lab.machine("a")
+            >>> with lab:
+            ...     a.run("hostname; cat", input="said").stdout
+            'a\\nsaid'
         """
         new = self._new(args, env, cwd, rights)
         done = run(self.lab.client, self.lab.name, new, input, timeout)
@@ -518,7 +566,18 @@ class Machine:
         cwd: str | os.PathLike[str] | None = None,
         rights: api.Rights | None = None,
     ) -> Program:
-        """Starts a program, which goes on until it ends or the lab does. No virtual clock goes for it."""
+        """Starts a program, which goes on until it ends or the lab does. No virtual clock goes for it.
+
+        Examples:
+            >>> lab = Lab(time="virtual")
+            >>> a = lab.machine("a")
+            >>> with lab:
+            ...     sleeper = a.popen(["sleep", "3600"])
+            ...     print(sleeper.poll())
+            ...     sleeper.wait(), round(lab.clock.seconds)
+            None
+            (0, 3600)
+        """
         started = self.lab.client.start_program(self.lab.name, self._new(args, env, cwd, rights))
         return Program(self.lab.client, self.lab.name, started, self.lab.spec.get("time", "real") != "real")
 

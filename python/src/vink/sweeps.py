@@ -64,6 +64,15 @@ def sweep(
     terminal, or a function.
 
     Raises SweepError when all others are done, if runs have failed.
+
+    Examples:
+        >>> import concurrent.futures
+        >>> def area(seed, width, height):
+        ...     return {"area": width * height}
+        >>> with concurrent.futures.ThreadPoolExecutor() as threads:
+        ...     table = sweep(area, parameters={"width": [1, 2], "height": [3]}, executor=threads, progress=False)
+        >>> table.columns
+        {'width': [1, 2], 'height': [3, 3], 'seed': [0, 0], 'area': [3, 6]}
     """
     function = _OfLab(what, until) if isinstance(what, Lab) else what
     names = list(parameters or {})

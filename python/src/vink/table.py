@@ -22,7 +22,15 @@ SHOWN = 20
 
 
 class Table:
-    """Columns of the same length by their names. A cell without a value is None."""
+    """Columns of the same length by their names. A cell without a value is None.
+
+    Examples:
+        >>> table = Table.of_rows([{"loss": 0, "seconds": 1.5}, {"loss": 1}])
+        >>> table["seconds"]
+        [1.5, None]
+        >>> len(table), list(table.rows())[1]
+        (2, {'loss': 1, 'seconds': None})
+    """
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self.columns: dict[str, list[Any]] = {name: list(values) for name, values in columns.items()}

@@ -83,7 +83,8 @@ pub(crate) fn write_page(path: &Path, programs: &[Program], rows: &[Row]) -> Res
         }
         for row in rows {
             if let Some(why) = &row.why {
-                let why = why.replace('\n', " ");
+                // What a program has printed is no link.
+                let why = why.replace('\n', " ").replace('[', "\\[");
                 let (user, form) = (row.user.name(), row.form.name());
                 writeln!(notes, "- {name}, {user}, {form}: not ok: {why}")?;
             }
