@@ -8,7 +8,7 @@ const flights = Number(asked.get('flights'));
 /** How often the feed's frames arrive, ms. */
 const EVERY = 50;
 
-const { topology, positions } = (await (await fetch(`lab-${asked.get('machines')}.json`)).json()) as {
+const { topology, positions } = (await (await fetch(`${asked.get('lab')}.json`)).json()) as {
   topology: Topology;
   positions: number[];
 };

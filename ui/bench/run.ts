@@ -2,15 +2,13 @@
 // for one object of figures.
 //
 //   --backend webgl2,canvas2d   --machines 1000,10000   --flights 5000,50000   --seconds 5   --shot DIR
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { chromium, type Browser } from 'playwright-core';
-import { build, preview } from 'vite';
 import { network } from '../src/canvas/layout.ts';
 import { positions } from '../src/canvas/force.ts';
 import { made } from './network.ts';
+import { Stand } from './stand.ts';
 
 const { values } = parseArgs({
   options: {
@@ -37,42 +35,14 @@ interface Figures {
   drawn: number;
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'vink-bench-'));
-let browser: Browser | undefined;
+const stand = await Stand.make(values.gpu);
+const { browser } = stand;
 try {
-  await build({
-    root: import.meta.dirname,
-    base: './',
-    logLevel: 'error',
-    build: { outDir: folder, target: 'es2022' },
-  });
   for (const machines of new Set(numbers(values.machines))) {
     const topology = made(machines);
     const placed = positions(network(topology)).subarray(0, 2 * machines);
-    writeFileSync(
-      join(folder, `lab-${machines}.json`),
-      JSON.stringify({ topology, positions: [...placed].map(Math.round) }),
-    );
+    stand.put(`lab-${machines}`, { topology, positions: [...placed].map(Math.round) });
   }
-  const server = await preview({
-    root: import.meta.dirname,
-    logLevel: 'error',
-    build: { outDir: folder },
-    preview: { host: '127.0.0.1', port: 0 },
-  });
-  const url = server.resolvedUrls!.local[0]!;
-  const isRoot = process.getuid?.() === 0;
-  browser = await chromium.launch({
-    executablePath: '/usr/bin/chromium',
-    args: [
-      ...(isRoot ? ['--no-sandbox'] : []),
-      ...(values.gpu === 'none' ? ['--disable-gpu'] : [`--use-angle=${values.gpu}`, '--enable-unsafe-swiftshader']),
-      '--enable-precise-memory-info',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--no-first-run',
-    ],
-  });
   // Processor time, which says more than the clock where others work beside: of a page's main thread, of its whole process,
   // and of the process that draws.
   const system = await browser.newBrowserCDPSession();
@@ -86,11 +56,7 @@ try {
   for (const backend of values.backend.split(',')) {
     for (const [place, machines] of numbers(values.machines).entries()) {
       const flights = numbers(values.flights)[place] ?? 0;
-      const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-      page.on('pageerror', (error) => console.error(`page: ${error.message}`));
-      page.on('console', (line) => line.type() === 'error' && console.error(`page: ${line.text()}`));
-      await page.goto(`${url}?backend=${backend}&machines=${machines}&flights=${flights}`);
-      await page.waitForFunction('globalThis.vink');
+      const page = await stand.open(`backend=${backend}&lab=lab-${machines}&flights=${flights}`);
       // Until as many are under way as there should be.
       await page.waitForTimeout(2500);
       const ms = 1000 * Number(values.seconds);
@@ -129,10 +95,8 @@ try {
   }
   if (values.json) console.log(JSON.stringify(rows));
   else console.table(rows);
-  server.httpServer.close();
 } finally {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
+  await stand.close();
 }
 
 function round(value: number, digits = 1): number {

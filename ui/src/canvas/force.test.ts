@@ -7,7 +7,7 @@ function tree(count: number): Network {
   return { names, pairs: names.slice(1).map((_, place) => [place + 1, Math.floor(place / 3)]) };
 }
 
-test('the same names and wires give the same picture, in any order', () => {
+test('the_same_names_and_wires_give_the_same_picture_in_any_order', () => {
   for (const count of [40, 600]) {
     const { names, pairs } = tree(count);
     const placed = positions({ names, pairs });
@@ -23,7 +23,7 @@ test('the same names and wires give the same picture, in any order', () => {
   }
 });
 
-test('neighbours are near, and no two nodes at one place', () => {
+test('neighbours_are_near_and_no_two_nodes_at_one_place', () => {
   const network = tree(500);
   const at = positions(network);
   const far = (a: number, b: number) => Math.hypot(at[2 * a]! - at[2 * b]!, at[2 * a + 1]! - at[2 * b + 1]!);
@@ -33,7 +33,7 @@ test('neighbours are near, and no two nodes at one place', () => {
   expect(at.every(Number.isFinite)).toBe(true);
 });
 
-test('groups that cover each other are moved apart as wholes', () => {
+test('groups_that_cover_each_other_are_moved_apart_as_wholes', () => {
   const at = Float32Array.of(0, 0, 100, 100, 50, 40, 150, 140);
   separate(at, [
     [0, 1],
@@ -44,7 +44,7 @@ test('groups that cover each other are moved apart as wholes', () => {
   expect(Math.max(apartX, apartY)).toBeGreaterThanOrEqual(99);
 });
 
-test('a network without wires, or without nodes, is placed', () => {
+test('a_network_without_wires_or_without_nodes_is_placed', () => {
   expect(positions({ names: [], pairs: [] }).length).toBe(0);
   expect(positions({ names: ['a', 'b'], pairs: [] }).every(Number.isFinite)).toBe(true);
 });

@@ -22,7 +22,7 @@ const sites: Topology = {
   ],
 };
 
-test('parallel wires lie side by side, whichever way they are named', () => {
+test('parallel_wires_lie_side_by_side_whichever_way_they_are_named', () => {
   const { lines } = graph(sites, new Set());
   expect(lines.length).toBe(5);
   const points = new Float32Array(2 * 7);
@@ -35,7 +35,7 @@ test('parallel wires lie side by side, whichever way they are named', () => {
   expect(Math.abs(at[1]! - at[5]!)).toBeGreaterThan(5);
 });
 
-test('a collapsed group hides the wires inside, and bundles those that lead out to one place', () => {
+test('a_collapsed_group_hides_the_wires_inside_and_bundles_those_that_lead_out_to_one_place', () => {
   const shut = graph(sites, new Set(['a', 'b']));
   const [a, b] = [5, 6];
   expect([...shut.shown]).toEqual([a, a, b, b, 4, 5, 6]);
@@ -54,7 +54,7 @@ test('a collapsed group hides the wires inside, and bundles those that lead out 
   expect([...points.subarray(2 * a, 2 * a + 2)]).toEqual([5, 10]);
 });
 
-test('a wire of three ends is a bus, in the middle of them', () => {
+test('a_wire_of_three_ends_is_a_bus_in_the_middle_of_them', () => {
   const bus: Topology = {
     machines: [node('a'), node('b'), node('c')],
     wires: [wire('lan', [0, 'eth0'], [1, 'eth0'], [2, 'eth0'])],
@@ -71,7 +71,7 @@ test('a wire of three ends is a bus, in the middle of them', () => {
   expect([...points.subarray(6)]).toEqual([10, 20]);
 });
 
-test('where ends have numbers, one without has none', () => {
+test('where_ends_have_numbers_one_without_has_none', () => {
   const of = graph({ machines: [node('a'), node('b')], wires: [wire('w', [0, 'eth0', 4], [1, ''])] }, new Set());
   expect([...of.lineOf]).toEqual([-1, -1, -1, -1, 0]);
   expect(of.lines[0]).toMatchObject({ forth: [4], back: [] });

@@ -14,7 +14,7 @@ import { Batch } from './batch.ts';
 
 const view = { x: 10, y: -20, scale: 0.5, width: 800, height: 600 };
 
-test('the clock runs at its rate, and small corrections never go back', () => {
+test('the_clock_runs_at_its_rate_and_small_corrections_never_go_back', () => {
   const clock = new Clock();
   clock.set(10_000_000n, 0.5, 100);
   expect(clock.at(102)).toBe(11_000_000n);
@@ -28,7 +28,7 @@ test('the clock runs at its rate, and small corrections never go back', () => {
   expect(clock.at(702)).toBe(310_000_000n);
 });
 
-test('a clock that stands still, or is far off, is set at once', () => {
+test('a_clock_that_stands_still_or_is_far_off_is_set_at_once', () => {
   const clock = new Clock();
   clock.set(5_000_000_000n, 1, 0);
   clock.set(1_000_000_000n, 1, 10);
@@ -37,7 +37,7 @@ test('a clock that stands still, or is far off, is set at once', () => {
   expect(clock.at(5000)).toBe(999n);
 });
 
-test('places go to the canvas and back, and zooming holds what is below the pointer', () => {
+test('places_go_to_the_canvas_and_back_and_zooming_holds_what_is_below_the_pointer', () => {
   expect(toWorld(view, ...toScreen(view, 33, 44))).toEqual([33, 44]);
   const before = toWorld(view, 100, 500);
   const after = toWorld({ ...view, ...zoomed(view, 100, 500, 3) }, 100, 500);
@@ -47,7 +47,7 @@ test('places go to the canvas and back, and zooming holds what is below the poin
   expect(toScreen({ ...view, ...camera }, -1000, 0)[0]).toBeGreaterThan(0);
 });
 
-test('labels do not cover each other, the important ones come first, and there is an end', () => {
+test('labels_do_not_cover_each_other_the_important_ones_come_first_and_there_is_an_end', () => {
   const label = (x: number, priority: number) => ({
     x,
     y: 0,
@@ -63,12 +63,12 @@ test('labels do not cover each other, the important ones come first, and there i
   expect(chosen(all, view, 1).length).toBe(1);
 });
 
-test('numbers have three digits', () => {
+test('numbers_have_three_digits', () => {
   const texts = [0, 7, 999, 999.7, 1234, 56_789, 999_600, 2.345e6, 1e10].map(short);
   expect(texts).toEqual(['0', '7', '999', '1.00k', '1.23k', '56.8k', '1.00M', '2.35M', '10.0G']);
 });
 
-test('flights are counted, placed, and thinned out the same way along their whole way', () => {
+test('flights_are_counted_placed_and_thinned_out_the_same_way_along_their_whole_way', () => {
   const ring = new Ring(4096);
   const flights = Array.from({ length: 1000 }, (_, id) => ({
     end: id % 2,
@@ -112,13 +112,13 @@ test('flights are counted, placed, and thinned out the same way along their whol
   expect(late.get(word)).toBeCloseTo(407.5 + 0.9 * 185, 1);
 });
 
-test('the pointer is as far from a line as from its nearest point', () => {
+test('the_pointer_is_as_far_from_a_line_as_from_its_nearest_point', () => {
   expect(distance(5, 3, 0, 0, 10, 0)).toEqual([3, 0.5]);
   expect(distance(13, 4, 0, 0, 10, 0)).toEqual([5, 1]);
   expect(distance(3, 4, 0, 0, 0, 0)).toEqual([5, 0]);
 });
 
-test('colours are words of bytes, red first', () => {
+test('colours_are_words_of_bytes_red_first', () => {
   expect(parseColour('#0072b2')).toBe(0xffb27200);
   expect(parseColour(' #fff ')).toBe(0xffffffff);
   expect(parseColour('red')).toBe(null);

@@ -22,7 +22,7 @@ const live = (ring: Ring, now: bigint, least = 0) =>
       Array.from({ length: count }, (_, nth) => base + BigInt(ring.words[6 * (start + nth) + 1]!)),
     );
 
-test('frames of one chunk count from its base, exactly', () => {
+test('frames_of_one_chunk_count_from_its_base_exactly', () => {
   const ring = new Ring(16);
   const base = 3_600_000_000_000_001n;
   add(ring, base, departing(5));
@@ -32,7 +32,7 @@ test('frames of one chunk count from its base, exactly', () => {
   expect(live(ring, base + 3_999_999_007n)).toContain(base + 3_999_999_007n);
 });
 
-test('a chunk is of at most four seconds, and an earlier base begins another', () => {
+test('a_chunk_is_of_at_most_four_seconds_and_an_earlier_base_begins_another', () => {
   const ring = new Ring(16);
   add(ring, 0n, departing(0));
   add(ring, BigInt(3 * SECOND), departing(2 * SECOND));
@@ -40,7 +40,7 @@ test('a chunk is of at most four seconds, and an earlier base begins another', (
   expect(ring.chunks.map(({ base }) => base)).toEqual([0n, BigInt(3 * SECOND), BigInt(SECOND)]);
 });
 
-test('only what is under way is live, or is shown for longer', () => {
+test('only_what_is_under_way_is_live_or_is_shown_for_longer', () => {
   const ring = new Ring(16);
   add(ring, 0n, departing(1000, 10));
   expect(live(ring, 999n)).toEqual([]);
@@ -50,7 +50,7 @@ test('only what is under way is live, or is shown for longer', () => {
   expect(live(ring, 20_000n, 250_000_000)).toEqual([1000n]);
 });
 
-test('the newest overwrite the oldest', () => {
+test('the_newest_overwrite_the_oldest', () => {
   const ring = new Ring(4);
   for (let nth = 0; nth < 11; nth++) add(ring, BigInt(nth * 5 * SECOND), departing(0, 100 * 1_000_000));
   expect(ring.count).toBe(4);
@@ -58,7 +58,7 @@ test('the newest overwrite the oldest', () => {
   expect(ring.times()).toEqual([BigInt(35 * SECOND), BigInt(150 * SECOND)]);
 });
 
-test('a frame that goes over the end of the ring is written in parts', () => {
+test('a_frame_that_goes_over_the_end_of_the_ring_is_written_in_parts', () => {
   const ring = new Ring(5);
   const wrote: [number, number][] = [];
   const three = records(

@@ -283,7 +283,14 @@ export class WebGl implements Backend {
     return moving.flights;
   }
 
+  /** The canvas's context stays: another picture on the same canvas gets the same one. */
   destroy(): void {
-    this.#gl.getExtension('WEBGL_lose_context')?.loseContext();
+    const gl = this.#gl;
+    for (const layer of [this.#frames, this.#lines, this.#shapes, this.#above, this.#flights, this.#labels])
+      layer.delete();
+    for (const texture of [this.#ends, this.#glyphs, this.#letterTexture]) gl.deleteTexture(texture);
+    gl.deleteFramebuffer(this.#still);
+    gl.deleteRenderbuffer(this.#stillColours);
+    for (const { program } of [this.#line, this.#shape, this.#flight, this.#text]) gl.deleteProgram(program);
   }
 }

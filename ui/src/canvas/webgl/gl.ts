@@ -109,4 +109,9 @@ export class Layer {
     this.bind();
     this.#gl.drawArraysInstanced(this.#gl.TRIANGLE_STRIP, 0, 4, this.count);
   }
+
+  delete(): void {
+    this.#gl.deleteBuffer(this.#buffer);
+    this.#gl.deleteVertexArray(this.#array);
+  }
 }
