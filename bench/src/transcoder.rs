@@ -27,10 +27,19 @@ machines:
   listener: { interfaces: { eth0: { wire: air, addresses: [10.0.1.2/24] } } }
 wires: { studio: {}, air: {} }
 ";
-const PODS: &str = "http://10.0.0.1/music.mp3 frames=mp3-frames.so decode=mp3-decode.so \
-                    gold=mp3-encode.so,bitrate=192 silver=mp3-encode.so,bitrate=128 bronze=mp3-encode.so,bitrate=32";
+/// The pods of one wall, and a path for each tier.
+const PODS: &str = "
+  frames-WALL: { file: mp3-frames.so, wall: WALL }
+  decode-WALL: { file: mp3-decode.so, wall: WALL }
+  gold-WALL: { file: mp3-encode.so, wall: WALL, config: bitrate=192 }
+  silver-WALL: { file: mp3-encode.so, wall: WALL, config: bitrate=128 }
+  bronze-WALL: { file: mp3-encode.so, wall: WALL, config: bitrate=32 }";
+const PATHS: &str = "
+  gold-WALL: { stream: transcoder, pods: [frames-WALL, decode-WALL, gold-WALL], class: 3 }
+  silver-WALL: { stream: transcoder, pods: [frames-WALL, decode-WALL, silver-WALL], class: 2 }
+  bronze-WALL: { stream: transcoder, pods: [frames-WALL, decode-WALL, bronze-WALL], class: 1 }";
 const LISTEN: &str = "until nc -z 10.0.1.1 8000; do :; done
-for tier in gold silver bronze; do curl -sS -o /dev/null http://10.0.1.1:8000/$tier & done; wait";
+for tier in gold silver bronze; do curl -sS -o /dev/null http://10.0.1.1:8000/$tier-WALL & done; wait";
 /// Of the same pods as processes; frames are cut before.
 const PIPES: &str = "rm -f silver bronze; mkfifo silver bronze
 ./encode bitrate=128 <silver >/dev/null & ./encode bitrate=32 <bronze >/dev/null &
@@ -54,6 +63,10 @@ fn lab() -> Result<Lab, BoxError> {
             &format!("cc -O2 -I '{root}/include' -o {pod} '{root}/pods/pipe.c' '{root}/pods/mp3-{pod}.c' {library}"),
         )?;
     }
+    let both = |text: &str| ["process", "none"].map(|wall| text.replace("WALL", wall));
+    let [pods, paths] = [PODS, PATHS].map(|text| both(text).concat());
+    lab.write("lab.yaml", &format!("{LAB}pods:{pods}\npaths:{paths}\n"))?;
+    lab.vink(&["lab", "apply"])?;
     shell(&lab, "./frames -r <music.mp3 >frames.units")?;
     Ok(lab)
 }
@@ -72,11 +85,14 @@ fn shell(lab: &Lab, line: &str) -> Result<(), BoxError> {
 }
 
 /// One run of the stream, with three listeners: its report.
-fn run(lab: &Lab, options: &str) -> Result<Value, BoxError> {
+fn run(lab: &Lab, wall: &str, options: &str) -> Result<Value, BoxError> {
+    let listen = LISTEN.replace("WALL", wall);
     let mut listeners = lab
-        .command(&["exec", "listener", "--", "sh", "-c", LISTEN])
+        .command(&["exec", "listener", "--", "sh", "-c", &listen])
         .spawn()?;
-    let line = format!("exec transcoder app stream -n 3 {options} {PODS}");
+    let url = "http://10.0.0.1/music.mp3";
+    let paths = format!("gold-{wall} silver-{wall} bronze-{wall}");
+    let line = format!("exec transcoder app stream -n 3 {options} {url} {paths}");
     let said = lab.vink(&["shell", "--json", "-c", &line])?;
     if !listeners.wait()?.success() {
         return Err("listeners failed".into());
@@ -102,7 +118,7 @@ pub(crate) fn overhead() -> Result<Round, BoxError> {
     let lab = lab()?;
     Ok(Box::new(move || {
         let each = |wall: &str| -> Result<f64, BoxError> {
-            let report = run(&lab, &format!("-u 0 -w {wall}"))?;
+            let report = run(&lab, wall, "-u 0")?;
             let [seconds, units] = ["seconds", "units"].map(|name| report[name].as_f64());
             Ok(seconds.ok_or("seconds")? * 1e6 / units.ok_or("units")?)
         };
@@ -127,8 +143,8 @@ pub(crate) fn overhead() -> Result<Round, BoxError> {
 pub(crate) fn shedding() -> Result<Round, BoxError> {
     let lab = lab()?;
     Ok(Box::new(move || {
-        let report = run(&lab, "")?;
-        let tiers = ["gold", "silver", "bronze"];
+        let report = run(&lab, "process", "")?;
+        let tiers = ["gold-process", "silver-process", "bronze-process"];
         let number = |report: &Value, tier: &str, name: &str| {
             report["tiers"][tier][name].as_f64().unwrap_or_default()
         };
@@ -137,7 +153,7 @@ pub(crate) fn shedding() -> Result<Round, BoxError> {
         let all = time / units / 0.026_122_449 / 0.95 * 100.0;
         let mut got = Vec::new();
         for overload in OVERLOADS {
-            let report = run(&lab, &format!("-c {}%", all / overload))?;
+            let report = run(&lab, "process", &format!("-c {}%", all / overload))?;
             let in_time = |tier: &str| {
                 100.0 * number(&report, tier, "delivered") / number(&report, tier, "offered")
             };

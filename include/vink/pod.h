@@ -63,6 +63,11 @@
 
 /* pod_stream(), flags: */
 #define POD_END		1	/* nothing follows */
+#define POD_BACKWARD	2	/* of a relay: from its target to its client */
+#define POD_CONNECTION(flags)	((flags) >> 8)	/* of a relay: which one it is, 24 bits */
+
+/* pod_stream() may return it, in a relay: the connection ends, the pod goes on. */
+#define POD_CLOSE	(-1)
 
 /* vink_emit(), where, in pod_packet(): */
 #define POD_ONWARD	0	/* in the packet's direction */
@@ -84,7 +89,8 @@ POD_EXPORT(pod_packet) int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t
 
 /*
  * One unit of a stream: what came, or what the pod before this one on the path has
- * emitted by one call. 0, or any other number: the stream can't go on.
+ * emitted by one call. What is emitted goes on. 0, POD_CLOSE, or any other number:
+ * the pod can't go on.
  */
 POD_EXPORT(pod_stream) int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags);
 

@@ -24,14 +24,12 @@ listen 8000 "$out"
 all=$(awk '/^(gold|silver|bronze): / { sum += $(NF - 3) } END { print sum / 26122.449 / 0.95 * 100 }' "$out/radio.txt")
 echo "all tiers need $all % of a processor"
 
-pods="frames=mp3-frames.so decode=mp3-decode.so gold=mp3-encode.so,bitrate=192 \
-silver=mp3-encode.so,bitrate=128 bronze=mp3-encode.so,bitrate=32"
 mkdir -p "$out/short"
 echo overload,gold,silver,bronze >"$out/overload.csv"
 for overload in 1 1.25 1.5 1.75 2 2.5 3 3.5 4; do
 	share=$(awk "BEGIN { print $all / $overload }")
 	"$vink" shell --lab transcoder -c "exec transcoder app stream -p 8001 -n 3 -c $share% \
-http://10.0.0.1/music.mp3 $pods" >"$out/run.txt" &
+http://10.0.0.1/music.mp3 gold silver bronze" >"$out/run.txt" &
 	run=$!
 	# One of them by time, too.
 	[ $overload != 1.5 ] || "$vink" series add --lab transcoder --every 500ms -o "$out/tiers.csv" \

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_kernel::{Fiber, Kernel, MachineId, TaskId};
+use vink_pod::OpenPaths;
 
 use crate::arguments::Syntax;
 use crate::builtin::{self, BUILTINS};
@@ -108,6 +109,7 @@ pub struct Apps {
     entries: BTreeMap<AppId, Entry>,
     last: u64,
     names: Names,
+    paths: Option<Rc<dyn OpenPaths>>,
     /// Those that have ended and were not told yet.
     ended: Rc<RefCell<VecDeque<AppId>>>,
     /// Those that have written something since that was last told.
@@ -161,6 +163,11 @@ impl Apps {
     /// later.
     pub fn names(&self) -> Names {
         self.names.clone()
+    }
+
+    /// Where apps that are started later find paths of streams.
+    pub fn set_paths(&mut self, paths: Rc<dyn OpenPaths>) {
+        self.paths = Some(paths);
     }
 
     /// The built-in apps.
@@ -234,7 +241,8 @@ impl Apps {
         let name = words.first().cloned().unwrap_or_default();
         let id = AppId(self.last + 1);
         let written = Rc::clone(&self.written);
-        let handle = Rc::new(AppHandle::new(id, written, self.observer.clone()));
+        let handle = AppHandle::new(id, written, self.observer.clone(), self.paths.clone());
+        let handle = Rc::new(handle);
         let life = Life {
             id,
             handle: Rc::clone(&handle),

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use vink_kernel::Fiber;
+use vink_pod::{OpenPath, Stack};
 
 use crate::handle::AppHandle;
-use crate::{Epoll, Report, Socket};
+use crate::{AppError, Epoll, Report, Socket};
 
 /// For so long an app may keep the worker from its other clients.
 const TIMESLICE: Duration = Duration::from_millis(1);
@@ -84,6 +85,25 @@ impl<'f> Calls<'f> {
     /// Tells the owner that the app now does what it is there for: a server listens.
     pub fn ready(&self) {
         self.handle.ready.set(true);
+    }
+
+    /// Opens paths of streams, as [`vink_pod::OpenPaths::open`].
+    ///
+    /// # Errors
+    /// As there, for users.
+    pub(crate) fn open_paths(
+        &self,
+        paths: &[String],
+        anew: bool,
+        stack: &mut Stack,
+    ) -> Result<Vec<OpenPath>, AppError> {
+        let Some(there) = &self.handle.paths else {
+            return Err(AppError::new("there are no paths here, but in labs"));
+        };
+        let now = self.now()?.as_nanos() as u64;
+        // A pod may be loaded again.
+        let opened = stack.run(|| there.open(paths, anew, now));
+        opened.map_err(AppError::new)
     }
 
     /// Writes to the app's output, which its owner keeps (the newest 32 KiB at least).

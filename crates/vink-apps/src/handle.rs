@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use vink_kernel::Fiber;
+use vink_pod::OpenPaths;
 
 use crate::{AppId, Report};
 
@@ -29,6 +30,8 @@ pub(crate) struct AppHandle {
     pub end: RefCell<Option<End>>,
     /// Is told of its calls.
     pub observer: Option<Observer>,
+    /// Where it finds paths of streams.
+    pub paths: Option<Rc<dyn OpenPaths>>,
 }
 
 /// Is told of a call that an app has made: which app, the call's number and arguments, and its raw
@@ -41,6 +44,7 @@ impl AppHandle {
         id: AppId,
         written: Rc<RefCell<VecDeque<AppId>>>,
         observer: Option<Observer>,
+        paths: Option<Rc<dyn OpenPaths>>,
     ) -> AppHandle {
         AppHandle {
             stop: Cell::default(),
@@ -52,6 +56,7 @@ impl AppHandle {
             id,
             end: RefCell::default(),
             observer,
+            paths,
         }
     }
 

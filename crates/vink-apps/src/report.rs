@@ -478,13 +478,11 @@ impl fmt::Display for DnsReport {
 /// A stream through pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamReport {
-    /// The shared pod's wall.
-    pub wall: String,
     /// Since the server was asked.
     pub seconds: f64,
     /// Units that came from the server.
     pub units: u64,
-    /// Cycles of the pod that makes units and of the shared one.
+    /// Cycles of the pod that makes units and of those that are shared.
     pub shared_cycles: u64,
     /// The tiers, by name.
     pub tiers: BTreeMap<String, TierReport>,
@@ -505,7 +503,7 @@ pub struct TierReport {
     pub lost: u64,
     /// Bytes that left.
     pub bytes: u64,
-    /// Cycles of its pod's crossings, and its part of the shared one's.
+    /// Cycles of its pods' crossings, and its part of the shared ones'.
     pub cycles: u64,
     /// A processor's time of them.
     pub time: f64,
@@ -515,19 +513,15 @@ pub struct TierReport {
     pub listeners: u64,
     /// Units that a listener did not take in time, of all listeners together.
     pub missed: u64,
-    /// Crossings of its pod's wall.
+    /// Crossings of its own pods' walls.
     pub crossings: u64,
-    /// Why its pod has ended.
+    /// Which of its pods has ended, and why.
     pub ended: Option<String>,
 }
 
 impl fmt::Display for StreamReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} units in {:.3} s, wall: {}",
-            self.units, self.seconds, self.wall
-        )?;
+        writeln!(f, "{} units in {:.3} s", self.units, self.seconds)?;
         for (name, tier) in &self.tiers {
             let each = tier.time * 1e6 / (tier.delivered + tier.late).max(1) as f64;
             writeln!(

@@ -9,11 +9,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use vink_pod::{load, Limits, Next, Pace, Source, Stack, Stage, Stream, StreamEnded, Wall};
+use vink_pod::{Chain, Meter, Next, OpenPath, Pace, Stack, Stream, StreamEnded, Tier};
 
 use crate::arguments::{self, Arguments, Opt, Syntax};
 use crate::calls::family;
@@ -40,7 +39,7 @@ const FIRST_CONNECTION: u64 = 2;
 pub(crate) static SYNTAX: Syntax = Syntax {
     name: "stream",
     purpose: "Takes a stream of a web server through pods, and serves what leaves to listeners, by tier; port 8000.",
-    operands: "URL UNITS SHARED TIER [TIER] [TIER] [TIER]",
+    operands: "URL PATH [PATH] [PATH] [PATH]",
     options: &[
         Opt::new('p', "PORT", "listens on this port instead of its own"),
         Opt::new('n', "COUNT", "begins when there are so many listeners (0)"),
@@ -48,18 +47,10 @@ pub(crate) static SYNTAX: Syntax = Syntax {
         Opt::new('l', "TIME", "a unit has to have left so long after it came (150ms)"),
         Opt::new('b', "UNITS", "so many units cross a wall together (2)"),
         Opt::new('c', "SHARE", "has this share of a processor, such as 2.5% (all that there is)"),
-        Opt::new('w', "WALL", "the pods' wall: process, wasm or none (by the file)"),
         arguments::IPV4,
         arguments::IPV6,
     ],
 };
-
-/// A pod as it was named: `NAME=FILE,KEY=VALUE,...`.
-struct PodWords {
-    name: String,
-    file: String,
-    config: String,
-}
 
 struct StreamApp {
     target: Target,
@@ -71,10 +62,15 @@ struct StreamApp {
     latency: Duration,
     crossing: usize,
     budget: Option<f64>,
-    wall: Option<Wall>,
-    units: PodWords,
-    shared: PodWords,
-    tiers: Vec<PodWords>,
+    paths: Vec<String>,
+}
+
+/// The pods of a stream's paths: the one that makes units, those that all share, and the tiers.
+struct Pods {
+    units: Chain,
+    shared: Chain,
+    tiers: Vec<Tier>,
+    meters: Vec<Box<dyn Meter>>,
 }
 
 pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn App>, String> {
@@ -88,21 +84,8 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
         _ => (authority, PORT),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let wall = |text: &str| match text {
-        "process" => Ok(Wall::Process),
-        "wasm" => Ok(Wall::Wasm),
-        "none" => Ok(Wall::None),
-        _ => Err("it is process, wasm or none".to_owned()),
-    };
-    let pod = |at: usize| arguments.operand(at).map(PodWords::parse).transpose();
-    let mut tiers = Vec::new();
-    for at in 3.. {
-        let Some(tier) = pod(at)? else { break };
-        tiers.push(tier);
-    }
-    let (Some(units), Some(shared)) = (pod(1)?, pod(2)?) else {
-        return Err("UNITS and SHARED are pods".to_owned());
-    };
+    let paths = (1..).map_while(|at| arguments.operand(at));
+    let paths: Vec<String> = paths.map(str::to_owned).collect();
     Ok(Box::new(StreamApp {
         target: Target::parse(host, names, arguments.ipv6()?)?,
         server_port,
@@ -115,10 +98,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
         latency: arguments.value('l', arguments::time)?.unwrap_or(LATENCY),
         crossing: arguments.number('b', 1)?.unwrap_or(2),
         budget: arguments.value('c', share)?,
-        wall: arguments.value('w', wall)?,
-        units,
-        shared,
-        tiers,
+        paths,
     }))
 }
 
@@ -129,25 +109,63 @@ fn share(text: &str) -> Result<f64, String> {
     Ok(part.ok_or("write a part of a processor, such as 2.5%")? / 100.0)
 }
 
-impl PodWords {
-    fn parse(text: &str) -> Result<PodWords, String> {
-        let wrong = || format!("{text}: write NAME=FILE or NAME=FILE,KEY=VALUE,...");
-        let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
-        let (file, config) = rest.split_once(',').unwrap_or((rest, ""));
-        if name.is_empty() || file.is_empty() || name.contains([',', '/', '?']) {
-            return Err(wrong());
+impl Pods {
+    /// Of a stream's paths, the highest class first. What they begin with alike is shared, but a last
+    /// pod of their own.
+    fn of(mut paths: Vec<OpenPath>) -> Result<Pods, String> {
+        paths.sort_by_key(|path| std::cmp::Reverse(path.class));
+        let least = paths.iter().map(|path| path.pods.len()).min();
+        let name = |path: &OpenPath, at: usize| path.pods.get(at).map(|pod| pod.name.clone());
+        let is_alike = |at: &usize| {
+            let mut names = paths.iter().map(|path| name(path, *at));
+            let first = names.next();
+            names.all(|name| Some(name) == first)
+        };
+        if !is_alike(&0) {
+            return Err(
+                "the paths of a stream begin with the same pod, which makes units of bytes"
+                    .to_owned(),
+            );
         }
-        Ok(PodWords {
-            name: name.to_owned(),
-            file: file.to_owned(),
-            config: config.replace(',', " "),
-        })
+        let shared = (1..least.unwrap_or(1) - 1).take_while(is_alike).count();
+        let mut begins = Vec::new();
+        for path in &mut paths {
+            begins.push(path.pods.drain(..=shared).collect::<Vec<_>>());
+        }
+        let mut own = Vec::new();
+        for path in &paths {
+            for pod in &path.pods {
+                if own.contains(&&pod.name) {
+                    return Err(format!(
+                        "pod {} is on several paths behind pods that are on one: give path {} one of its own",
+                        pod.name, path.name
+                    ));
+                }
+                own.push(&pod.name);
+            }
+        }
+        let mut begin = begins.swap_remove(0);
+        let rest = begin.split_off(1);
+        let mut pods = Pods {
+            units: Chain::new(begin),
+            shared: Chain::new(rest),
+            tiers: Vec::new(),
+            meters: Vec::new(),
+        };
+        for path in paths {
+            let tier = Tier::new(path.name, path.account, Chain::new(path.pods));
+            pods.tiers.push(tier);
+            pods.meters.push(path.meter);
+        }
+        Ok(pods)
     }
 }
 
 /// The stream, and what is told of it.
 struct Shared {
     stream: Stream,
+    /// The tiers' paths'.
+    meters: Vec<Box<dyn Meter>>,
     start: Duration,
     now: Duration,
     /// For each tier: listeners now, and units that were lost for one of them.
@@ -165,13 +183,13 @@ impl App for StreamApp {
         };
         let stack = Stack::new();
         let mut stack = stack.map_err(AppError::during("map a stack for pods"))?;
-        let mut pod = |words: &PodWords| self.load(words, calls, &mut stack);
-        let tiers: Result<Vec<Stage>, AppError> = self.tiers.iter().map(&mut pod).collect();
-        let (units, common) = (pod(&self.units)?, pod(&self.shared)?);
-        let stream = Stream::new(pace, stack, units, common, tiers?);
+        let paths = calls.open_paths(&self.paths, true, &mut stack)?;
+        let pods = Pods::of(paths).map_err(AppError::new)?;
+        let stream = Stream::new(pace, stack, pods.units, pods.shared, pods.tiers);
         let shared = Rc::new(RefCell::new(Shared {
             listeners: vec![(0, 0); stream.tiers.len()],
             stream,
+            meters: pods.meters,
             start,
             now: start,
         }));
@@ -208,33 +226,19 @@ impl App for StreamApp {
             .stream
             .tiers
             .iter()
-            .any(|tier| tier.stage.ended.is_some());
+            .any(|tier| tier.pods.ended.is_some());
         Ok(i32::from(ended))
     }
 }
 
-impl StreamApp {
-    fn load(
-        &self,
-        words: &PodWords,
-        calls: &Calls<'_>,
-        stack: &mut Stack,
-    ) -> Result<Stage, AppError> {
-        let source = Source {
-            file: Path::new(&words.file),
-            config: words.config.as_bytes(),
-            limits: Limits::default(),
-            wall: self.wall,
-            now: calls.now()?.as_nanos() as u64,
-            repeats: false,
-        };
-        let loaded = stack.run(|| load(&source));
-        let (pod, _) = loaded.map_err(|error| AppError::new(error.to_string()))?;
-        Ok(Stage::new(words.name.clone(), pod))
-    }
-}
-
 impl Shared {
+    /// The tiers' paths count what they have got.
+    fn count(&self) {
+        for (tier, meter) in self.stream.tiers.iter().zip(&self.meters) {
+            meter.count(tier.counted());
+        }
+    }
+
     fn report(&self) -> StreamReport {
         let shares = self.stream.shares();
         let tier = |at: usize| {
@@ -253,17 +257,18 @@ impl Shared {
                 share: shares[at],
                 listeners,
                 missed,
-                crossings: tier.stage.crossings,
-                ended: tier.stage.ended.clone(),
+                crossings: tier.pods.crossings(),
+                ended: tier.pods.ended.clone(),
             };
-            (tier.stage.name.clone(), report)
+            (tier.name.clone(), report)
         };
-        let wall = self.stream.shared.pod().map(|pod| pod.wall().to_string());
+        let stages = self.stream.units.stages.iter();
+        let stages = stages.chain(&self.stream.shared.stages);
+        let cycles = stages.map(|stage| stage.cycles).sum();
         StreamReport {
-            wall: wall.unwrap_or_default(),
             seconds: (self.now - self.start).as_secs_f64(),
             units: self.stream.came(),
-            shared_cycles: self.stream.units.cycles + self.stream.shared.cycles,
+            shared_cycles: cycles,
             tiers: (0..self.stream.tiers.len()).map(tier).collect(),
         }
     }
@@ -341,6 +346,7 @@ impl Sockets<'_> {
             let next = stream.step(now).map_err(ended)?;
             (next, stream.left(), stream.ended())
         };
+        self.shared.borrow().count();
         for (tier, bytes) in left {
             self.hand_out(tier, &bytes)?;
         }
@@ -496,11 +502,12 @@ impl Sockets<'_> {
 
     /// Its listeners get what is left, and no more.
     fn tier_ended(&mut self, tier: usize) {
-        let (name, why) = {
-            let stage = &self.shared.borrow().stream.tiers[tier].stage;
-            (stage.name.clone(), stage.ended.clone().unwrap_or_default())
+        let why = {
+            let tier = &self.shared.borrow().stream.tiers[tier];
+            let why = tier.pods.ended.as_deref().unwrap_or_default();
+            format!("path {}: {why}\n", tier.name)
         };
-        self.calls.print(&format!("pod {name} has ended: {why}\n"));
+        self.calls.print(&why);
         for connection in self.connections.iter_mut().flatten() {
             connection.ends |= connection.tier == Some(tier);
         }
@@ -556,12 +563,9 @@ impl Connection<'_> {
         let name = name.trim_start_matches('/');
         let mut shared = shared.borrow_mut();
         let tiers = &shared.stream.tiers;
-        let found = tiers.iter().position(|tier| tier.stage.name == name);
-        let Some(tier) = found.filter(|at| tiers[*at].stage.ended.is_none()) else {
-            let names: Vec<_> = tiers
-                .iter()
-                .map(|t| format!("/{}\n", t.stage.name))
-                .collect();
+        let found = tiers.iter().position(|tier| tier.name == name);
+        let Some(tier) = found.filter(|at| tiers[*at].pods.ended.is_none()) else {
+            let names: Vec<_> = tiers.iter().map(|t| format!("/{}\n", t.name)).collect();
             let answer = format!(
                 "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n{}",
                 names.concat()

@@ -17,6 +17,8 @@ use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, COUNTERS};
 pub const VERSION: u32 = 1;
 /// `POD_PASS`.
 pub const PASS: i32 = -1;
+/// `POD_CLOSE`.
+pub const CLOSE: i32 = -1;
 
 type Version = unsafe extern "C" fn() -> u32;
 type Init = unsafe extern "C" fn(*const u8, u32) -> i32;
@@ -181,7 +183,9 @@ impl Native {
             batch.calls[index].answer = answer;
             match entry {
                 Entry::Init if answer != 0 => return Err(Fault::Refused("pod_init()", answer)),
-                Entry::Stream if answer != 0 => return Err(Fault::Refused("pod_stream()", answer)),
+                Entry::Stream if answer != 0 && answer != CLOSE => {
+                    return Err(Fault::Refused("pod_stream()", answer));
+                }
                 Entry::Packet if answer < PASS || answer > self.frame.len() as i32 => {
                     return Err(Fault::Refused("pod_packet()", answer));
                 }

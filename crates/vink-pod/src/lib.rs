@@ -7,6 +7,7 @@
 
 mod batch;
 pub mod calls;
+mod chain;
 mod load;
 mod none;
 mod path;
@@ -19,9 +20,10 @@ mod wall;
 mod wasm;
 
 pub use batch::{Batch, Call, Emitted, Entry, COUNTERS, ROOM};
+pub use chain::{Chain, Stage, StreamEnded};
 pub use load::{cycles, initialised, load, Loaded, Source};
-pub use path::{Account, Budget};
+pub use path::{Account, Budget, Meter, OpenPath, OpenPaths, PathNumbers};
 pub use shed::{Shedder, LOAD};
 pub use stack::Stack;
-pub use stream::{Next, Pace, Stage, Stream, StreamEnded, Tier, TierNumbers};
+pub use stream::{Next, Pace, Stream, Tier, TierNumbers};
 pub use wall::{Fault, Limits, LoadError, Pod, Wall};

@@ -1,8 +1,77 @@
-//! What a path may use: cycles and bytes in each period, charged at each crossing.
+//! A path: what it may use, which is charged at each crossing, what it has counted, and how what
+//! streams through it opens it.
 //!
 //! What a path has used beyond its budget it owes to the periods that follow: it waits until all of
 //! it is paid. So a path gets what its budget says over any length of time, whatever one of its
 //! packets takes.
+
+use crate::Stage;
+
+/// What a path has counted. A path of a stream has units where one of packets has packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathNumbers {
+    /// Packets that have come.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Cycles of crossings.
+    pub cycles: u64,
+    /// Crossings of pods' walls.
+    pub crossings: u64,
+    /// Packets that have left.
+    pub passed: u64,
+    /// Of them, those that a pod has changed.
+    pub changed: u64,
+    /// Packets that a pod has dropped.
+    pub dropped: u64,
+    /// Packets that pods have made.
+    pub emitted: u64,
+    /// Packets that had to wait for another period.
+    pub waited: u64,
+    /// Packets that wait now.
+    pub waiting: u64,
+    /// How often the budget was spent and more was there.
+    pub overdrafts: u64,
+    /// Packets that were lost for want of room, of time or of a pod.
+    pub lost: u64,
+    /// Of a stream's units: those that have left too late.
+    pub late: u64,
+    /// Of a stream's lost units: those that were left out before work was spent on them.
+    pub shed: u64,
+}
+
+/// A path of a stream, as what streams through it has it. It is closed when this is dropped.
+pub struct OpenPath {
+    /// Its name.
+    pub name: String,
+    /// Its pods, in order; those of the same name are the same in all paths.
+    pub pods: Vec<Stage>,
+    /// Of several paths, the highest goes first.
+    pub class: u32,
+    /// What it may use.
+    pub account: Account,
+    /// What passes goes on as it is when a pod has ended; else it does not go on.
+    pub passes_on_fault: bool,
+    /// Takes its numbers.
+    pub meter: Box<dyn Meter>,
+}
+
+/// Takes what a path has counted, for those that ask.
+pub trait Meter {
+    /// All so far.
+    fn count(&self, numbers: PathNumbers);
+}
+
+/// Where paths of streams are found.
+pub trait OpenPaths {
+    /// Opens these, for one stream or, if `anew` is not set, for many connections; at this time of
+    /// the lab's clock, ns. A path is open once. With `anew` each of their pods is as it was loaded:
+    /// it has seen no other stream.
+    ///
+    /// # Errors
+    /// A sentence, for users.
+    fn open(&self, paths: &[String], anew: bool, now: u64) -> Result<Vec<OpenPath>, String>;
+}
 
 /// What a path may use in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +95,30 @@ pub struct Account {
     owed_bytes: u64,
     /// Cycles of a packet, on average.
     each: u64,
+}
+
+impl PathNumbers {
+    /// By name, for a path of a stream or of packets.
+    pub fn by_name(&self, is_stream: bool) -> Vec<(String, u64)> {
+        let all = [
+            ("packets", self.packets),
+            ("bytes", self.bytes),
+            ("cycles", self.cycles),
+            ("crossings", self.crossings),
+            ("passed", self.passed),
+            ("changed", self.changed),
+            ("dropped", self.dropped),
+            ("emitted", self.emitted),
+            ("waited", self.waited),
+            ("waiting", self.waiting),
+            ("overdrafts", self.overdrafts),
+            ("lost", self.lost),
+        ];
+        let more = [("late", self.late), ("shed", self.shed)];
+        let more = more.into_iter().filter(|_| is_stream);
+        let all = all.into_iter().chain(more);
+        all.map(|(name, n)| (name.to_owned(), n)).collect()
+    }
 }
 
 impl Account {
@@ -75,12 +168,15 @@ impl Account {
         self.owed_bytes < budget
     }
 
-    /// Charges what so many packets have taken.
+    /// Charges what so many packets have taken; of none: what a part of their way has taken.
     pub fn charge(&mut self, cycles: u64, packets: usize) {
-        if self.budget.cycles.is_none() || packets == 0 {
+        if self.budget.cycles.is_none() {
             return;
         }
         self.owed_cycles += cycles;
+        if packets == 0 {
+            return;
+        }
         let each = cycles / packets as u64;
         self.each = match self.each {
             0 => each,

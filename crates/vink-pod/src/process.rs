@@ -34,7 +34,7 @@ use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
 use crate::batch::{clean, lines};
-use crate::calls::VERSION;
+use crate::calls::{CLOSE, VERSION};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
@@ -424,7 +424,7 @@ impl ProcessPod {
                     self.area.read(place + area::CALL, into);
                     call.changed = start..start + len;
                 }
-                (Entry::Packet, -1..=0) | (_, 0) => {}
+                (Entry::Packet, -1..=0) | (Entry::Stream, CLOSE) | (_, 0) => {}
                 (Entry::Packet, _) => return Err(Fault::Refused("pod_packet()", answer)),
                 (Entry::Init, _) => return Err(Fault::Refused("pod_init()", answer)),
                 (Entry::Stream, _) => return Err(Fault::Refused("pod_stream()", answer)),

@@ -19,13 +19,10 @@ use std::collections::VecDeque;
 use std::mem::take;
 use std::rc::Rc;
 
-use vink_sys::process::thread_cpu_time;
-
+use crate::chain::END;
 use crate::shed::Shedder;
-use crate::{Batch, Entry, Fault, Pod, Stack, COUNTERS};
+use crate::{Account, Batch, Chain, Entry, PathNumbers, Stack, StreamEnded};
 
-/// `POD_END` of `pod.h`.
-const END: u32 = 1;
 /// Units that wait for their time before no more bytes are wanted.
 const AHEAD: usize = 64;
 
@@ -42,28 +39,13 @@ pub struct Pace {
     pub budget: Option<f64>,
 }
 
-/// A pod of a stream, and what it has taken.
-pub struct Stage {
-    /// The pod's name.
-    pub name: String,
-    pod: Option<Box<dyn Pod>>,
-    /// Why it has ended.
-    pub ended: Option<String>,
-    /// Crossings of its wall.
-    pub crossings: u64,
-    /// Cycles of them.
-    pub cycles: u64,
-    /// A processor's time of the last one, ns.
-    time: u64,
-    /// What it has counted.
-    pub counters: [i64; COUNTERS],
-}
-
 /// What a tier has got. `offered` is the sum of the others and of what waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierNumbers {
     /// Units that came.
     pub offered: u64,
+    /// Bytes of them.
+    pub came: u64,
     /// Units that left in time.
     pub delivered: u64,
     /// Units that left too late.
@@ -78,14 +60,19 @@ pub struct TierNumbers {
     pub cycles: u64,
     /// A processor's time of them, ns.
     pub time: u64,
+    /// How often its path's budget was spent when a unit came.
+    pub overdrafts: u64,
 }
 
-/// Listeners of one kind.
+/// Listeners of one kind: a path's.
 pub struct Tier {
-    /// Its pod.
-    pub stage: Stage,
+    /// Its path's name.
+    pub name: String,
+    /// The path's pods that are not shared.
+    pub pods: Chain,
     /// What it has got.
     pub numbers: TierNumbers,
+    account: Account,
     queue: VecDeque<Unit>,
 }
 
@@ -98,16 +85,6 @@ pub enum Next {
     Wait(Option<u64>),
     /// All has left.
     Over,
-}
-
-/// A pod without which the stream can't go on has ended.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pod {pod} has ended: it {fault}")]
-pub struct StreamEnded {
-    /// The pod's name.
-    pub pod: String,
-    /// What it did.
-    pub fault: Fault,
 }
 
 /// A unit, or what a pod has made of it.
@@ -128,9 +105,9 @@ struct Held {
 pub struct Stream {
     pace: Pace,
     /// Makes units of bytes.
-    pub units: Stage,
+    pub units: Chain,
     /// What all tiers share.
-    pub shared: Stage,
+    pub shared: Chain,
     /// The tiers, the highest class first.
     pub tiers: Vec<Tier>,
     shedder: Shedder,
@@ -151,58 +128,39 @@ pub struct Stream {
     stack: Stack,
 }
 
-impl Stage {
-    /// A pod by its name.
-    pub fn new(name: String, pod: Box<dyn Pod>) -> Stage {
-        Stage {
+impl Tier {
+    /// Of a path with this name and account.
+    pub fn new(name: String, account: Account, pods: Chain) -> Tier {
+        Tier {
             name,
-            pod: Some(pod),
-            ended: None,
-            crossings: 0,
-            cycles: 0,
-            time: 0,
-            counters: [0; COUNTERS],
+            pods,
+            numbers: TierNumbers::default(),
+            account,
+            queue: VecDeque::new(),
         }
     }
 
-    /// The pod, while there is one.
-    pub fn pod(&self) -> Option<&dyn Pod> {
-        self.pod.as_deref()
-    }
-
-    /// Has the pod make the calls of a batch.
-    fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> Result<(), StreamEnded> {
-        let Some(pod) = &mut self.pod else {
-            return Ok(());
-        };
-        let before = run_time(pod.as_ref());
-        let crossed = stack.run(|| pod.cross(batch));
-        self.time = run_time(pod.as_ref()).saturating_sub(before);
-        self.crossings += 1;
-        self.cycles += batch.cycles;
-        for (counter, more) in self.counters.iter_mut().zip(batch.counted) {
-            *counter = counter.wrapping_add(more);
+    /// As its path counts.
+    pub fn counted(&self) -> PathNumbers {
+        let n = &self.numbers;
+        PathNumbers {
+            packets: n.offered,
+            bytes: n.came,
+            cycles: n.cycles,
+            crossings: self.pods.crossings(),
+            passed: n.delivered + n.late,
+            waiting: self.queue.len() as u64,
+            overdrafts: n.overdrafts,
+            lost: n.lost + n.shed,
+            late: n.late,
+            shed: n.shed,
+            ..PathNumbers::default()
         }
-        crossed.map_err(|fault| {
-            let mut why = format!("it {fault}");
-            // What it said last may be why.
-            if let Some(line) = batch.log.last() {
-                why = format!("{why} ({line})");
-            }
-            self.pod = None;
-            self.ended = Some(why);
-            StreamEnded {
-                pod: self.name.clone(),
-                fault,
-            }
-        })
     }
-}
 
-/// How long this thread and a pod's process have run, ns.
-fn run_time(pod: &dyn Pod) -> u64 {
-    let time = thread_cpu_time() + pod.cpu_time();
-    time.as_nanos() as u64
+    fn lives(&self) -> bool {
+        self.pods.ended.is_none()
+    }
 }
 
 /// What the calls of a batch have emitted, by call.
@@ -212,17 +170,10 @@ fn emitted(batch: &Batch, call: usize) -> impl Iterator<Item = Rc<[u8]>> + '_ {
 }
 
 impl Stream {
-    /// Of a pod that makes units, one that all tiers share, and the tiers' own, the highest class
-    /// first.
-    pub fn new(pace: Pace, stack: Stack, units: Stage, shared: Stage, tiers: Vec<Stage>) -> Stream {
+    /// Of a pod that makes units, those that all tiers share, and tiers, the highest class first.
+    pub fn new(pace: Pace, stack: Stack, units: Chain, shared: Chain, tiers: Vec<Tier>) -> Stream {
         let room = pace.budget.filter(|_| pace.unit > 0);
         let room = room.map(|share| share * pace.unit as f64);
-        let tiers = tiers.into_iter().map(|stage| Tier {
-            stage,
-            numbers: TierNumbers::default(),
-            queue: VecDeque::new(),
-        });
-        let tiers: Vec<Tier> = tiers.collect();
         Stream {
             pace,
             units,
@@ -317,7 +268,7 @@ impl Stream {
         }
         let mut waiting = self.tiers.iter().map(|tier| !tier.queue.is_empty());
         let waiting = waiting.position(|waits| waits);
-        let highest = self.tiers.iter().position(|tier| tier.stage.pod.is_some());
+        let highest = self.tiers.iter().position(|tier| tier.lives());
         let has_come = self.input.iter().take(self.pace.crossing);
         let has_come = has_come.take_while(|unit| unit.due <= now).count();
         let rest = self.no_more && has_come == self.input.len();
@@ -374,10 +325,19 @@ impl Stream {
             if !self.can_be_in_time(unit.due, now, self.shedder.shared_cost(1)) {
                 gets.fill(false);
             }
-            for (tier, gets) in self.tiers.iter_mut().zip(&gets) {
-                if tier.stage.pod.is_some() {
+            let bytes = unit.pieces[0].len();
+            for (tier, gets) in self.tiers.iter_mut().zip(&mut gets) {
+                if tier.lives() {
+                    if *gets && tier.account.admits(now) == Some(0) {
+                        tier.numbers.overdrafts += 1;
+                        *gets = false;
+                    }
+                    if *gets {
+                        tier.account.enter(bytes);
+                    }
                     tier.numbers.offered += 1;
-                    tier.numbers.shed += u64::from(!gets);
+                    tier.numbers.came += bytes as u64;
+                    tier.numbers.shed += u64::from(!*gets);
                 }
             }
             if gets.contains(&true) {
@@ -398,6 +358,7 @@ impl Stream {
             let takers = gets.iter().filter(|gets| **gets).count() as u64;
             for (tier, _) in self.tiers.iter_mut().zip(gets).filter(|(_, gets)| *gets) {
                 tier.numbers.cycles += each / takers;
+                tier.account.charge(each / takers, 0);
                 tier.numbers.time += each_time / takers;
                 tier.queue.push_back(Unit {
                     due: unit.due,
@@ -434,9 +395,10 @@ impl Stream {
 
     fn cross_tier(&mut self, at: usize, dues: Vec<u64>, now: u64) -> Result<(), StreamEnded> {
         let tier = &mut self.tiers[at];
-        let crossed = tier.stage.cross(&mut self.batch, &mut self.stack);
-        let time = tier.stage.time;
+        let crossed = tier.pods.cross(&mut self.batch, &mut self.stack);
+        let time = tier.pods.time;
         tier.numbers.cycles += self.batch.cycles;
+        tier.account.charge(self.batch.cycles, dues.len());
         tier.numbers.time += time;
         if let Err(ended) = crossed {
             tier.numbers.lost += (dues.len() + tier.queue.len()) as u64;
@@ -444,7 +406,7 @@ impl Stream {
             self.shedder.end(at);
             self.ended.push(at);
             self.busy(now, time);
-            return match self.tiers.iter().all(|tier| tier.stage.pod.is_none()) {
+            return match self.tiers.iter().all(|tier| !tier.lives()) {
                 true => Err(ended),
                 false => Ok(()),
             };
@@ -468,7 +430,7 @@ impl Stream {
         self.shared.cross(&mut self.batch, &mut self.stack)?;
         let last: Vec<Rc<[u8]>> = emitted(&self.batch, 0).collect();
         for at in 0..self.tiers.len() {
-            if self.tiers[at].stage.pod.is_none() {
+            if !self.tiers[at].lives() {
                 continue;
             }
             self.batch.clear(now);
@@ -488,7 +450,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Wall;
+    use crate::{Budget, Fault, Pod, Stage, Wall};
 
     /// So long that what this thread really takes is nothing beside it.
     const UNIT: u64 = 26_000_000_000;
@@ -545,6 +507,15 @@ mod tests {
         Stage::new(name.to_owned(), Box::new(fake))
     }
 
+    fn tier(name: &str, pods: Vec<Stage>, bytes: Option<u64>) -> Tier {
+        let budget = Budget {
+            period: 10 * UNIT,
+            cycles: None,
+            bytes,
+        };
+        Tier::new(name.to_owned(), Account::new(budget, 0), Chain::new(pods))
+    }
+
     /// Each unit is a byte; all tiers together take 100 ms for one.
     fn stream(overload: Option<f64>) -> Stream {
         let all = 100e6 / UNIT as f64 / crate::shed::LOAD;
@@ -558,9 +529,11 @@ mod tests {
         Stream::new(
             pace,
             Stack::new().expect("a stack"),
-            stage("units", 0),
-            stage("decode", 5_000),
-            tiers.map(|(name, price)| stage(name, price)).into(),
+            Chain::new(vec![stage("units", 0)]),
+            Chain::new(vec![stage("decode", 2_000), stage("more", 3_000)]),
+            tiers
+                .map(|(name, price)| tier(name, vec![stage(name, price)], None))
+                .into(),
         )
     }
 
@@ -639,13 +612,28 @@ mod tests {
             ends_at: Some(50),
             taken: 0,
         };
-        stream.tiers[1].stage = Stage::new("bad".to_owned(), Box::new(pod));
+        stream.tiers[1].pods = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);
         let left = flow(&mut stream, 200).expect("two tiers are left");
         assert_eq!([left[0].len(), left[2].len()], [200, 200]);
         assert_eq!(left[1].len(), 50);
         assert_eq!(stream.ended(), [1]);
-        let ended = stream.tiers[1].stage.ended.as_deref();
-        assert_eq!(ended, Some("it wanted more than 7 bytes of memory"));
+        let ended = stream.tiers[1].pods.ended.as_deref();
+        let why = "pod bad has ended: it wanted more than 7 bytes of memory";
+        assert_eq!(ended, Some(why));
+    }
+
+    #[test]
+    fn a_tier_has_several_pods_or_none_and_a_budget() {
+        let mut stream = stream(None);
+        stream.tiers[0] = tier("gold", Vec::new(), None);
+        // Units are bytes: three of ten, and then the debt of none.
+        stream.tiers[1] = tier("silver", vec![stage("a", 1), stage("b", 2)], Some(3));
+        let left = flow(&mut stream, 200).expect("no fault");
+        assert_eq!(left[0].len(), 200);
+        let numbers = stream.tiers[1].counted();
+        assert_eq!([numbers.packets, numbers.passed], [200, 60]);
+        assert_eq!([numbers.shed, numbers.lost, numbers.overdrafts], [140; 3]);
+        assert_eq!(left[1].len(), 60);
     }
 
     #[test]
@@ -656,7 +644,7 @@ mod tests {
             ends_at: Some(9),
             taken: 0,
         };
-        stream.shared = Stage::new("bad".to_owned(), Box::new(pod));
+        stream.shared = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);
         let ended = flow(&mut stream, 200).expect_err("there is nothing to share");
         assert_eq!(ended.pod, "bad");
     }

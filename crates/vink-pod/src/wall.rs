@@ -86,6 +86,9 @@ pub enum Fault {
     /// `pod_init()` or `pod_stream()` said that it can't go on.
     #[error("refused: {0} returned {1}")]
     Refused(&'static str, i32),
+    /// It is not there any more, for this reason.
+    #[error("{0}")]
+    Ended(String),
     /// Its process is gone.
     #[error("lost its process: {0}")]
     Gone(String),

@@ -24,7 +24,7 @@ use wasmtime::{
     TypedFunc, UpdateDeadline, WasmBacktrace, WasmParams, WasmResults,
 };
 
-use crate::calls::{PASS, VERSION};
+use crate::calls::{CLOSE, PASS, VERSION};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::Room;
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, ROOM};
@@ -337,7 +337,7 @@ impl Live {
                     batch.emitted_bytes.extend_from_slice(frame);
                     call.changed = start..start + len;
                 }
-                (Entry::Packet, PASS..=0) | (_, 0) => {}
+                (Entry::Packet, PASS..=0) | (Entry::Stream, CLOSE) | (_, 0) => {}
                 (Entry::Packet, _) => return Err(Fault::Refused("pod_packet()", answer)),
                 (Entry::Init, _) => return Err(Fault::Refused("pod_init()", answer)),
                 (Entry::Stream, _) => return Err(Fault::Refused("pod_stream()", answer)),

@@ -250,9 +250,20 @@ impl<'a> Check<'a> {
         if let Some((key, message, fix)) = path.mistake() {
             self.at(key, |c| c.add(message, fix).path.len());
         }
+        let is_switch = |c: &Check<'_>, machine: &str| {
+            let is_switch = c.lab.switches.contains_key(machine);
+            is_switch.then(|| format!("{machine} is a switch, which runs no pod"))
+        };
+        if let Some(machine) = &path.stream {
+            self.at("stream", |c| match is_switch(c, machine) {
+                Some(message) => drop(c.add(message, "write a machine at the switch")),
+                None => c.is_there(machine, None),
+            });
+        }
         self.at("at", |c| match path.at.split_once(':') {
-            Some((machine, _)) if c.lab.switches.contains_key(machine) => {
-                let message = format!("{machine} is a switch, which runs no pod");
+            _ if path.stream.is_some() => {}
+            Some((machine, _)) if is_switch(c, machine).is_some() => {
+                let message = is_switch(c, machine).unwrap_or_default();
                 c.add(
                     message,
                     "put the path at the interface of a machine at the switch",

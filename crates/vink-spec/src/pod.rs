@@ -51,12 +51,16 @@ pub enum Wall {
     None,
 }
 
-/// A path: packets at an interface, and the pods that they go through.
+/// A path: packets at an interface, or a stream of a machine's virtualized process, and the pods that they go through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PathSpec {
-    /// Where: `machine:interface`.
+    /// Where packets take it: `machine:interface`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub at: String,
+    /// In the place of `at`: the machine whose virtualized process (`stream`, `relay`) has its stream take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
     /// What happens to the packet there: it departs (default) or arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<PathPoint>,
@@ -219,6 +223,12 @@ impl PodSpec {
 }
 
 impl PathSpec {
+    /// The machine that it is on.
+    pub fn machine(&self) -> &str {
+        let interface = || self.at.split(':').next().unwrap_or_default();
+        self.stream.as_deref().unwrap_or_else(interface)
+    }
+
     /// What happens to the packets that it is about.
     pub fn point(&self) -> PathPoint {
         self.on.unwrap_or(PathPoint::Departure)
@@ -241,6 +251,22 @@ impl PathSpec {
 
     /// What is wrong with it by itself: the key, and why; the fix.
     pub fn mistake(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        if self.stream.is_some() {
+            for (key, is_there) in [
+                ("at", !self.at.is_empty()),
+                ("on", self.on.is_some()),
+                ("filter", self.filter.is_some()),
+                ("queue", self.queue.is_some()),
+            ] {
+                if is_there {
+                    return Some((
+                        key,
+                        "a path of a stream has no packets",
+                        "leave it out, or leave `stream` out",
+                    ));
+                }
+            }
+        }
         if self.pods.is_empty() {
             return Some((
                 "pods",
@@ -292,7 +318,10 @@ impl fmt::Display for PodSpec {
 
 impl fmt::Display for PathSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at, Point::from(self.point()).word())?;
+        match &self.stream {
+            Some(machine) => write!(f, "{machine} stream")?,
+            None => write!(f, "{} {}", self.at, Point::from(self.point()).word())?,
+        }
         if let Some(filter) = &self.filter {
             write!(f, " {filter:?}")?;
         }

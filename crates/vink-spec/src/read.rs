@@ -835,7 +835,11 @@ impl Reader {
 
     fn packet_path(&mut self, node: &Node) -> Option<PathSpec> {
         let path = self.fields(node, "a path", |r, f| {
-            let at = r.needed(f, (node, "at", "client:eth0"), Reader::text);
+            let stream = r.field(f, "stream", Reader::text);
+            let at = match stream {
+                Some(_) => r.field(f, "at", Reader::text).or(Some(String::new())),
+                None => r.needed(f, (node, "at", "client:eth0"), Reader::text),
+            };
             let on = r.field(f, "on", |r, n| r.word(n, &PATH_POINTS));
             let filter = r.field(f, "filter", Reader::text);
             let pods = r.needed(f, (node, "pods", "[count]"), |r, n| match &n.kind {
@@ -850,6 +854,7 @@ impl Reader {
             let on_fault = r.field_or_default(f, "on-fault", |r, n| r.word(n, &ON_FAULT));
             Some(PathSpec {
                 at: at?,
+                stream,
                 on,
                 filter,
                 pods: pods?,

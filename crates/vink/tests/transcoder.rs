@@ -22,14 +22,27 @@ machines:
     interfaces:
       eth0: { wire: w1, addresses: [10.0.0.2/24] }
       eth1: { wire: w2, addresses: [10.0.1.1/24] }
-    programs: { radio: { app: 'stream OPTIONS http://10.0.0.1/music.mp3 PODS', after: [server.httpd] } }
+    programs: { radio: { app: 'stream OPTIONS http://10.0.0.1/music.mp3 gold silver bronze', after: [server.httpd] } }
   listener:
     interfaces: { eth0: { wire: w2, addresses: [10.0.1.2/24] } }
 wires: { w1: { delay: 5ms }, w2: { delay: 5ms } }
+pods:
+PODS
+paths:
+PATHS
 ";
 
-const PODS: &str = "frames=mp3-frames.so decode=mp3-decode.so gold=mp3-encode.so,bitrate=192 \
-                    silver=mp3-encode.so,bitrate=128 bronze=mp3-encode.so,bitrate=32";
+const PODS: &str = "
+  frames: { file: mp3-frames.so, wall: process }
+  decode: { file: mp3-decode.so, wall: process }
+  gold: { file: mp3-encode.so, wall: process, config: bitrate=192 }
+  silver: { file: mp3-encode.so, wall: process, config: bitrate=128 }
+  bronze: { file: mp3-encode.so, wall: process, config: bitrate=32 }";
+
+const PATHS: &str = "
+  gold: { stream: transcoder, pods: [frames, decode, gold], class: 3 }
+  silver: { stream: transcoder, pods: [frames, decode, silver], class: 2 }
+  bronze: { stream: transcoder, pods: [frames, decode, bronze], class: 1 }";
 
 /// Three listeners, one of each tier.
 const LISTEN: &str =
@@ -69,9 +82,14 @@ fn build(control: &Control<'_>) {
 
 /// Puts the lab up.
 fn up(control: &Control<'_>, options: &str, pods: &str) {
-    let lab = LAB.replace("OPTIONS", options).replace("PODS", pods);
-    control.write("lab.yaml", &lab);
+    control.write("lab.yaml", &lab(options, pods, PATHS));
     control.vink(&["lab", "up"]);
+}
+
+/// The lab file.
+fn lab(options: &str, pods: &str, paths: &str) -> String {
+    let lab = LAB.replace("OPTIONS", options).replace("PODS", pods);
+    lab.replace("PATHS", paths)
 }
 
 /// What listeners do, and the stream's last report, as text.
@@ -83,9 +101,7 @@ fn listen(control: &Control<'_>, line: &str) -> String {
         panic!("{}: {complaint}{said}", listened.status);
     }
     control.vink(&["lab", "until", "--ended", "transcoder.radio"]);
-    let said = control.vink(&["lab", "logs", "transcoder.radio"]);
-    control.vink(&["lab", "down"]);
-    said
+    control.vink(&["lab", "logs", "transcoder.radio"])
 }
 
 /// A tier's number in the report: the one before these words.
@@ -117,6 +133,21 @@ fn samples(control: &Control<'_>, file: &str) -> u64 {
     (wav.len() - 44) / 4
 }
 
+/// Paths and pods have counted what the report says.
+fn counted(control: &Control<'_>, said: &str, wall: &str) {
+    for tier in ["gold", "silver", "bronze"] {
+        let (delivered, offered) = in_time(said, tier);
+        let path = control.json(&["path", "stat", tier, "--json"]);
+        let numbers = &path["numbers"];
+        assert_eq!(numbers["packets"], offered);
+        assert_eq!(numbers["passed"], delivered);
+        assert!(numbers["cycles"].as_u64() > Some(0) && numbers["bytes"].as_u64() > Some(20_000));
+        let pod = control.json(&["pod", "stat", tier, "--json"]);
+        assert_eq!(pod["wall"], wall);
+        assert_eq!(pod["calls"], offered + 1, "the end is a call, too");
+    }
+}
+
 #[test]
 fn tiers_arrive_whole_whatever_the_wall() {
     for place in Place::all() {
@@ -140,9 +171,14 @@ fn tiers_arrive_whole_whatever_the_wall() {
         );
         let source = samples(&control, "music.mp3");
         for wall in ["process", "none"] {
-            up(&control, &format!("-n 3 -w {wall}"), PODS);
+            up(
+                &control,
+                "-n 3",
+                &PODS.replace("wall: process", &format!("wall: {wall}")),
+            );
             let said = listen(&control, LISTEN);
-            assert!(said.contains(&format!("wall: {wall}")), "{said}");
+            counted(&control, &said, wall);
+            control.vink(&["lab", "down"]);
             for (tier, rate) in [("gold", 192), ("silver", 128), ("bronze", 32)] {
                 let (delivered, offered) = in_time(&said, tier);
                 assert!(delivered == offered && offered > 70, "{said}");
@@ -162,10 +198,15 @@ fn a_pod_that_faults_ends_its_tier_alone() {
         build(&control);
         control.write("bad.c", BAD);
         sh(&control, "cc -shared -fPIC -I include -o bad.so bad.c");
-        let pods = PODS.replace("silver=mp3-encode.so,bitrate=128", "silver=bad.so");
+        let silver = "mp3-encode.so, wall: process, config: bitrate=128";
+        let pods = PODS.replace(silver, "bad.so");
         up(&control, "-n 3", &pods);
         let said = listen(&control, LISTEN);
-        assert!(said.contains("pod silver has ended: it "), "{said}");
+        let why = "path silver: pod silver has ended: it ";
+        assert!(said.contains(why), "{said}");
+        let path = control.json(&["path", "stat", "silver", "--json"]);
+        assert_eq!(path["ended"], "silver");
+        control.vink(&["lab", "down"]);
         for tier in ["gold", "bronze"] {
             let (delivered, offered) = in_time(&said, tier);
             assert!(delivered == offered && offered > 70, "{said}");
@@ -175,13 +216,10 @@ fn a_pod_that_faults_ends_its_tier_alone() {
         assert_eq!(silver.len(), 20 * 1152 * 4);
 
         // One that all share takes all with it, by its name.
-        up(
-            &control,
-            "-n 3",
-            &PODS.replace("decode=mp3-decode.so", "decode=bad.so"),
-        );
+        up(&control, "-n 3", &PODS.replace("mp3-decode.so", "bad.so"));
         let said = listen(&control, LISTEN);
         assert!(said.contains("pod decode has ended: it "), "{said}");
+        control.vink(&["lab", "down"]);
     }
 }
 
@@ -192,6 +230,7 @@ fn the_lowest_tier_goes_without_first() {
     build(&control);
     up(&control, "-n 3", PODS);
     let said = listen(&control, LISTEN);
+    control.vink(&["lab", "down"]);
     let tiers = ["gold", "silver", "bronze"];
     let each: f64 = tiers
         .map(|tier| number(&said, tier, "us a unit"))
@@ -202,6 +241,7 @@ fn the_lowest_tier_goes_without_first() {
     let shared = |overload: f64| {
         up(&control, &format!("-n 3 -c {}%", all / overload), PODS);
         let said = listen(&control, LISTEN);
+        control.vink(&["lab", "down"]);
         println!("{overload}:\n{said}");
         let got = tiers.map(|tier| in_time(&said, tier));
         let parts = got.map(|(delivered, offered)| f64::from(delivered) / f64::from(offered));
@@ -269,7 +309,7 @@ fn numbers_of_its_report_are_time_series() {
     let control = Control::of(place);
     build(&control);
     let series = "series: { tiers: { every: 100ms, values: { gold: app transcoder stream tiers.gold.delivered } } }";
-    let lab = LAB.replace("OPTIONS", "-n 3").replace("PODS", PODS);
+    let lab = lab("-n 3", PODS, PATHS);
     control.write("lab.yaml", &format!("{lab}{series}\n"));
     control.vink(&["lab", "up"]);
     listen(&control, LISTEN);
@@ -290,33 +330,87 @@ fn mistakes_are_named() {
     let control = Control::of(place);
     build(&control);
     control.write("text.so", "this is no object");
-    for (options, pods, says) in [
-        ("-n 0 -w paper", PODS, "it is process, wasm or none"),
-        ("-c 0%", PODS, "a part of a processor, such as 2.5%"),
+    let without = PATHS.replace("stream: transcoder", "at: 'transcoder:eth0'");
+    let alike = PATHS.replace("decode, silver]", "decode, gold]");
+    let other = PATHS.replace("[frames, decode, silver]", "[decode, silver]");
+    let here = "{ stream: transcoder, pods: [frames], on: arrival }";
+    for (options, pods, paths, says) in [
+        ("-c 0%", PODS, PATHS, "a part of a processor, such as 2.5%"),
+        ("", PODS, &without, "no path gold of a stream is here"),
+        ("", PODS, &alike, "give path silver one of its own"),
+        ("", PODS, &other, "begin with the same pod"),
+        ("", PODS, &format!("{PATHS}\n  x: {here}"), "has no packets"),
         (
             "",
-            "frames=mp3-frames.so decode=mp3-decode.so gold",
-            "NAME=FILE",
+            PODS,
+            &PATHS.replacen("stream: transcoder", "stream: transcode", 1),
+            "did you mean transcoder?",
         ),
-        (
-            "",
-            "frames=none.so decode=mp3-decode.so gold=mp3-encode.so",
-            "none.so",
-        ),
-        (
-            "",
-            "frames=text.so decode=mp3-decode.so gold=mp3-encode.so",
-            "text.so",
-        ),
+        ("", &PODS.replace("mp3-frames", "none"), PATHS, "none.so"),
+        ("", &PODS.replace("mp3-frames", "text"), PATHS, "text.so"),
     ] {
-        let lab = LAB.replace("OPTIONS", options).replace("PODS", pods);
-        control.write("lab.yaml", &lab);
+        let text = lab(options, pods, paths);
+        control.write("lab.yaml", &text);
         let output = control.try_vink(&["lab", "up"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            !output.status.success() && said.contains(says),
-            "{options} {pods}: {said}"
-        );
+        let log = control.try_vink(&["lab", "logs", "transcoder.radio"]);
+        let said = said + &String::from_utf8_lossy(&log.stdout);
+        assert!(said.contains(says), "{says}: {said}");
         let _ = control.try_vink(&["lab", "down"]);
+    }
+}
+
+#[test]
+fn a_path_of_a_stream_is_revoked_bounded_and_used_again() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        build(&control);
+        // Three of ten frames of silver: a frame has some 417 bytes.
+        let budget = "class: 2, bytes: 1000, period: 261224490ns";
+        let paths = PATHS.replace("class: 2", budget);
+        control.write("lab.yaml", &lab("-n 3", PODS, &paths));
+        control.vink(&["lab", "up"]);
+        let said = listen(&control, LISTEN);
+        let (delivered, offered) = in_time(&said, "silver");
+        assert!(
+            offered > 70 && delivered * 10 < offered * 5 && delivered * 10 > offered,
+            "{said}"
+        );
+        let numbers = &control.json(&["path", "stat", "silver", "--json"])["numbers"];
+        let shed = u64::from(offered - delivered);
+        assert_eq!(numbers["shed"], shed);
+        assert_eq!(numbers["overdrafts"], shed);
+        let (delivered, offered) = in_time(&said, "gold");
+        assert!(delivered == offered, "{said}");
+        fs::copy(
+            control.folder().join("gold.mp3"),
+            control.folder().join("first.mp3"),
+        )
+        .expect("a copy");
+
+        // The same pods have another stream; a path that goes takes its tier with it.
+        let app = "exec transcoder app stream -n 3 http://10.0.0.1/music.mp3 gold silver bronze &";
+        control.vink(&["shell", "-c", app]);
+        control.vink(&["path", "revoke", "bronze"]);
+        let listened = control.try_vink(&["exec", "listener", "--", "sh", "-c", LISTEN]);
+        assert!(listened.status.success());
+        sh(&control, "cmp gold.mp3 first.mp3; test ! -s bronze.mp3");
+        let said = control.vink(&["path", "ls"]);
+        assert!(!said.contains("bronze"), "{said}");
+        let pod = control.json(&["pod", "stat", "bronze", "--json"]);
+        assert_eq!(pod["ended"], serde_json::Value::Null);
+        // Nor the path whose pods the others share.
+        control.vink(&[
+            "shell",
+            "-c",
+            &app.replace(" bronze", "").replace("-n 3", "-n 2"),
+        ]);
+        control.vink(&["path", "revoke", "gold"]);
+        let two = LISTEN.replace(" bronze", "");
+        let listened = control.try_vink(&["exec", "listener", "--", "sh", "-c", &two]);
+        assert!(listened.status.success());
+        sh(&control, "test ! -s gold.mp3; test -s silver.mp3");
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
     }
 }

@@ -196,6 +196,7 @@ PathSpec = TypedDict(
     "PathSpec",
     {
         "at": "str",
+        "stream": "str | None",
         "on": "PathPoint | None",
         "filter": "str | None",
         "pods": "list[str]",
@@ -208,7 +209,8 @@ PathSpec = TypedDict(
     },
     total=False,
 )
-"""A path: packets at an interface, and the pods that they go through."""
+"""A path: packets at an interface, or a stream of a machine's virtualized process, and the pods
+that they go through."""
 
 
 PodSpec = TypedDict(

@@ -55,10 +55,9 @@ impl State {
         }
     }
 
-    /// The worker of a path's interface; none: the machine is not there.
+    /// The worker of a path's machine; none: the machine is not there.
     pub(crate) fn worker_of_path(&self, spec: &PathSpec) -> Option<usize> {
-        let machine = spec.at.split(':').next().unwrap_or_default();
-        self.worker_of.get(machine).copied()
+        self.worker_of.get(spec.machine()).copied()
     }
 
     /// What a worker that has just started is told of pods and paths.

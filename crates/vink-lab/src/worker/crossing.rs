@@ -13,9 +13,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use vink_kernel::{EndId, PacketKind, PacketQuery, Puts, Verdict};
-use vink_pod::{Account, Batch, Budget, Entry, Pod, COUNTERS};
+use vink_pod::{Account, Batch, Budget, Entry, Fault, PathNumbers, Pod, COUNTERS};
 use vink_protocol::Filter;
-use vink_spec::{OnFault, PathPoint, PathSpec};
+use vink_spec::{OnFault, PathPoint, PathSpec, PodSpec};
 
 use super::bpf;
 
@@ -43,6 +43,11 @@ pub(super) struct ActivePod {
     pub(super) pod: Option<Box<dyn Pod>>,
     /// Its wall, by its word in a lab file.
     pub(super) wall: &'static str,
+    /// What it was loaded as, and its file.
+    pub(super) what: PodSpec,
+    pub(super) file: String,
+    /// A stream has passed it.
+    pub(super) is_used: bool,
     /// Why it has ended.
     pub(super) ended: Option<String>,
     pub(super) crossings: u64,
@@ -63,28 +68,14 @@ pub(super) struct ActivePath {
     pub(super) what: PathSpec,
     pub(super) filter: Option<Filter>,
     /// Its pods' places in the table.
-    through: Vec<usize>,
+    pub(super) through: Vec<usize>,
+    /// Of a stream: something streams through it.
+    pub(super) is_open: bool,
     /// The end that it is at, while there is one.
     end: Option<EndId>,
     account: Account,
     waiting: VecDeque<Vec<u8>>,
-    pub(super) numbers: Numbers,
-}
-
-/// What a path has counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Numbers {
-    packets: u64,
-    bytes: u64,
-    cycles: u64,
-    crossings: u64,
-    passed: u64,
-    changed: u64,
-    dropped: u64,
-    emitted: u64,
-    waited: u64,
-    overdrafts: u64,
-    lost: u64,
+    pub(super) numbers: PathNumbers,
 }
 
 /// Something that a pod did, to be told.
@@ -132,6 +123,15 @@ struct AtEnd {
     taken: [usize; 2],
 }
 
+/// What a path may use.
+pub(super) fn budget_of(what: &PathSpec) -> Budget {
+    Budget {
+        period: what.period().0.max(1),
+        cycles: what.cycles,
+        bytes: what.bytes(),
+    }
+}
+
 /// All pods and paths of a worker, and what is under way.
 #[derive(Default)]
 pub(super) struct PathTable {
@@ -149,11 +149,19 @@ pub(super) struct PathTable {
 }
 
 impl ActivePod {
-    pub(super) fn new(name: String, pod: Box<dyn Pod>, wall: &'static str) -> ActivePod {
+    pub(super) fn new(
+        name: String,
+        (what, file): (PodSpec, String),
+        pod: Box<dyn Pod>,
+        wall: &'static str,
+    ) -> ActivePod {
         ActivePod {
             name,
             pod: Some(pod),
             wall,
+            what,
+            file,
+            is_used: false,
             ended: None,
             crossings: 0,
             calls: 0,
@@ -180,20 +188,16 @@ impl ActivePath {
         filter: Option<Filter>,
         now: u64,
     ) -> ActivePath {
-        let budget = Budget {
-            period: what.period().0.max(1),
-            cycles: what.cycles,
-            bytes: what.bytes(),
-        };
         ActivePath {
             name,
+            account: Account::new(budget_of(&what), now),
             what,
             filter,
             through: Vec::new(),
             end: None,
-            account: Account::new(budget, now),
+            is_open: false,
             waiting: VecDeque::new(),
-            numbers: Numbers::default(),
+            numbers: PathNumbers::default(),
         }
     }
 
@@ -222,22 +226,11 @@ impl ActivePath {
 
     /// By name.
     pub(super) fn counted(&self) -> Vec<(String, u64)> {
-        let n = &self.numbers;
-        let all = [
-            ("packets", n.packets),
-            ("bytes", n.bytes),
-            ("cycles", n.cycles),
-            ("crossings", n.crossings),
-            ("passed", n.passed),
-            ("changed", n.changed),
-            ("dropped", n.dropped),
-            ("emitted", n.emitted),
-            ("waited", n.waited),
-            ("waiting", self.waiting.len() as u64),
-            ("overdrafts", n.overdrafts),
-            ("lost", n.lost),
-        ];
-        all.map(|(name, n)| (name.to_owned(), n)).to_vec()
+        let mut numbers = self.numbers;
+        if self.what.stream.is_none() {
+            numbers.waiting = self.waiting.len() as u64;
+        }
+        numbers.by_name(self.what.stream.is_some())
     }
 }
 
@@ -261,7 +254,7 @@ impl PathTable {
     pub(super) fn place(&mut self, end: EndId, place: &str) -> (bool, bool) {
         let mut at_end = AtEnd::default();
         for (at, path) in self.paths.iter_mut().enumerate() {
-            if path.what.at != place {
+            if path.what.stream.is_some() || path.what.at != place {
                 continue;
             }
             path.end = Some(end);
@@ -540,7 +533,7 @@ impl PathTable {
         let payer = self.pods[pod].timer_path;
         let payer = payer.or_else(|| {
             let mut paths = self.paths.iter();
-            paths.position(|path| path.through.contains(&pod))
+            paths.position(|path| path.what.stream.is_none() && path.through.contains(&pod))
         });
         self.batch.clear(now);
         self.batch.push(Entry::Timer, 0, &[]);
@@ -578,46 +571,60 @@ impl PathTable {
 
     /// Has a pod make the calls of the batch. False: it has ended.
     fn over_the_wall(&mut self, at: usize, path: Option<usize>, now: u64) -> bool {
+        let mut batch = std::mem::take(&mut self.batch);
+        let crossed = self.crossed(at, path, now, &mut batch, |pod, batch| pod.cross(batch));
+        self.batch = batch;
+        crossed.is_ok()
+    }
+
+    /// The same with a batch of the caller's, and with what it does to cross: what has ended it.
+    pub(super) fn crossed(
+        &mut self,
+        at: usize,
+        path: Option<usize>,
+        now: u64,
+        batch: &mut Batch,
+        cross: impl FnOnce(&mut dyn Pod, &mut Batch) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let its = &mut self.pods[at];
         let Some(pod) = &mut its.pod else {
-            return false;
+            return Err(Fault::Ended(its.ended.clone().unwrap_or_default()));
         };
-        let crossed = pod.cross(&mut self.batch);
+        let crossed = cross(&mut **pod, batch);
         its.crossings += 1;
-        its.calls += self.batch.calls.len() as u64;
-        its.cycles += self.batch.cycles;
-        for (counter, more) in its.counters.iter_mut().zip(self.batch.counted) {
+        its.calls += batch.calls.len() as u64;
+        its.cycles += batch.cycles;
+        for (counter, more) in its.counters.iter_mut().zip(batch.counted) {
             *counter = counter.wrapping_add(more);
         }
-        if let Some(timer) = self.batch.timer {
+        if let Some(timer) = batch.timer {
             its.timer = (timer > 0).then_some(timer);
             its.timer_path = path;
         }
-        keep_lines(&mut self.events, its, &mut self.batch);
-        let Err(fault) = crossed else { return true };
-        let fault = fault.to_string();
-        its.end(format!("it {fault}"));
-        self.events.push(PodEvent::Ended {
-            pod: its.name.clone(),
-            path: path.map(|at| self.paths[at].name.clone()),
-            fault,
-            time: now,
-        });
-        false
+        keep_lines(&mut self.events, its, batch);
+        crossed.inspect_err(|fault| {
+            its.end(format!("it {fault}"));
+            self.events.push(PodEvent::Ended {
+                pod: its.name.clone(),
+                path: path.map(|at| self.paths[at].name.clone()),
+                fault: fault.to_string(),
+                time: now,
+            });
+        })
     }
 
     /// What a pod has said in `pod_init()`.
-    pub(super) fn initialised(&mut self, at: usize, mut init: Batch) {
+    pub(super) fn initialised(&mut self, at: usize, init: &Batch) {
         let pod = &mut self.pods[at];
         pod.counters = init.counted;
         pod.timer = init.timer.filter(|at| *at > 0);
-        keep_lines(&mut self.events, pod, &mut init);
+        keep_lines(&mut self.events, pod, init);
     }
 }
 
 /// The lines of a pod's log are told later, if there are not too many; the last ones are kept.
-fn keep_lines(events: &mut Vec<PodEvent>, pod: &mut ActivePod, batch: &mut Batch) {
-    for line in batch.log.drain(..) {
+fn keep_lines(events: &mut Vec<PodEvent>, pod: &mut ActivePod, batch: &Batch) {
+    for line in &batch.log {
         if pod.log.len() == MAX_KEPT {
             pod.log.pop_front();
         }
@@ -625,7 +632,7 @@ fn keep_lines(events: &mut Vec<PodEvent>, pod: &mut ActivePod, batch: &mut Batch
         if events.len() < MAX_LINES {
             events.push(PodEvent::Line {
                 pod: pod.name.clone(),
-                line,
+                line: line.clone(),
             });
         }
     }

@@ -78,6 +78,11 @@ pub(super) struct Lab {
 impl Lab {
     pub(super) fn new(mut worker: Worker, calls: CallsSetup) -> Lab {
         let clock = worker.kernel().clock();
+        let paths = Paths::default();
+        let mut fibers = Fibers::default();
+        fibers
+            .apps
+            .set_paths(paths.of_streams(clock == vink_kernel::Clock::Virtual));
         Lab {
             machines: HashMap::new(),
             wires: HashMap::new(),
@@ -85,10 +90,10 @@ impl Lab {
             programs: HashMap::new(),
             numbers: HashMap::new(),
             last_program: 0,
-            fibers: Fibers::default(),
+            fibers,
             captures: Captures::default(),
             breakpoints: Breakpoints::default(),
-            paths: Paths::default(),
+            paths,
             series: AllSeries::default(),
             probes: SocketProbes::default(),
             uplinks: Uplinks::default(),

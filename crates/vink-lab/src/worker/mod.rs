@@ -30,6 +30,7 @@ mod program;
 mod series;
 mod serve;
 mod status;
+mod stream_path;
 mod uplink;
 mod wire;
 

@@ -1,15 +1,17 @@
 //! Pods and paths of a lab worker: loaded, placed, ended and told of.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vink_kernel::{Clock, EndId};
-use vink_pod::{load, Limits, LoadError, Loaded, Source, Wall};
+use vink_pod::{load, Limits, LoadError, Loaded, OpenPaths, Source, Wall};
 use vink_protocol::{Answer, Event, Filter, PathStatus, PodStatus};
 use vink_spec::{PathSpec, PodSpec};
 
 use super::crossing::{ActivePath, ActivePod, PathTable, PodEvent};
 use super::lab::{refused, Lab, WorkerError};
+use super::stream_path::StreamPaths;
 
 /// All pods and paths of a worker.
 #[derive(Default)]
@@ -48,6 +50,11 @@ impl Paths {
         self.table.clone()
     }
 
+    /// For apps; in a lab that repeats or not.
+    pub(super) fn of_streams(&self, repeats: bool) -> Rc<dyn OpenPaths> {
+        Rc::new(StreamPaths::new(self.table.clone(), repeats))
+    }
+
     /// When something is to be done, in ns of the kernel's clock.
     pub(super) fn due(&self) -> Option<u64> {
         self.table().due()
@@ -68,7 +75,8 @@ impl Lab {
             .map_err(|error| refused(error.to_string()))?;
         let wall = word_of(pod.wall());
         let mut table = self.paths.table();
-        let new = ActivePod::new(name.clone(), pod, wall);
+        let source = (what.clone(), file.to_owned());
+        let new = ActivePod::new(name.clone(), source, pod, wall);
         let at = match table.pods.iter().position(|pod| pod.name == name) {
             Some(at) => {
                 table.pods[at] = new;
@@ -79,7 +87,7 @@ impl Lab {
                 table.pods.len() - 1
             }
         };
-        table.initialised(at, init);
+        table.initialised(at, &init);
         drop(table);
         self.paths_changed()
     }
@@ -114,13 +122,16 @@ impl Lab {
                 "path {name}: there is no pod {pod}: load it first, by `pods:` or vink pod load"
             )));
         }
-        let new = ActivePath::new(name, what, filter, now);
+        let mut new = ActivePath::new(name, what, filter, now);
         // In the order of their names: a packet takes the first that it fits.
         match table
             .paths
             .binary_search_by(|path| path.name.cmp(&new.name))
         {
-            Ok(at) => table.paths[at] = new,
+            Ok(at) => {
+                new.is_open = table.paths[at].is_open;
+                table.paths[at] = new;
+            }
             Err(at) => table.paths.insert(at, new),
         }
         drop(table);

@@ -256,7 +256,8 @@ fn serve(pod: &Pod) -> ! {
             };
             put(at + area::ANSWER, answer);
             put(area::DONE, call + 1);
-            if answer != 0 && entry != 1 {
+            // POD_CLOSE: it goes on with other streams.
+            if answer != 0 && entry != 1 && (entry, answer) != (2, -1) {
                 break;
             }
             at = area::aligned(at + area::CALL + room as usize);

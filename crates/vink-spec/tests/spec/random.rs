@@ -352,13 +352,17 @@ impl Random {
         }
         if let (Some(at), Some(pod)) = (places.first(), lab.pods.keys().next().cloned()) {
             for name in 0..self.below(3) {
-                let path = PathSpec {
+                let mut path = PathSpec {
                     at: at.clone(),
                     filter: self.maybe(|r| format!("port {}", r.below(9))),
                     pods: vec![pod.clone()],
                     bytes: self.maybe(|_| "64K".to_owned()),
                     ..PathSpec::default()
                 };
+                if self.below(2) == 0 {
+                    path.stream = Some(path.machine().to_owned());
+                    (path.at, path.filter) = (String::new(), None);
+                }
                 lab.paths.insert(format!("w{name}"), path);
             }
         }

@@ -105,8 +105,16 @@ fn ready_labs() {
         if !path.exists() {
             continue;
         }
-        let reading = read(&path).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        assert_eq!(reading.warnings, [], "{}", path.display());
+        match read(&path) {
+            Ok(reading) => assert_eq!(reading.warnings, [], "{}", path.display()),
+            // Pods that are made first.
+            Err(mistakes) => {
+                let is_made = |path: &str| path.starts_with("pods.") && path.ends_with(".file");
+                let all = path.with_file_name("build.sh").exists();
+                let all = all && mistakes.0.iter().all(|mistake| is_made(&mistake.path));
+                assert!(all, "{mistakes}");
+            }
+        }
         // By another reader of YAML, with merge keys ("<<") as editors take them.
         let text = fs::read_to_string(&path).unwrap();
         let mut lab: serde_norway::Value = serde_norway::from_str(&text).unwrap();
