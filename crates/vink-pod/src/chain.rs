@@ -67,7 +67,10 @@ impl Stage {
     }
 
     /// Has the pod make the calls of a batch; the processor's time that it took, ns.
-    fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> (u64, Result<(), Fault>) {
+    ///
+    /// # Errors
+    /// The pod has ended.
+    pub fn cross(&mut self, batch: &mut Batch, stack: &mut Stack) -> (u64, Result<(), Fault>) {
         let before = run_time(&*self.pod);
         let crossed = stack.run(|| self.pod.cross(batch));
         let time = run_time(&*self.pod).saturating_sub(before);

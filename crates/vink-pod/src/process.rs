@@ -27,7 +27,7 @@ use vink_sys::child::{spawn_into, Step};
 use vink_sys::fd::in_memory_sealed;
 use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::pidfd;
-use vink_sys::poll::events_of;
+use vink_sys::poll::{events_of, events_within};
 use vink_sys::process::{cpu_time, getegid, geteuid, waitid, ChildEvent};
 use vink_sys::procfs::stat_state;
 use vink_sys::seccomp::Listener;
@@ -212,7 +212,7 @@ impl ProcessPod {
     fn load(&mut self, path: &Path) -> Result<(), String> {
         let ended = |fault: Fault| format!("was ended while it was loaded: it {fault}");
         let limit = LOAD_TIME.max(self.limits.time);
-        match self.next(limit, true).map_err(ended)? {
+        match self.next(Instant::now(), limit, true).map_err(ended)? {
             (Pause::Done, _) => Ok(()),
             (Pause::NotLoaded, _) => Err(file::explained(&self.text(), path)),
             (other, _) => Err(ended(self.fault(other))),
@@ -222,8 +222,9 @@ impl ProcessPod {
     /// What its `pod_version()` says.
     fn version(&mut self) -> Result<u32, String> {
         let ended = |fault: Fault| format!("was ended in pod_version(): it {fault}");
+        let start = Instant::now();
         self.resume().map_err(ended)?;
-        match self.next(self.limits.time, false).map_err(ended)? {
+        match self.next(start, self.limits.time, false).map_err(ended)? {
             (Pause::Done, found) => Ok(found as u32),
             (other, _) => Err(ended(self.fault(other))),
         }
@@ -243,16 +244,18 @@ impl ProcessPod {
         }
     }
 
-    /// The next pause, within so long.
-    fn next(&mut self, limit: Duration, is_loading: bool) -> Result<(Pause, u64), Fault> {
-        let start = Instant::now();
+    /// The next pause, within so long from then on.
+    fn next(
+        &mut self,
+        start: Instant,
+        limit: Duration,
+        is_loading: bool,
+    ) -> Result<(Pause, u64), Fault> {
         let fd = self.listener.as_fd().as_raw_fd();
-        let mut wait = limit;
+        let mut wait = limit.saturating_sub(start.elapsed());
         let mut over = None;
         loop {
-            // Up to the next ms.
-            let ms = wait.as_micros().div_ceil(1000).max(1);
-            let events = events_of(fd, libc::POLLIN, ms.min(1 << 30) as i32);
+            let events = events_within(fd, libc::POLLIN, wait);
             if events & libc::POLLIN != 0 {
                 // ENOENT: it was killed meanwhile, which is seen next.
                 if let Ok(call) = self.listener.receive() {
@@ -385,8 +388,10 @@ impl ProcessPod {
         self.area.write(area::CALLS, &(count as u32).to_ne_bytes());
         // Counters, timer and text, too.
         self.area.write(area::DONE, &[0; area::TEXT - area::DONE]);
+        // It runs from then on, maybe in the place of this thread.
+        let start = Instant::now();
         self.resume()?;
-        let pause = self.next(self.limits.time, false);
+        let pause = self.next(start, self.limits.time, false);
         let taken = self.take(batch, first, room);
         match (pause, taken) {
             (Err(fault), _) => Err(fault),

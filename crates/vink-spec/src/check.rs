@@ -563,6 +563,7 @@ impl<'a> Check<'a> {
                     c.add(message, "give one of them another name").key = true;
                 }
                 c.relay(spec, relays);
+                c.path_of_relay(name, spec, relays);
             });
         }
         self.each("programs", &spec.programs, |c, program, spec| {
@@ -604,6 +605,29 @@ impl<'a> Check<'a> {
                 };
                 c.add(format!("`{host}` is neither an address nor a machine"), fix)
                     .may_follow = true;
+            }
+        });
+    }
+
+    fn path_of_relay(
+        &mut self,
+        machine: &str,
+        spec: &RelaySpec,
+        all: &IndexMap<String, RelaySpec>,
+    ) {
+        let Some(path) = &spec.path else { return };
+        let known = self.lab.paths.get(path);
+        let is_here = known.is_some_and(|its| its.stream.as_deref() == Some(machine));
+        let mut others = all.iter().filter(|(_, other)| !std::ptr::eq(*other, spec));
+        let other = others.find(|(_, other)| other.path.as_ref() == Some(path));
+        self.at("path", |c| {
+            if let (Some((other, _)), true) = (other, is_here) {
+                let message = format!("path {path} is that of relay {other}");
+                c.add(message, "give each relay a path of its own");
+            } else if !is_here {
+                let message = format!("the lab has no path {path} of a stream of {machine}");
+                let fix = format!("add {path} to `paths`, with stream: {machine}");
+                c.add(message, fix).may_follow = true;
             }
         });
     }

@@ -416,10 +416,12 @@ impl Reader {
                 r.field_or_default(f, "protocol", |r, n| r.word(n, &RelayProtocol::NAMES));
             let listen = r.needed(f, (node, "listen", "10.0.0.1:80"), Reader::text);
             let to = r.needed(f, (node, "to", "10.0.1.2:80"), Reader::text);
+            let path = r.field(f, "path", Reader::text);
             Some(RelaySpec {
                 protocol,
                 listen: listen?,
                 to: to?,
+                path,
             })
         });
         relay.flatten()

@@ -27,6 +27,9 @@ pub struct RelaySpec {
     pub listen: String,
     /// The target: an address or a machine's name, and a port.
     pub to: String,
+    /// The path of the lab whose pods what passes goes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// What a relay passes on.
@@ -60,7 +63,11 @@ impl fmt::Display for RelayProtocol {
 /// `tcp 10.0.0.1:80 to 10.0.1.2:80`.
 impl fmt::Display for RelaySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} to {}", self.protocol, self.listen, self.to)
+        write!(f, "{} {} to {}", self.protocol, self.listen, self.to)?;
+        match &self.path {
+            Some(path) => write!(f, " through {path}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -71,8 +78,10 @@ impl RelaySpec {
             RelayProtocol::Tcp => "",
             RelayProtocol::Udp => "-u ",
         };
+        let path = self.path.as_ref();
+        let path = path.map_or_else(String::new, |path| format!("-p {path} "));
         ProgramSpec {
-            app: Some(format!("{APP} {udp}{} {}", self.listen, self.to)),
+            app: Some(format!("{APP} {udp}{path}{} {}", self.listen, self.to)),
             ready: Some(Ready::Output(READY.to_owned()).into()),
             ..ProgramSpec::default()
         }
@@ -81,15 +90,21 @@ impl RelaySpec {
     /// The relay that a program is, if a relay says all of it.
     pub fn of(program: &ProgramSpec) -> Option<RelaySpec> {
         let words: Vec<&str> = program.app.as_ref()?.split_whitespace().collect();
-        let (protocol, listen, to) = match words[..] {
-            [APP, "-u", listen, to] => (RelayProtocol::Udp, listen, to),
-            [APP, listen, to] => (RelayProtocol::Tcp, listen, to),
+        let (protocol, rest) = match words[..] {
+            [APP, "-u", ref rest @ ..] => (RelayProtocol::Udp, rest),
+            [APP, ref rest @ ..] => (RelayProtocol::Tcp, rest),
+            _ => return None,
+        };
+        let (path, listen, to) = match *rest {
+            ["-p", path, listen, to] => (Some(path.to_owned()), listen, to),
+            [listen, to] => (None, listen, to),
             _ => return None,
         };
         let relay = RelaySpec {
             protocol,
             listen: listen.to_owned(),
             to: to.to_owned(),
+            path,
         };
         (relay.program() == *program).then_some(relay)
     }
@@ -146,6 +161,7 @@ mod tests {
             protocol: RelayProtocol::Udp,
             listen: listen.to_owned(),
             to: to.to_owned(),
+            path: None,
         }
     }
 
@@ -154,6 +170,14 @@ mod tests {
         let relay = relay("10.0.0.1:53", "ns:53");
         let program = relay.program();
         assert_eq!(program.app.as_deref(), Some("relay -u 10.0.0.1:53 ns:53"));
+        assert_eq!(RelaySpec::of(&program), Some(relay.clone()));
+        let relay = RelaySpec {
+            path: Some("scan".to_owned()),
+            ..relay
+        };
+        let program = relay.program();
+        let app = "relay -u -p scan 10.0.0.1:53 ns:53";
+        assert_eq!(program.app.as_deref(), Some(app));
         assert_eq!(RelaySpec::of(&program), Some(relay));
         let other = ProgramSpec {
             dir: Some("x".to_owned()),

@@ -41,6 +41,9 @@ enum Command {
         /// Datagrams in the place of TCP's connections
         #[arg(long)]
         udp: bool,
+        /// The path of the lab (`stream: MACHINE`) whose pods what passes goes through
+        #[arg(long)]
+        path: Option<String>,
     },
     /// Show a relay: connections, bytes each way, refusals
     Stat {
@@ -76,6 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                 listen,
                 to,
                 udp,
+                path,
             } => {
                 // A machine's name may have dots, too.
                 let (machine, name) = relay.rsplit_once('.').ok_or_else(|| {
@@ -93,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                         protocol,
                         listen: listen.clone(),
                         to: to.clone(),
+                        path: path.clone(),
                     },
                 };
                 let added = client.add_relay(&lab, machine, &new).await?;

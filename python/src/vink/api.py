@@ -327,6 +327,7 @@ RelaySpec = TypedDict(
         "protocol": "RelayProtocol",
         "listen": "str",
         "to": "str",
+        "path": "str | None",
     },
     total=False,
 )

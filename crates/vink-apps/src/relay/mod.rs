@@ -1,11 +1,14 @@
 //! A relay: joins each connection that it accepts to one that it makes to its target, and passes
 //! datagrams on in the same way.
 //!
+//! With a path, what passes goes through pods, and is copied: see `path`.
+//!
 //! It is an app, so a packet that comes in leaves again without a process of the host: the fiber
 //! that passes it on runs in the `vink_run()` in which it came. TCP's bytes go from socket to
 //! socket by splice(2), by reference; see `tcp`. Linux's own way, a sockmap, is not used: it reads
 //! on while the other side's buffer is full (docs/design/measurements.md).
 
+mod path;
 mod pipe;
 mod tcp;
 mod udp;
@@ -16,8 +19,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::arguments::{self, Arguments, Opt, Syntax};
-use crate::{App, AppError, Calls, Names, Protocol, RelayReport, Report, Target};
+use crate::{App, AppError, Calls, Epoll, Names, Protocol, RelayReport, Report, Socket, Target};
+use path::RelayPath;
 
+/// The token of the socket where clients come.
+const CLIENTS: u64 = u64::MAX;
 /// How many connections or clients there are at most at a time, unless said otherwise.
 const MOST: usize = 10_000;
 /// How long a client that sends nothing and is sent nothing keeps its place, as for the host's
@@ -40,6 +46,11 @@ pub(crate) static SYNTAX: Syntax = Syntax {
             "TIME",
             "UDP: forgets a client after so long without a datagram (2m)",
         ),
+        Opt::new(
+            'p',
+            "PATH",
+            "what passes goes through the pods of this path of the lab",
+        ),
         arguments::IPV4,
         arguments::IPV6,
     ],
@@ -53,6 +64,19 @@ struct Relay {
     udp: bool,
     most: usize,
     idle: Duration,
+    path: Option<String>,
+}
+
+/// What a relay has that listens, whatever it passes on.
+struct Ground<'c> {
+    calls: &'c Calls<'c>,
+    to: SocketAddr,
+    most: usize,
+    statistics: Statistics,
+    epoll: Epoll<'c>,
+    /// Where clients come.
+    socket: Socket<'c>,
+    path: Option<RelayPath>,
 }
 
 /// Its counters, which its reporter reads.
@@ -97,6 +121,7 @@ pub(crate) fn make(arguments: &Arguments<'_>, names: &Names) -> Result<Box<dyn A
         udp: arguments.has('u'),
         most: arguments.number('n', 1)?.unwrap_or(MOST),
         idle: arguments.value('w', arguments::time)?.unwrap_or(IDLE),
+        path: arguments.value('p', |name| Ok(name.to_owned()))?,
     }))
 }
 
@@ -114,13 +139,31 @@ impl App for Relay {
         let seen = Rc::clone(&statistics);
         calls.publish(move || Report::Relay(seen.borrow().clone()));
         let to = self.target.at(calls, self.port)?;
+        let at = self.listen;
+        let (socket, what) = match self.udp {
+            false => (calls.listen(at), "listen on"),
+            true => (calls.datagrams(at), "bind to"),
+        };
+        let socket = socket.map_err(AppError::during(format_args!("{what} {at} ({protocol})")))?;
+        socket.set_blocking(false)?;
+        let path = self.path.as_ref();
+        let ground = Ground {
+            calls,
+            to,
+            most: self.most,
+            statistics,
+            epoll: calls.epoll()?,
+            socket,
+            path: path.map(|name| RelayPath::open(calls, name)).transpose()?,
+        };
+        ground.epoll.add(&ground.socket, libc::EPOLLIN, CLIENTS)?;
         let ready = || {
             calls.ready();
-            calls.print(&format!("relay of {protocol} {} to {to}\n", self.listen));
+            calls.print(&format!("relay of {protocol} {at} to {to}\n"));
         };
         match self.udp {
-            false => tcp::relay(calls, self, to, &statistics, ready),
-            true => udp::relay(calls, self, to, &statistics, ready),
+            false => tcp::relay(ground, ready),
+            true => udp::relay(ground, self, ready),
         }
     }
 }

@@ -9,13 +9,14 @@
 //! goes on. A connection that is reset resets the one that it is joined to.
 
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::time::Duration;
 
+use super::path::{new_connection, RelayPath};
 use super::pipe::Pipe;
-use super::{Relay, Statistics};
+use super::{Ground, CLIENTS};
 use crate::calls::family;
-use crate::{AppError, Calls, Epoll, Socket};
+use crate::{AppError, Socket};
 
 /// How often one direction passes something on before others have their turn.
 const BUDGET: usize = 16;
@@ -24,9 +25,10 @@ const SPARE_PIPES: usize = 16;
 /// Events per wait.
 const EVENTS: usize = 64;
 
-/// The token of the listener; a socket's is twice the number of its join, and which of the two it
-/// is.
-const LISTENER: u64 = u64::MAX;
+/// Bytes that a path's pods get at once.
+const BLOCK: usize = 64 << 10;
+
+// A socket's token is twice the number of its join, and which of the two it is.
 
 /// The client's socket of a join, and the target's.
 const CLIENT: usize = 0;
@@ -45,6 +47,9 @@ struct Way<'c> {
     ending: bool,
     /// That was passed on, too.
     ended: bool,
+    /// What a path's pods have made for the socket that it goes to, and how much of it was sent.
+    bytes: Vec<u8>,
+    sent: usize,
 }
 
 /// A client's connection and the one to the target.
@@ -57,12 +62,18 @@ struct Join<'c> {
     connected: bool,
     /// It is in the list of those that go on without an event.
     busy: bool,
+    /// It is in the list of those that wait for their path's budget.
+    is_delayed: bool,
+    /// Its number for a path's pods.
+    number: u32,
 }
 
 /// What became of a join when it was looked at.
 enum Fate {
     /// It waits for an event.
     Waits,
+    /// It waits until its path's budget allows more.
+    Delayed,
     /// It has more to pass on at once.
     GoesOn,
     /// Both directions have ended.
@@ -72,12 +83,7 @@ enum Fate {
 }
 
 struct Tcp<'c> {
-    calls: &'c Calls<'c>,
-    to: SocketAddr,
-    most: usize,
-    statistics: Statistics,
-    epoll: Epoll<'c>,
-    listener: Socket<'c>,
+    ground: Ground<'c>,
     /// There is no room for another connection: the listener is not watched.
     full: bool,
     joins: Vec<Option<Join<'c>>>,
@@ -85,35 +91,26 @@ struct Tcp<'c> {
     /// Empty pipes.
     pipes: Vec<Pipe<'c>>,
     busy: Vec<usize>,
+    /// Those that wait until the path's budget allows more, and when that is.
+    delayed: Vec<usize>,
+    opens: Option<Duration>,
+    /// What was read for the path's pods.
+    buffer: Vec<u8>,
 }
 
-/// Relays until the app is to stop; `ready` is called when it listens.
-pub(super) fn relay(
-    calls: &Calls<'_>,
-    relay: &Relay,
-    to: SocketAddr,
-    statistics: &Statistics,
-    ready: impl FnOnce(),
-) -> Result<i32, AppError> {
-    let at = relay.listen;
-    let listener = calls.listen(at);
-    let listener = listener.map_err(AppError::during(format_args!("listen on {at} (TCP)")))?;
-    listener.set_blocking(false)?;
-    let epoll = calls.epoll()?;
-    epoll.add(&listener, libc::EPOLLIN, LISTENER)?;
+/// Relays until the app is to stop; `ready` is called when all is there.
+pub(super) fn relay(ground: Ground<'_>, ready: impl FnOnce()) -> Result<i32, AppError> {
     ready();
     let mut tcp = Tcp {
-        calls,
-        to,
-        most: relay.most,
-        statistics: Statistics::clone(statistics),
-        epoll,
-        listener,
         full: false,
         joins: Vec::new(),
         free: Vec::new(),
         pipes: Vec::new(),
         busy: Vec::new(),
+        delayed: Vec::new(),
+        opens: None,
+        buffer: vec![0; if ground.path.is_some() { BLOCK } else { 0 }],
+        ground,
     };
     loop {
         tcp.turn()?;
@@ -124,18 +121,29 @@ impl<'c> Tcp<'c> {
     /// Waits for events and handles them.
     fn turn(&mut self) -> io::Result<()> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let timeout = (!self.busy.is_empty()).then_some(Duration::ZERO);
-        let count = self.epoll.wait(&mut events, timeout)?.len();
+        let timeout = match (self.busy.is_empty(), self.opens) {
+            (false, _) => Some(Duration::ZERO),
+            (true, Some(opens)) => Some(opens.saturating_sub(self.ground.calls.now()?)),
+            (true, None) => None,
+        };
+        let count = self.ground.epoll.wait(&mut events, timeout)?.len();
         let busy = std::mem::take(&mut self.busy);
+        let delayed = match self.opens {
+            Some(opens) if opens <= self.ground.calls.now()? => {
+                self.opens = None;
+                std::mem::take(&mut self.delayed)
+            }
+            _ => Vec::new(),
+        };
         for event in &events[..count] {
             match event.u64 {
-                LISTENER => self.accept()?,
+                CLIENTS => self.accept()?,
                 token => self.event(token, event.events as i32)?,
             }
         }
-        for at in busy {
+        for at in busy.into_iter().chain(delayed) {
             if let Some(join) = &mut self.joins[at] {
-                join.busy = false;
+                (join.busy, join.is_delayed) = (false, false);
                 self.visit(at)?;
             }
         }
@@ -145,26 +153,25 @@ impl<'c> Tcp<'c> {
     /// Takes clients from the queue as long as there are some, and room for them.
     fn accept(&mut self) -> io::Result<()> {
         loop {
-            let open = self.statistics.borrow().open;
-            if open >= self.most as u64 {
+            let open = self.ground.statistics.borrow().open;
+            if open >= self.ground.most as u64 {
                 return self.pause();
             }
-            let client = match self.listener.accept_with(libc::SOCK_NONBLOCK) {
+            let client = match self.ground.socket.accept_with(libc::SOCK_NONBLOCK) {
                 Ok((client, _)) => client,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                Err(error) if self.calls.stopping() => return Err(error),
+                Err(error) if self.ground.calls.stopping() => return Err(error),
                 // No memory or no descriptor: clients wait in the queue until a join ends.
                 Err(_) if open > 0 => return self.pause(),
                 Err(error) => return Err(error),
             };
-            self.statistics.borrow_mut().connections += 1;
-            // The place for a pod that refuses a client, or chooses its target.
+            self.ground.statistics.borrow_mut().connections += 1;
             let target = match self.connect(&client) {
                 Ok(target) => target,
-                Err(error) if self.calls.stopping() => return Err(error),
+                Err(error) if self.ground.calls.stopping() => return Err(error),
                 Err(_) => {
-                    self.statistics.borrow_mut().refused += 1;
+                    self.ground.statistics.borrow_mut().refused += 1;
                     reset(&client);
                     continue;
                 }
@@ -176,7 +183,9 @@ impl<'c> Tcp<'c> {
             let sockets = [client, target];
             for (side, socket) in sockets.iter().enumerate() {
                 let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-                self.epoll.add(socket, events, (2 * at + side) as u64)?;
+                self.ground
+                    .epoll
+                    .add(socket, events, (2 * at + side) as u64)?;
             }
             self.joins[at] = Some(Join {
                 sockets,
@@ -184,27 +193,29 @@ impl<'c> Tcp<'c> {
                 asked: false,
                 connected: false,
                 busy: false,
+                is_delayed: false,
+                number: new_connection(),
             });
-            self.statistics.borrow_mut().open += 1;
+            self.ground.statistics.borrow_mut().open += 1;
         }
     }
 
     /// No more clients are taken until a join ends.
     fn pause(&mut self) -> io::Result<()> {
         self.full = true;
-        self.epoll.modify(&self.listener, 0, LISTENER)
+        self.ground.epoll.modify(&self.ground.socket, 0, CLIENTS)
     }
 
     /// Begins to connect a client to the target.
     fn connect(&self, client: &Socket<'c>) -> io::Result<Socket<'c>> {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
-        let target = self.calls.socket(family(self.to), kind, 0)?;
+        let target = self.ground.calls.socket(family(self.ground.to), kind, 0)?;
         for socket in [client, &target] {
             socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
             // A peer that is gone without a word is noticed, if late.
             socket.set_option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
         }
-        match target.connect(self.to) {
+        match target.connect(self.ground.to) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(target),
         }
@@ -231,11 +242,17 @@ impl<'c> Tcp<'c> {
             return Ok(());
         };
         let fate = join.go_on(self);
-        if self.calls.stopping() {
+        if self.ground.calls.stopping() {
             return fate.map(drop);
         }
         match fate {
             Ok(Fate::Waits) => self.joins[at] = Some(join),
+            Ok(Fate::Delayed) => {
+                if !std::mem::replace(&mut join.is_delayed, true) {
+                    self.delayed.push(at);
+                }
+                self.joins[at] = Some(join);
+            }
             Ok(Fate::GoesOn) => {
                 if !join.busy {
                     join.busy = true;
@@ -251,7 +268,7 @@ impl<'c> Tcp<'c> {
     /// A join ends: what it has is closed when it is dropped.
     fn end(&mut self, at: usize, join: &Join<'_>, fate: &io::Result<Fate>) -> io::Result<()> {
         {
-            let mut statistics = self.statistics.borrow_mut();
+            let mut statistics = self.ground.statistics.borrow_mut();
             statistics.open -= 1;
             match fate {
                 Ok(Fate::Done) => {}
@@ -262,9 +279,17 @@ impl<'c> Tcp<'c> {
         if !matches!(fate, Ok(Fate::Done)) {
             join.sockets.iter().for_each(reset);
         }
+        if let Some(path) = &mut self.ground.path {
+            // Pods forget it; a direction that has ended is known to them.
+            for (side, _) in join.ways.iter().enumerate().filter(|(_, way)| !way.ending) {
+                path.stream(join.number, side, &[], true);
+            }
+            path.cross(self.ground.calls.now()?);
+        }
         self.free.push(at);
         if std::mem::take(&mut self.full) {
-            self.epoll.modify(&self.listener, libc::EPOLLIN, LISTENER)?;
+            let socket = &self.ground.socket;
+            self.ground.epoll.modify(socket, libc::EPOLLIN, CLIENTS)?;
         }
         Ok(())
     }
@@ -288,19 +313,122 @@ impl<'c> Join<'c> {
             self.connected = true;
         }
         let mut goes_on = false;
+        let mut is_delayed = false;
         for side in [CLIENT, TARGET] {
-            goes_on |=
-                self.ways[side].pass(&self.sockets[side], &self.sockets[1 - side], tcp, side)?;
+            let has_path = tcp.ground.path.is_some();
+            let more = match has_path {
+                true => self.pass_pods(tcp, side)?,
+                false => {
+                    let [from, to] = [&self.sockets[side], &self.sockets[1 - side]];
+                    Some(self.ways[side].pass(from, to, tcp, side)?)
+                }
+            };
+            goes_on |= more == Some(true);
+            is_delayed |= more.is_none();
         }
+        // What pods have made for a direction that was looked at before.
+        goes_on |= self.ways.iter().any(|way| !way.ended && way.has_more());
         Ok(match goes_on {
             true => Fate::GoesOn,
+            false if is_delayed => Fate::Delayed,
             false if self.ways.iter().all(|way| way.ended) => Fate::Done,
             false => Fate::Waits,
         })
     }
 }
 
+impl<'c> Join<'c> {
+    /// As [`Way::pass`], through the pods of the relay's path; `None`: its budget is spent.
+    fn pass_pods(&mut self, tcp: &mut Tcp<'c>, side: usize) -> io::Result<Option<bool>> {
+        let Tcp { ground, buffer, .. } = tcp;
+        let Some(path) = &mut ground.path else {
+            return Ok(Some(false));
+        };
+        for _ in 0..BUDGET {
+            let way = &mut self.ways[side];
+            if way.ended {
+                return Ok(Some(false));
+            }
+            if way.bytes.is_empty() && !way.ending && way.readable {
+                let now = ground.calls.now()?;
+                if let Some(opens) = path.waits(now) {
+                    path.waited();
+                    let before = tcp.opens.unwrap_or(opens);
+                    tcp.opens = Some(before.min(opens));
+                    return Ok(None);
+                }
+                match waits(self.sockets[side].recv(buffer, libc::MSG_DONTWAIT))? {
+                    None => way.readable = false,
+                    Some(got) => self.ask_pods(path, side, &buffer[..got], now)?,
+                }
+            }
+            let way = &mut self.ways[side];
+            if way.bytes.is_empty() {
+                if way.ending {
+                    way.ended = true;
+                    self.sockets[1 - side].shutdown(Shutdown::Write)?;
+                }
+                if way.ended || !way.readable {
+                    return Ok(Some(false));
+                }
+                continue;
+            }
+            if !way.writable {
+                return Ok(Some(false));
+            }
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            match waits(self.sockets[1 - side].send(&way.bytes[way.sent..], flags))? {
+                None => way.writable = false,
+                Some(sent) => {
+                    way.sent += sent;
+                    ground.statistics.borrow_mut().passed[side] += sent as u64;
+                }
+            }
+            if way.sent == way.bytes.len() {
+                way.bytes.clear();
+                way.sent = 0;
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// Bytes of one direction, none at its end, cross the path's pods.
+    fn ask_pods(
+        &mut self,
+        path: &mut RelayPath,
+        side: usize,
+        bytes: &[u8],
+        now: Duration,
+    ) -> io::Result<()> {
+        path.stream(self.number, side, bytes, bytes.is_empty());
+        let Some(outcomes) = path.cross(now) else {
+            return Err(io::Error::other("a pod of its path has ended"));
+        };
+        self.ways[side].ending |= bytes.is_empty();
+        for outcome in outcomes {
+            self.ways[side].bytes.extend(outcome.onward.concat());
+            let back = &mut self.ways[1 - side];
+            if !back.ended {
+                back.bytes.extend(outcome.back.concat());
+            }
+            if outcome.closes {
+                // What pods have made so far is the last of it.
+                self.ways.iter_mut().for_each(|way| way.ending = true);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<'c> Way<'c> {
+    /// It can go on without an event.
+    fn has_more(&self) -> bool {
+        match self.bytes.is_empty() {
+            true => self.ending && self.pipe.is_none(),
+            false => self.writable,
+        }
+    }
+
     /// Keeps a pipe that holds something; another one may borrow an empty one.
     fn keep(&mut self, pipe: Pipe<'c>, tcp: &mut Tcp<'c>) {
         match pipe.is_empty() {
@@ -325,12 +453,11 @@ impl<'c> Way<'c> {
             if self.pipe.is_none() && !self.ending && self.readable {
                 let mut pipe = match tcp.pipes.pop() {
                     Some(pipe) => pipe,
-                    None => Pipe::new(tcp.calls)?,
+                    None => Pipe::new(tcp.ground.calls)?,
                 };
                 match waits(pipe.fill(from))? {
                     None => self.readable = false,
                     Some(0) => self.ending = true,
-                    // Here a pod may look at the bytes before they go on.
                     Some(_) => {}
                 }
                 self.keep(pipe, tcp);
@@ -343,7 +470,9 @@ impl<'c> Way<'c> {
                 Some(mut pipe) => {
                     match waits(pipe.drain(to))? {
                         None => self.writable = false,
-                        Some(sent) => tcp.statistics.borrow_mut().passed[side] += sent as u64,
+                        Some(sent) => {
+                            tcp.ground.statistics.borrow_mut().passed[side] += sent as u64
+                        }
                     }
                     self.keep(pipe, tcp);
                 }

@@ -10,11 +10,12 @@ use super::lab::Lab;
 use super::status::name_is_good;
 use crate::http_error::HttpError;
 
-/// How a relay passes things on: by its protocol.
-fn way(protocol: RelayProtocol) -> &'static str {
-    match protocol {
-        RelayProtocol::Tcp => "splice: by reference, through a pipe of the stack's",
-        RelayProtocol::Udp => "copy: a socket for each client",
+/// How a relay passes things on.
+fn way(relay: &RelaySpec) -> &'static str {
+    match (&relay.path, relay.protocol) {
+        (Some(_), _) => "copy: through the pods of its path",
+        (None, RelayProtocol::Tcp) => "splice: by reference, through a pipe of the stack's",
+        (None, RelayProtocol::Udp) => "copy: a socket for each client",
     }
 }
 
@@ -83,7 +84,7 @@ impl Lab {
         Relay {
             machine,
             name,
-            way: way(spec.protocol).to_owned(),
+            way: way(&spec).to_owned(),
             spec,
             state: program.as_ref().map_or(ProgramState::Ended, |it| it.state),
             error: program.and_then(|program| program.error),

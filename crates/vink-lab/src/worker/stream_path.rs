@@ -30,6 +30,8 @@ pub(super) struct StreamPaths {
 struct PathPod {
     table: Arc<Mutex<PathTable>>,
     path: String,
+    /// The paths that were opened together with it, and it.
+    together: Arc<[String]>,
     pod: String,
     /// It has one stream, which can't be closed alone.
     is_alone: bool,
@@ -112,6 +114,7 @@ impl OpenPaths for StreamPaths {
             }
         }
         let mut opened = Vec::new();
+        let together: Arc<[String]> = names.into();
         for at in places {
             let path = &mut table.paths[at];
             path.is_open = true;
@@ -120,6 +123,7 @@ impl OpenPaths for StreamPaths {
                 let handle = PathPod {
                     table: self.table.clone(),
                     path: path.name.clone(),
+                    together: together.clone(),
                     pod: pod.clone(),
                     is_alone: anew,
                 };
@@ -176,7 +180,9 @@ impl Pod for PathPod {
         let Some(pod) = table.pods.iter().position(|pod| pod.name == self.pod) else {
             return Err(Fault::Ended("is not in the lab any more".to_owned()));
         };
-        let open = |path: &&ActivePath| path.is_open && path.what.stream.is_some();
+        let open = |path: &&ActivePath| {
+            path.is_open && path.what.stream.is_some() && self.together.contains(&path.name)
+        };
         let all = table.paths.iter().filter(open);
         let all = all.filter(|path| path.through.contains(&pod));
         let its = all.clone().find(|path| path.name == self.path);
