@@ -1,0 +1,73 @@
+// The API's requests, typed by its own description.
+import createClient, { type Middleware } from 'openapi-fetch';
+import type { paths } from './schema.d.ts';
+import { refusal, transport } from './transport.ts';
+
+const session: Middleware = {
+  onRequest({ request }) {
+    if (transport.token) request.headers.set('authorization', `Bearer ${transport.token}`);
+    return request;
+  },
+  async onResponse({ response }) {
+    if (!response.ok) throw await refusal(response);
+    return response;
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: location.origin });
+api.use(session);
+
+/** The body of an answer: a refused request has thrown before. */
+export async function body<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  return (await answer).data as T;
+}
+
+/** JSON messages of a WebSocket, opened again when it closes, until the returned function is called. */
+export function follow<T>(path: string, each: (message: T) => void, again: () => void = () => {}): () => void {
+  let socket: WebSocket;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let closed = false;
+  let waits = 250;
+  const open = () => {
+    socket = transport.open(path);
+    socket.onmessage = ({ data }) => {
+      waits = 250;
+      if (typeof data === 'string') each(JSON.parse(data) as T);
+    };
+    socket.onclose = () => {
+      if (closed) return;
+      timer = setTimeout(() => {
+        again();
+        open();
+      }, waits);
+      waits = Math.min(waits * 2, 5000);
+    };
+  };
+  open();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    socket.close();
+  };
+}
+
+/** Runs a program on a machine to its end: what it has written, and its exit status. */
+export async function run(lab: string, machine: string, words: string[]): Promise<{ output: string; code: number }> {
+  const program = await body(
+    api.POST('/v1/labs/{lab}/programs', { params: { path: { lab } }, body: { machine, words, attach: true } }),
+  );
+  const socket = transport.open(`/v1/labs/${encodeURIComponent(lab)}/programs/${program.id}/terminal`);
+  const text = new TextDecoder();
+  let output = '';
+  return new Promise((resolve, reject) => {
+    socket.onmessage = ({ data }) => {
+      if (typeof data === 'string') {
+        const message = JSON.parse(data) as { ended?: { code: number; error?: string | null } };
+        if (message.ended) resolve({ output: output + (message.ended.error ?? ''), code: message.ended.code });
+      } else {
+        output += text.decode(new Uint8Array(data as ArrayBuffer, 1), { stream: true });
+      }
+    };
+    socket.onclose = () => reject(new Error(`${words.join(' ')}: the connection ended before the program`));
+  });
+}

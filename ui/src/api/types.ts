@@ -1,0 +1,25 @@
+// Short names of the API's objects, which schema.d.ts has from the control process's own description.
+import type { components } from './schema.d.ts';
+
+type Schemas = components['schemas'];
+export type LabSummary = Schemas['LabSummary'];
+export type LabStatus = Schemas['LabStatus'];
+export type Lab = Schemas['Lab'];
+export type Clock = Schemas['Clock'];
+export type Machine = Schemas['Machine'];
+export type MachineSummary = Schemas['MachineSummary'];
+export type MachineSpec = Schemas['MachineSpec'];
+export type WireSpec = Schemas['WireSpec'];
+export type Settings = Schemas['Settings'];
+export type Wire = Schemas['Wire'];
+export type Program = Schemas['Program'];
+export type Breakpoints = Schemas['Breakpoints'];
+export type Breakpoint = Schemas['Breakpoint'];
+export type Packet = Schemas['Packet'];
+/** An event: the description leaves a packet's kind away. */
+export type Event =
+  Extract<Schemas['Event2'], { kind: string }> | ({ lab: string; time: number; kind: 'packet' } & Packet);
+export type Statistics = Schemas['Statistics'];
+export type Applied = Schemas['Applied'];
+export type Capture = Schemas['Capture'];
+export type Problem = Schemas['Problem'];

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import type { Lab } from '../api/types.ts';
+import { join, remove } from './draw.ts';
+
+test('a wire gives both machines an interface and addresses of a network of their own', () => {
+  const spec: Lab = { machines: { a: { interfaces: { eth0: { wire: 'w', addresses: ['10.0.0.1/24'] } } }, b: {} } };
+  const { wire, lines } = join(spec, 'a', 'b', true);
+  expect(wire).toBe('a-b');
+  expect(spec.machines!.a!.interfaces!.eth1).toEqual({ wire: 'a-b', addresses: ['10.0.1.1/24'] });
+  expect(spec.machines!.b!.interfaces!.eth0).toEqual({ wire: 'a-b', addresses: ['10.0.1.2/24'] });
+  expect(lines).toContain('wireup b eth0 a-b');
+  expect(join(spec, 'a', 'b', false).wire).toBe('a-b-1');
+});
+
+test('machines at one switch are in one network', () => {
+  const spec: Lab = { machines: { a: {}, b: {} }, switches: { sw: {} } };
+  join(spec, 'a', 'sw', true);
+  join(spec, 'sw', 'b', true);
+  expect(spec.machines).toEqual({
+    a: { interfaces: { eth0: { switch: 'sw', addresses: ['10.0.0.1/24'] } } },
+    b: { interfaces: { eth0: { switch: 'sw', addresses: ['10.0.0.2/24'] } } },
+  });
+});
+
+test('a machine goes with its wires, and the interfaces at their other ends', () => {
+  const spec: Lab = { machines: { a: {}, b: {}, c: {} }, switches: { sw: {} } };
+  join(spec, 'a', 'b', true);
+  join(spec, 'b', 'c', true);
+  join(spec, 'c', 'sw', true);
+  remove(spec, ['b']);
+  expect(spec.wires).toEqual({});
+  expect(spec.machines!.a!.interfaces).toEqual({});
+  remove(spec, ['sw']);
+  expect(spec.machines).toEqual({ a: { interfaces: {} }, c: { interfaces: {} } });
+});

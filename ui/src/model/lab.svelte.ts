@@ -1,0 +1,270 @@
+// A lab as the page knows it: what is set (spec), what is (state), and numbers. Events of the control process say which of
+// them to ask for again, so that what another user or the command line has done shows here, too.
+import { api, body, follow } from '../api/client.ts';
+import type {
+  Applied,
+  Breakpoints,
+  Clock,
+  Event,
+  Lab,
+  LabStatus,
+  MachineSummary,
+  Program,
+  Statistics,
+  Wire,
+} from '../api/types.ts';
+import { notices, vink } from './notice.svelte.ts';
+import { difference, revert, type Difference } from './difference.ts';
+
+/** Packets and bytes of one direction of a wire, with their growth per second of the host's clock. */
+export interface Numbers {
+  sent: number;
+  bytes: number;
+  lost: number;
+  underWay: number;
+  packetRate: number;
+  bitRate: number;
+}
+
+/** An event with a number of its own, for lists. */
+export interface Told {
+  number: number;
+  event: Event;
+}
+
+type Part = 'status' | 'spec' | 'machines' | 'wires' | 'programs' | 'clock' | 'breakpoints';
+const PARTS: Part[] = ['status', 'spec', 'machines', 'wires', 'programs', 'clock', 'breakpoints'];
+/** Events that are kept. */
+const KEPT = 1000;
+
+/** What each kind of event makes out of date. */
+function outdated(event: Event): Part[] {
+  switch (event.kind) {
+    case 'changed':
+    case 'missed':
+      return PARTS;
+    case 'lab':
+    case 'dead':
+    case 'kernel':
+      return ['status', 'machines', 'programs', 'clock'];
+    case 'started':
+    case 'ready':
+    case 'ended':
+      return ['programs', 'machines', 'status'];
+    case 'wire':
+    case 'uplink':
+      return ['wires', 'spec'];
+    case 'breakpoint':
+      return ['breakpoints', 'clock'];
+    default:
+      return [];
+  }
+}
+
+export class LabModel {
+  readonly name: string;
+  status = $state.raw<LabStatus>();
+  spec = $state.raw<Lab>({});
+  machines = $state.raw<MachineSummary[]>([]);
+  wires = $state.raw<Wire[]>([]);
+  programs = $state.raw<Program[]>([]);
+  clock = $state.raw<Clock>();
+  breakpoints = $state.raw<Breakpoints>({ breakpoints: [], stopped: false, machines: [] });
+  events = $state.raw<Told[]>([]);
+  /** By end, `machine:interface`. */
+  numbers = $state.raw<Map<string, Numbers>>(new Map());
+  /** The lab is not there (any more). */
+  gone = $state('');
+  loaded = $state(false);
+  /** Counts topology changes: what the canvas draws anew for. */
+  undoable = $state.raw<Difference[]>([]);
+  redoable = $state.raw<Difference[]>([]);
+
+  #stop: (() => void)[] = [];
+  #due = new Set<Part>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #number = 0;
+  #measured = 0;
+
+  constructor(name: string) {
+    this.name = name;
+    const lab = encodeURIComponent(name);
+    this.#stop.push(
+      follow<Event>(
+        `/v1/events?lab=${lab}`,
+        (event) => this.#take(event),
+        () => this.refresh(...PARTS),
+      ),
+      follow<Statistics>(`/v1/labs/${lab}/statistics/stream?interval=250ms`, (now) => this.#measure(now)),
+    );
+    // The clock has no events of its own while it runs.
+    const ticks = setInterval(() => {
+      if (document.visibilityState === 'visible' && !this.gone) this.refresh('clock');
+    }, 500);
+    this.#stop.push(() => clearInterval(ticks));
+    this.refresh(...PARTS);
+  }
+
+  close(): void {
+    for (const stop of this.#stop) stop();
+    clearTimeout(this.#timer);
+  }
+
+  /** Asks for these soon, once for several events. */
+  refresh(...parts: Part[]): void {
+    for (const part of parts) this.#due.add(part);
+    this.#timer ??= setTimeout(() => void this.#ask(), 30);
+  }
+
+  async #ask(): Promise<void> {
+    const due = [...this.#due];
+    this.#due.clear();
+    const path = { params: { path: { lab: this.name } } };
+    const asking: Record<Part, () => Promise<void>> = {
+      status: async () => void (this.status = await body(api.GET('/v1/labs/{lab}', path))),
+      spec: async () => void (this.spec = await body(api.GET('/v1/labs/{lab}/spec', path))),
+      machines: async () => void (this.machines = await body(api.GET('/v1/labs/{lab}/machines', path))),
+      wires: async () => void (this.wires = await body(api.GET('/v1/labs/{lab}/wires', path))),
+      programs: async () => void (this.programs = await body(api.GET('/v1/labs/{lab}/programs', path))),
+      clock: async () => void (this.clock = await body(api.GET('/v1/labs/{lab}/clock', path))),
+      breakpoints: async () => void (this.breakpoints = await body(api.GET('/v1/labs/{lab}/breakpoints', path))),
+    };
+    try {
+      await Promise.all(due.map((part) => asking[part]()));
+      this.gone = '';
+      if (due.length === PARTS.length) this.loaded = true;
+    } catch (error) {
+      const { status } = error as { status?: number };
+      if (status === 404) this.gone = (error as Error).message;
+      // One that begins, or ends, is asked again at its next event.
+      else if (status !== 409) notices.refuse(error);
+    } finally {
+      this.#timer = undefined;
+      if (this.#due.size) this.refresh();
+    }
+  }
+
+  #take(event: Event): void {
+    if (event.kind !== 'progress') {
+      this.events = [...this.events.slice(1 - KEPT), { number: this.#number++, event }];
+    }
+    const text = spoken(event);
+    if (text) notices.say(text);
+    const parts = outdated(event);
+    if (parts.length) this.refresh(...parts);
+  }
+
+  #measure(now: Statistics): void {
+    const seconds = now.time - this.#measured;
+    this.#measured = now.time;
+    const before = this.numbers;
+    const numbers = new Map<string, Numbers>();
+    for (const wire of now.wires) {
+      for (const { end, counters } of wire.ends) {
+        const key = end === 'outside' ? `${wire.wire}:outside` : end;
+        const [sent, bytes] = [counters.sent ?? 0, counters['sent-bytes'] ?? 0];
+        const last = before.get(key);
+        const growth = (value: number, old: number | undefined) =>
+          old === undefined || seconds <= 0 || value < old ? 0 : (value - old) / seconds;
+        numbers.set(key, {
+          sent,
+          bytes,
+          lost: counters.lost ?? 0,
+          underWay: counters['under-way'] ?? 0,
+          packetRate: growth(sent, last?.sent),
+          bitRate: 8 * growth(bytes, last?.bytes),
+        });
+      }
+    }
+    this.numbers = numbers;
+  }
+
+  /** `--lab NAME`, which the lines of buttons end with. */
+  line(...words: string[]): string {
+    return vink(...words, '--lab', this.name);
+  }
+
+  /** Makes the lab as `spec` says, and remembers how it was. */
+  async put(spec: Lab, dryRun = false): Promise<Applied> {
+    const before = this.spec;
+    const applied = await body(
+      api.PUT('/v1/labs/{lab}', {
+        params: { path: { lab: this.name } },
+        body: { spec, folder: this.status?.summary.folder ?? '/', running: true, 'dry-run': dryRun },
+      }),
+    );
+    if (!dryRun) this.remember(before, spec);
+    this.refresh(...PARTS);
+    return applied;
+  }
+
+  /** Changes a copy of the spec and applies it. */
+  async edit(change: (spec: Lab) => void): Promise<Applied> {
+    const spec = structuredClone(this.spec);
+    change(spec);
+    return this.put(spec);
+  }
+
+  /** Does something that changes the lab by another request, and remembers how the lab was. */
+  async remembering<T>(what: () => Promise<T>): Promise<T> {
+    const before = this.spec;
+    const result = await what();
+    const after = await body(api.GET('/v1/labs/{lab}/spec', { params: { path: { lab: this.name } } }));
+    this.spec = after;
+    this.remember(before, after);
+    this.refresh(...PARTS);
+    return result;
+  }
+
+  remember(before: Lab, after: Lab): void {
+    const changed = difference(before, after);
+    if (changed.length) {
+      this.undoable = [...this.undoable.slice(-49), changed];
+      this.redoable = [];
+    }
+  }
+
+  /** Gives the objects of the last change back what they were: those that others have changed meanwhile stay. */
+  async undo(): Promise<void> {
+    await this.#go('undoable', 'redoable', 'before');
+  }
+
+  async redo(): Promise<void> {
+    await this.#go('redoable', 'undoable', 'after');
+  }
+
+  async #go(from: 'undoable' | 'redoable', to: 'undoable' | 'redoable', which: 'before' | 'after'): Promise<void> {
+    const last = this[from].at(-1);
+    if (!last) return;
+    const spec = revert(this.spec, last, which);
+    await body(
+      api.PUT('/v1/labs/{lab}', {
+        params: { path: { lab: this.name } },
+        body: { spec, folder: this.status?.summary.folder ?? '/', running: true },
+      }),
+    );
+    this[from] = this[from].slice(0, -1);
+    this[to] = [...this[to], last];
+    this.refresh(...PARTS);
+  }
+}
+
+/** What the live region says about an event. */
+function spoken(event: Event): string {
+  switch (event.kind) {
+    case 'breakpoint':
+      return event.stopped
+        ? `Breakpoint ${event.breakpoint} stopped ${event.stopped === 'all' ? 'the lab' : 'the machine'} at ${event.packet.end}`
+        : '';
+    case 'dead':
+      return `The kernel of ${event.machines.length} machines has died: ${event.message}`;
+    case 'ended':
+      return event.code
+        ? `${event.name ?? 'Program ' + event.program} on ${event.machine} ended with ${event.code}`
+        : '';
+    case 'lab':
+      return `The lab is ${event.state}`;
+    default:
+      return '';
+  }
+}

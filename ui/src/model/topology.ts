@@ -1,0 +1,89 @@
+// What the picture draws of a lab: its machines, switches, uplinks, and the wires between them.
+import type { Lab, MachineSummary, Wire } from '../api/types.ts';
+
+export type Kind = 'machine' | 'switch' | 'router' | 'bus' | 'uplink';
+
+export interface Node {
+  name: string;
+  kind: Kind;
+  group?: string;
+  state: string;
+}
+
+export interface Link {
+  name: string;
+  /** A node's place in the list, and the interface there. */
+  ends: [number, string][];
+  state: string;
+}
+
+export interface Topology {
+  machines: Node[];
+  wires: Link[];
+}
+
+/** A name's beginning before its number: `leaf` of `leaf12`. */
+export function prefix(name: string): string {
+  return /^(.*?)-?\d+$/.exec(name)?.[1] ?? '';
+}
+
+/** What is written before the first colon is the machine: no name of one has any. */
+export function split(end: string): [string, string] {
+  const at = end.indexOf(':');
+  return at < 0 ? [end, ''] : [end.slice(0, at), end.slice(at + 1)];
+}
+
+export function kindOf(spec: Lab, name: string): Kind {
+  if (spec.switches?.[name]) return 'switch';
+  return spec.machines?.[name]?.forward ? 'router' : 'machine';
+}
+
+export function topology(spec: Lab, machines: MachineSummary[], wires: Wire[]): Topology {
+  const nodes: Node[] = [];
+  const places = new Map<string, number>();
+  const sizes = new Map<string, number>();
+  for (const { name } of machines) {
+    const group = prefix(name);
+    sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  }
+  // A group of few says nothing; one of all neither.
+  const isGroup = (group: string) => group !== '' && sizes.get(group)! >= 8 && sizes.get(group)! < machines.length;
+  for (const { name, state } of machines) {
+    const group = prefix(name);
+    places.set(name, nodes.length);
+    nodes.push({ name, kind: kindOf(spec, name), state, ...(isGroup(group) ? { group } : {}) });
+  }
+  const add = (name: string, kind: Kind, state: string) => {
+    places.set(name, nodes.length);
+    nodes.push({ name, kind, state });
+    return nodes.length - 1;
+  };
+  const links: Link[] = [];
+  for (const wire of wires) {
+    const ends: [number, string][] = [];
+    for (const { end } of wire.ends) {
+      const [machine, port] = split(end);
+      if (end === 'outside')
+        ends.push([add(`${wire.name}:outside`, 'uplink', wire['uplink-error'] ? 'dead' : 'running'), '']);
+      else if (places.has(machine)) ends.push([places.get(machine)!, port]);
+    }
+    const state = wire.up ? 'up' : 'down';
+    if (ends.length <= 2) {
+      links.push({ name: wire.name, ends, state });
+      continue;
+    }
+    // A bus is drawn as a node, with a line to each of its ends.
+    const bus = add(`wire:${wire.name}`, 'bus', state);
+    for (const end of ends) links.push({ name: wire.name, ends: [end, [bus, '']], state });
+  }
+  return { machines: nodes, wires: links };
+}
+
+/** The node that a wire leads to from one, or null: a bus leads to its first other end. */
+export function across(wire: Wire, from: string): string | null {
+  for (const { end } of wire.ends) {
+    const [machine] = split(end);
+    if (machine !== from && end !== 'outside') return machine;
+  }
+  return null;
+}
