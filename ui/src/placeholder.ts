@@ -1,17 +1,11 @@
 // A picture of a lab on a canvas of two dimensions, for as long as src/canvas has none: the same interface, few machines.
 import { forceCenter, forceLink, forceManyBody, forceSimulation, forceX, forceY } from 'd3-force';
-import type { Topology } from './model/topology.ts';
+import type { Camera, Topology } from './canvas/types.ts';
 
 export interface Picked {
   kind: 'machine' | 'wire';
   name: string;
   end?: string;
-}
-
-export interface Camera {
-  x: number;
-  y: number;
-  scale: number;
 }
 
 export class Picture {

@@ -4,7 +4,7 @@ import { difference, revert } from './difference.ts';
 
 const machine = (wire: string) => ({ interfaces: { eth0: { wire } } });
 
-test('undo gives back the objects of a change and no others', () => {
+test('undo_gives_back_the_objects_of_a_change_and_no_others', () => {
   const before: Lab = { machines: { a: machine('w1') }, wires: { w1: { delay: '5ms' } } };
   const after: Lab = { machines: { a: machine('w1'), b: machine('w1') }, wires: { w1: { delay: '9ms' } } };
   const changed = difference(before, after);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Lab } from '../api/types.ts';
 import { join, remove } from './draw.ts';
 
-test('a wire gives both machines an interface and addresses of a network of their own', () => {
+test('a_wire_gives_both_machines_an_interface_and_addresses_of_a_network_of_their_own', () => {
   const spec: Lab = { machines: { a: { interfaces: { eth0: { wire: 'w', addresses: ['10.0.0.1/24'] } } }, b: {} } };
   const { wire, lines } = join(spec, 'a', 'b', true);
   expect(wire).toBe('a-b');
@@ -12,7 +12,7 @@ test('a wire gives both machines an interface and addresses of a network of thei
   expect(join(spec, 'a', 'b', false).wire).toBe('a-b-1');
 });
 
-test('machines at one switch are in one network', () => {
+test('machines_at_one_switch_are_in_one_network', () => {
   const spec: Lab = { machines: { a: {}, b: {} }, switches: { sw: {} } };
   join(spec, 'a', 'sw', true);
   join(spec, 'sw', 'b', true);
@@ -22,7 +22,7 @@ test('machines at one switch are in one network', () => {
   });
 });
 
-test('a machine goes with its wires, and the interfaces at their other ends', () => {
+test('a_machine_goes_with_its_wires_and_the_interfaces_at_their_other_ends', () => {
   const spec: Lab = { machines: { a: {}, b: {}, c: {} }, switches: { sw: {} } };
   join(spec, 'a', 'b', true);
   join(spec, 'b', 'c', true);

@@ -74,3 +74,12 @@ export function commands(spec: Lab): string[] {
   for (const event of spec.events ?? []) lines.push(`at ${event.at}: ${event.do}`);
   return lines;
 }
+
+/** The environment of a new lab's programs: the page knows none of the user's. */
+export function environment(folder: string): Record<string, string> {
+  return {
+    HOME: folder,
+    LANG: 'C.UTF-8',
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  };
+}

@@ -179,9 +179,11 @@ export class LabModel {
     this.numbers = numbers;
   }
 
-  /** `--lab NAME`, which the lines of buttons end with. */
+  /** A command line about this lab: with `--lab NAME`, before the words of a program. */
   line(...words: string[]): string {
-    return vink(...words, '--lab', this.name);
+    const at = words.indexOf('--');
+    const end = at < 0 ? words.length : at;
+    return vink(...words.slice(0, end), '--lab', this.name, ...words.slice(end));
   }
 
   /** Makes the lab as `spec` says, and remembers how it was. */

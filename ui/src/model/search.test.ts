@@ -26,6 +26,6 @@ test.each([
   ['-kind:router', false],
   ['kind:router -name:r1', false],
   ['10.1.2', true],
-])('%s', (text, fits) => {
+])('%#_words_of_a_search', (text, fits) => {
   expect(search(text)(router)).toBe(fits);
 });

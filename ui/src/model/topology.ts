@@ -1,26 +1,8 @@
 // What the picture draws of a lab: its machines, switches, uplinks, and the wires between them.
 import type { Lab, MachineSummary, Wire } from '../api/types.ts';
+import type { End, Kind, Link, Node, Topology } from '../canvas/types.ts';
 
-export type Kind = 'machine' | 'switch' | 'router' | 'bus' | 'uplink';
-
-export interface Node {
-  name: string;
-  kind: Kind;
-  group?: string;
-  state: string;
-}
-
-export interface Link {
-  name: string;
-  /** A node's place in the list, and the interface there. */
-  ends: [number, string][];
-  state: string;
-}
-
-export interface Topology {
-  machines: Node[];
-  wires: Link[];
-}
+export type { Topology };
 
 /** A name's beginning before its number: `leaf` of `leaf12`. */
 export function prefix(name: string): string {
@@ -60,7 +42,7 @@ export function topology(spec: Lab, machines: MachineSummary[], wires: Wire[]): 
   };
   const links: Link[] = [];
   for (const wire of wires) {
-    const ends: [number, string][] = [];
+    const ends: End[] = [];
     for (const { end } of wire.ends) {
       const [machine, port] = split(end);
       if (end === 'outside')
@@ -68,13 +50,7 @@ export function topology(spec: Lab, machines: MachineSummary[], wires: Wire[]): 
       else if (places.has(machine)) ends.push([places.get(machine)!, port]);
     }
     const state = wire.up ? 'up' : 'down';
-    if (ends.length <= 2) {
-      links.push({ name: wire.name, ends, state });
-      continue;
-    }
-    // A bus is drawn as a node, with a line to each of its ends.
-    const bus = add(`wire:${wire.name}`, 'bus', state);
-    for (const end of ends) links.push({ name: wire.name, ends: [end, [bus, '']], state });
+    links.push({ name: wire.name, ends, state });
   }
   return { machines: nodes, wires: links };
 }

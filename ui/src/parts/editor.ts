@@ -51,7 +51,7 @@ export function editor(parent: HTMLElement, label: string, changed: (text: strin
         // Escape, then Tab leaves the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
         colours,
-        EditorView.contentAttributes.of({ 'aria-label': label }),
+        EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) changed(update.state.doc.toString());
         }),

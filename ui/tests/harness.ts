@@ -1,0 +1,152 @@
+// What the tests of the page share: a control process of their own, a browser, and labs.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFailed } from 'vitest';
+import { serve } from './serve.ts';
+
+const UI = dirname(dirname(fileURLToPath(import.meta.url)));
+export const ROOT = dirname(UI);
+const VINK = process.env.VINK_EXECUTABLE ?? join(ROOT, 'target/debug/vink');
+/** How long something may take that is waited for: long enough for a busy machine. */
+export const PATIENCE = Number(process.env.VINK_PATIENCE ?? 60_000);
+
+let runtime: string;
+let daemon: ChildProcess;
+let stop: () => void;
+let address: string;
+export let browser: Browser;
+
+/** Runs `vink` beside the page. */
+export function vink(...words: string[]): string {
+  return execFileSync(VINK, words, { cwd: ROOT, encoding: 'utf8', env: environment() });
+}
+
+function environment(): NodeJS.ProcessEnv {
+  return { ...process.env, VINK_RUNTIME: runtime };
+}
+
+/** A request to the control process, without the page. */
+export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      {
+        socketPath: join(runtime, 'control.sock'),
+        method,
+        path: `/v1${path}`,
+        headers: { host: 'localhost', 'content-type': 'application/json' },
+      },
+      (answer) => {
+        let text = '';
+        answer.setEncoding('utf8').on('data', (piece: string) => (text += piece));
+        answer.on('end', () => {
+          if (answer.statusCode! >= 300) reject(new Error(text));
+          else resolve((text ? JSON.parse(text) : undefined) as T);
+        });
+      },
+    );
+    asked.on('error', reject);
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+beforeAll(async () => {
+  runtime = mkdtempSync(join(tmpdir(), 'vui'));
+  daemon = spawn(VINK, ['daemon'], { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] });
+  await until(() => existsSync(join(runtime, 'control.sock')));
+  const served = await serve(join(UI, 'dist'), join(runtime, 'control.sock'));
+  address = served.address;
+  stop = () => served.server.close();
+  browser = await chromium.launch({
+    executablePath: process.env.VINK_CHROMIUM ?? '/usr/bin/chromium',
+    args: [
+      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+      '--disable-quic',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--no-first-run',
+      '--use-angle=swiftshader',
+      '--enable-unsafe-swiftshader',
+    ],
+  });
+}, PATIENCE);
+
+afterAll(async () => {
+  await browser?.close();
+  stop?.();
+  if (daemon) {
+    const ended = new Promise((resolve) => daemon.once('exit', resolve));
+    daemon.kill('SIGTERM');
+    await ended;
+  }
+  if (runtime) rmSync(runtime, { recursive: true, force: true });
+}, PATIENCE);
+
+/** A page in a browser of its own, with nothing of another; it fails its test by an error of a script. */
+export async function open(hash = '#/', options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: 'light',
+    ...options,
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  // What was to be seen when a test failed.
+  onTestFailed(async () =>
+    console.log(page.isClosed() ? 'the page is closed' : await page.locator('body').ariaSnapshot()),
+  );
+  page.on('pageerror', (error) => failures.push(String(error)));
+  page.on('console', (message) => {
+    // What the server refuses is shown in the page, and Chromium tells of it, too.
+    if (message.type() === 'error' && !message.text().includes('Failed to load resource'))
+      failures.push(message.text());
+  });
+  await page.goto(address + hash);
+  return page;
+}
+
+/** Errors that pages have told of. */
+export const failures: string[] = [];
+
+export async function close(page: Page): Promise<void> {
+  await page.context().close();
+  expect(failures.splice(0)).toEqual([]);
+}
+
+/** Waits until something holds. */
+export async function until(holds: () => unknown): Promise<void> {
+  const end = performance.now() + PATIENCE;
+  for (;;) {
+    if (await holds()) return;
+    if (performance.now() > end) throw new Error(`after ${PATIENCE} ms not yet: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Numbers of the picture: what is drawn. */
+export function stats(page: Page): Promise<Record<string, number | string>> {
+  return page.evaluate(() => {
+    const { vink } = window as unknown as { vink: { stats(): Record<string, number | string | bigint> } };
+    return JSON.parse(JSON.stringify(vink.stats(), (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
+  });
+}
+
+/** What axe-core finds wrong with the page: rule by rule, and where. */
+export async function accessibility(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  return page.evaluate(async () => {
+    const { axe } = window as unknown as {
+      axe: { run(): Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> };
+    };
+    const { violations } = await axe.run();
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+  });
+}
