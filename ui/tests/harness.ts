@@ -14,7 +14,7 @@ const UI = dirname(dirname(fileURLToPath(import.meta.url)));
 export const ROOT = dirname(UI);
 const VINK = process.env.VINK_EXECUTABLE ?? join(ROOT, 'target/debug/vink');
 /** How long something may take that is waited for: long enough for a busy machine. */
-export const PATIENCE = Number(process.env.VINK_PATIENCE ?? 60_000);
+export const LONGEST_MS = Number(process.env.VINK_WAIT_MS ?? 60_000);
 
 let runtime: string;
 let daemon: ChildProcess;
@@ -75,7 +75,7 @@ beforeAll(async () => {
       '--enable-unsafe-swiftshader',
     ],
   });
-}, PATIENCE);
+}, LONGEST_MS);
 
 afterAll(async () => {
   await browser?.close();
@@ -86,7 +86,7 @@ afterAll(async () => {
     await ended;
   }
   if (runtime) rmSync(runtime, { recursive: true, force: true });
-}, PATIENCE);
+}, LONGEST_MS);
 
 /** A page in a browser of its own, with nothing of another; it fails its test by an error of a script. */
 export async function open(hash = '#/', options: BrowserContextOptions = {}): Promise<Page> {
@@ -96,7 +96,7 @@ export async function open(hash = '#/', options: BrowserContextOptions = {}): Pr
     ...options,
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page.setDefaultTimeout(LONGEST_MS);
   // What was to be seen when a test failed.
   onTestFailed(async () =>
     console.log(page.isClosed() ? 'the page is closed' : await page.locator('body').ariaSnapshot()),
@@ -121,10 +121,10 @@ export async function close(page: Page): Promise<void> {
 
 /** Waits until something holds. */
 export async function until(holds: () => unknown): Promise<void> {
-  const end = performance.now() + PATIENCE;
+  const end = performance.now() + LONGEST_MS;
   for (;;) {
     if (await holds()) return;
-    if (performance.now() > end) throw new Error(`after ${PATIENCE} ms not yet: ${holds}`);
+    if (performance.now() > end) throw new Error(`after ${LONGEST_MS} ms not yet: ${holds}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

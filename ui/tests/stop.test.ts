@@ -46,11 +46,10 @@ test('a_syn_stops_the_lab_which_goes_on_by_steps', async () => {
   expect(vink('lab', 'clock', 'stops')).toContain('stopped');
   await page.getByRole('status').getByText('Breakpoint syn stopped the lab at bob:eth0').waitFor({ state: 'attached' });
 
-  // On it goes, a packet at a time.
+  // On it goes, a packet at a time: it was paused before, and is again.
   await page.getByRole('button', { name: 'Disable syn' }).click();
   await stopped.getByRole('button', { name: 'Continue' }).click();
   await stopped.waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Pause' }).click();
   const before = (await ask<{ nanoseconds: number }>('GET', '/labs/stops/clock')).nanoseconds;
   await page.getByRole('button', { name: 'Step to the next packet' }).click();
   await page.getByTestId('line').getByText('vink lab step packet --lab stops').waitFor();

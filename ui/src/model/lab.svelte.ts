@@ -24,6 +24,7 @@ export interface Numbers {
   underWay: number;
   packetRate: number;
   bitRate: number;
+  lossRate: number;
 }
 
 /** An event with a number of its own, for lists. */
@@ -85,6 +86,7 @@ export class LabModel {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #number = 0;
   #measured = 0;
+  #isClosed = false;
 
   constructor(name: string) {
     this.name = name;
@@ -95,7 +97,6 @@ export class LabModel {
         (event) => this.#take(event),
         () => this.refresh(...PARTS),
       ),
-      follow<Statistics>(`/v1/labs/${lab}/statistics/stream?interval=250ms`, (now) => this.#measure(now)),
     );
     // The clock has no events of its own while it runs.
     const ticks = setInterval(() => {
@@ -106,6 +107,7 @@ export class LabModel {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const stop of this.#stop) stop();
     clearTimeout(this.#timer);
   }
@@ -132,7 +134,12 @@ export class LabModel {
     try {
       await Promise.all(due.map((part) => asking[part]()));
       this.gone = '';
-      if (due.length === PARTS.length) this.loaded = true;
+      if (due.length === PARTS.length && !this.loaded) {
+        this.loaded = true;
+        // Only of a lab that is there: a stream of none would be asked for again and again.
+        const stream = `/v1/labs/${encodeURIComponent(this.name)}/statistics/stream?interval=250ms`;
+        if (!this.#isClosed) this.#stop.push(follow<Statistics>(stream, (now) => this.#measure(now)));
+      }
     } catch (error) {
       const { status } = error as { status?: number };
       if (status === 404) this.gone = (error as Error).message;
@@ -162,17 +169,18 @@ export class LabModel {
     for (const wire of now.wires) {
       for (const { end, counters } of wire.ends) {
         const key = end === 'outside' ? `${wire.wire}:outside` : end;
-        const [sent, bytes] = [counters.sent ?? 0, counters['sent-bytes'] ?? 0];
+        const [sent, bytes, lost] = [counters.sent ?? 0, counters['sent-bytes'] ?? 0, counters.lost ?? 0];
         const last = before.get(key);
         const growth = (value: number, old: number | undefined) =>
           old === undefined || seconds <= 0 || value < old ? 0 : (value - old) / seconds;
         numbers.set(key, {
           sent,
           bytes,
-          lost: counters.lost ?? 0,
+          lost,
           underWay: counters['under-way'] ?? 0,
           packetRate: growth(sent, last?.sent),
           bitRate: 8 * growth(bytes, last?.bytes),
+          lossRate: growth(lost, last?.lost),
         });
       }
     }

@@ -41,13 +41,15 @@ export function topology(spec: Lab, machines: MachineSummary[], wires: Wire[]): 
     return nodes.length - 1;
   };
   const links: Link[] = [];
+  let number = 0;
   for (const wire of wires) {
     const ends: End[] = [];
     for (const { end } of wire.ends) {
       const [machine, port] = split(end);
       if (end === 'outside')
-        ends.push([add(`${wire.name}:outside`, 'uplink', wire['uplink-error'] ? 'dead' : 'running'), '']);
-      else if (places.has(machine)) ends.push([places.get(machine)!, port]);
+        ends.push([add(`${wire.name}:outside`, 'uplink', wire['uplink-error'] ? 'dead' : 'running'), '', number]);
+      else if (places.has(machine)) ends.push([places.get(machine)!, port, number]);
+      number++;
     }
     const state = wire.up ? 'up' : 'down';
     links.push({ name: wire.name, ends, state });
