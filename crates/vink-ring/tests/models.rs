@@ -66,7 +66,7 @@ fn a_request_is_served_once_or_was_never_made() {
         let program = spawn(&ring, |ring| {
             let slot = &ring.slots[SLOT];
             slot.write(REQUEST);
-            // The thread looks once, and then loses patience.
+            // The thread looks once, and then gives up.
             let is_posted = ring.post(SLOT) && (slot.answer().is_some() || !ring.take(SLOT));
             if is_posted {
                 assert_eq!(slot.wait(), 3);
