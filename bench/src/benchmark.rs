@@ -580,6 +580,19 @@ pub(crate) const GROUPS: &[Group] = &[
         )
     },
     Group {
+        most_rounds: 5,
+        ..group(
+            "ui_picture",
+            &[
+                figure("ui_frame_1000_p95_ms", "ms", Some(Bar::AtMost(4.0))),
+                figure("ui_frame_10000_p95_ms", "ms", Some(Bar::AtMost(8.0))),
+                figure("ui_picture_1000_ms", "ms", Some(Bar::AtMost(1000.0))),
+                figure("ui_picture_10000_ms", "ms", Some(Bar::AtMost(3000.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
         most_rounds: 3,
         ..group(
             "rebuild",

@@ -63,8 +63,8 @@ impl Drop for Process {
 }
 
 /// Groups whose programs and workers are left to the scheduler, as in use: programs under the trap, several workers, programs of many
-/// machines in virtual time, a Python program and its control process. A pod's process is where the group puts it.
-const FREE: [&str; 16] = [
+/// machines in virtual time, a Python program and its control process, a browser. A pod's process is where the group puts it.
+const FREE: [&str; 17] = [
     "relay_",
     "filter",
     "switch_",
@@ -80,6 +80,7 @@ const FREE: [&str; 16] = [
     "virtual_http",
     "python_",
     "sweep",
+    "ui_",
     "pod_process",
 ];
 

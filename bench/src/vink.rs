@@ -20,13 +20,13 @@ use crate::driver;
 use crate::filter;
 use crate::host;
 use crate::kvs;
+use crate::outside;
 use crate::paths;
 use crate::pods;
 use crate::profiles;
 use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
 };
-use crate::python;
 use crate::rebuild;
 use crate::relay;
 use crate::scale::{self, Tree};
@@ -77,8 +77,9 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "trap_null_call" | "trap_getsockopt" => trapped_loop(group)?,
         "trap_floor" => trapped_loop("trap_null_call")?,
         "rebuild" => rebuild::prepare(vink_itself()?)?,
-        "python_call" => python::prepare("call", vink_itself()?)?,
-        "sweep" => python::prepare("sweep", vink_itself()?)?,
+        "python_call" => outside::python("call", vink_itself()?)?,
+        "sweep" => outside::python("sweep", vink_itself()?)?,
+        "ui_picture" => outside::picture()?,
         "inproc_null_call" => {
             let own = std::env::current_exe()?.display().to_string();
             let vink = vink_itself()?.display().to_string();

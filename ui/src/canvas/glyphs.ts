@@ -7,7 +7,7 @@ export const SIDE = 32;
 function path(context: OffscreenCanvasRenderingContext2D, glyph: Glyph): void {
   const [middle, far] = [SIDE / 2, SIDE / 2 - 2];
   const polygon = (...points: [number, number][]) => {
-    points.forEach(([x, y]) => context.lineTo(middle + x * far, middle + y * far));
+    points.forEach(([x, y], nth) => context[nth ? 'lineTo' : 'moveTo'](middle + x * far, middle + y * far));
     context.closePath();
   };
   switch (glyph) {

@@ -28,7 +28,7 @@ const SHAPES: Record<Kind, [shape: number, width: number, height: number]> = {
 };
 /** Packets in a queue that fill its bar, and the bar's length, pixels. */
 const FULL = 100;
-const BAR = 44;
+const BAR = 64;
 /** Between a group's members and its frame, in the world's units. */
 const PADDING = 34;
 /** How near the camera has to be for numbers on wires, pixels per unit. */
@@ -263,8 +263,8 @@ export class Scene {
         if (this.streams.has(end)) this.#way(end, lines.f, word);
         lines.f[word + 4] = from;
         lines.f[word + 5] = Math.max((count / total) * length, 0.5);
-        lines.f[word + 6] = 9;
-        lines.f[word + 7] = 7;
+        lines.f[word + 6] = 13;
+        lines.f[word + 7] = 8;
         lines.u[word + 8] = parseColour(classes[kind]?.colour ?? '') ?? theme.faint;
         from += (count / total) * length;
       }

@@ -271,16 +271,22 @@ export class Canvas2d implements Backend {
         const radius = shape === BOX ? Math.min(Math.min(width, height) * 0.4, 12) : 0;
         context.roundRect(x - width, y - height, 2 * width, 2 * height, radius);
       }
-      if (look & HOLLOW) {
-        context.lineWidth = 0.6 * size;
-        context.strokeStyle = css(u[at + 4]!);
-        context.stroke();
-        continue;
-      }
       context.fill();
       context.lineWidth = Math.min(look >>> 16, Math.min(width, height));
       context.strokeStyle = css(u[at + 5]!);
       if (look >>> 16) context.stroke();
+      if (look & HOLLOW) {
+        context.globalAlpha = 0.8;
+        context.fillStyle = css(u[at + 5]!);
+        if (shape === ROUND) {
+          context.beginPath();
+          context.arc(x, y, 0.7 * width, 0, 2 * Math.PI);
+          context.fill();
+        } else {
+          context.fillRect(x - 0.7 * width, y - 0.65 * height, 1.4 * width, 1.3 * height);
+        }
+        context.globalAlpha = 1;
+      }
       if (look & CROSSED) {
         context.beginPath();
         context.moveTo(x - width, y - height);

@@ -94,7 +94,7 @@ void main() {
   float inside = clamp(0.5 - far - stroke, 0.0, 1.0);
   float around = clamp(0.5 + stroke - abs(far), 0.0, 1.0);
   vec4 fill = v_fill;
-  if ((v_look & 512u) != 0u && far < -0.3 * least) fill *= 0.25;
+  if ((v_look & 512u) != 0u && far < -0.3 * least) fill = mix(v_stroke, fill, 0.2);
   if ((v_look & 256u) != 0u) {
     float bar = min(abs(v_at.x - v_at.y), abs(v_at.x + v_at.y)) * 0.7;
     if (bar < max(least * 0.14, 0.7)) fill = v_stroke;
