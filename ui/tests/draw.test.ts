@@ -26,6 +26,8 @@ test('a_lab_is_drawn_from_nothing', async () => {
 
   // The lab is what was drawn.
   expect(vink('exec', '--lab', 'drawn', 'alice', '--', 'ping', '-c', '2', 'bob')).toContain('2 received');
+  // Each hop of it has been under way in the picture: two requests, two replies, and ARP before.
+  await until(async () => ((await stats(page)).kept as number) >= 6);
 
   // Its wire is broken by a button.
   await page.getByRole('button', { name: 'Plug out' }).click();

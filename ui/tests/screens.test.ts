@@ -94,7 +94,7 @@ test('everything_by_the_keyboard', async () => {
   await page.keyboard.press('Enter');
   const terminal = page.getByRole('group', { name: 'Terminal of alice' });
   await terminal.waitFor();
-  await until(async () => /[#$]/.test((await terminal.textContent()) ?? ''));
+  await until(async () => /alice/.test((await terminal.textContent()) ?? ''));
   await page.keyboard.type('echo $((40 + 2)) on $(hostname)\n');
   await terminal.getByText('42 on alice').first().waitFor();
   await close(page);
