@@ -1,12 +1,9 @@
 // The measured page: a picture of a made-up lab, a made-up feed, and what frames cost. run.ts opens it.
 import { Picture } from '../src/canvas/picture.ts';
 import type { Topology } from '../src/canvas/types.ts';
-import { Feed } from './feed.ts';
 
 const asked = new URLSearchParams(location.search);
 const flights = Number(asked.get('flights'));
-/** How often the feed's frames arrive, ms. */
-const EVERY = 50;
 
 const { topology, positions } = (await (await fetch(`${asked.get('lab')}.json`)).json()) as {
   topology: Topology;
@@ -39,19 +36,16 @@ await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame
 const open = performance.now();
 watch();
 
-const zero = performance.now();
-const time = () => BigInt(Math.round((performance.now() - zero) * 1e6)) + 10_000_000_000n;
-const feed = new Feed(2 * topology.wires.length, flights, time());
 if (flights) {
-  picture.clock(time(), 1);
-  setInterval(() => {
-    const now = time();
-    // Making them is not the page's work: only taking them is counted.
-    const made = [...feed.until(now)];
+  // The lab's time is that since the page began, and the feed is made elsewhere.
+  const worker = new Worker(new URL('./feed.worker.ts', import.meta.url), { type: 'module' });
+  worker.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
     const start = performance.now();
-    for (const frame of made) picture.flights(frame);
+    picture.flights(data);
     fed += performance.now() - start;
-  }, EVERY);
+  };
+  worker.postMessage({ ends: 2 * topology.wires.length, flights, origin: performance.timeOrigin });
+  picture.clock(BigInt(Math.round(performance.now() * 1e6)), 1);
 }
 
 const sorted = (values: number[]) => [...values].sort((a, b) => a - b);
