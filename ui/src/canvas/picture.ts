@@ -15,7 +15,7 @@ import { chosen } from './labels.ts';
 import { layout } from './layout.ts';
 import { flightAt, frameAt, lineAt, nodeAt, within, type Found } from './pick.ts';
 import { Ring } from './ring.ts';
-import { addLine, NUMBERS, QUEUES, Scene } from './scene.ts';
+import { addLine, QUEUES, Scene } from './scene.ts';
 import { CLASSES, themeOf, type Theme } from './theme.ts';
 import type {
   Camera,
@@ -84,8 +84,8 @@ export class Picture implements PictureOf {
   #labels = 0;
   #labelled = -Infinity;
   #resting: ReturnType<typeof setTimeout> | undefined;
-  /** How much is told, by how near the camera is. */
-  #detail = -1;
+  /** Whether what waits is told. */
+  #isNear = false;
   #counts: Uint16Array = new Uint16Array();
   #kinds = new Map<number, number>();
   #counted = -Infinity;
@@ -413,15 +413,16 @@ export class Picture implements PictureOf {
     }
     if (this.#isCamera || this.#isChanged) {
       // Nearer, more is told.
-      const detail = Number(this.#view.scale > QUEUES) + Number(this.#view.scale > NUMBERS);
-      if (this.#isChanged || detail !== this.#detail) {
-        this.#detail = detail;
-        backend.draw(scene.build(this.#theme, this.#classes, this.#view.scale, isStill));
+      const isNear = this.#view.scale > QUEUES;
+      if (this.#isChanged || isNear !== this.#isNear) {
+        this.#isNear = isNear;
+        backend.draw(scene.build(this.#theme, this.#classes, this.#view.scale));
       }
       // Labels go along with the camera: which of them have room is decided anew now and then, and when it rests.
       if (this.#isChanged || start - this.#labelled > LABELS_MS) {
         this.#labelled = start;
-        const labels = chosen(scene.drawing.labels, this.#view);
+        const numbers = scene.numbers(this.#view, this.#theme, isStill);
+        const labels = chosen([...scene.drawing.labels, ...numbers], this.#view);
         this.#labels = labels.length;
         backend.label(labels);
       } else {

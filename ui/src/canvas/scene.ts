@@ -1,5 +1,5 @@
 // A lab as it is drawn now: its graph, places, states and numbers, and the lists of things to draw that follow from them.
-import type { Box } from './camera.ts';
+import { toWorld, type Box, type View } from './camera.ts';
 import {
   BOX,
   CROSSED,
@@ -12,6 +12,7 @@ import {
   SQUARE,
   WORLD,
   type Drawing,
+  type Label,
 } from './drawing.ts';
 import type { Batch } from './batch.ts';
 import { graph, middle, place, type Graph, type Line } from './graph.ts';
@@ -32,7 +33,7 @@ const BAR = 64;
 /** Between a group's members and its frame, in the world's units. */
 const PADDING = 34;
 /** How near the camera has to be for numbers on wires, pixels per unit. */
-export const NUMBERS = 0.9;
+const NUMBERS = 0.9;
 /** And for what waits. */
 export const QUEUES = 0.5;
 
@@ -183,8 +184,8 @@ export class Scene {
     return { left: left - padding, top: top - padding, right: right + padding, bottom: bottom + padding };
   }
 
-  /** Makes the lists of what stays. `scale` decides what is told at all: numbers and queues only from near. */
-  build(theme: Theme, classes: PacketClass[], scale: number, isStill: boolean): Drawing {
+  /** Makes the lists of what stays. `scale` decides what is told at all: queues only from near. */
+  build(theme: Theme, classes: PacketClass[], scale: number): Drawing {
     const { frames, lines, shapes } = this.drawing;
     frames.clear();
     lines.clear();
@@ -193,7 +194,6 @@ export class Scene {
     this.#frames(frames, labels, theme);
     this.graph.lines.forEach((line, at) => this.#line(line, at, lines, theme));
     if (scale > QUEUES) this.#bars(lines, theme, classes);
-    if (scale > NUMBERS) this.#numbers(labels, theme, isStill);
     this.graph.shown.forEach((_, point) => {
       if (this.isDrawn(point)) this.#node(point, shapes, labels, theme);
     });
@@ -271,28 +271,36 @@ export class Scene {
     }
   }
 
-  #numbers(labels: Drawing['labels'], theme: Theme, isStill: boolean): void {
-    const way = new Float32Array(4);
+  /** The numbers on the wires that are seen: none from afar. */
+  numbers(view: View, theme: Theme, isStill: boolean): Label[] {
+    const labels: Label[] = [];
+    if (view.scale <= NUMBERS) return labels;
+    const [left, top] = toWorld(view, 0, 0);
+    const [right, bottom] = toWorld(view, view.width, view.height);
     for (const { end, packets, dropped } of this.#counters.values()) {
-      if ((this.graph.lineOf[end] ?? -1) < 0 || (!packets && !dropped)) continue;
-      this.#way(end, way, 0);
-      const [x, y, toX, toY] = way as unknown as [number, number, number, number];
+      const line = this.graph.lineOf[end] ?? -1;
+      if (line < 0 || (!packets && !dropped)) continue;
+      const turn = this.graph.isBack[end] ? 2 : 0;
+      const [x, y] = [this.places[4 * line + turn]!, this.places[4 * line + 1 + turn]!];
+      const [toX, toY] = [this.places[4 * line + (2 ^ turn)]!, this.places[4 * line + (3 ^ turn)]!];
+      // A little nearer to the machine that sends.
+      const [atX, atY] = [x + 0.3 * (toX - x), y + 0.3 * (toY - y)];
+      if (atX < left || atX > right || atY < top || atY > bottom) continue;
       const angle = Math.atan2(toY - y, toX - x);
       // An arrow where nothing moves: it says which way.
       const arrow = isStill ? '→↘↓↙←↖↑↗'[(Math.round(angle / (Math.PI / 4)) + 8) % 8] : '';
-      const text = `${arrow}${short(packets)}/s${dropped ? ` ✕${short(dropped)}` : ''}`;
-      const at = 0.3;
       labels.push({
-        x: x + at * (toX - x),
-        y: y + at * (toY - y),
+        x: atX,
+        y: atY,
         dx: -Math.sin(angle) * 14,
         dy: Math.cos(angle) * 14,
         below: 0,
-        text,
+        text: `${arrow}${short(packets)}/s${dropped ? ` ✕${short(dropped)}` : ''}`,
         colour: dropped ? theme.bad : theme.faint,
         priority: Math.log10(1 + packets) + (dropped ? 100 : 0),
       });
     }
+    return labels.sort((a, b) => b.priority - a.priority);
   }
 
   /** Where an end's packets go along, also if they are drawn as a stream: x, y, x, y. */
