@@ -22,12 +22,31 @@
 //! schedule that breaks a property, and `story` writes down what is left: for users, as a lab file,
 //! for packetdrill, for Wireshark.
 
+mod calls;
+mod error;
 mod fate;
+mod forks;
+mod lab;
 mod packet;
 pub mod properties;
+mod recording;
+mod refusal;
+mod run;
+mod runner;
+mod search;
+mod shrink;
+mod story;
 mod world;
+
+pub use error::Error;
 
 pub use fate::{Deviation, Fate, Schedule, BEHIND_LIMIT};
 pub use packet::{behind, is_searched, segment, Packet, Point, Segment, SEARCHED};
 pub use properties::{Check, Property, Violation};
+pub use recording::{RecordedCall, RecordedPacket, Recording};
+pub use refusal::refusals;
+pub use run::{Limits, Outcome};
+pub use runner::Runner;
+pub use search::{search, Found, Progress, Searched, Wanted};
+pub use story::Story;
 pub use world::{AppCall, End, Ended, Ending, Fault, Moves, Program, World};

@@ -1,10 +1,13 @@
 //! What is known of the lab and its run: for properties, and for reports.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use vink_apps::AppId;
 use vink_kernel::EndId;
-use vink_pcb::{Connection, Process};
+use vink_pcb::{Connection, Field, Process};
 
 /// An interface at a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +86,7 @@ pub struct AppCall<'a> {
 }
 
 /// What a call does with data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moves {
     /// Nothing.
     Nothing,
@@ -127,8 +130,12 @@ pub struct World {
     pub under_way: i64,
     /// What the kernel has said of itself that is no good sign: lines of its log.
     pub complaints: Vec<String>,
+    /// Apps that run: their programs' places.
+    pub(crate) apps: HashMap<AppId, usize>,
     /// Reads the kernel's memory.
     pub(crate) memory: Process,
+    /// Fields that were asked for.
+    pub(crate) fields: RefCell<HashMap<&'static str, Option<Field>>>,
     /// Machines by the addresses of their `struct net`.
     pub(crate) nets: Vec<(u64, String)>,
 }
@@ -136,8 +143,20 @@ pub struct World {
 impl World {
     /// A field of a `struct tcp_sock` as a number, by its name as `vink pcb --json` has it; `None`:
     /// there is no such field, or it is no number.
-    pub fn field(&self, socket: &[u8], name: &str) -> Option<u64> {
-        self.memory.layout().tcp.field(name)?.number(socket)
+    pub fn field(&self, socket: &[u8], name: &'static str) -> Option<u64> {
+        if socket.is_empty() {
+            return None;
+        }
+        let mut fields = self.fields.borrow_mut();
+        let find = || self.memory.layout().tcp.field(name).cloned();
+        fields.entry(name).or_insert_with(find).as_ref()?.number(socket)
+    }
+
+    /// Whether a socket is that of a connection between these ports. What answers for connections
+    /// that have none of their own, as with a reset, is no `struct tcp_sock`.
+    pub(crate) fn is_of(&self, socket: &[u8], own: u16, peer: u16) -> bool {
+        self.field(socket, "skc_num") == Some(own.into())
+            && self.field(socket, "skc_dport") == Some(peer.to_be().into())
     }
 
     /// The state of a connection, as ss(8) has it.

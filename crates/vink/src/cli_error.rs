@@ -25,6 +25,8 @@ pub(crate) enum CliError {
     Pcb(#[from] vink_pcb::Error),
     #[error(transparent)]
     Record(#[from] vink_record::Error),
+    #[error(transparent)]
+    Explore(vink_explore::Error),
     #[error("{what}: {source}")]
     Host {
         what: String,
@@ -55,6 +57,15 @@ impl From<vink_lab::Error> for CliError {
         match error {
             vink_lab::Error::Kernel(error) => CliError::Kernel(error),
             error => CliError::Lab(error),
+        }
+    }
+}
+
+impl From<vink_explore::Error> for CliError {
+    fn from(error: vink_explore::Error) -> CliError {
+        match error {
+            vink_explore::Error::Kernel(error) => CliError::Kernel(error),
+            error => CliError::Explore(error),
         }
     }
 }

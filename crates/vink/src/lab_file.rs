@@ -128,6 +128,24 @@ fn checked(file: &Path) -> Result<vink_spec::Reading, vink_spec::Diagnostics> {
     vink_spec::read_and(file, &|lab| lab_check::look(lab, folder))
 }
 
+/// A lab file's lab, which `more` has nothing against, either. Warnings go to standard error.
+pub(crate) fn read_and(
+    file: &Path,
+    more: impl Fn(&vink_spec::Lab) -> Vec<vink_spec::LabDiagnostic>,
+) -> Result<vink_spec::Lab, CliError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let look = |lab: &vink_spec::Lab| {
+        let mut found = lab_check::look(lab, folder);
+        found.extend(more(lab));
+        found
+    };
+    let reading = vink_spec::read_and(file, &look).map_err(CliError::LabFile)?;
+    for warning in &reading.warnings {
+        eprintln!("{warning}");
+    }
+    Ok(reading.lab)
+}
+
 /// A lab file's lab. Warnings go to standard error.
 pub(crate) fn read(file: &Path) -> Result<vink_spec::Lab, CliError> {
     let reading = checked(file).map_err(CliError::LabFile)?;

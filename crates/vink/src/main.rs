@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod driver;
 mod exec;
+mod explore;
 mod extcap;
 mod filter;
 mod hint;
@@ -104,6 +105,8 @@ enum Command {
     Plot(plot::Arguments),
     /// Repeat a recorded run, and tell whether the same has happened
     Replay(replay::Arguments),
+    /// Search a lab's orders of events: every packet's fate is a choice, and what must hold is checked in every run
+    Explore(explore::Arguments),
     /// Recorded runs, for other programs: Perfetto, Wireshark
     Trace(trace::Arguments),
     /// Watch TCP connections: every field of their control blocks, as it changes
@@ -160,6 +163,7 @@ fn main() -> ExitCode {
         Command::Filter(arguments) => filter::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Extcap(arguments) => extcap::run(&arguments),
+        Command::Explore(arguments) => explore::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Pcb(arguments) => pcb::run(&arguments),

@@ -9,7 +9,7 @@
 
 mod acks;
 mod outcome;
-mod panic;
+pub(crate) mod panic;
 mod stall;
 mod storm;
 mod stream;

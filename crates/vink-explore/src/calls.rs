@@ -1,0 +1,174 @@
+//! Apps' calls on sockets, as properties see them: which connection, which bytes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+
+use vink_apps::{AppId, Observer};
+use vink_kernel::Fiber;
+
+use crate::run::Shared;
+use crate::{AppCall, Moves};
+
+/// What is known of apps' descriptors.
+pub(crate) struct Calls {
+    shared: Shared,
+    /// The ends of TCP sockets that are connected.
+    sockets: RefCell<HashMap<(AppId, i32), (SocketAddr, SocketAddr)>>,
+}
+
+impl Calls {
+    /// What is to be told of each call.
+    pub fn observer(shared: Shared) -> Observer {
+        let calls = Rc::new(Calls {
+            shared,
+            sockets: RefCell::default(),
+        });
+        Rc::new(move |fiber, app, nr, args, result| calls.returned(fiber, app, nr, args, result))
+    }
+
+    fn returned(&self, fiber: &Fiber, app: AppId, nr: i64, args: [u64; 6], result: i64) {
+        let fd = args[0] as i32;
+        let bytes = usize::try_from(result).unwrap_or(0);
+        let peeks = |flags: u64| flags as i32 & libc::MSG_PEEK != 0;
+        let (moves, data) = match nr {
+            libc::SYS_write | libc::SYS_sendto if result > 0 => {
+                (Moves::Sent, one(args[1], bytes))
+            }
+            libc::SYS_sendmsg if result > 0 => (Moves::Sent, several(args[1], bytes)),
+            libc::SYS_read if result >= 0 && args[2] > 0 => (Moves::Received, one(args[1], bytes)),
+            libc::SYS_recvfrom if result >= 0 && args[2] > 0 && !peeks(args[3]) => {
+                (Moves::Received, one(args[1], bytes))
+            }
+            libc::SYS_recvmsg if result >= 0 && !peeks(args[2]) => {
+                (Moves::Received, several(args[1], bytes))
+            }
+            libc::SYS_shutdown if result >= 0 && args[1] as i32 != libc::SHUT_RD => {
+                (Moves::Closes, Vec::new())
+            }
+            libc::SYS_close => (Moves::Closes, Vec::new()),
+            libc::SYS_connect => (Moves::Nothing, Vec::new()),
+            libc::SYS_accept | libc::SYS_accept4 if result >= 0 => (Moves::Nothing, Vec::new()),
+            _ => return,
+        };
+        let socket = match nr {
+            libc::SYS_accept | libc::SYS_accept4 => result as i32,
+            _ => fd,
+        };
+        let key = (app, socket);
+        let known = self.sockets.borrow().get(&key).copied();
+        let ends = match known {
+            None if nr != libc::SYS_close => ends_of(fiber, socket),
+            known => known,
+        };
+        match ends {
+            _ if nr == libc::SYS_close => self.sockets.borrow_mut().remove(&key),
+            Some(ends) => self.sockets.borrow_mut().insert(key, ends),
+            None => None,
+        };
+        let mut state = self.shared.lock();
+        let Some(program) = state.world.apps.get(&app).copied() else {
+            return;
+        };
+        state.call(&AppCall {
+            time: now(fiber),
+            program,
+            nr,
+            args,
+            result,
+            ends,
+            data: &data,
+            moves,
+        });
+    }
+}
+
+fn now(fiber: &Fiber) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let clock = libc::CLOCK_MONOTONIC as u64;
+    fiber.call(
+        libc::SYS_clock_gettime,
+        [clock, (&raw mut now) as u64, 0, 0, 0, 0],
+    );
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// So many bytes of a buffer that the kernel has just read or filled.
+fn one(at: u64, len: usize) -> Vec<u8> {
+    if len == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the call has said that it has read or written so many bytes there, for the app whose
+    // memory is this process's, and which waits for this.
+    unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec()
+}
+
+/// So many bytes of the buffers of a `struct msghdr`.
+fn several(message: u64, len: usize) -> Vec<u8> {
+    // SAFETY: as in one(): the call has taken the header for one, and its buffers.
+    let buffers = unsafe {
+        let message = &*(message as *const libc::msghdr);
+        match message.msg_iovlen {
+            0 => &[],
+            count => std::slice::from_raw_parts(message.msg_iov, count),
+        }
+    };
+    let mut data = Vec::new();
+    for buffer in buffers {
+        let part = buffer.iov_len.min(len - data.len());
+        data.extend(one(buffer.iov_base as u64, part));
+    }
+    data
+}
+
+/// A TCP socket's own address and its peer's.
+fn ends_of(fiber: &Fiber, fd: i32) -> Option<(SocketAddr, SocketAddr)> {
+    let mut protocol = 0i32;
+    let mut len = size_of::<i32>() as libc::socklen_t;
+    let option = [
+        fd as u64,
+        libc::SOL_SOCKET as u64,
+        libc::SO_PROTOCOL as u64,
+        (&raw mut protocol) as u64,
+        (&raw mut len) as u64,
+        0,
+    ];
+    if fiber.call(libc::SYS_getsockopt, option) < 0 || protocol != libc::IPPROTO_TCP {
+        return None;
+    }
+    let own = address(fiber, libc::SYS_getsockname, fd)?;
+    Some((own, address(fiber, libc::SYS_getpeername, fd)?))
+}
+
+fn address(fiber: &Fiber, nr: i64, fd: i32) -> Option<SocketAddr> {
+    let mut raw = [0u8; size_of::<libc::sockaddr_in6>()];
+    let mut len = raw.len() as libc::socklen_t;
+    let args = [
+        fd as u64,
+        raw.as_mut_ptr() as u64,
+        (&raw mut len) as u64,
+        0,
+        0,
+        0,
+    ];
+    if fiber.call(nr, args) < 0 {
+        return None;
+    }
+    let port = u16::from_be_bytes([raw[2], raw[3]]);
+    let ip: IpAddr = match i32::from(u16::from_ne_bytes([raw[0], raw[1]])) {
+        libc::AF_INET => {
+            let four: [u8; 4] = raw[4..8].try_into().ok()?;
+            Ipv4Addr::from(four).into()
+        }
+        libc::AF_INET6 => {
+            let sixteen: [u8; 16] = raw[8..24].try_into().ok()?;
+            Ipv6Addr::from(sixteen).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}

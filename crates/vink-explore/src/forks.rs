@@ -1,0 +1,201 @@
+//! Forks of this process, each of which is a copy of the lab.
+//!
+//! # What a fork shares
+//!
+//! Memory: nothing but the board. The kernel's arena is private and copied
+//! ([`vink_kernel::Kernel::give_to_forks`]), as are the image's data, the apps' stacks and heaps.
+//! Threads: there is one, so that no lock is held by a thread that the copy does not have.
+//! Descriptors: a file's position, a socket's and a pipe's content would be common. So there are
+//! none that the lab uses: a lab whose parts need some is refused, and [`assert_alone`] looks
+//! whether any was opened all the same. The clock is virtual, so no timer of the host's is needed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+
+use vink_sys::fd::in_memory_sealed;
+use vink_sys::mapping::{Mapping, Pages};
+use vink_sys::process::{exit_now, fork_into, waitpid};
+use vink_sys::rustix::process::{set_parent_process_death_signal, Signal};
+
+use crate::Error;
+
+/// First deviations that there may be.
+const FIRST: usize = 1 << 16;
+/// How long a run may compute, in seconds: so long only one takes that does not end.
+const CPU_LIMIT: i64 = 20;
+
+/// What all processes of a search share.
+#[repr(C)]
+pub(crate) struct Board {
+    /// The search is over: what runs ends.
+    pub stop: AtomicBool,
+    /// Runs that have ended.
+    pub runs: AtomicU64,
+    /// Packets that were sent in them.
+    pub packets: AtomicU64,
+    /// Which first deviations have been taken by a process.
+    claims: [AtomicU8; FIRST],
+}
+
+impl Board {
+    /// Shared memory, which lasts as long as the process and its forks.
+    pub fn new() -> Result<&'static Board, Error> {
+        let what = "making memory that forks share";
+        let len = size_of::<Board>().next_multiple_of(4096);
+        let file = in_memory_sealed(c"vink-explore", len as u64).map_err(Error::host(what))?;
+        let mapping = Mapping::new(len).map_err(Error::host(what))?;
+        let pages = Pages::Shared(file.as_fd(), 0);
+        mapping.replace(0..len, pages).map_err(Error::host(what))?;
+        let board = mapping.start().cast::<Board>();
+        // It stays: forks have it as long as they live.
+        std::mem::forget(mapping);
+        // SAFETY: so many bytes of zeroes, aligned to pages, never unmapped; all of it is atomic.
+        Ok(unsafe { &*board })
+    }
+
+    /// Takes a first deviation; `false`: another process has it, or there are too many.
+    pub fn claim(&self, number: usize) -> bool {
+        let claim = self.claims.get(number);
+        claim.is_some_and(|claim| claim.swap(1, Ordering::Relaxed) == 0)
+    }
+
+    /// Nothing is taken any more.
+    pub fn clear(&self) {
+        let claims = self.claims.iter();
+        claims.for_each(|claim| claim.store(0, Ordering::Relaxed));
+    }
+
+    /// Whether the search is over.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Which side of a fork this is.
+pub(crate) enum Side {
+    /// The new process; it ends with its parent.
+    Child,
+    /// The old one, and the number of the new one.
+    Parent(i32),
+}
+
+/// Copies the process.
+///
+/// # Errors
+/// As fork(2).
+pub(crate) fn fork() -> Result<Side, Error> {
+    let parent = std::process::id();
+    let pid = fork_into(0).map_err(Error::host("fork(2)"))?;
+    if pid != 0 {
+        return Ok(Side::Parent(pid));
+    }
+    // A parent that is gone by now has no use for this one.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if std::os::unix::process::parent_id() != parent {
+        exit_now(1);
+    }
+    limit_cpu();
+    Ok(Side::Child)
+}
+
+/// SIGPROF ends the process when it has computed too long; a fork's fork begins anew.
+fn limit_cpu() {
+    let value = libc::timeval {
+        tv_sec: CPU_LIMIT,
+        tv_usec: 0,
+    };
+    let never = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let timer = libc::itimerval {
+        it_interval: never,
+        it_value: value,
+    };
+    // SAFETY: reads a structure. It can't fail: the timer is there.
+    unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
+}
+
+/// Waits for a process: `None`, it has ended by itself with status 0; else how it died.
+pub(crate) fn wait(pid: i32) -> Option<String> {
+    let status = loop {
+        match waitpid(pid, 0) {
+            Ok((_, status)) => break status,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Some(format!("waitpid(2): {error}")),
+        }
+    };
+    if libc::WIFSIGNALED(status) {
+        let signal = libc::WTERMSIG(status);
+        return Some(match signal {
+            libc::SIGPROF => format!("it computed for {CPU_LIMIT} s without coming to an end"),
+            other => format!("signal {other} ended the process"),
+        });
+    }
+    match libc::WEXITSTATUS(status) {
+        0 => None,
+        other => Some(format!("the process ended with status {other}")),
+    }
+}
+
+/// The descriptors that are open.
+///
+/// # Errors
+/// /proc can't be read.
+pub(crate) fn descriptors() -> Result<BTreeSet<RawFd>, Error> {
+    let what = "reading /proc/self/fd";
+    let folder = fs::read_dir("/proc/self/fd").map_err(Error::host(what))?;
+    let names = folder.flatten().map(|entry| entry.file_name());
+    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
+    let all: BTreeSet<RawFd> = numbers.collect();
+    // The folder's own is closed by now.
+    let open = |fd: &RawFd| fs::read_link(format!("/proc/self/fd/{fd}")).is_ok();
+    Ok(all.into_iter().filter(open).collect())
+}
+
+/// Makes sure that a fork has all of the lab to itself: one thread, and no descriptor but those that
+/// were there `before` the lab was made, and files that are only read.
+///
+/// # Errors
+/// [`Error::Shared`], which names the thread or the descriptor.
+pub(crate) fn assert_alone(before: &BTreeSet<RawFd>) -> Result<(), Error> {
+    let what = "reading /proc/self/task";
+    let threads = fs::read_dir("/proc/self/task").map_err(Error::host(what))?;
+    let count = threads.count();
+    if count != 1 {
+        return Err(Error::Shared(format!(
+            "it has {count} threads, and a fork has one"
+        )));
+    }
+    for fd in descriptors()?.difference(before) {
+        let link = format!("/proc/self/fd/{fd}");
+        let leads_to = fs::read_link(&link).unwrap_or_default();
+        let kind = fs::metadata(&link).map(|about| about.file_type());
+        let is_plain = kind.is_ok_and(|kind| {
+            kind.is_file() && !kind.is_fifo() && !kind.is_socket() && !kind.is_char_device()
+        });
+        if !is_plain {
+            let leads_to = leads_to.display();
+            return Err(Error::Shared(format!(
+                "descriptor {fd} ({leads_to}) would be common to both"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Writes in one piece; what is longer than a pipe takes in one piece goes in several.
+pub(crate) fn write_all(to: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match vink_sys::rustix::io::write(to, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

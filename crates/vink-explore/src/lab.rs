@@ -1,0 +1,356 @@
+//! Makes a lab in this process, as a lab worker would: its kernel, machines, wires, apps.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use ipnet::IpNet;
+use vink_apps::{AppId, Apps, State};
+use vink_kernel::{Attachment, Clock, Config, EndId, Image, Kernel, MachineId, WireKind};
+use vink_lab::worker::{seed, sysctl_path, wire_settings};
+use vink_lab::{Machine, StaticRoute};
+use vink_pcb::Process;
+use vink_spec::{derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Ready};
+
+use crate::{End, Ended, Error, Program, World};
+
+/// The kernel's memory if the lab says nothing. Little: what is not there need not be copied.
+const MEMORY: u64 = 64 << 20;
+/// When the first programs are started, ns.
+const BEGIN: u64 = 1_000_000_000;
+/// The seed of a lab that has none.
+pub const SEED: u64 = 1;
+
+/// Lines of the kernel's log that are complaints begin so, or have this in them.
+const COMPLAINTS: [&str; 6] = [
+    "WARNING:",
+    "BUG:",
+    "Oops",
+    "soft lockup",
+    "refcount_t:",
+    "KASAN:",
+];
+
+/// A lab that has not begun.
+pub(crate) struct Booted {
+    pub kernel: Kernel,
+    pub apps: Apps,
+    /// Programs that have not been started, in the order in which they may be.
+    pub starts: Vec<Start>,
+    /// Where the kernel's complaints are put.
+    pub complaints: Arc<Mutex<Vec<String>>>,
+}
+
+/// A program to be started.
+pub(crate) struct Start {
+    /// Its place in [`World::programs`].
+    pub program: usize,
+    pub machine: MachineId,
+    /// The programs that must be ready first.
+    pub after: Vec<usize>,
+    /// What it is ready by itself.
+    pub ready: Option<Ready>,
+    /// Since when it runs, ns.
+    pub started: Option<u64>,
+    pub app: Option<AppId>,
+}
+
+impl Booted {
+    /// Boots the image and makes the lab, which has no [`refusals`](crate::refusals).
+    ///
+    /// # Errors
+    /// As of the kernel, and of what can't be set.
+    pub fn new(lab: &Lab, image: &Path) -> Result<(Booted, World), Error> {
+        let lab = &lab.normal();
+        let complaints = Arc::<Mutex<Vec<String>>>::default();
+        let heard = Arc::clone(&complaints);
+        let memory = lab.memory.as_deref().and_then(memory_bytes);
+        let config = Config {
+            arena_bytes: memory.unwrap_or(MEMORY),
+            cmdline: String::new(),
+            seed: Some(seed(lab.seed.unwrap_or(SEED))),
+            console: Some(Box::new(move |text| {
+                let lines = text.lines();
+                let bad = lines.filter(|line| COMPLAINTS.iter().any(|word| line.contains(word)));
+                let mut heard = heard.lock().expect("no panic while it is held");
+                heard.extend(bad.map(str::to_owned));
+            })),
+            clock: Clock::Virtual,
+            date: None,
+        };
+        let mut kernel = Kernel::boot(Image::open(image)?, config)?;
+        let mut machines = HashMap::new();
+        for (name, spec) in &lab.machines {
+            let machine = Machine::new(&mut kernel, name)?;
+            if spec.forward {
+                machine.forward(&mut kernel)?;
+            }
+            for (sysctl, value) in &spec.sysctls {
+                let path = sysctl_path(sysctl).ok_or_else(|| {
+                    Error::Lab(format!("machine {name}: {sysctl:?} is no sysctl"))
+                })?;
+                let network = machine.network;
+                network.sysctl(&mut kernel, &path, &value.to_string())?;
+            }
+            machines.insert(name.as_str(), machine);
+        }
+        let ends = wires(lab, &mut kernel, &machines)?;
+        routes(lab, &mut kernel, &machines)?;
+        // A time of 0 is none to the kernel: tcp_clean_rtx_queue() warns of it.
+        kernel.wait(kernel.now() + BEGIN);
+        kernel.settle()?;
+        let apps = Apps::new();
+        apps.names().replace(addresses(lab));
+        let memory = Process::open(std::process::id())?;
+        let nets = memory.machines()?;
+        let nets = nets.into_iter().map(|machine| (machine.net, machine.name));
+        let nets = nets.filter(|(_, name)| machines.contains_key(name.as_str()));
+        let mut world = World {
+            now: kernel.now(),
+            ends,
+            programs: Vec::new(),
+            expected: Vec::new(),
+            expected_connections: usize::MAX,
+            faults: Vec::new(),
+            under_way: 0,
+            complaints: Vec::new(),
+            apps: HashMap::new(),
+            fields: RefCell::default(),
+            nets: nets.collect(),
+            memory,
+        };
+        let starts = starts(lab, &machines, &mut world)?;
+        let booted = Booted {
+            kernel,
+            apps,
+            starts,
+            complaints,
+        };
+        Ok((booted, world))
+    }
+
+    /// Starts what may be started; whether there was something.
+    pub fn start(&mut self, world: &mut World) -> Result<bool, Error> {
+        let mut any = false;
+        for at in 0..self.starts.len() {
+            let start = &self.starts[at];
+            let is_ready = |other: &usize| self.is_ready(world, *other);
+            if start.started.is_some() || !start.after.iter().all(is_ready) {
+                continue;
+            }
+            let program = start.program;
+            let words = &world.programs[program].words;
+            let app = self.apps.start(&mut self.kernel, start.machine, words);
+            let app = app.map_err(|error| {
+                let Program { machine, name, .. } = &world.programs[program];
+                Error::Lab(format!("program {name} of {machine}: {error}"))
+            })?;
+            world.apps.insert(app, program);
+            let start = &mut self.starts[at];
+            (start.started, start.app) = (Some(self.kernel.now()), Some(app));
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// When a program is ready by the time alone, ns.
+    pub fn next_start(&self) -> Option<u64> {
+        let now = self.kernel.now();
+        let times = self.starts.iter().filter_map(|start| {
+            let Some(Ready::Time(span)) = start.ready else {
+                return None;
+            };
+            Some(start.started? + span.0)
+        });
+        times.filter(|time| *time > now).min()
+    }
+
+    fn is_ready(&self, world: &World, program: usize) -> bool {
+        let start = self.starts.iter().find(|start| start.program == program);
+        let Some((start, app)) = start.and_then(|start| Some((start, start.app?))) else {
+            return false;
+        };
+        match &world.programs[program].ended {
+            Some(ended) => return ended.status == 0,
+            None if start.ready.is_none() => return true,
+            None => {}
+        }
+        match start.ready.as_ref() {
+            None => true,
+            Some(Ready::Success) => false,
+            Some(Ready::Time(span)) => {
+                start.started.is_some_and(|time| time + span.0 <= self.kernel.now())
+            }
+            Some(Ready::Output(text)) => {
+                let output = self.apps.output(app, 0);
+                output.is_ok_and(|output| output.text.contains(text.as_str()))
+            }
+            Some(Ready::Port(_) | Ready::Command(_)) => {
+                self.apps.status(app).is_ok_and(|status| status.ready)
+            }
+        }
+    }
+
+    /// Notes which apps have ended.
+    pub fn look_after_apps(&mut self, world: &mut World) -> Result<(), Error> {
+        while self.kernel.next_event().is_some() {}
+        while self.apps.next_written().is_some() {}
+        while let Some(app) = self.apps.next_ended() {
+            let status = self.apps.take(app)?;
+            let Some(program) = world.apps.remove(&app) else {
+                continue;
+            };
+            if let State::Ended { status, error } = status.state {
+                world.programs[program].ended = Some(Ended {
+                    time: self.kernel.now(),
+                    status,
+                    error,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the wires, and the interfaces at them.
+fn wires(
+    lab: &Lab,
+    kernel: &mut Kernel,
+    machines: &HashMap<&str, Machine>,
+) -> Result<Vec<End>, Error> {
+    let mut ends = Vec::new();
+    for (name, of_wire) in lab.ends() {
+        let spec = lab.wires.get(name).cloned().unwrap_or_default();
+        let wire = kernel.wire(match spec.is_bus(of_wire.len()) {
+            true => WireKind::Bus,
+            false => WireKind::PointToPoint,
+        })?;
+        let (all, from) = spec.effect();
+        kernel.set_wire(wire, None, &wire_settings(&all))?;
+        let mut by_name: HashMap<String, EndId> = HashMap::new();
+        for (machine, interface) in of_wire {
+            let its = &lab.machines[machine].interfaces[interface];
+            let mac = its.mac.as_deref().and_then(mac_bytes);
+            let attachment = Attachment {
+                interface,
+                address: Some(mac.unwrap_or_else(|| derived_mac(&lab.name, machine, interface))),
+                mtu: Some(spec.settings.mtu.unwrap_or(1500)),
+            };
+            let end = kernel.attach(wire, machines[machine].id, attachment)?;
+            by_name.insert(format!("{machine}:{interface}"), end);
+            let network = machines[machine].network;
+            for address in &its.addresses {
+                network.address(kernel, interface, address.addr(), address.prefix_len())?;
+            }
+            network.up(kernel, interface)?;
+            ends.push(End {
+                id: end,
+                machine: machine.to_owned(),
+                interface: interface.to_owned(),
+                wire: name.to_owned(),
+            });
+        }
+        for (end, settings) in &from {
+            if let Some(end) = by_name.get(end) {
+                kernel.set_wire(wire, Some(*end), &wire_settings(settings))?;
+            }
+        }
+        if spec.up == Some(false) {
+            kernel.wire_up(wire, false)?;
+        }
+    }
+    for end in &ends {
+        machines[end.machine.as_str()]
+            .network
+            .carrier(kernel, &end.interface)?;
+    }
+    for (machine, spec) in &lab.machines {
+        for address in spec.interfaces.get("lo").iter().flat_map(|lo| &lo.addresses) {
+            let network = machines[machine.as_str()].network;
+            network.address(kernel, "lo", address.addr(), address.prefix_len())?;
+        }
+    }
+    Ok(ends)
+}
+
+fn routes(
+    lab: &Lab,
+    kernel: &mut Kernel,
+    machines: &HashMap<&str, Machine>,
+) -> Result<(), Error> {
+    for (name, spec) in &lab.machines {
+        for route in &spec.routes {
+            let to = match route.to.as_str() {
+                "default" if route.via.is_some_and(|via| via.is_ipv6()) => {
+                    IpNet::new(Ipv6Addr::UNSPECIFIED.into(), 0).ok()
+                }
+                "default" => IpNet::new(Ipv4Addr::UNSPECIFIED.into(), 0).ok(),
+                text => text
+                    .parse()
+                    .ok()
+                    .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)),
+            };
+            let to = to.ok_or_else(|| {
+                Error::Lab(format!("machine {name}: {:?} is no network", route.to))
+            })?;
+            let route = StaticRoute {
+                to,
+                via: route.via,
+                dev: route.dev.as_deref(),
+                metric: route.metric,
+            };
+            let network = machines[name.as_str()].network;
+            network.change_route(kernel, &route, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of machines, and their addresses.
+fn addresses(lab: &Lab) -> Vec<(String, Vec<IpAddr>)> {
+    let machines = lab.machines.iter();
+    machines
+        .map(|(name, spec)| {
+            let interfaces = spec.interfaces.iter().filter(|(name, _)| *name != "lo");
+            let all = interfaces.flat_map(|(_, interface)| &interface.addresses);
+            (name.clone(), all.map(IpNet::addr).collect())
+        })
+        .collect()
+}
+
+/// All programs, in the order in which they may be started.
+fn starts(
+    lab: &Lab,
+    machines: &HashMap<&str, Machine>,
+    world: &mut World,
+) -> Result<Vec<Start>, Error> {
+    let mut places = HashMap::new();
+    let mut starts = Vec::new();
+    for (machine, name) in order(lab) {
+        let spec = &lab.machines[machine].programs[name];
+        let app = spec.app.as_deref().unwrap_or_default();
+        let words = app.split_whitespace().map(str::to_owned).collect();
+        let place = world.programs.len();
+        places.insert((machine, name), place);
+        world.programs.push(Program {
+            machine: machine.to_owned(),
+            name: name.to_owned(),
+            words,
+            ended: None,
+        });
+        let after = spec.after.iter();
+        let after = after.filter_map(|after| named_by(lab, machine, after));
+        let after = after.filter_map(|program| places.get(&program).copied());
+        starts.push(Start {
+            program: place,
+            machine: machines[machine].id,
+            after: after.collect(),
+            ready: spec.ready.as_ref().map(|ready| ready.by.clone()),
+            started: None,
+            app: None,
+        });
+    }
+    Ok(starts)
+}
