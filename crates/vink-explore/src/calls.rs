@@ -33,9 +33,7 @@ impl Calls {
         let bytes = usize::try_from(result).unwrap_or(0);
         let peeks = |flags: u64| flags as i32 & libc::MSG_PEEK != 0;
         let (moves, data) = match nr {
-            libc::SYS_write | libc::SYS_sendto if result > 0 => {
-                (Moves::Sent, one(args[1], bytes))
-            }
+            libc::SYS_write | libc::SYS_sendto if result > 0 => (Moves::Sent, one(args[1], bytes)),
             libc::SYS_sendmsg if result > 0 => (Moves::Sent, several(args[1], bytes)),
             libc::SYS_read if result >= 0 && args[2] > 0 => (Moves::Received, one(args[1], bytes)),
             libc::SYS_recvfrom if result >= 0 && args[2] > 0 && !peeks(args[3]) => {

@@ -180,9 +180,9 @@ impl Booted {
         match start.ready.as_ref() {
             None => true,
             Some(Ready::Success) => false,
-            Some(Ready::Time(span)) => {
-                start.started.is_some_and(|time| time + span.0 <= self.kernel.now())
-            }
+            Some(Ready::Time(span)) => start
+                .started
+                .is_some_and(|time| time + span.0 <= self.kernel.now()),
             Some(Ready::Output(text)) => {
                 let output = self.apps.output(app, 0);
                 output.is_ok_and(|output| output.text.contains(text.as_str()))
@@ -267,7 +267,12 @@ fn wires(
             .carrier(kernel, &end.interface)?;
     }
     for (machine, spec) in &lab.machines {
-        for address in spec.interfaces.get("lo").iter().flat_map(|lo| &lo.addresses) {
+        for address in spec
+            .interfaces
+            .get("lo")
+            .iter()
+            .flat_map(|lo| &lo.addresses)
+        {
             let network = machines[machine.as_str()].network;
             network.address(kernel, "lo", address.addr(), address.prefix_len())?;
         }
@@ -275,11 +280,7 @@ fn wires(
     Ok(ends)
 }
 
-fn routes(
-    lab: &Lab,
-    kernel: &mut Kernel,
-    machines: &HashMap<&str, Machine>,
-) -> Result<(), Error> {
+fn routes(lab: &Lab, kernel: &mut Kernel, machines: &HashMap<&str, Machine>) -> Result<(), Error> {
     for (name, spec) in &lab.machines {
         for route in &spec.routes {
             let to = match route.to.as_str() {

@@ -16,7 +16,10 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
         found.push(LabDiagnostic::new(path, message, fix));
     };
     if lab.time != Time::Virtual(Virtual::default()) {
-        let message = format!("exploring needs a virtual clock; this lab's is {}", lab.time);
+        let message = format!(
+            "exploring needs a virtual clock; this lab's is {}",
+            lab.time
+        );
         refuse(&["time"], message, "write `time: virtual`, and no more");
     }
     for (kind, names, why, fix) in [
@@ -77,7 +80,13 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
     let workers: IndexSet<_> = lab
         .machines
         .values()
-        .map(|machine| (&machine.image, &machine.worker, format!("{:?}", machine.core)))
+        .map(|machine| {
+            (
+                &machine.image,
+                &machine.worker,
+                format!("{:?}", machine.core),
+            )
+        })
         .collect();
     if workers.len() > 1 {
         let name = lab.machines.keys().nth(1).map_or("", String::as_str);
@@ -137,7 +146,11 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
                     "{about} is a process of the host: only virtualized processes can be copied \
                      with their stack"
                 );
-                refuse(&path, message, "write `app:`: docs/apps.md has those there are, and how to write one");
+                refuse(
+                    &path,
+                    message,
+                    "write `app:`: docs/apps.md has those there are, and how to write one",
+                );
                 continue;
             };
             let word = app.split_whitespace().next().unwrap_or_default();

@@ -382,7 +382,12 @@ fn go(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Result<Option<Endin
         let mut state = shared.lock();
         state.world.now = lab.kernel.now();
         lab.look_after_apps(&mut state.world)?;
-        if let Some(line) = lab.complaints.lock().expect("no panic while it is held").pop() {
+        if let Some(line) = lab
+            .complaints
+            .lock()
+            .expect("no panic while it is held")
+            .pop()
+        {
             state.world.complaints.push(line);
         }
         if lab.start(&mut state.world)? {

@@ -73,6 +73,11 @@ impl Runner {
         Ok(())
     }
 
+    /// The names of the properties that are checked; none: all.
+    pub fn wanted(&self) -> &[String] {
+        &self.wanted
+    }
+
     /// The image's file.
     pub fn image(&self) -> &Path {
         &self.image
@@ -114,7 +119,8 @@ impl Runner {
     pub(crate) fn properties(&self) -> Vec<Box<dyn Property>> {
         let mut all = properties::all();
         if !self.wanted.is_empty() {
-            let wanted = |one: &Box<dyn Property>| self.wanted.iter().any(|name| name == one.name());
+            let wanted =
+                |one: &Box<dyn Property>| self.wanted.iter().any(|name| name == one.name());
             all.retain(wanted);
         }
         all

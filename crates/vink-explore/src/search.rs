@@ -115,7 +115,11 @@ pub fn search(
             },
         );
     }
-    let points: u64 = plain.searched.iter().map(|(_, count)| u64::from(*count)).sum();
+    let points: u64 = plain
+        .searched
+        .iter()
+        .map(|(_, count)| u64::from(*count))
+        .sum();
     let per_point = wanted.fates.len() as u64;
     let mut expected = 1;
     for deviations in 1..=wanted.deviations {
@@ -208,9 +212,9 @@ impl Level<'_> {
         }
         self.board.stop.store(false, Ordering::Relaxed);
         match (listened?, died) {
-            (End::Complete, Some(how)) if !how.starts_with("signal 9") => {
-                Err(Error::Lab(format!("a process of the search is gone: {how}")))
-            }
+            (End::Complete, Some(how)) if !how.starts_with("signal 9") => Err(Error::Lab(format!(
+                "a process of the search is gone: {how}"
+            ))),
             (end, _) => Ok(end),
         }
     }
@@ -260,7 +264,10 @@ impl Level<'_> {
             if !found.is_empty() && self.deviations > 1 && !self.wanted.keep_going {
                 return Ok(End::Found);
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() > deadline)
+            {
                 return Ok(End::Budget);
             }
         }

@@ -1,6 +1,6 @@
 //! Less of a schedule that still breaks the same property.
 
-use crate::{Error, Outcome, Runner, Schedule};
+use crate::{Error, Fate, Outcome, Runner, Schedule};
 
 impl Runner {
     /// The least schedule that can be had of one that breaks a property, and its run: first fewer
@@ -45,6 +45,35 @@ impl Runner {
             }
         }
         Ok(least)
+    }
+
+    /// The same schedule with times in the place of what depends on timers, if that breaks the
+    /// property, too: so it can be said to a breakpoint.
+    ///
+    /// # Errors
+    /// As of [`Runner::run`].
+    pub fn with_times(&mut self, schedule: Schedule, property: &str) -> Result<Schedule, Error> {
+        /// A packet that is let go behind a timer is a moment later than the timer.
+        const MOMENT: u64 = 1_000;
+        if !schedule
+            .iter()
+            .any(|deviation| deviation.fate == Fate::Late)
+        {
+            return Ok(schedule);
+        }
+        let Outcome { faults, .. } = self.run(&schedule, false)?;
+        let timed = faults.into_iter().map(|fault| {
+            let mut deviation = fault.deviation;
+            if let (Fate::Late, Some(until)) = (deviation.fate, fault.until) {
+                deviation.fate = Fate::Delay(until - fault.time + MOMENT);
+            }
+            deviation
+        });
+        let timed: Schedule = timed.collect();
+        match self.breaks(&timed, property)? {
+            true => Ok(timed),
+            false => Ok(schedule),
+        }
     }
 
     fn breaks(&mut self, schedule: &Schedule, property: &str) -> Result<bool, Error> {

@@ -68,10 +68,17 @@ impl Story<'_> {
                     "ended at {} s with status {}{}",
                     seconds(ended.time),
                     ended.status,
-                    ended.error.as_ref().map_or(String::new(), |why| format!(": {why}"))
+                    ended
+                        .error
+                        .as_ref()
+                        .map_or(String::new(), |why| format!(": {why}"))
                 ),
             };
-            let _ = writeln!(text, "  {} on {} ({words}): {end}", program.name, program.machine);
+            let _ = writeln!(
+                text,
+                "  {} on {} ({words}): {end}",
+                program.name, program.machine
+            );
         }
         text += "\nWhat happened:\n";
         text += &self.events();
@@ -96,13 +103,17 @@ impl Story<'_> {
         let mut lines = Vec::new();
         for packet in &recording.packets {
             let end = self.ends[packet.end].name();
-            let number = packet.number.map_or(String::new(), |number| format!(" {number}"));
+            let number = packet
+                .number
+                .map_or(String::new(), |number| format!(" {number}"));
             let what = match packet.point {
                 Point::Departure => format!("sends{number}"),
                 Point::Arrival => "has".to_owned(),
                 Point::Loss => format!("loses ({})", packet.reason.as_deref().unwrap_or("?")),
             };
-            let fate = packet.fate.map_or(String::new(), |fate| format!("   <-- {fate}"));
+            let fate = packet
+                .fate
+                .map_or(String::new(), |fate| format!("   <-- {fate}"));
             lines.push(format!(
                 "  {:>12} s  {end} {what}: {}{fate}\n",
                 seconds(packet.time),
@@ -114,7 +125,10 @@ impl Story<'_> {
         }
         let (first, rest) = lines.split_at(SHOWN / 2);
         let (between, last) = rest.split_at(rest.len() - SHOWN / 2);
-        let left_out = format!("  ... {} more events; the capture has them\n", between.len());
+        let left_out = format!(
+            "  ... {} more events; the capture has them\n",
+            between.len()
+        );
         first.concat() + &left_out + &last.concat()
     }
 }
@@ -142,7 +156,11 @@ pub(crate) fn said(packet: &RecordedPacket) -> String {
             segment.to,
             flags(&segment),
             segment.seq,
-            if segment.has(Segment::ACK) { segment.ack } else { 0 },
+            if segment.has(Segment::ACK) {
+                segment.ack
+            } else {
+                0
+            },
             segment.window,
             segment.data.len()
         );

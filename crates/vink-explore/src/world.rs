@@ -149,7 +149,11 @@ impl World {
         }
         let mut fields = self.fields.borrow_mut();
         let find = || self.memory.layout().tcp.field(name).cloned();
-        fields.entry(name).or_insert_with(find).as_ref()?.number(socket)
+        fields
+            .entry(name)
+            .or_insert_with(find)
+            .as_ref()?
+            .number(socket)
     }
 
     /// Whether a socket is that of a connection between these ports. What answers for connections

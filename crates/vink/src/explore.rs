@@ -5,7 +5,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vink_explore::{refusals, search, Fate, Limits, Progress, Runner, Searched, Wanted};
+use vink_explore::{
+    pcapng, refusals, script, search, with_breakpoints, Fate, Limits, Manifest, Progress,
+    Recording, Runner, Schedule, Searched, Story, Violation, Wanted, MANIFEST,
+};
 use vink_kernel::{find_image, image_named};
 use vink_spec::{Lab, Span};
 use vink_sys::signals::{file, is_ignored, mask, Mask, SignalSet};
@@ -17,10 +20,13 @@ use crate::{lab_file, print};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The lab file
-    #[arg(value_name = "LAB")]
-    lab: PathBuf,
+    #[arg(value_name = "LAB", required_unless_present = "replay")]
+    lab: Option<PathBuf>,
+    /// Repeat what was found and written into this folder, and tell whether the same happens
+    #[arg(long, value_name = "FOLDER", conflicts_with = "lab")]
+    replay: Option<PathBuf>,
     /// The image, by its name (`vink image list`) or its path; the lab's, or else `vink version` tells which one is used otherwise
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", conflicts_with = "replay")]
     image: Option<PathBuf>,
     /// Packets that have another fate in one run, at most
     #[arg(short = 'k', long, value_name = "NUMBER", default_value_t = 2)]
@@ -40,12 +46,22 @@ pub(crate) struct Arguments {
     /// Go on when a property is broken: the first schedule that breaks each is told
     #[arg(long)]
     keep_going: bool,
+    /// Where a folder for each property that is broken is made; NAME.explored otherwise
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// The numbers of the search as JSON, on a line
+    #[arg(long)]
+    json: bool,
 }
 
 /// Searches, and says what was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let lab = lab_file::read_and(&arguments.lab, refusals)?;
-    let image = image_of(&lab, &arguments.lab, arguments.image.as_deref())?;
+    if let Some(folder) = &arguments.replay {
+        return replay(folder);
+    }
+    let file = arguments.lab.as_deref().unwrap_or(Path::new(""));
+    let lab = lab_file::read_and(file, refusals)?;
+    let image = image_of(&lab, file, arguments.image.as_deref())?;
     let interrupt = Interrupt::catch()?;
     let mut runner = Runner::new(&lab, &image)?;
     runner.limits = Limits {
@@ -61,28 +77,125 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         fates: Fate::ALL.to_vec(),
     };
     let mut line = ProgressLine::new();
-    let searched = search(&mut runner, &wanted, Some(&interrupt.file), &mut |progress| {
-        line.show(progress);
-    })?;
+    let searched = search(
+        &mut runner,
+        &wanted,
+        Some(&interrupt.file),
+        &mut |progress| {
+            line.show(progress);
+        },
+    )?;
     line.end();
-    summary(&searched)?;
+    if arguments.json {
+        print::text(&format!("{}\n", numbers(&searched)))?;
+    }
+    eprintln!("{}", summary(&searched));
     if searched.interrupted {
         return Err(CliError::Signal(interrupt.number()));
     }
+    let mut output = Output {
+        folder: match &arguments.output {
+            Some(folder) => folder.clone(),
+            None => PathBuf::from(format!("{}.explored", lab.name)),
+        },
+        lab: &lab,
+        runner: &mut runner,
+    };
     for (property, found) in &searched.found {
-        let schedule = runner.shrink(found.schedule.clone(), property)?;
-        let outcome = runner.run(&schedule, true)?;
-        let story = vink_explore::Story {
-            lab: &lab.name,
-            image: "x",
-            violation: outcome.violation.as_ref().expect("it has been broken"),
-            property,
-            outcome: &outcome,
-            ends: runner.ends(),
-        };
-        print::text(&story.text())?;
+        output.write(property, &found.schedule)?;
     }
     Ok(ExitCode::from(u8::from(!searched.found.is_empty())))
+}
+
+/// Repeats what was found.
+fn replay(folder: &Path) -> Result<ExitCode, CliError> {
+    let manifest = Manifest::read(folder)?;
+    manifest.check_image()?;
+    let reading = vink_spec::read_json(&manifest.lab, Some(folder)).map_err(CliError::LabFile)?;
+    let mut runner = Runner::new(&reading.lab, &manifest.image)?;
+    runner.limits = manifest.limits;
+    runner.check_only(&manifest.properties)?;
+    runner.plain()?;
+    let outcome = runner.run(&manifest.schedule, true)?;
+    let digest = outcome.recording.as_ref().map(Recording::digest);
+    let is_same = digest.as_deref() == Some(manifest.digest.as_str())
+        && outcome.violation.as_ref() == Some(&manifest.violation);
+    let Violation { property, .. } = &manifest.violation;
+    if is_same {
+        print::text(&format!(
+            "the run repeats: {} packets, \"{property}\" is broken in the same way; digest {}\n",
+            outcome.packets, manifest.digest
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found = match &outcome.violation {
+        None => "no property is broken".to_owned(),
+        Some(found) => format!("{}: {}", found.property, found.what),
+    };
+    print::text(&format!(
+        "the run does not repeat\nthen: {property}: {}\nnow: {found}\n",
+        manifest.violation.what
+    ))?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// Where what was found goes.
+struct Output<'a> {
+    folder: PathBuf,
+    lab: &'a Lab,
+    runner: &'a mut Runner,
+}
+
+impl Output<'_> {
+    /// Shrinks a schedule, runs it once more, and writes all that can be had of it.
+    fn write(&mut self, property: &str, schedule: &Schedule) -> Result<(), CliError> {
+        let least = self.runner.shrink(schedule.clone(), property)?;
+        let least = self.runner.with_times(least, property)?;
+        let outcome = self.runner.run(&least, true)?;
+        let folder = self.folder.join(property);
+        let (Some(violation), Some(recording)) = (&outcome.violation, &outcome.recording) else {
+            // A process that died has not said how; its schedule is all there is.
+            let what = outcome.violation.map_or(String::new(), |found| found.what);
+            return print::text(&format!("{property}: {what} {schedule:?}\n"));
+        };
+        let image = self.runner.image().display().to_string();
+        let story = Story {
+            lab: &self.lab.name,
+            image: &image,
+            violation,
+            property: vink_explore::properties::says(property),
+            outcome: &outcome,
+            ends: self.runner.ends(),
+        };
+        let story = story.text();
+        let lab = with_breakpoints(self.lab, &least, Some(&image)).to_yaml();
+        let manifest = Manifest::of(self.runner, self.lab, least, &outcome)?;
+        let manifest = serde_json::to_string_pretty(&manifest).expect("plain data");
+        let script = script(&outcome, self.runner.ends(), &violation.machine);
+        std::fs::create_dir_all(&folder)
+            .map_err(CliError::host(format!("making {}", folder.display())))?;
+        for (name, bytes) in [
+            ("story.txt", Some(story.clone().into_bytes())),
+            ("lab.yaml", Some(lab.into_bytes())),
+            ("script.pkt", script.map(String::into_bytes)),
+            (
+                "packets.pcapng",
+                Some(pcapng(recording, self.runner.ends())),
+            ),
+            (MANIFEST, Some(manifest.into_bytes())),
+        ] {
+            let path = folder.join(name);
+            if let Some(bytes) = bytes {
+                std::fs::write(&path, bytes)
+                    .map_err(CliError::host(format!("writing {}", path.display())))?;
+            }
+        }
+        let shown: String = story
+            .split_inclusive('\n')
+            .take_while(|line| *line != "What happened:\n")
+            .collect();
+        print::text(&format!("{shown}All of it is in {}.\n", folder.display()))
+    }
 }
 
 /// The image that a lab's machines run: all of them the same.
@@ -90,7 +203,10 @@ fn image_of(lab: &Lab, file: &Path, asked: Option<&Path>) -> Result<PathBuf, Cli
     if let Some(name) = asked {
         return Ok(image_named(name)?);
     }
-    let named = lab.machines.values().find_map(|machine| machine.image.as_ref());
+    let named = lab
+        .machines
+        .values()
+        .find_map(|machine| machine.image.as_ref());
     let Some(path) = named.and_then(|name| lab.images.get(name)) else {
         return Ok(find_image()?);
     };
@@ -105,19 +221,37 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn summary(searched: &Searched) -> Result<(), CliError> {
+/// A sentence about a search.
+fn summary(searched: &Searched) -> String {
     let seconds = searched.time.as_secs_f64();
-    let per_second = searched.runs as f64 / seconds.max(1e-9);
     let complete = match searched.complete {
         Some(0) | None => "the run without faults".to_owned(),
         Some(1) => "all schedules of one deviation".to_owned(),
         Some(many) => format!("all schedules of up to {many} deviations"),
     };
-    eprintln!(
-        "{} runs in {seconds:.1} s ({per_second:.0} a second): {complete}",
-        searched.runs
-    );
-    Ok(())
+    let found = match searched.found.len() {
+        0 => "no property is broken".to_owned(),
+        _ => {
+            let names: Vec<&str> = searched.found.keys().map(String::as_str).collect();
+            format!("broken: {}", names.join(", "))
+        }
+    };
+    format!(
+        "{} runs in {seconds:.1} s ({:.0} a second), among them {complete}; {found}",
+        searched.runs,
+        searched.runs as f64 / seconds.max(1e-9)
+    )
+}
+
+/// The same for programs.
+fn numbers(searched: &Searched) -> serde_json::Value {
+    serde_json::json!({
+        "runs": searched.runs,
+        "packets": searched.packets,
+        "seconds": searched.time.as_secs_f64(),
+        "complete": searched.complete,
+        "found": searched.found,
+    })
 }
 
 /// Signals that ask to end, from now on.

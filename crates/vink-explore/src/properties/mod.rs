@@ -99,3 +99,10 @@ pub fn all() -> Vec<Box<dyn Property>> {
         Box::<outcome::Outcome>::default(),
     ]
 }
+
+/// What the property of this name says; nothing, if there is none.
+pub fn says(name: &str) -> &'static str {
+    let all = all();
+    let found = all.iter().find(|property| property.name() == name);
+    found.map_or("", |property| property.says())
+}

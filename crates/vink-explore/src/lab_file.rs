@@ -1,0 +1,79 @@
+//! A schedule as a lab file: breakpoints that do the same to the same packets.
+
+use vink_spec::{Breakpoint, Lab, Span};
+
+use crate::lab::SEED;
+use crate::{Deviation, Fate, Schedule, SEARCHED};
+
+/// The lab with a breakpoint for each deviation. All machines run `image`, if one is given.
+pub fn with_breakpoints(lab: &Lab, schedule: &Schedule, image: Option<&str>) -> Lab {
+    let mut lab = lab.clone();
+    lab.seed = lab.seed.or(Some(SEED));
+    for machine in lab.machines.values_mut() {
+        // Apps have no use for them, and the folder is another one.
+        machine.files.clear();
+        machine.root = None;
+        if image.is_some() {
+            machine.image = Some("explored".to_owned());
+        }
+    }
+    if let Some(image) = image {
+        lab.images.clear();
+        lab.images.insert("explored".to_owned(), image.to_owned());
+    }
+    for (number, deviation) in schedule.iter().enumerate() {
+        let name = format!("fault-{}", number + 1);
+        lab.breakpoints.insert(name, breakpoint(deviation));
+    }
+    lab
+}
+
+fn breakpoint(deviation: &Deviation) -> Breakpoint {
+    let mut breakpoint = Breakpoint {
+        at: Some(deviation.from.clone()),
+        filter: Some(SEARCHED.to_owned()),
+        after: u64::from(deviation.packet) - 1,
+        times: Some(1),
+        ..Breakpoint::default()
+    };
+    match deviation.fate {
+        Fate::Drop => breakpoint.drop = true,
+        Fate::Duplicate => breakpoint.duplicate = Some(1),
+        Fate::Behind => breakpoint.reorder = Some(1),
+        Fate::Delay(ns) => breakpoint.delay = Some(Span(ns)),
+        // What it comes behind is not known to a breakpoint: as with one that was never found.
+        Fate::Late => breakpoint.delay = Some(Span(1_000_000_000)),
+    }
+    breakpoint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_deviation_is_a_breakpoint() {
+        let all = [Fate::Drop, Fate::Duplicate, Fate::Behind, Fate::Delay(7)];
+        let schedule: Schedule = (1..)
+            .zip(all)
+            .map(|(packet, fate)| Deviation {
+                from: "a:eth0".to_owned(),
+                packet,
+                fate,
+            })
+            .collect();
+        let lab = with_breakpoints(&Lab::default(), &schedule, Some("/image.so"));
+        let told: Vec<String> = lab.breakpoints.values().map(ToString::to_string).collect();
+        let filter = "a:eth0 filter 'tcp or udp or sctp'";
+        assert_eq!(
+            told,
+            [
+                format!("{filter} drop times 1"),
+                format!("{filter} duplicate 1 after 1 times 1"),
+                format!("{filter} reorder 1 after 2 times 1"),
+                format!("{filter} delay 7ns after 3 times 1"),
+            ]
+        );
+        assert_eq!(lab.seed, Some(SEED));
+    }
+}

@@ -1,0 +1,113 @@
+//! What was found, as a file from which it can be repeated.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::run::Limits;
+use crate::{Error, Outcome, Runner, Schedule, Violation};
+
+/// The manifest's name in its folder.
+pub const MANIFEST: &str = "explore.json";
+/// The version of manifests.
+const FORMAT: u32 = 1;
+
+/// A schedule, the lab and the image that it is of, and what comes of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Manifest {
+    format: u32,
+    /// The version of vink.
+    pub vink: String,
+    /// The image's file.
+    pub image: PathBuf,
+    /// The BLAKE3 of its contents.
+    pub image_hash: String,
+    /// The lab, as in its file, checked and complete.
+    pub lab: Value,
+    /// What is done to packets.
+    pub schedule: Schedule,
+    /// The property that it breaks, and how.
+    pub violation: Violation,
+    /// Of all packets and calls.
+    pub digest: String,
+    /// The properties that were checked; none: all.
+    pub properties: Vec<String>,
+    /// What ends runs.
+    pub limits: Limits,
+}
+
+impl Manifest {
+    /// Of a run that was recorded; `None`: it breaks nothing, or was not recorded.
+    ///
+    /// # Errors
+    /// [`Error::Host`]: the image can't be read.
+    pub fn of(
+        runner: &Runner,
+        lab: &vink_spec::Lab,
+        schedule: Schedule,
+        outcome: &Outcome,
+    ) -> Result<Option<Manifest>, Error> {
+        let (Some(violation), Some(recording)) = (&outcome.violation, &outcome.recording) else {
+            return Ok(None);
+        };
+        Ok(Some(Manifest {
+            format: FORMAT,
+            vink: env!("CARGO_PKG_VERSION").to_owned(),
+            image: runner.image().to_owned(),
+            image_hash: hash(runner.image())?,
+            lab: serde_json::to_value(lab).expect("plain data"),
+            schedule,
+            violation: violation.clone(),
+            digest: recording.digest(),
+            properties: runner.wanted().to_vec(),
+            limits: runner.limits,
+        }))
+    }
+
+    /// Reads the one in a folder, or in this file.
+    ///
+    /// # Errors
+    /// [`Error::Host`]; [`Error::Lab`]: it is none, or the image is another one by now.
+    pub fn read(path: &Path) -> Result<Manifest, Error> {
+        let path = match path.is_dir() {
+            true => path.join(MANIFEST),
+            false => path.to_owned(),
+        };
+        let name = path.display();
+        let bytes = std::fs::read(&path).map_err(Error::host(format!("reading {name}")))?;
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
+            Error::Lab(format!(
+                "{name} is no manifest of `vink explore` ({error}): give the folder that it has written"
+            ))
+        })?;
+        if manifest.format != FORMAT {
+            return Err(Error::Lab(format!(
+                "{name} has format {}, and this vink reads {FORMAT}: explore again",
+                manifest.format
+            )));
+        }
+        Ok(manifest)
+    }
+
+    /// Makes sure that the image is what it was.
+    ///
+    /// # Errors
+    /// [`Error::Lab`]: it is another one. [`Error::Host`]: it can't be read.
+    pub fn check_image(&self) -> Result<(), Error> {
+        match hash(&self.image)? == self.image_hash {
+            true => Ok(()),
+            false => Err(Error::Lab(format!(
+                "{} is not the image that was explored: build that one again, or explore this one",
+                self.image.display()
+            ))),
+        }
+    }
+}
+
+fn hash(file: &Path) -> Result<String, Error> {
+    let what = || format!("reading {}", file.display());
+    let bytes = std::fs::read(file).map_err(Error::host(what()))?;
+    Ok(blake3::hash(&bytes).to_hex().to_string())
+}
