@@ -2,7 +2,7 @@
 //!
 //! # What a fork shares
 //!
-//! Memory: nothing but the board. The kernel's arena is private and copied
+//! Memory: nothing but what the processes of a search claim ([`Claims`]). The kernel's arena is private and copied
 //! ([`vink_kernel::Kernel::give_to_forks`]), as are the image's data, the apps' stacks and heaps.
 //! Threads: there is one, so that no lock is held by a thread that the copy does not have.
 //! Descriptors: a file's position, a socket's and a pipe's content would be common. So there are
@@ -30,7 +30,7 @@ const CPU_LIMIT: i64 = 20;
 
 /// What all processes of a search share.
 #[repr(C)]
-pub(crate) struct Board {
+pub(crate) struct Claims {
     /// The search is over: what runs ends.
     pub stop: AtomicBool,
     /// Runs that have ended.
@@ -38,34 +38,34 @@ pub(crate) struct Board {
     /// Packets that were sent in them.
     pub packets: AtomicU64,
     /// Which first deviations have been taken by a process.
-    claims: [AtomicU8; FIRST],
+    first: [AtomicU8; FIRST],
 }
 
-impl Board {
+impl Claims {
     /// Shared memory, which lasts as long as the process and its forks.
-    pub fn new() -> Result<&'static Board, Error> {
+    pub fn new() -> Result<&'static Claims, Error> {
         let what = "making memory that forks share";
-        let len = size_of::<Board>().next_multiple_of(4096);
+        let len = size_of::<Claims>().next_multiple_of(4096);
         let file = in_memory_sealed(c"vink-explore", len as u64).map_err(Error::host(what))?;
         let mapping = Mapping::new(len).map_err(Error::host(what))?;
         let pages = Pages::Shared(file.as_fd(), 0);
         mapping.replace(0..len, pages).map_err(Error::host(what))?;
-        let board = mapping.start().cast::<Board>();
+        let claims = mapping.start().cast::<Claims>();
         // It stays: forks have it as long as they live.
         std::mem::forget(mapping);
         // SAFETY: so many bytes of zeroes, aligned to pages, never unmapped; all of it is atomic.
-        Ok(unsafe { &*board })
+        Ok(unsafe { &*claims })
     }
 
     /// Takes a first deviation; `false`: another process has it, or there are too many.
     pub fn claim(&self, number: usize) -> bool {
-        let claim = self.claims.get(number);
+        let claim = self.first.get(number);
         claim.is_some_and(|claim| claim.swap(1, Ordering::Relaxed) == 0)
     }
 
     /// Nothing is taken any more.
     pub fn clear(&self) {
-        let claims = self.claims.iter();
+        let claims = self.first.iter();
         claims.for_each(|claim| claim.store(0, Ordering::Relaxed));
     }
 

@@ -23,7 +23,7 @@ const LATEST: u64 = 300_000_000_000;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// How long after the last fault, and after the time that the run without faults takes, ns.
-    pub patience: u64,
+    pub stall_timeout: u64,
     /// Packets at most.
     pub packets: u64,
 }
@@ -32,7 +32,7 @@ impl Default for Limits {
     /// Four minutes: twice the longest time between two retransmissions (`TCP_RTO_MAX`).
     fn default() -> Limits {
         Limits {
-            patience: 240_000_000_000,
+            stall_timeout: 240_000_000_000,
             packets: 20_000,
         }
     }
@@ -205,7 +205,7 @@ impl State {
                 self.counts[place] += 1;
                 let fate = self.chooser.choose(&self.names[place], self.counts[place]);
                 // This may be a fork by now.
-                self.world.memory.follow_fork(std::process::id());
+                self.world.follow_fork();
                 fate
             }
             false => None,
@@ -323,7 +323,7 @@ impl State {
     fn limit(&self, limits: &Limits) -> u64 {
         let ends = self.world.expected.iter().flatten().map(|ended| ended.time);
         let last = self.world.last_fault();
-        ends.max().unwrap_or(0).max(last) + limits.patience
+        ends.max().unwrap_or(0).max(last) + limits.stall_timeout
     }
 }
 

@@ -83,6 +83,12 @@ impl Runner {
         &self.image
     }
 
+    /// Whether the kernel's memory can be read: if not, properties that look at connections find
+    /// none.
+    pub fn reads_connections(&self) -> bool {
+        self.shared.lock().world.memory.is_some()
+    }
+
     /// Interfaces at wires, in the order in which recordings number them.
     pub fn ends(&self) -> &[crate::End] {
         &self.ends
@@ -102,7 +108,7 @@ impl Runner {
                     "no program of this lab has ended after {} s: exploring needs one that does, \
                      such as a client, to tell whether a run has come to its end; give servers a \
                      client, and clients a number of bytes or messages",
-                    self.limits.patience / 1_000_000_000
+                    self.limits.stall_timeout / 1_000_000_000
                 )));
             }
             let mut state = self.shared.lock();
@@ -119,9 +125,7 @@ impl Runner {
     pub(crate) fn properties(&self) -> Vec<Box<dyn Property>> {
         let mut all = properties::all();
         if !self.wanted.is_empty() {
-            let wanted =
-                |one: &Box<dyn Property>| self.wanted.iter().any(|name| name == one.name());
-            all.retain(wanted);
+            all.retain(|one| self.wanted.iter().any(|name| name == one.name()));
         }
         all
     }
@@ -164,7 +168,7 @@ impl Runner {
         let mut state = self.shared.lock();
         state.properties = properties;
         state.chooser = chooser;
-        state.world.memory.follow_fork(std::process::id());
+        state.world.follow_fork();
         drop(state);
         drive(&mut self.booted, &self.shared, &self.limits)
     }

@@ -17,7 +17,7 @@ use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::{exit_now, kill};
 
-use crate::forks::{fork, wait, write_all, Board, Side};
+use crate::forks::{fork, wait, write_all, Claims, Side};
 use crate::run::Chooser;
 use crate::runner::Runner;
 use crate::{Deviation, Error, Fate, Outcome, Schedule, Violation};
@@ -92,10 +92,10 @@ pub fn search(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Searched, Error> {
     let begin = Instant::now();
-    let board = Board::new()?;
+    let claims = Claims::new()?;
     let plain = runner.plain()?.clone();
-    board.runs.fetch_add(1, Ordering::Relaxed);
-    board.packets.fetch_add(plain.packets, Ordering::Relaxed);
+    claims.runs.fetch_add(1, Ordering::Relaxed);
+    claims.packets.fetch_add(plain.packets, Ordering::Relaxed);
     let mut searched = Searched {
         found: BTreeMap::new(),
         runs: 0,
@@ -129,17 +129,17 @@ pub fn search(
         // The number of subsets of so many packets, and the fates of each.
         let left = (points + 1).saturating_sub(deviations as u64);
         expected = expected * left * per_point / deviations as u64;
-        let before = board.runs.load(Ordering::Relaxed);
-        board.clear();
+        let before = claims.runs.load(Ordering::Relaxed);
+        claims.clear();
         let level = Level {
-            board,
+            claims,
             deviations,
             wanted,
             interrupt,
             deadline: wanted.budget.map(|budget| begin + budget),
         };
         let mut tell = || {
-            let runs = board.runs.load(Ordering::Relaxed);
+            let runs = claims.runs.load(Ordering::Relaxed);
             progress(Progress {
                 deviations,
                 runs,
@@ -158,8 +158,8 @@ pub fn search(
             }
         }
     }
-    searched.runs = board.runs.load(Ordering::Relaxed);
-    searched.packets = board.packets.load(Ordering::Relaxed);
+    searched.runs = claims.runs.load(Ordering::Relaxed);
+    searched.packets = claims.packets.load(Ordering::Relaxed);
     searched.time = begin.elapsed();
     Ok(searched)
 }
@@ -175,7 +175,7 @@ enum End {
 
 /// All schedules of so many deviations.
 struct Level<'a> {
-    board: &'static Board,
+    claims: &'static Claims,
     deviations: usize,
     wanted: &'a Wanted,
     interrupt: Option<&'a OwnedFd>,
@@ -201,7 +201,7 @@ impl Level<'_> {
         }
         drop(writes);
         let listened = self.listen(&reads, found, tell);
-        self.board.stop.store(true, Ordering::Relaxed);
+        self.claims.stop.store(true, Ordering::Relaxed);
         for pid in &spines {
             // With all that it has forked; one that has ended by itself is waited for below.
             let _ = kill(*pid, libc::SIGKILL);
@@ -210,7 +210,7 @@ impl Level<'_> {
         for pid in spines {
             died = died.or(wait(pid));
         }
-        self.board.stop.store(false, Ordering::Relaxed);
+        self.claims.stop.store(false, Ordering::Relaxed);
         match (listened?, died) {
             (End::Complete, Some(how)) if !how.starts_with("signal 9") => Err(Error::Lab(format!(
                 "a process of the search is gone: {how}"
@@ -276,7 +276,7 @@ impl Level<'_> {
     /// A process that goes along the run without faults. It does not return, nor do its forks.
     fn spine(&self, runner: &mut Runner, writes: OwnedFd) -> ! {
         let forks = Forks {
-            board: self.board,
+            claims: self.claims,
             fates: self.wanted.fates.clone(),
             left: self.deviations,
             taken: Vec::new(),
@@ -294,12 +294,12 @@ impl Level<'_> {
             exit_now(0);
         }
         let outcome = ran.ok();
-        self.board.runs.fetch_add(1, Ordering::Relaxed);
+        self.claims.runs.fetch_add(1, Ordering::Relaxed);
         if let Some(Outcome {
             violation, packets, ..
         }) = outcome
         {
-            self.board.packets.fetch_add(packets, Ordering::Relaxed);
+            self.claims.packets.fetch_add(packets, Ordering::Relaxed);
             if let Some(violation) = violation {
                 let schedule = forks.taken.clone();
                 forks.say(Ok(Found {
@@ -342,7 +342,7 @@ impl Lines {
 
 /// Where a process is in the tree of schedules.
 struct Forks {
-    board: &'static Board,
+    claims: &'static Claims,
     fates: Vec<Fate>,
     /// How many deviations it may still take.
     left: usize,
@@ -371,12 +371,12 @@ impl Forks {
         }
         for at in 0..self.fates.len() {
             let fate = self.fates[at];
-            if self.board.is_stopped() {
+            if self.claims.is_stopped() {
                 exit_now(0);
             }
             if self.taken.is_empty() {
                 self.first += 1;
-                if !self.board.claim(self.first - 1) {
+                if !self.claims.claim(self.first - 1) {
                     continue;
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::packet::{internet, segment};
+use crate::packet::{internet, is_searched, segment};
 use crate::{Deviation, End, Outcome, Point, RecordedPacket, Segment, Violation};
 
 /// Events that are shown of a long run: the first ones, and the last ones.
@@ -101,7 +101,9 @@ impl Story<'_> {
             return String::new();
         };
         let mut lines = Vec::new();
-        for packet in &recording.packets {
+        // Neighbours and routers that look for each other are in the capture.
+        let searched = |packet: &&RecordedPacket| packet.headless || is_searched(&packet.frame);
+        for packet in recording.packets.iter().filter(searched) {
             let end = self.ends[packet.end].name();
             let number = packet
                 .number
@@ -166,6 +168,14 @@ pub(crate) fn said(packet: &RecordedPacket) -> String {
         );
     }
     match internet(frame) {
+        Some((protocol, from, to, [a, b, c, d, _, _, _, _, data @ ..]))
+            if i32::from(protocol) == libc::IPPROTO_UDP =>
+        {
+            let [from_port, to_port] = [[*a, *b], [*c, *d]].map(u16::from_be_bytes);
+            let from = std::net::SocketAddr::new(from, from_port);
+            let to = std::net::SocketAddr::new(to, to_port);
+            format!("UDP {from} > {to}, {} bytes", data.len())
+        }
         Some((protocol, from, to, rest)) => {
             let name = match i32::from(protocol) {
                 libc::IPPROTO_UDP => "UDP".to_owned(),

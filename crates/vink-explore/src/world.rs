@@ -132,8 +132,8 @@ pub struct World {
     pub complaints: Vec<String>,
     /// Apps that run: their programs' places.
     pub(crate) apps: HashMap<AppId, usize>,
-    /// Reads the kernel's memory.
-    pub(crate) memory: Process,
+    /// Reads the kernel's memory; none: the image's debug information is not there.
+    pub(crate) memory: Option<Process>,
     /// Fields that were asked for.
     pub(crate) fields: RefCell<HashMap<&'static str, Option<Field>>>,
     /// Machines by the addresses of their `struct net`.
@@ -148,7 +148,7 @@ impl World {
             return None;
         }
         let mut fields = self.fields.borrow_mut();
-        let find = || self.memory.layout().tcp.field(name).cloned();
+        let find = || self.memory.as_ref()?.layout().tcp.field(name).cloned();
         fields
             .entry(name)
             .or_insert_with(find)
@@ -166,18 +166,30 @@ impl World {
     /// The state of a connection, as ss(8) has it.
     pub fn state(&self, socket: &[u8]) -> &str {
         let number = self.field(socket, "skc_state").unwrap_or(0);
-        self.memory.layout().state(number)
+        let layout = self.memory.as_ref().map(Process::layout);
+        layout.map_or("?", |layout| layout.state(number))
     }
 
     /// All TCP connections of all machines, with their machines' names. Not those that only wait
-    /// for their last segments to die (TIME-WAIT), nor sockets that listen.
+    /// for their last segments to die (TIME-WAIT), nor sockets that listen. None without the image's
+    /// debug information.
     pub fn connections(&self) -> Vec<(&str, Connection)> {
         let mut all = Vec::new();
+        let Some(memory) = &self.memory else {
+            return all;
+        };
         for (net, machine) in &self.nets {
-            let found = self.memory.connections(*net).unwrap_or_default();
+            let found = memory.connections(*net).unwrap_or_default();
             all.extend(found.into_iter().map(|one| (machine.as_str(), one)));
         }
         all
+    }
+
+    /// This process may be a fork of the one whose memory was read.
+    pub(crate) fn follow_fork(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.follow_fork(std::process::id());
+        }
     }
 
     /// When the last fault was over, ns: 0 without one.

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     budget: Option<Span>,
     /// How long after the last fault a run may take, by its own clock
     #[arg(long, value_name = "TIME", default_value = "240s")]
-    patience: Span,
+    stall_timeout: Span,
     /// Processes at a time; as many as there are processors otherwise
     #[arg(short, long, value_name = "NUMBER")]
     jobs: Option<usize>,
@@ -65,10 +65,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let interrupt = Interrupt::catch()?;
     let mut runner = Runner::new(&lab, &image)?;
     runner.limits = Limits {
-        patience: arguments.patience.0,
+        stall_timeout: arguments.stall_timeout.0,
         ..Limits::default()
     };
     runner.check_only(&arguments.property)?;
+    if !runner.reads_connections() {
+        eprintln!(
+            "vink: the debug information of {} is not there or can't be read: \"acks\" and \"stall\" see no connections",
+            runner.image().display()
+        );
+    }
     let wanted = Wanted {
         deviations: arguments.deviations,
         jobs: arguments.jobs.unwrap_or_else(processors),
@@ -268,7 +274,7 @@ impl Interrupt {
         Ok(Interrupt { file: file.into() })
     }
 
-    /// The one that came; forgets it, so that it may end the process.
+    /// The one that came, which is still to be delivered.
     fn number(&self) -> i32 {
         let pending = vink_sys::signals::pending();
         let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];

@@ -12,8 +12,11 @@ use common::{root, Place};
 /// What makes images, runs their lab and compares them.
 const DAYTONA: &str = "crates/vink/tests/daytona.rs";
 
+/// What builds and explores a protocol.
+const EXPLORE: &str = "crates/vink/tests/explore.rs";
+
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 15] = [
+const COVERED_ELSEWHERE: [(&str, &str); 20] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -46,6 +49,17 @@ const COVERED_ELSEWHERE: [(&str, &str); 15] = [
     (
         "vink packetdrill --clock real connect.pkt",
         "crates/vink/tests/packetdrill.rs",
+    ),
+    ("cd labs/explore", EXPLORE),
+    (
+        "cc -shared -fPIC -I ../../crates/vink-apps/include -o parcel.so parcel.c",
+        EXPLORE,
+    ),
+    ("vink explore parcel.yaml", EXPLORE),
+    ("vink explore --replay parcel.explored/outcome", EXPLORE),
+    (
+        "vink lab up parcel.explored/outcome/lab.yaml --record again",
+        EXPLORE,
     ),
     ("labs/daytona/build.sh", DAYTONA),
     ("vink lab up labs/daytona/lab.yaml", DAYTONA),

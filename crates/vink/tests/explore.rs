@@ -1,0 +1,252 @@
+//! `vink explore`: a stock stack breaks nothing, what is planted is found, shrunk, written down and repeats.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+
+use common::control::Control;
+use common::{root, Place};
+
+/// A client that sends a few segments to a server.
+const LAB: &str = r#"
+name: small
+time: virtual
+memory: 32M
+machines:
+  client:
+    SYSCTLS
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
+    programs:
+      source: { app: source -n 2k server, after: [server.sink] }
+  server:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
+    programs:
+      sink: { app: sink, ready: { port: 5001 } }
+wires:
+  w1: { delay: 5ms }
+"#;
+
+/// With it a client that has lost two SYNs gives up.
+const IMPATIENT: &str =
+    "sysctls: { net.ipv4.tcp_syn_retries: 1, net.ipv4.tcp_syn_linear_timeouts: 0 }";
+
+fn write(control: &Control<'_>, sysctls: &str) {
+    control.write("small.yaml", &LAB.replace("SYSCTLS", sysctls));
+}
+
+#[test]
+fn a_stock_stack_breaks_nothing() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        write(&control, "");
+        let numbers = control.json(&["explore", "small.yaml", "--json"]);
+        assert_eq!(numbers["complete"], 2, "{numbers}");
+        assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+        // Each packet has four fates, and each pair of packets sixteen.
+        let first = control.json(&["explore", "small.yaml", "--json", "-k", "1"]);
+        let runs = |numbers: &serde_json::Value| numbers["runs"].as_u64().expect("a number");
+        let packets = (runs(&first) - 1) / 4;
+        assert_eq!(runs(&first), 1 + 4 * packets);
+        assert!(
+            runs(&numbers) > packets * (packets - 1) / 2 * 16,
+            "{numbers}"
+        );
+        assert!(!control.folder().join("small.explored").exists());
+    }
+}
+
+#[test]
+fn what_is_found_is_shrunk_written_down_and_repeats() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        write(&control, IMPATIENT);
+        let searched = control.try_vink(&["explore", "small.yaml"]);
+        let told = String::from_utf8_lossy(&searched.stdout).into_owned();
+        assert_eq!(searched.status.code(), Some(1), "{told}");
+        let folder = control.folder().join("small.explored/outcome");
+        let file = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+        let story = file("story.txt");
+        for part in [
+            "the property \"outcome\" does not hold",
+            "2 packets had other fates",
+            "packet 1 of client:eth0 is lost: TCP 10.0.0.1:",
+            "packet 2 of client:eth0 is lost: TCP 10.0.0.1:",
+            "on client:\n  source ended with status 1 (connect to 10.0.0.2:5001: Connection timed out",
+            "<-- is lost",
+        ] {
+            assert!(story.contains(part), "no {part:?} in\n{story}");
+        }
+        assert!(story.starts_with(told.split("All of it").next().unwrap().trim_end()));
+        assert!(file("script.pkt").contains("0.010000 > S 0:0(0) <...>\n"));
+        let packets = fs::read(folder.join("packets.pcapng")).expect("a capture");
+        assert_eq!(packets[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+        let folder = folder.to_str().expect("a path");
+        let repeated = control.vink(&["explore", "--replay", folder]);
+        assert!(repeated.starts_with("the run repeats: "), "{repeated}");
+        for _ in 1..10 {
+            assert_eq!(control.vink(&["explore", "--replay", folder]), repeated);
+        }
+        let mut alone = control.command("taskset");
+        alone.args(["-c", "0", "vink", "explore", "--replay", folder]);
+        let alone = alone.output().expect("taskset");
+        assert_eq!(String::from_utf8_lossy(&alone.stdout), repeated);
+    }
+}
+
+#[test]
+fn the_lab_file_that_is_written_shows_the_same() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    write(&control, IMPATIENT);
+    let searched = control.try_vink(&["explore", "small.yaml"]);
+    assert_eq!(searched.status.code(), Some(1));
+    let file = "small.explored/outcome/lab.yaml";
+    control.vink(&["lab", "up", file, "--record", "again"]);
+    control.vink(&["lab", "until", "60s"]);
+    let programs = control.vink(&["lab", "ps"]);
+    assert!(programs.contains("client.source  ended (1)"), "{programs}");
+    control.vink(&["lab", "down"]);
+    let repeated = control.vink(&["replay", "again"]);
+    assert!(repeated.starts_with("the run repeats"), "{repeated}");
+}
+
+#[test]
+fn a_protocol_of_ones_own() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let samples = root().join("labs/explore");
+        let lab = fs::read_to_string(samples.join("parcel.yaml")).expect("the lab");
+        control.write("parcel.yaml", &lab);
+        let build = |options: &[&str]| {
+            let mut compiler = Command::new("cc");
+            compiler
+                .args(["-shared", "-fPIC", "-Wall", "-Werror"])
+                .args(options);
+            compiler
+                .arg("-I")
+                .arg(root().join("crates/vink-apps/include"));
+            compiler.arg("-o").arg(control.folder().join("parcel.so"));
+            compiler.arg(samples.join("parcel.c"));
+            assert!(compiler.status().expect("cc").success());
+        };
+        build(&[]);
+        let searched = control.try_vink(&["explore", "parcel.yaml"]);
+        assert_eq!(searched.status.code(), Some(1));
+        let story = control.folder().join("parcel.explored/outcome/story.txt");
+        let story = fs::read_to_string(story).expect("a story");
+        assert!(story.contains("2 packets had other fates"), "{story}");
+        assert!(story.contains("receiver ended with status 1"), "{story}");
+        build(&["-DNUMBERED"]);
+        let numbers = control.json(&["explore", "parcel.yaml", "--json"]);
+        assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+    }
+}
+
+#[test]
+fn a_lab_that_cannot_be_copied_is_refused() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = LAB.replace("    SYSCTLS\n", "");
+    let app = "{ app: sink, ready: { port: 5001 } }";
+    for (from, to, said) in [
+        (
+            "time: virtual",
+            "time: real",
+            "exploring needs a virtual clock; this lab's is real",
+        ),
+        (
+            app,
+            "{ command: sleep 1 }",
+            "program sink of server is a process of the host",
+        ),
+        (
+            app,
+            "{ app: stream x, ready: { port: 5001 } }",
+            "stream can't be copied: its pods are processes",
+        ),
+        (
+            app,
+            "{ app: sink, restart: always }",
+            "program sink of server is started again by the control process",
+        ),
+        (
+            "{ delay: 5ms }",
+            "{ delay: 5ms, uplink: passt }",
+            "wire w1 has an uplink",
+        ),
+        (
+            "  server:\n",
+            "  server:\n    worker: other\n",
+            "the machines are on 2 workers",
+        ),
+        (
+            "  server:\n",
+            "  server:\n    setup: [ip link]\n",
+            "machine server: setup runs programs of the host",
+        ),
+        (
+            "wires:",
+            "breakpoints: { b: { at: w1, drop: true } }\nwires:",
+            "breakpoints: b decides of packets",
+        ),
+        (
+            "wires:",
+            "events: [{ at: 1s, do: wire set w1 delay 1ms }]\nwires:",
+            "events: the control process carries them out",
+        ),
+    ] {
+        let other = lab.replace(from, to);
+        assert_ne!(other, lab, "{from}");
+        control.write("refused.yaml", &other);
+        let (code, errors) = control.fails(&["explore", "refused.yaml"]);
+        assert_eq!(code, 125, "{errors}");
+        assert!(errors.contains(said), "no {said:?} in\n{errors}");
+        assert!(
+            errors.contains("refused.yaml:") && errors.contains("fix: "),
+            "{errors}"
+        );
+    }
+    control.write(
+        "endless.yaml",
+        &lab.replace("app: source -n 2k server", "app: httpserver"),
+    );
+    let (_, errors) = control.fails(&["explore", "endless.yaml"]);
+    assert!(
+        errors.contains("no program of this lab has ended"),
+        "{errors}"
+    );
+    let (_, errors) = control.fails(&["explore", "--replay", "."]);
+    assert!(errors.contains("reading ./explore.json"), "{errors}");
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    write(&control, "");
+    let mut command = control.command("vink");
+    command
+        .args(["explore", "small.yaml", "-k", "9", "-j", "2"])
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let mut vink = command.spawn().expect("vink");
+    let group = vink.id() as i32;
+    // It searches as soon as it has children.
+    let children = format!("/proc/{group}/task/{group}/children");
+    while fs::read_to_string(&children)
+        .expect("it runs")
+        .split_whitespace()
+        .count()
+        < 2
+    {
+        std::thread::yield_now();
+    }
+    vink_sys::process::kill(group, libc::SIGINT).expect("kill");
+    assert_eq!(vink.wait().expect("its end").signal(), Some(libc::SIGINT));
+    // Nothing that it has forked goes on.
+    while vink_sys::process::kill(-group, 0).is_ok() {
+        std::thread::yield_now();
+    }
+}
