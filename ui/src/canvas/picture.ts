@@ -30,6 +30,7 @@ import type {
   Taken,
   Topology,
 } from './types.ts';
+import { frames, toText, type Snapshot } from '../viewer/snapshot.ts';
 import { WebGl } from './webgl/backend.ts';
 
 /** How often flights are counted, ms. */
@@ -330,6 +331,21 @@ export class Picture implements PictureOf {
       missed: this.#missed,
       oneIn: this.#oneIn,
       now: this.#clock.at(now),
+    };
+  }
+
+  /** All that is needed to show this elsewhere, with the newest flights, at most so many. */
+  snapshot(title: string, most = 100_000): Snapshot {
+    return {
+      title,
+      topology: this.#scene.topology,
+      positions: [...this.#positions()].map((place) => Math.round(place * 10) / 10),
+      collapsed: [...this.#scene.collapsed],
+      classes: this.#classes,
+      camera: this.camera(),
+      oneIn: this.#oneIn,
+      least: this.#least,
+      frames: frames(this.#ring, most).map(toText),
     };
   }
 
