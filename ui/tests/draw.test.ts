@@ -1,4 +1,5 @@
 // A lab that is drawn from nothing, used, broken and stopped.
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { close, open, stats, until, vink } from './harness.ts';
 
@@ -28,6 +29,12 @@ test('a_lab_is_drawn_from_nothing', async () => {
   expect(vink('exec', '--lab', 'drawn', 'alice', '--', 'ping', '-c', '2', 'bob')).toContain('2 received');
   // Each hop of it has been under way in the picture: two requests, two replies, and ARP before.
   await until(async () => ((await stats(page)).kept as number) >= 6);
+  // The picture can be given to others, as a page that plays them (viewer.test.ts).
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: 'Command' }).fill('save the picture');
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('Enter')]);
+  expect(saved.suggestedFilename()).toBe('drawn.html');
+  expect(readFileSync(await saved.path(), 'utf8')).toContain('"name":"alice"');
 
   // Its wire is broken by a button.
   await page.getByRole('button', { name: 'Plug out' }).click();
