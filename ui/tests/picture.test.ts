@@ -62,7 +62,7 @@ async function open(backend: string, options = {}): Promise<Page> {
       { name: 'three', colour: '#ff00ff', glyph: 'square' },
     ]);
     globalThis.told = [];
-    for (const name of ['onselect', 'onopen', 'onmove', 'onlink', 'oncollapse'] as const) {
+    for (const name of ['onselect', 'onopen', 'onmove', 'onlink', 'oncollapse', 'onfollow'] as const) {
       picture[name] = (...values: unknown[]) =>
         globalThis.told.push([name, values.map((value) => (value instanceof Float32Array ? [...value] : value))]);
     }
@@ -268,6 +268,30 @@ test('the_pointer_selects_opens_moves_and_draws', async () => {
     ['oncollapse', ['c', true]],
     ['oncollapse', ['c', false]],
   ]);
+  await page.close();
+});
+
+test('a_click_on_a_packet_follows_its_flow', async () => {
+  const page = await open('canvas2d');
+  // A flow from a to b and on to c2, and another packet.
+  await show(
+    page,
+    [flight({ aux: 5 }), flight({ end: 4, aux: 5, id: 1 }), flight({ end: 2, aux: 6, id: 2, class: 1 })],
+    0.5 * SECOND,
+  );
+  const accent = [0x00, 0x5a, 0x9c] as const;
+  expect((await seen(page, ...accent)).count).toBe(0);
+  await page.mouse.click(640, 303);
+  const [[, values]] = (await told(page)).filter(([kind]) => kind === 'onfollow') as [[string, unknown]];
+  expect(values).toMatchObject([{ kind: 'flight', aux: 5, id: 77 }]);
+  // Both wires it went along, and the other packet is faint.
+  expect((await seen(page, ...accent)).count).toBeGreaterThan(1500);
+  expect((await seen(page, 0, 255, 0)).count).toBe(0);
+  expect((await seen(page, 255, 0, 255)).count).toBeGreaterThan(100);
+  await page.mouse.click(200, 700);
+  expect(await told(page)).toContainEqual(['onfollow', [null]]);
+  expect((await seen(page, ...accent)).count).toBe(0);
+  expect((await seen(page, 0, 255, 0)).count).toBeGreaterThan(20);
   await page.close();
 });
 

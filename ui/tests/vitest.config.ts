@@ -1,7 +1,7 @@
 // The page's tests in a browser, told of as cargo does. One file after the other: each has a control process of its own.
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import type { Reporter, TestCase } from 'vitest/node';
+import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
 /** What cargo's test programs print. Names of tests have no space in them. */
 class AsCargo implements Reporter {
@@ -14,6 +14,14 @@ class AsCargo implements Reporter {
     this.#count[outcome]++;
     console.log(`test ${test.name} ... ${outcome === 'passed' ? 'ok' : 'FAILED'}`);
     for (const error of errors ?? []) console.log(error.stack ?? error.message, error.diff ?? '');
+  }
+
+  /** A file that can't be loaded has no tests that could fail. */
+  onTestModuleEnd(module: TestModule): void {
+    for (const error of module.errors()) {
+      this.#count.failed++;
+      console.log(`test ${module.moduleId} ... FAILED\n${error.stack ?? error.message}`);
+    }
   }
 
   onTestRunEnd(_: unknown, errors: readonly { stack?: string; message?: string }[]): void {

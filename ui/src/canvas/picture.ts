@@ -46,6 +46,7 @@ export class Picture implements PictureOf {
   onopen: (picked: Picked) => void = () => {};
   onmove: (positions: Float32Array) => void = () => {};
   onlink: (from: string, to: string) => void = () => {};
+  onfollow: (packet: (Picked & { kind: 'flight' }) | null) => void = () => {};
   onhover: (picked: Picked | null) => void = () => {};
   oncamera: (camera: Camera) => void = () => {};
   oncollapse: (group: string, collapsed: boolean) => void = () => {};
@@ -590,6 +591,14 @@ export class Picture implements PictureOf {
       click: (x, y, isMore) => {
         const picked = this.pick(x, y);
         const name = picked && nameOf(picked);
+        if (picked?.kind === 'flight') {
+          // A packet without a flow is followed by itself, from hop to hop.
+          this.follow(picked.aux ? { aux: picked.aux } : { id: picked.id });
+          this.onfollow(picked);
+        } else if (this.#follow) {
+          this.follow(null);
+          this.onfollow(null);
+        }
         const selected = new Set(isMore ? this.#scene.selected : []);
         if (name && !selected.delete(name)) selected.add(name);
         if (!name && isMore) return;

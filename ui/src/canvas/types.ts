@@ -134,6 +134,8 @@ export interface PictureOf {
   onmove: (positions: Float32Array) => void;
   /** The user has drawn a wire between two machines: from a node's rim, or with Shift. */
   onlink: (from: string, to: string) => void;
+  /** The user has clicked on a packet, whose flow is followed now, or elsewhere: null. */
+  onfollow: (packet: (Picked & { kind: 'flight' }) | null) => void;
   /** The pointer is over something else than before. */
   onhover: (picked: Picked | null) => void;
   /** The user has moved the camera. */

@@ -4,6 +4,7 @@ import { follow } from '../api/client.ts';
 import type { Clock, Event, Packet, Settings, Wire } from '../api/types.ts';
 import { ARRIVES, encode, type Flight } from '../canvas/feed.ts';
 import type { PictureOf } from '../canvas/types.ts';
+import { classify, flow, hash, rate, span } from './packet.ts';
 
 /** Ends that are watched at most: each packet is a message of text. */
 export const MOST_ENDS = 200;
@@ -12,6 +13,8 @@ export const MOST_PACKETS = 3000;
 /** How often flights are given to the picture, ms. */
 const BATCH_MS = 50;
 const LOST = 1;
+/** What a frame is of at most, ns. */
+const FRAME_NS = 4e9;
 /** Each hop is shown for at least so long, ms. */
 const LEAST_MS = 400;
 /** How far the picture is behind a clock that runs with the host's, so that packets are known before they are shown, ms. */
@@ -19,48 +22,6 @@ const BEHIND_MS = 200;
 /** What a virtual clock has jumped over is shown in so many ms, but not more than so many ns of it. */
 const REPLAY_MS = 1500;
 const REPLAY_NS = 20e9;
-
-const UNITS: Record<string, number> = {
-  ns: 1,
-  us: 1e3,
-  µs: 1e3,
-  ms: 1e6,
-  s: 1e9,
-  m: 60e9,
-  min: 60e9,
-  h: 3600e9,
-  d: 86400e9,
-};
-
-/** A length of time as lab files have it, in ns. */
-export function span(text: unknown): number {
-  const [, value, unit] = /^([\d.]+) *(\D+)$/.exec(String(text ?? 0)) ?? [];
-  return value ? Number(value) * (UNITS[unit!] ?? 0) : 0;
-}
-
-/** A rate as lab files have it, in bits per second; 0: unlimited. */
-export function rate(text: unknown): number {
-  const [, value, prefix = '', unit] = /^([\d.]+) *([kmgt]?)(bit|bps)(?:\/s)?$/i.exec(String(text ?? 0)) ?? [];
-  const size = { '': 1, k: 1e3, m: 1e6, g: 1e9, t: 1e12 }[prefix.toLowerCase()] ?? 1;
-  return value ? Number(value) * size * (unit!.toLowerCase() === 'bps' ? 8 : 1) : 0;
-}
-
-/** The place in the picture's classes of what a packet's line says. */
-export function classify(summary: string): number {
-  if (/\bARP\b|neighbor|router (solicit|advert)/i.test(summary)) return 1;
-  if (/\bICMP/i.test(summary)) return 2;
-  if (/\bOSPF|\bRIP\b|\bBGP\b|[.:]179\b/i.test(summary)) return 7;
-  if (/\bTCP\b/.test(summary)) return /\[[^\]]*[SRF][^\]]*\]/.test(summary) ? 3 : 4;
-  if (/\bUDP\b/.test(summary)) return 6;
-  return 0;
-}
-
-/** FNV-1a. */
-function hash(text: string): number {
-  let sum = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193);
-  return sum >>> 0;
-}
 
 interface Waiting extends Flight {
   at: number;
@@ -124,7 +85,7 @@ export class Flights {
         length: Math.min(length, 65535),
         class: classify(summary),
         fate: ARRIVES,
-        aux: 0,
+        aux: flow(summary),
       });
     } else if (what === 'loss') {
       const lost = this.#waiting.findLast((one) => one.key === key);
@@ -135,12 +96,16 @@ export class Flights {
 
   #give(): void {
     this.#timer = undefined;
-    const list = this.#waiting.splice(0, 65535);
-    if (!list.length) return;
-    const base = Math.min(...list.map(({ at }) => at));
-    for (const one of list) one.sent = one.at - base;
-    this.#picture.flights(encode({ base: BigInt(base), seq: this.#seq++, missed: this.#missed }, list));
-    this.#missed = 0;
+    const waiting = this.#waiting.splice(0).sort((a, b) => a.at - b.at);
+    // A frame has 32 bits for a departure: where a virtual clock has jumped, another one begins.
+    while (waiting.length) {
+      const base = waiting[0]!.at;
+      const end = waiting.findIndex(({ at }) => at - base > FRAME_NS);
+      const list = waiting.splice(0, Math.min(end < 0 ? waiting.length : end, 65535));
+      for (const one of list) one.sent = one.at - base;
+      this.#picture.flights(encode({ base: BigInt(base), seq: this.#seq++, missed: this.#missed }, list));
+      this.#missed = 0;
+    }
   }
 
   /** The lab's clock as it is now. A virtual one jumps: what it has jumped over is shown slowly enough to be seen. */
