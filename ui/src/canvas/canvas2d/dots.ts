@@ -5,12 +5,17 @@ export class Dots {
   #still: Uint32Array = new Uint32Array();
   #image = new ImageData(1, 1);
   #pixels: Uint32Array = new Uint32Array();
+  // An ImageData's own are slow to ask for.
+  #width = 1;
+  #height = 1;
 
   /** What is below the flights. */
   set(still: CanvasRenderingContext2D): void {
     const { width, height } = still.canvas;
     this.#still = new Uint32Array(still.getImageData(0, 0, width, height).data.buffer);
-    if (this.#image.width === width && this.#image.height === height) return;
+    if (this.#width === width && this.#height === height) return;
+    this.#width = width;
+    this.#height = height;
     this.#image = new ImageData(width, height);
     this.#pixels = new Uint32Array(this.#image.data.buffer);
   }
@@ -21,13 +26,14 @@ export class Dots {
 
   /** A square of `side` device pixels around a place. */
   dot(x: number, y: number, side: number, colour: number): void {
-    const { width, height } = this.#image;
-    const left = Math.round(x - side / 2);
-    const top = Math.round(y - side / 2);
-    if (left < 0 || top < 0 || left + side > width || top + side > height) return;
+    const left = (x - side / 2 + 0.5) | 0;
+    const top = (y - side / 2 + 0.5) | 0;
+    const width = this.#width;
+    if (left < 0 || top < 0 || left + side > width || top + side > this.#height) return;
     const pixels = this.#pixels;
-    for (let row = top * width + left, end = row + side * width; row < end; row += width) {
-      for (let at = row; at < row + side; at++) pixels[at] = colour;
+    let row = top * width + left;
+    for (let down = 0; down < side; down++, row += width) {
+      for (let right = 0; right < side; right++) pixels[row + right] = colour;
     }
   }
 
