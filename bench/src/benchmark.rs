@@ -562,6 +562,17 @@ pub(crate) const GROUPS: &[Group] = &[
             &[Side::Vink],
         )
     },
+    Group {
+        most_rounds: 3,
+        ..group(
+            "explore",
+            &[
+                figure("explore_states_s", "1/s", Some(Bar::AtLeast(1000.0))),
+                figure("explore_packets_s", "1/s", None),
+            ],
+            &[Side::Vink],
+        )
+    },
     group(
         "python_call",
         &[figure("python_call_us", "us", Some(Bar::AtMost(300.0)))],

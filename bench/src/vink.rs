@@ -17,6 +17,7 @@ use vink_trap::{Program, Stdio, Worker};
 use crate::beside;
 use crate::crossing;
 use crate::driver;
+use crate::explore;
 use crate::filter;
 use crate::host;
 use crate::kvs;
@@ -128,6 +129,10 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "machine_kvs" => {
             let image = profiles::kvs(&vink_itself()?)?;
             Box::new(move || Ok(vec![Some(measure_machines(&image)?[0])]))
+        }
+        "explore" => {
+            let vink = vink_itself()?;
+            Box::new(move || explore::states(&vink))
         }
         "virtual_rtt" => Box::new(|| Ok(vec![Some(virtual_time::round_trips()?); 2])),
         "virtual_http" => Box::new(|| Ok(vec![Some(virtual_time::pages()?)])),

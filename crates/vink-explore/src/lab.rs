@@ -117,6 +117,10 @@ impl Booted {
             faults: Vec::new(),
             under_way: 0,
             complaints: Vec::new(),
+            addresses: addresses(lab)
+                .into_iter()
+                .flat_map(|(machine, all)| all.into_iter().map(move |one| (one, machine.clone())))
+                .collect(),
             apps: HashMap::new(),
             fields: RefCell::default(),
             nets: nets.collect(),

@@ -29,6 +29,8 @@ pub struct Packet<'a> {
     pub frame: &'a [u8],
     /// What it says, if it is a whole TCP segment.
     pub tcp: Option<Segment<'a>>,
+    /// It is on the machine that has sent it, or that it is for; not at a router between.
+    pub at_end: bool,
     /// Its `struct tcp_sock` on this machine: of the connection that has sent it, or that it comes
     /// for. Empty: it has none. [`World::field`](crate::World::field) reads it.
     pub socket: &'a [u8],

@@ -187,7 +187,15 @@ impl State {
             };
             self.world.is_of(query.socket, own.port(), peer.port())
         };
+        let at_end = tcp.is_none_or(|tcp| {
+            let address = match point {
+                Point::Arrival => tcp.to,
+                Point::Departure | Point::Loss => tcp.from,
+            };
+            self.world.is_at(place, address.ip())
+        });
         let packet = Packet {
+            at_end,
             time: query.time,
             end: place,
             point,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use vink_apps::AppId;
@@ -130,6 +130,8 @@ pub struct World {
     pub under_way: i64,
     /// What the kernel has said of itself that is no good sign: lines of its log.
     pub complaints: Vec<String>,
+    /// Which machines have which addresses.
+    pub(crate) addresses: HashMap<IpAddr, String>,
     /// Apps that run: their programs' places.
     pub(crate) apps: HashMap<AppId, usize>,
     /// Reads the kernel's memory; none: the image's debug information is not there.
@@ -183,6 +185,16 @@ impl World {
             all.extend(found.into_iter().map(|one| (machine.as_str(), one)));
         }
         all
+    }
+
+    /// Whether a packet with this address is at the machine that has it: at an end of its way, and
+    /// not at a router between.
+    pub(crate) fn is_at(&self, end: usize, address: IpAddr) -> bool {
+        let machine = &self.ends[end].machine;
+        // What no lab file names is not forwarded.
+        self.addresses
+            .get(&address)
+            .is_none_or(|its| its == machine)
     }
 
     /// This process may be a fork of the one whose memory was read.

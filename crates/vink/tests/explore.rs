@@ -58,6 +58,36 @@ fn a_stock_stack_breaks_nothing() {
 }
 
 #[test]
+fn a_router_is_no_end_of_a_connection() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = r#"
+time: virtual
+memory: 32M
+machines:
+  a:
+    interfaces: { eth0: { wire: w1, addresses: ["fd00:1::1/64"] } }
+    routes: [{ to: default, via: "fd00:1::2" }]
+    programs: { http: { app: http -6 -n 1 -s 1k b, after: [b.web] } }
+  r:
+    forward: true
+    interfaces:
+      eth0: { wire: w1, addresses: ["fd00:1::2/64"] }
+      eth1: { wire: w2, addresses: ["fd00:2::2/64"] }
+  b:
+    interfaces: { eth0: { wire: w2, addresses: ["fd00:2::1/64"] } }
+    routes: [{ to: default, via: "fd00:2::2" }]
+    programs: { web: { app: httpserver, ready: { port: 80 } } }
+wires: { w1: { delay: 5ms }, w2: { delay: 1ms, rate: 10mbit } }
+"#;
+    control.write("routed.yaml", lab);
+    // What a router sends late or twice it has not been asked to back off with.
+    let numbers = control.json(&["explore", "routed.yaml", "--json", "-k", "1"]);
+    assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+    assert!(numbers["runs"].as_u64() > Some(50), "{numbers}");
+}
+
+#[test]
 fn what_is_found_is_shrunk_written_down_and_repeats() {
     for place in Place::all() {
         let control = Control::of(&place);

@@ -26,7 +26,7 @@ impl Property for Acks {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp else {
+        let Some(segment) = packet.tcp.filter(|_| packet.at_end) else {
             return Ok(());
         };
         let (own, peer) = match packet.point {

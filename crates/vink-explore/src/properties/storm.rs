@@ -43,7 +43,7 @@ impl Property for Storm {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp else {
+        let Some(segment) = packet.tcp.filter(|_| packet.at_end) else {
             return Ok(());
         };
         match packet.point {
