@@ -158,9 +158,11 @@ impl State {
             PacketKind::Arrival => Point::Arrival,
             PacketKind::Loss(_) | PacketKind::Drop { .. } => Point::Loss,
         };
+        let is_searched = !query.headless && is_searched(query.bytes);
+        let one = i64::from(is_searched);
         match &query.kind {
             PacketKind::Departure => {
-                self.world.under_way += 1;
+                self.world.under_way += one;
                 self.packets += 1;
                 // Nothing has come since the clock went on: a timer has had it sent.
                 if !self.arrived {
@@ -171,9 +173,9 @@ impl State {
             }
             PacketKind::Arrival => {
                 self.arrived = true;
-                self.world.under_way -= 1;
+                self.world.under_way -= one;
             }
-            PacketKind::Loss(_) => self.world.under_way -= 1,
+            PacketKind::Loss(_) => self.world.under_way -= one,
             PacketKind::Drop { .. } => {}
         }
         let tcp = match query.headless {
@@ -207,7 +209,7 @@ impl State {
             },
         };
         self.check(|property, world| property.packet(world, &packet));
-        let searched = point == Point::Departure && is_searched(query.bytes);
+        let searched = point == Point::Departure && is_searched;
         let fate = match searched {
             true => {
                 self.counts[place] += 1;

@@ -126,7 +126,8 @@ pub struct World {
     pub expected_connections: usize,
     /// What the schedule has done so far.
     pub faults: Vec<Fault>,
-    /// Packets that have departed and neither arrived nor been lost: those that are held, too.
+    /// Packets, of those that are searched, that have departed and neither arrived nor been lost:
+    /// those that are held, too.
     pub under_way: i64,
     /// What the kernel has said of itself that is no good sign: lines of its log.
     pub complaints: Vec<String>,

@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 }
 
 /// Repeats what was found.
-fn replay(folder: &Path) -> Result<ExitCode, CliError> {
+pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
     let manifest = Manifest::read(folder)?;
     manifest.check_image()?;
     let reading = vink_spec::read_json(&manifest.lab, Some(folder)).map_err(CliError::LabFile)?;

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use vink_record::{first_difference_before, Manifest, Totals, What};
 
 use crate::cli_error::CliError;
+use crate::explore;
 use crate::print;
 use crate::record::{manifest_at, open, read_manifest, terminals, totals, MANIFEST};
 
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
 
 /// Repeats it and compares.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if arguments.manifest.join(vink_explore::MANIFEST).is_file() {
+        return explore::replay(&arguments.manifest);
+    }
     let path = manifest_at(&arguments.manifest);
     let manifest = read_manifest(&path)?;
     let (then, cut) = totals(&manifest, &path)?;

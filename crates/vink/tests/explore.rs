@@ -115,6 +115,7 @@ fn what_is_found_is_shrunk_written_down_and_repeats() {
         let folder = folder.to_str().expect("a path");
         let repeated = control.vink(&["explore", "--replay", folder]);
         assert!(repeated.starts_with("the run repeats: "), "{repeated}");
+        assert_eq!(control.vink(&["replay", folder]), repeated);
         for _ in 1..10 {
             assert_eq!(control.vink(&["explore", "--replay", folder]), repeated);
         }
