@@ -271,6 +271,25 @@ test('the_pointer_selects_opens_moves_and_draws', async () => {
   await page.close();
 });
 
+test('another_ratio_of_pixels_is_followed', async () => {
+  const page = await open('canvas2d');
+  await show(page, [flight()], 0.25 * SECOND);
+  const one = await seen(page, 255, 0, 255);
+  const session = await page.context().newCDPSession(page);
+  await session.send('Emulation.setDeviceMetricsOverride', {
+    width: 1280,
+    height: 800,
+    deviceScaleFactor: 2,
+    mobile: false,
+  });
+  // Chromium tells nothing of it here: the next frame sees it.
+  await seen(page, 0, 0, 0);
+  const two = await seen(page, 255, 0, 255);
+  expect(two.x).toBeCloseTo(2 * one.x, -0.8);
+  expect(two.count).toBeGreaterThan(3 * one.count);
+  await page.close();
+});
+
 test('a_click_on_a_packet_follows_its_flow', async () => {
   const page = await open('canvas2d');
   // A flow from a to b and on to c2, and another packet.

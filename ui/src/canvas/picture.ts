@@ -62,6 +62,7 @@ export class Picture implements PictureOf {
   readonly #stillness = matchMedia('(prefers-reduced-motion: reduce)');
   #backend: Backend | null = null;
   #view: View = { x: 0, y: 0, scale: 1, width: 1, height: 1 };
+  #ratio = 1;
   #theme: Theme;
   #classes = CLASSES;
   #follow: Moving['follow'] = null;
@@ -112,6 +113,16 @@ export class Picture implements PictureOf {
     });
     this.#observer.observe(canvas);
     const { signal } = this.#stop;
+    // A window on another screen, or a page that is zoomed, has other pixels, and its canvas the same size.
+    const watchRatio = () => {
+      const ratio = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+      const changed = () => {
+        this.#ask();
+        watchRatio();
+      };
+      ratio.addEventListener('change', changed, { signal, once: true });
+    };
+    watchRatio();
     const themed = () => {
       this.#isThemed = true;
       this.#ask();
@@ -388,10 +399,11 @@ export class Picture implements PictureOf {
 
   /** Follows the canvas's size: whether it has changed. */
   #resize(): boolean {
-    if (!this.#isResized) return false;
-    this.#isResized = false;
-    const { clientWidth, clientHeight } = this.#canvas;
     const ratio = Math.min(devicePixelRatio || 1, 2);
+    if (!this.#isResized && ratio === this.#ratio) return false;
+    this.#isResized = false;
+    this.#ratio = ratio;
+    const { clientWidth, clientHeight } = this.#canvas;
     this.#view.width = Math.max(clientWidth, 1);
     this.#view.height = Math.max(clientHeight, 1);
     this.#canvas.width = Math.max(Math.round(clientWidth * ratio), 1);
