@@ -1,6 +1,6 @@
 // What the tests of the page share: a control process of their own, a browser, and labs.
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -149,4 +149,20 @@ export async function accessibility(page: Page): Promise<string[]> {
       nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
     );
   });
+}
+
+/** With VINK_GOLDEN=write: what docs/ui.md shows of the page, docs/ui-NAME.webp. */
+export async function picture(page: Page, name: string): Promise<void> {
+  if (process.env.VINK_GOLDEN !== 'write') return;
+  const png = (await page.screenshot()).toString('base64');
+  const other = await browser.newPage();
+  const webp = await other.evaluate(async (data) => {
+    const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [image.width, image.height];
+    canvas.getContext('2d')!.drawImage(image, 0, 0);
+    return canvas.toDataURL('image/webp', 0.9);
+  }, png);
+  await other.close();
+  writeFileSync(join(ROOT, `docs/ui-${name}.webp`), Buffer.from(webp.split(',')[1]!, 'base64'));
 }

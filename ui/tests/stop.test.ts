@@ -1,6 +1,6 @@
 // A lab that stops at a breakpoint, and goes on step by step.
 import { expect, test } from 'vitest';
-import { ask, close, open, vink } from './harness.ts';
+import { ask, close, open, picture, vink } from './harness.ts';
 
 const LAB = {
   name: 'stops',
@@ -45,6 +45,8 @@ test('a_syn_stops_the_lab_which_goes_on_by_steps', async () => {
   // Its own clock has stood since then: a delay after the SYN was sent.
   expect(vink('lab', 'clock', 'stops')).toContain('stopped');
   await page.getByRole('status').getByText('Breakpoint syn stopped the lab at bob:eth0').waitFor({ state: 'attached' });
+
+  await picture(page, 'stop');
 
   // On it goes, a packet at a time: it was paused before, and is again.
   await page.getByRole('button', { name: 'Disable syn' }).click();

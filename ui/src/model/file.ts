@@ -8,6 +8,10 @@ export interface Mistake {
   line: number;
   column: number;
   message: string;
+  /** What to do about it. */
+  fix?: string;
+  /** The lab can be used all the same. */
+  warning?: boolean;
 }
 
 export interface Checked {

@@ -26,6 +26,11 @@ class Router {
     addEventListener('hashchange', () => (this.now = parse(location.hash)));
   }
 
+  /** Reads the page's address again. */
+  read(): void {
+    this.now = parse(location.hash);
+  }
+
   address(to: Partial<Route>): string {
     const { lab, selected, panel } = { ...this.now, ...to };
     if (lab === null) return '#/';

@@ -71,10 +71,10 @@ export function editor(parent: HTMLElement, label: string, changed: (text: strin
       view.dispatch(setDiagnostics(view.state, []));
     },
     mark(mistakes) {
-      const found = mistakes.map(({ line, column, message }) => ({
+      const found = mistakes.map(({ line, column, message, fix, warning }) => ({
         ...at(line, column),
-        severity: 'error' as const,
-        message,
+        severity: warning ? ('warning' as const) : ('error' as const),
+        message: fix ? `${message}: ${fix}` : message,
       }));
       view.dispatch(setDiagnostics(view.state, found));
     },
