@@ -17,6 +17,7 @@ export default defineConfig({
   worker: { format: 'es' },
   server: {
     host: '127.0.0.1',
-    proxy: { '/v1': { target: { socketPath: process.env.VINK_RUNTIME + '/control.sock' } as never, ws: true } },
+    proxy: { '/v1': { target: { socketPath: `${process.env.VINK_RUNTIME}/control.sock` } as never, ws: true } },
+    fs: { allow: ['..'] },
   },
 });

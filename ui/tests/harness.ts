@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, onTestFailed } from 'vitest';
 import { serve } from './serve.ts';
+import { afterAll, beforeAll, expect, onTestFailed } from 'vitest';
 
 const UI = dirname(dirname(fileURLToPath(import.meta.url)));
 export const ROOT = dirname(UI);
@@ -18,8 +18,8 @@ export const LONGEST_MS = Number(process.env.VINK_WAIT_MS ?? 60_000);
 
 let runtime: string;
 let daemon: ChildProcess;
-let stop: () => void;
-let address: string;
+/** Where the page is if this vink has no `vink ui` yet. */
+let served: Awaited<ReturnType<typeof serve>> | undefined;
 export let browser: Browser;
 
 /** Runs `vink` beside the page. */
@@ -59,9 +59,7 @@ beforeAll(async () => {
   runtime = mkdtempSync(join(tmpdir(), 'vui'));
   daemon = spawn(VINK, ['daemon'], { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] });
   await until(() => existsSync(join(runtime, 'control.sock')));
-  const served = await serve(join(UI, 'dist'), join(runtime, 'control.sock'));
-  address = served.address;
-  stop = () => served.server.close();
+  if (!hasPage()) served = await serve(join(UI, 'dist'), join(runtime, 'control.sock'));
   browser = await chromium.launch({
     executablePath: process.env.VINK_CHROMIUM ?? '/usr/bin/chromium',
     args: [
@@ -79,7 +77,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  stop?.();
+  served?.server.close();
   if (daemon) {
     const ended = new Promise((resolve) => daemon.once('exit', resolve));
     daemon.kill('SIGTERM');
@@ -88,14 +86,16 @@ afterAll(async () => {
   if (runtime) rmSync(runtime, { recursive: true, force: true });
 }, LONGEST_MS);
 
+/** Whether this vink serves the page. */
+export function hasPage(): boolean {
+  return /^ {2}ui /m.test(vink('--help'));
+}
+
 /** A page in a browser of its own, with nothing of another; it fails its test by an error of a script. */
-export async function open(hash = '#/', options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.newContext({
-    viewport: { width: 1280, height: 800 },
-    colorScheme: 'light',
-    ...options,
-  });
-  const page = await context.newPage();
+export async function open(hash = '#/', options: BrowserContextOptions & { role?: string } = {}): Promise<Page> {
+  const { role = 'own', ...more } = options;
+  const made = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...more });
+  const page = await made.newPage();
   page.setDefaultTimeout(LONGEST_MS);
   // What was to be seen when a test failed.
   onTestFailed(async () =>
@@ -107,7 +107,10 @@ export async function open(hash = '#/', options: BrowserContextOptions = {}): Pr
     if (message.type() === 'error' && !message.text().includes('Failed to load resource'))
       failures.push(message.text());
   });
-  await page.goto(address + hash);
+  // A link that is good once, and then the view.
+  await page.goto(served?.address ?? vink('ui', '--share', 'guest', '--role', role).trim());
+  await page.getByRole('heading', { name: 'Labs' }).waitFor();
+  if (hash !== '#/') await page.evaluate((to) => (location.hash = to), hash);
   return page;
 }
 

@@ -27,6 +27,8 @@ export interface Transport {
 
 class BrowserTransport implements Transport {
   token = sessionStorage.getItem(KEY) ?? '';
+  /** What this session may do: `view`, `operate` or `own`. */
+  role = sessionStorage.getItem(`${KEY}.role`) ?? 'own';
 
   /** Changes the ticket of the page's address for a token, and takes it out of the address. */
   async enter(): Promise<void> {
@@ -35,8 +37,11 @@ class BrowserTransport implements Transport {
     history.replaceState(null, '', location.pathname + (ticket[2] ? '#' + ticket[2].replace(/^&/, '') : ''));
     const response = await this.request('POST', '/v1/session', { ticket: ticket[1] });
     if (!response.ok) throw await refusal(response);
-    this.token = ((await response.json()) as { token: string }).token;
-    sessionStorage.setItem(KEY, this.token);
+    const { token, role } = (await response.json()) as { token: string; role: string };
+    this.token = token;
+    this.role = role;
+    sessionStorage.setItem(KEY, token);
+    sessionStorage.setItem(`${KEY}.role`, role);
   }
 
   request(method: string, path: string, body?: unknown): Promise<Response> {
