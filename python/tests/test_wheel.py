@@ -1,9 +1,13 @@
-"""The wheel works by itself: installed in a fresh environment, by an ordinary user, without a network."""
+"""The wheel works by itself: installed in a fresh environment, by an ordinary user, without a network.
+
+So does the action that installs it in a workflow (docs/action.md).
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from workflow import Step
 
 ROOT = Path(__file__).resolve().parents[2]
 # Debian's own, which other users may execute.
@@ -104,3 +109,71 @@ def test_the_tag_is_true(place: Place) -> None:
         [Path(sys.executable).parent / "auditwheel", "show", wheel], check=True, capture_output=True, text=True
     ).stdout
     assert f'"{tag.rsplit("-", 1)[1]}"' in shown, shown
+
+
+FAILING = """
+def test_it(vink_lab):
+    assert vink_lab["client"].run(["ping", "-c", "1", "server"]).returncode == 1
+"""
+
+
+def workspace(place: Place, name: str) -> Path:
+    """A folder of a workflow's, with the action's script where the user may read it."""
+    folder = place.folder / name
+    (folder / "action/.ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci/action", folder / "action/.ci")
+    shutil.copytree(ROOT / "labs/hello", folder / "labs/hello")
+    (folder / "test_failing.py").write_text(FAILING)
+    place.run("true")
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+    return folder
+
+
+def step(place: Place, folder: Path, **inputs: str) -> Step:
+    """A use of the action there."""
+    made = Step(folder, inputs, folder / "action")
+    made.command = ["env", "-C", str(folder), *made.command]
+    return made
+
+
+def test_the_action_installs_and_runs(place: Place) -> None:
+    folder = workspace(place, "installs")
+    package = f"{place.folder}/wheels/vink-*.whl"
+    lines = 'vink exec alice -- ping -q -c 1 bob\ncurl=$(vink exec alice -- curl -sS http://bob/)\ntest -n "$curl"'
+    made = step(place, folder, package=package, lab="labs/hello/lab.yaml", run=lines)
+    assert " 0% packet loss" in place.run(*made.command)
+    assert made.outputs() == {"version": "0.1.0", "artifacts": ""}
+    (added,) = made.path()
+    # A later step has what was installed; nothing else is left.
+    place.run(
+        "env", f"PATH={added}:/usr/bin:/bin", "sh", "-c", f"test $(command -v vink) = {added}/vink && vink version"
+    )
+    assert [path.name for path in Path(added).parents[1].iterdir()] == ["venv"]
+    assert not (folder / "vink-artifacts").exists()
+
+
+def test_the_action_keeps_what_failed(place: Place) -> None:
+    folder = workspace(place, "keeps")
+    made = step(place, folder, lab="labs/hello/lab.yaml", run="vink exec alice -- ping -q -c 1 bob\nfalse\nexit 9")
+    said = place.run(*made.failing())
+    assert "::error title=Vink::" in said
+    assert "status 1" in said
+    assert made.outputs()["artifacts"] == "vink-artifacts"
+    kept = folder / "vink-artifacts/lab"
+    assert place.run("vink", "trace", "export", "--format", "text", str(kept / "manifest.json"))
+    assert "vink-artifacts" in (folder / "GITHUB_STEP_SUMMARY").read_text()
+
+    made = step(place, folder, pytest="-q test_failing.py", artifacts="tests")
+    assert "1 failed" in place.run(*made.failing())
+    assert made.outputs()["artifacts"] == "tests"
+    (recording,) = (folder / "tests/pytest").iterdir()
+    assert "the run repeats" in place.run("vink", "replay", str(recording))
+
+
+def test_the_action_says_what_it_can_not_install(place: Place) -> None:
+    folder = workspace(place, "refuses")
+    for package, said in [("none-*.whl", "0 files"), ("test_failing.py", "neither a .deb nor a .whl")]:
+        made = step(place, folder, package=package)
+        assert said in place.run("sh", "-c", f"({shlex.join(made.failing())}) 2>&1")
