@@ -67,6 +67,7 @@ NAMES = {
     "getLabsLabBreakpoints": "breakpoints",
     "postLabsLabBreakpoints": "add_breakpoint",
     "patchLabsLabBreakpointsBreakpoint": "change_breakpoint",
+    "postLabsLabBreakpointsBreakpointVerdict": "decide_packet",
     "deleteLabsLabBreakpointsBreakpoint": "remove_breakpoint",
     "getLabsLabFilters": "filters",
     "getLabsLabFiltersPlace": "filter",

@@ -146,3 +146,82 @@ def test_events(lab: vink.Lab) -> None:
     packet = next(event for event in events if event.kind == "packet" and event.what == "departure")
     assert packet.end == "a:eth0"
     assert packet.summary
+
+
+def test_handlers_decide_about_packets(lab: vink.Lab) -> None:
+    """Pings 1 to 4: lost, late, other bytes, refused bytes."""
+    refused: list[str] = []
+
+    def decide(hit: vink.Hit) -> None:
+        frame = hit.frame
+        assert frame is not None
+        assert len(frame) == hit.packet.length
+        if hit.number == 1:
+            hit.drop()
+        elif hit.number == 2:
+            hit.delay(1.5)
+        elif hit.number == 3:
+            # ICMP's last byte.
+            hit.replace(frame[:-1] + b"!")
+        else:
+            with pytest.raises(vink.RefusedError) as error:
+                hit.replace(frame[:13], checksums=False)
+            refused.append(error.value.error)
+
+    seen = lab.breakpoint("b:eth0", on=["arrival"], filter="icmp[0] == 8 and icmp[63] == 0x21", log=True)
+    lab.breakpoint("a:eth0", decide, filter="icmp[0] == 8")
+    said = lab["a"].run(["ping", "-c", "4", "-i", "2", "-W", "4", "10.0.0.2"]).stdout
+    assert "4 packets transmitted, 3 received" in said
+    # 100 ms each way, and 1.5 s.
+    assert "icmp_seq=2 ttl=64 time=1700 ms" in said
+    assert "icmp_seq=3 ttl=64 time=200 ms\nwrong data byte #55 should be 0x37 but was 0x21" in said
+    assert "icmp_seq=4 ttl=64 time=200 ms" in said
+    assert seen.hits == 1
+    assert refused
+    assert "14 to 65535 bytes" in refused[0]
+
+
+def test_a_stream_whose_bytes_a_handler_changes() -> None:
+    """On an ideal wire segments are whole and have no checksum; a handler sees frames. None overtakes another one."""
+    lab = vink.Lab(time="virtual", seed=1)
+    lab.wire("a", "b")
+    changed: list[int] = []
+
+    def upper(hit: vink.Hit) -> None:
+        frame = hit.frame or b""
+        assert len(frame) <= 1514
+        if b"x" in frame[66:]:
+            changed.append(hit.number)
+            hit.replace(frame[:66] + frame[66:].replace(b"x", b"X"))
+
+    with lab:
+        server = lab["b"].popen(["sh", "-c", "nc -l -N -p 80 </dev/null >got"], cwd=str(folder := lab.runtime))
+        lab["b"].wait_for_port(80)
+        lab.breakpoint("a:eth0", upper, filter="tcp dst port 80")
+        lab["a"].run("head -c 20000 /dev/zero | tr '\\0' x | nc -N 10.0.0.2 80", check=True)
+        assert server.wait() == 0
+        got = (folder / "got").read_bytes()
+    assert got == b"X" * 20000
+    assert len(changed) >= 14
+
+
+def test_no_decision_without_a_packet(lab: vink.Lab) -> None:
+    hits: list[vink.Hit] = []
+    lab.breakpoint("a:eth0", hits.append, filter="icmp", times=1, name="once")
+    lab["a"].run(["ping", "-c", "1", "b"], check=True)
+    with pytest.raises(vink.RefusedError, match="no packet waits for hit 1 of breakpoint once"):
+        hits[0].drop()
+    with pytest.raises(vink.RefusedError, match="hexadecimal"):
+        lab.client.decide_packet(lab.name, "once", vink.api.PacketVerdict(number=1, frame="0g"))
+
+
+def test_a_recording_has_what_was_decided(tmp_path: Path) -> None:
+    lab = two(record=tmp_path / "recording")
+    with lab:
+        lab.breakpoint("a:eth0", lambda hit: hit.delay(0.5), filter="icmp[0] == 8", times=1)
+        # 200 ms for ARP, 200 for the echo, and 500.
+        assert "time=900 ms" in lab["a"].run(["ping", "-c", "1", "10.0.0.2"]).stdout
+    replay: list[str | Path] = [vink.executable(), "replay", tmp_path / "recording"]
+    done = subprocess.run(replay, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the run repeats" in done.stdout

@@ -40,6 +40,24 @@ pub struct Breakpoints {
     pub machines: Vec<String>,
 }
 
+/// What becomes of the packet at which a breakpoint has stopped the lab, when it goes on: beside
+/// what breakpoints do to it. What is not named is not done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PacketVerdict {
+    /// Of which hit: how often the breakpoint was met by then.
+    pub number: u64,
+    /// It is lost.
+    #[serde(default)]
+    pub drop: bool,
+    /// It passes so much later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<vink_spec::Span>,
+    /// These bytes pass in its place: from the Ethernet header on, two hexadecimal digits each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<String>,
+}
+
 /// A breakpoint is to do something, or nothing for a while.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -148,6 +148,10 @@ pub enum Happening {
         packet: Packet,
         /// What has stopped.
         stopped: Option<Stop>,
+        /// The packet's bytes from its Ethernet header on, two hexadecimal digits each: if all of
+        /// the lab has stopped before it passes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        frame: Option<String>,
     },
     /// A pod was ended by what it did.
     PodEnded {

@@ -28,7 +28,7 @@ mod statistics;
 mod terminal;
 mod wire;
 
-pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint};
+pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint, PacketVerdict};
 pub use capture::{Capture, CaptureQuery, NewCapture};
 pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};

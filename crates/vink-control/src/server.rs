@@ -10,8 +10,9 @@ use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
     FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface,
-    NewMachine, NewPod, NewProgram, NewRelay, NewSeries, NewWire, OutputQuery, PutLab, Report,
-    Restarted, Rollback, RunClock, SampleQuery, SendSignal, Statistics, StatisticsQuery, Version,
+    NewMachine, NewPod, NewProgram, NewRelay, NewSeries, NewWire, OutputQuery, PacketVerdict,
+    PutLab, Report, Restarted, Rollback, RunClock, SampleQuery, SendSignal, Statistics,
+    StatisticsQuery, Version,
 };
 
 use crate::engine::{Lab, Labs, Requester};
@@ -430,6 +431,16 @@ fn observation(table: &mut RouteTable) {
             let lab = app.lab(&call)?;
             let name = call.name("breakpoint").to_owned();
             lab.enable_breakpoint(&name, call.body.enabled).await
+        },
+    );
+    table.route(
+        "post",
+        &format!("{BREAKPOINT}/verdict"),
+        "Decides about the packet that has stopped the lab",
+        |app, call: Call<(), PacketVerdict>| async move {
+            let lab = app.lab(&call)?;
+            let name = call.name("breakpoint").to_owned();
+            lab.decide_packet(&name, call.body).await
         },
     );
     table.route(

@@ -234,6 +234,15 @@ pub enum Action {
         /// The breakpoint's name.
         breakpoint: String,
     },
+    /// Says what becomes of the packet by which a breakpoint has stopped the lab, when it goes on.
+    DecidePacket {
+        /// The breakpoint's name.
+        breakpoint: String,
+        /// Which hit of it.
+        number: u64,
+        /// What becomes of it.
+        decision: PacketDecision,
+    },
     /// Loads a pod, in the place of one of this name: paths go on through the new one.
     LoadPod {
         /// The pod's name.
@@ -643,8 +652,22 @@ pub struct Hit {
     pub packet: Packet,
     /// What has stopped.
     pub stopped: Option<vink_spec::Stop>,
+    /// The packet's bytes from its Ethernet header on, if all of the lab has stopped before it
+    /// passes.
+    pub frame: Option<Vec<u8>>,
     /// A line that is to be carried out; then [`Action::BreakpointRan`].
     pub run: Option<String>,
+}
+
+/// What becomes of a packet that has stopped the lab, beside what breakpoints do to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacketDecision {
+    /// It is lost.
+    pub drop: bool,
+    /// It passes so much later, in nanoseconds.
+    pub delay: u64,
+    /// These bytes pass in its place, from the Ethernet header on.
+    pub frame: Option<Vec<u8>>,
 }
 
 impl Hit {

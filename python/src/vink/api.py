@@ -939,6 +939,9 @@ class Event:
     """By which packet."""
     stopped: Stop | None = None
     """What has stopped."""
+    frame: str | None = None
+    """The packet's bytes from its Ethernet header on, two hexadecimal digits each: if all of the lab
+    has stopped before it passes."""
     pod: str | None = None
     """Its name."""
     path: str | None = None
@@ -988,6 +991,7 @@ class Event:
             number=value.get("number", None),
             packet=Packet.from_json(value.get("packet", None)) if "packet" in value else None,
             stopped=value.get("stopped", None),
+            frame=value.get("frame", None),
             pod=value.get("pod", None),
             path=value.get("path", None),
             fault=value.get("fault", None),
@@ -1033,6 +1037,7 @@ class Event:
             ("number", self.number),
             ("packet", self.packet and self.packet.to_json()),
             ("stopped", self.stopped),
+            ("frame", self.frame),
             ("pod", self.pod),
             ("path", self.path),
             ("fault", self.fault),
@@ -1798,6 +1803,40 @@ class PacketPath:
             ("spec", self.spec),
             ("ended", self.ended),
             ("numbers", self.numbers),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PacketVerdict:
+    """What becomes of the packet at which a breakpoint has stopped the lab, when it goes on: beside
+    what breakpoints do to it. What is not named is not done."""
+
+    number: int
+    """Of which hit: how often the breakpoint was met by then."""
+    drop: bool = False
+    """It is lost."""
+    delay: Span | None = None
+    """It passes so much later."""
+    frame: str | None = None
+    """These bytes pass in its place: from the Ethernet header on, two hexadecimal digits each."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            number=value["number"],
+            drop=value.get("drop", False),
+            delay=value.get("delay", None),
+            frame=value.get("frame", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("number", self.number),
+            ("drop", self.drop),
+            ("delay", self.delay),
+            ("frame", self.frame),
         )
 
 
@@ -2756,6 +2795,10 @@ class Client(Transport):
         """Removes a breakpoint; what waits because of it goes on."""
         self._ask("DELETE", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
 
+    def decide_packet(self, lab: str, breakpoint: str, body: PacketVerdict) -> None:
+        """Decides about the packet that has stopped the lab."""
+        self._ask("POST", path_of("/v1/labs/{}/breakpoints/{}/verdict", lab, breakpoint), body.to_json())
+
     def pods(self, lab: str) -> list[Pod]:
         """Pods, what they have used and counted, and why some have ended."""
         answer: Any = self._ask("GET", path_of("/v1/labs/{}/pods", lab))
@@ -3098,6 +3141,10 @@ class AsyncClient(AsyncTransport):
     async def remove_breakpoint(self, lab: str, breakpoint: str) -> None:
         """Removes a breakpoint; what waits because of it goes on."""
         await self._ask("DELETE", path_of("/v1/labs/{}/breakpoints/{}", lab, breakpoint))
+
+    async def decide_packet(self, lab: str, breakpoint: str, body: PacketVerdict) -> None:
+        """Decides about the packet that has stopped the lab."""
+        await self._ask("POST", path_of("/v1/labs/{}/breakpoints/{}/verdict", lab, breakpoint), body.to_json())
 
     async def pods(self, lab: str) -> list[Pod]:
         """Pods, what they have used and counted, and why some have ended."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, cast, overload
 
 from vink import api, control
+from vink._checksums import with_checksums
 from vink._transport import query_of
 from vink.errors import ConnectionLostError, Error, LabFileError, NotFoundError, RefusedError
 from vink.program import Program, run
@@ -357,8 +358,8 @@ class Lab:
         """Sets a breakpoint at `machine:interface`, a machine, a wire, or everywhere.
 
         Keywords are a lab file's keys (`on`, `filter`, `tcp`, `after`, `times`, `drop`, `delay` ...). With a handler
-        the lab stops, the handler is called with what has stopped it, and the lab goes on when it returns. The handler
-        must not wait for a program, which would not run before that.
+        the lab stops, the handler is called with what has stopped it (it may decide about the packet, see `Hit`), and
+        the lab goes on when it returns. The handler must not wait for a program, which would not run before that.
 
         Examples:
             >>> lab = Lab(time="virtual")
@@ -644,9 +645,28 @@ class Wire:
 
 
 class Hit:
-    """What has stopped a lab."""
+    """What has stopped a lab: a packet, about which the handler may decide. It passes if nothing is said.
 
-    def __init__(self, lab: Lab, name: str, number: int, packet: api.Packet) -> None:
+    Examples:
+        >>> def third(hit):
+        ...     if hit.number == 1:
+        ...         hit.drop()
+        ...     elif hit.number == 2:
+        ...         hit.delay("2s")
+        ...     else:
+        ...         hit.replace(hit.frame[:-4] + b"last")
+        >>> lab = Lab(time="virtual")
+        >>> wire = lab.wire("a", "b")
+        >>> with lab:
+        ...     echo = lab.breakpoint("a:eth0", third, filter="icmp[0] == 8")
+        ...     said = lab["a"].run(["ping", "-c", "3", "-W", "3", "b"]).stdout
+        >>> "3 packets transmitted, 2 received" in said, "time=2000 ms" in said
+        (True, True)
+        >>> "wrong data byte #52 should be 0x34 but was 0x6c" in said
+        True
+    """
+
+    def __init__(self, lab: Lab, name: str, number: int, packet: api.Packet, frame: str | None = None) -> None:
         self.lab = lab
         """It stands."""
         self.name = name
@@ -655,6 +675,27 @@ class Hit:
         """How often it was met by now."""
         self.packet = packet
         """By which packet."""
+        self.frame = None if frame is None else bytes.fromhex(frame)
+        """Its bytes, from the Ethernet header on; None of a packet that is lost already."""
+
+    def drop(self) -> None:
+        """The packet is lost."""
+        self._decide(api.PacketVerdict(number=self.number, drop=True))
+
+    def delay(self, time: Span) -> None:
+        """The packet passes so much later. Those behind it overtake it."""
+        self._decide(api.PacketVerdict(number=self.number, delay=span(time)))
+
+    def replace(self, frame: bytes, *, checksums: bool = True) -> None:
+        """Other bytes pass in its place, from the Ethernet header on: `frame` with a change, for instance.
+
+        checksums: those of IPv4, TCP, UDP and ICMP are made right.
+        """
+        frame = with_checksums(frame) if checksums else frame
+        self._decide(api.PacketVerdict(number=self.number, frame=frame.hex()))
+
+    def _decide(self, verdict: api.PacketVerdict) -> None:
+        self.lab.client.decide_packet(self.lab.name, self.name, verdict)
 
 
 class Breakpoint:
@@ -696,8 +737,10 @@ class _Handlers:
     def __init__(self, lab: Lab) -> None:
         self.by_name: dict[str, Handler] = {}
         self.lock = threading.Lock()
-        # How many have returned; and whether a breakpoint without a handler has stopped the lab.
+        # How many have returned and had the lab go on; whether one is called; whether a breakpoint without a handler
+        # has stopped the lab.
         self.count = 0
+        self.is_called = False
         self.stopped = False
         self.changed = threading.Condition()
         self.error: BaseException | None = None
@@ -710,36 +753,40 @@ class _Handlers:
             while (message := self.socket.receive()) is not None:
                 event = api.Event.from_json(json.loads(message))
                 if event.kind == "breakpoint" and event.breakpoint and event.packet and event.stopped:
-                    self._met(lab, event.breakpoint, event.number or 0, event.packet)
+                    self._met(lab, Hit(lab, event.breakpoint, event.number or 0, event.packet, event.frame))
         finally:
             with self.changed:
                 self.stopped = True
                 self.changed.notify_all()
 
-    def _met(self, lab: Lab, name: str, number: int, packet: api.Packet) -> None:
+    def _met(self, lab: Lab, hit: Hit) -> None:
         with self.lock:
-            handler = self.by_name.get(name)
+            handler = self.by_name.get(hit.name)
         if handler is None:
             with self.changed:
                 self.stopped = True
                 self.changed.notify_all()
             return
+        with self.changed:
+            self.is_called = True
         try:
-            handler(Hit(lab, name, number, packet))
+            handler(hit)
         except BaseException as error:
             self.error = self.error or error
         # The lab may have gone, or was resumed by the handler itself.
         with contextlib.suppress(Error):
             lab.client.resume(lab.name)
         with self.changed:
+            self.is_called = False
             self.count += 1
             self.changed.notify_all()
 
     def went_on(self, lab: Lab, clock: api.Clock, before: int) -> bool:
         """Whether the clock has ended early for a handler, which has returned."""
-        if clock.state != "stopped" and self.count == before:
-            return False
         with self.changed:
+            # The lab may go on already whose stop has ended it, while the thread does not yet.
+            if clock.state != "stopped" and self.count == before and not self.is_called:
+                return False
             self.changed.wait_for(lambda: self.count > before or self.stopped)
             stopped, self.stopped = self.stopped, not self.thread.is_alive()
             return self.error is None and not stopped

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use vink_api::{Breakpoint, Breakpoints, Happening, NewBreakpoint};
-use vink_protocol::{Action, Answer, BreakpointScope, Hit};
+use vink_api::{Breakpoint, Breakpoints, Happening, NewBreakpoint, PacketVerdict};
+use vink_protocol::{Action, Answer, BreakpointScope, Hit, PacketDecision};
 use vink_spec::{Change, Lab as Spec, Stop};
 
 use super::lab::{Lab, State};
@@ -71,6 +71,22 @@ fn is_there(spec: &Spec, at: &str) -> Result<(), HttpError> {
     let names: Vec<String> = interfaces.chain(spec.wires.keys().cloned()).collect();
     let names = names.iter().map(String::as_str);
     Err(HttpError::no("interface, machine or wire", at, names, "in the lab").at("/spec/at"))
+}
+
+/// Two digits for each byte.
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is written so; none: it is not.
+fn of_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let pairs = (0..text.len()).step_by(2);
+    pairs
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+        .collect()
 }
 
 impl Lab {
@@ -202,6 +218,47 @@ impl Lab {
         }
     }
 
+    /// Says what becomes of the packet by which a breakpoint has stopped the lab.
+    pub(crate) async fn decide_packet(
+        self: &Arc<Lab>,
+        name: &str,
+        verdict: PacketVerdict,
+    ) -> Result<(), HttpError> {
+        let frame = match verdict.frame.as_deref().map(of_hex) {
+            Some(None) => {
+                let wanted = "give two hexadecimal digits for each byte";
+                return Err(HttpError::invalid("frame: not hexadecimal")
+                    .hint(wanted)
+                    .at("/frame"));
+            }
+            Some(frame) => frame,
+            None => None,
+        };
+        self.has_breakpoint(name)?;
+        let workers = self.state().alive();
+        let mut refused = None;
+        // One of them has the packet.
+        for worker in workers {
+            let action = Action::DecidePacket {
+                breakpoint: name.to_owned(),
+                number: verdict.number,
+                decision: PacketDecision {
+                    drop: verdict.drop,
+                    delay: verdict.delay.map_or(0, |delay| {
+                        u64::try_from(delay.duration().as_nanos()).unwrap_or(u64::MAX)
+                    }),
+                    frame: frame.clone(),
+                },
+            };
+            match self.have(worker, action, Vec::new()).await {
+                Ok(_) => return Ok(()),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused
+            .unwrap_or_else(|| HttpError::conflict(format!("lab {} has no worker", self.name))))
+    }
+
     /// The lab goes on, if a breakpoint has stopped it.
     pub(crate) async fn resume(self: &Arc<Lab>) -> Result<(), HttpError> {
         let workers = self.state().alive();
@@ -244,6 +301,7 @@ impl Lab {
             number: hit.number,
             packet: super::lab::packet(hit.packet),
             stopped: hit.stopped,
+            frame: hit.frame.as_deref().map(to_hex),
         });
         if hit.stopped == Some(Stop::All) {
             self.stops(Some(worker));

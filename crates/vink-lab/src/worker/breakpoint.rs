@@ -4,12 +4,18 @@
 //! answer is found there and then. What else follows (an event, a line to be carried out, a stop)
 //! follows after the kernel's turn. Where a packet waits for that, those behind it wait too, and
 //! are asked about when it is released.
+//!
+//! A packet that has stopped the lab is asked about once more when the lab goes on, and has become
+//! what was decided meanwhile. Other bytes in its place are put as frames of the host's. Those
+//! behind it are put behind them, so that none overtakes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use vink_kernel::{Clock, EndId, Hold, PacketEvent, PacketHooks, PacketKind, PacketQuery, Verdict};
+use vink_kernel::{
+    Clock, EndId, Hold, PacketEvent, PacketHooks, PacketKind, PacketQuery, Puts, Verdict,
+};
 use vink_spec::{Breakpoint, Point, Stop};
 
 use super::bpf;
@@ -18,7 +24,7 @@ use super::capture::with_header;
 use super::lab::{refused, EndName, Lab, WorkerError};
 use super::machine::WireRef;
 use vink_protocol::Filter;
-use vink_protocol::{Answer, BreakpointScope, BreakpointStatus, Event, Hit};
+use vink_protocol::{Answer, BreakpointScope, BreakpointStatus, Event, Hit, PacketDecision};
 
 /// How long a reordered packet waits at most for the packets that are to overtake it, unless a
 /// delay is given.
@@ -46,6 +52,10 @@ struct BreakpointTable {
     ends: HashMap<EndId, (EndName, Vec<String>)>,
     /// Where packets are halted: at an end, before departure or arrival.
     halted: HashMap<(EndId, Point), HaltReason>,
+    /// The packets that have stopped the lab.
+    held: HashMap<(EndId, Point), HeldPacket>,
+    /// Frames in the place of packets that were taken, in order, and those that came behind.
+    replacing: VecDeque<Replacement>,
     /// Machines that are stopped, and the breakpoint of each.
     machines: BTreeMap<String, String>,
     hits: Vec<PendingHit>,
@@ -53,6 +63,27 @@ struct BreakpointTable {
     missed: u64,
     /// The journal gets every hit, not only those that are reported.
     reports_all: bool,
+}
+
+/// A packet that has stopped the lab, and waits.
+struct HeldPacket {
+    /// The hits that have stopped it: breakpoint and number.
+    hits: Vec<(String, u64)>,
+    bytes: Vec<u8>,
+    /// What becomes of it when the lab goes on.
+    verdict: Verdict,
+    /// What passes in its place.
+    frame: Option<Vec<u8>>,
+}
+
+/// A frame that is put.
+struct Replacement {
+    at: (EndId, Point),
+    bytes: Vec<u8>,
+    /// What becomes of it; none: breakpoints are asked.
+    verdict: Option<Verdict>,
+    /// The kernel has it.
+    given: bool,
 }
 
 /// A hit that is not yet reported.
@@ -138,7 +169,7 @@ impl Lab {
     pub(super) fn answer_packets(&mut self) {
         const FREE: &str = "no panic while it is held";
         let (breakpoints, paths) = (self.breakpoints.table.clone(), self.paths.shared());
-        let crossing = paths.clone();
+        let (crossing, replacing) = (paths.clone(), breakpoints.clone());
         let kernel = self.worker.kernel();
         kernel.on_passing(Box::new(move |packet| {
             let mine = match packet.put {
@@ -148,6 +179,7 @@ impl Lab {
             mine.unwrap_or_else(|| breakpoints.lock().expect(FREE).answer(packet))
         }));
         kernel.on_taken(Box::new(move |now, puts| {
+            replacing.lock().expect(FREE).put_replacements(puts);
             crossing.lock().expect(FREE).turn(now, puts);
         }));
     }
@@ -211,6 +243,8 @@ impl Lab {
         let mut table = self.breakpoints.table();
         table.ends.remove(&end);
         table.halted.retain(|(its, _), _| *its != end);
+        table.held.retain(|(its, _), _| *its != end);
+        table.replacing.retain(|frame| frame.at.0 != end);
     }
 
     pub(super) fn update_queries(&mut self) -> Result<(), WorkerError> {
@@ -243,6 +277,7 @@ impl Lab {
             };
             // All packets of a machine that may stop are asked about, at each of its ends.
             let stops = set.what.stops() == Some(Stop::Machine);
+            let decided = set.what.stops() == Some(Stop::All);
             let mates = match &set.scope {
                 BreakpointScope::Interface(text) => {
                     text.split(':').next() == Some(&end_name.machine)
@@ -253,6 +288,8 @@ impl Lab {
                 (hooks.departures, hooks.arrivals) = (true, true);
             }
             if it_is && !set.what.disabled {
+                // What may be changed is shown as a wire would carry it.
+                hooks.frames |= decided;
                 for point in set.what.points() {
                     match point {
                         Point::Departure => hooks.departures = true,
@@ -300,6 +337,40 @@ impl Lab {
     pub(super) fn breakpoint_ran(&mut self, name: &str) -> Result<(), WorkerError> {
         let wait = HaltReason::Line(name.to_owned());
         self.resume_at(|its, _| *its == wait)
+    }
+
+    /// Says what becomes of the packet that has stopped the lab, when it goes on.
+    pub(super) fn decide_packet(
+        &mut self,
+        name: &str,
+        number: u64,
+        decision: PacketDecision,
+    ) -> Result<(), WorkerError> {
+        if decision
+            .frame
+            .as_ref()
+            .is_some_and(|frame| !(HEADER as usize..=usize::from(u16::MAX)).contains(&frame.len()))
+        {
+            return Err(refused(format!(
+                "a frame has {HEADER} to {} bytes: its Ethernet header, and what it carries",
+                u16::MAX
+            )));
+        }
+        let mut table = self.breakpoints.table();
+        let mut held = table.held.values_mut();
+        let is_it = |held: &&mut HeldPacket| {
+            let mut hits = held.hits.iter();
+            hits.any(|(its, count)| its == name && *count == number)
+        };
+        let Some(held) = held.find(is_it) else {
+            return Err(refused(format!(
+                "no packet waits for hit {number} of breakpoint {name}: it must have stopped the lab, and the packet be one that departs or arrives"
+            )));
+        };
+        held.verdict.drop |= decision.drop;
+        held.verdict.delay += Duration::from_nanos(decision.delay);
+        held.frame = decision.frame.or(held.frame.take());
+        Ok(())
     }
 
     /// Whether the whole lab is stopped: its kernel, its clock, and the programs whose calls are
@@ -433,17 +504,31 @@ impl BreakpointTable {
             PacketKind::Arrival => Point::Arrival,
             PacketKind::Loss(_) | PacketKind::Drop { .. } => Point::Loss,
         };
-        let Some((end_name, names)) = self.ends.get(&packet.end) else {
+        let at = (packet.end, point);
+        let put = self.replacement_passes(packet, at);
+        if let Some(Some(verdict)) = put {
+            return verdict;
+        }
+        let Some((end_name, _)) = self.ends.get(&packet.end) else {
             return Verdict::default();
         };
-        let halted = self.halted.contains_key(&(packet.end, point));
+        let halted = self.halted.contains_key(&at);
         if point != Point::Loss && (halted || self.machines.contains_key(&end_name.machine)) {
             return Verdict {
                 hold: Hold::Again,
                 ..Verdict::default()
             };
         }
+        if put.is_none() {
+            if let Some(verdict) = self.held_goes_on(packet, at) {
+                return verdict;
+            }
+        }
+        let Some((end_name, names)) = self.ends.get(&packet.end) else {
+            return Verdict::default();
+        };
         let mut verdict = Verdict::default();
+        let mut stopping = Vec::new();
         // Filters see every packet with an Ethernet header.
         let framed;
         let bytes = match packet.headless {
@@ -480,11 +565,12 @@ impl BreakpointTable {
                     self.machines.insert(end_name.machine.clone(), name.clone());
                 }
                 (Some(Stop::All), _) => {
-                    self.halted.insert((packet.end, point), HaltReason::Lab);
+                    stopping.push((name.clone(), set.hits));
+                    self.halted.insert(at, HaltReason::Lab);
                 }
                 (None, Some(_)) if point != Point::Loss => {
                     let wait = HaltReason::Line(name.clone());
-                    self.halted.insert((packet.end, point), wait);
+                    self.halted.insert(at, wait);
                 }
                 _ => {}
             }
@@ -498,6 +584,8 @@ impl BreakpointTable {
                 number: set.hits,
                 packet: super::capture::told(end_name, &with_header(event(packet))),
                 stopped: stop,
+                frame: (stop == Some(Stop::All) && point != Point::Loss && is_whole(packet))
+                    .then(|| packet.bytes.to_vec()),
                 run: set.what.run.clone(),
             };
             let effect = set.effect();
@@ -507,8 +595,83 @@ impl BreakpointTable {
                 effect,
             });
         }
+        if point != Point::Loss && !verdict.drop && !stopping.is_empty() {
+            let held = HeldPacket {
+                hits: stopping,
+                bytes: packet.bytes.to_vec(),
+                verdict: Verdict {
+                    hold: Hold::No,
+                    ..verdict
+                },
+                frame: None,
+            };
+            self.held.insert(at, held);
+            return Verdict {
+                hold: Hold::Again,
+                ..Verdict::default()
+            };
+        }
         verdict
     }
+
+    /// If it is a frame that was put: the verdict on it, or that breakpoints are asked.
+    fn replacement_passes(
+        &mut self,
+        packet: &PacketQuery<'_>,
+        at: (EndId, Point),
+    ) -> Option<Option<Verdict>> {
+        let mut frames = self.replacing.iter();
+        let first = frames.position(|frame| frame.given && frame.at == at)?;
+        if !packet.put || self.replacing[first].bytes != packet.bytes {
+            return None;
+        }
+        self.replacing.remove(first).map(|frame| frame.verdict)
+    }
+
+    /// The verdict on a packet that has stopped the lab, which goes on, and on those behind it.
+    fn held_goes_on(&mut self, packet: &PacketQuery<'_>, at: (EndId, Point)) -> Option<Verdict> {
+        if self.replacing.iter().any(|frame| frame.at == at) {
+            return Some(self.take(packet.bytes.to_vec(), at, None));
+        }
+        if self.held.get(&at)?.bytes != packet.bytes {
+            return None;
+        }
+        let held = self.held.remove(&at)?;
+        Some(match held.frame {
+            Some(frame) if !held.verdict.drop => self.take(frame, at, Some(held.verdict)),
+            _ => held.verdict,
+        })
+    }
+
+    /// Takes a packet: these bytes pass in its place.
+    fn take(&mut self, bytes: Vec<u8>, at: (EndId, Point), verdict: Option<Verdict>) -> Verdict {
+        self.replacing.push_back(Replacement {
+            at,
+            bytes,
+            verdict,
+            given: false,
+        });
+        Verdict {
+            take: true,
+            ..Verdict::default()
+        }
+    }
+
+    /// Gives the kernel what is to pass in the place of packets that were taken.
+    fn put_replacements(&mut self, puts: &mut Puts) {
+        for frame in self.replacing.iter_mut().filter(|frame| !frame.given) {
+            frame.given = true;
+            match frame.at {
+                (end, Point::Departure) => puts.departs(end, &frame.bytes),
+                (end, _) => puts.arrives(end, &frame.bytes),
+            }
+        }
+    }
+}
+
+/// Whether all bytes of a packet are known, from its Ethernet header on.
+fn is_whole(packet: &PacketQuery<'_>) -> bool {
+    !packet.headless && packet.bytes.len() == packet.len as usize
 }
 
 impl ActiveBreakpoint {

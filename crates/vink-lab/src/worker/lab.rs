@@ -191,6 +191,11 @@ impl Lab {
             } => self.enable_breakpoint(&breakpoint, enabled)?,
             Action::Breakpoints => return Ok(self.breakpoints()),
             Action::BreakpointRan { breakpoint } => self.breakpoint_ran(&breakpoint)?,
+            Action::DecidePacket {
+                breakpoint,
+                number,
+                decision,
+            } => self.decide_packet(&breakpoint, number, decision)?,
             Action::LoadPod { pod, what, file } => self.load_pod(pod, &what, &file)?,
             Action::RevokePod { pod, forget } => self.revoke_pod(&pod, forget)?,
             Action::AddPath { path, what, filter } => self.add_path(path, what, filter)?,

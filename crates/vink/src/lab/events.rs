@@ -142,6 +142,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
             number,
             packet,
             stopped,
+            ..
         } => {
             let machine = packet.end.split(':').next().unwrap_or_default();
             let stopped = match stopped {
