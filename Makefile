@@ -24,7 +24,7 @@ export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv \
 	libmpg123-dev libmp3lame-dev lame mpg123 clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32 \
-	chromium fonts-dejavu-core
+	chromium fonts-dejavu-core mmdebstrap umoci runc bubblewrap
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.
@@ -68,6 +68,11 @@ uninstall: ## remove what make install has installed [PREFIX=/usr/local] [DESTDI
 deb: ## a Debian package of what make build has made: build/vink_VERSION_ARCH.deb [OUT=folder]
 	@PACKAGES="dpkg-dev binutils" .ci/setup
 	@.ci/deb "$(BUILT)" "$(OUT)"
+
+.PHONY: container
+container: deb ## a container image of that package: build/vink_VERSION_ARCH.oci.tar [OUT=folder]
+	@PACKAGES="mmdebstrap" .ci/setup
+	@.ci/container "$$(ls -t "$(OUT)"/vink_*.deb | head -n 1)" "$(OUT)"
 
 # `pip install build/wheels/vink-*.whl`, on any Linux whose glibc is not older than the one here.
 .PHONY: wheel
