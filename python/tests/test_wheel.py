@@ -84,6 +84,21 @@ def test_installed_alone(place: Place) -> None:
         assert "127.0.0.1/8" in place.run("vink", "run", "--uplink", "none", option, "--", "ip", "-br", "address")
 
 
+def test_a_pod_of_ones_own(place: Place) -> None:
+    """As docs/pods.md has it."""
+    lines = [
+        "vink pod new large",
+        "cc -shared -fPIC -O2 -o large.so large.c",
+        "trap 'vink lab down large' EXIT",
+        "vink lab up large.yaml",
+        "vink exec alice -- ping -c 1 10.0.0.2",
+        "vink exec alice -- ping -c 1 -W 1 -s 1000 10.0.0.2 || vink pod ls",
+    ]
+    said = place.run("sh", "-ec", "\n".join(lines))
+    assert " 1 received" in said and " 0 received" in said
+    assert re.search(r"^large +process ", said, re.MULTILINE), said
+
+
 def test_an_ordinary_users_test(place: Place) -> None:
     """The file of docs/python.md."""
     page = (ROOT / "docs/python.md").read_text()

@@ -105,6 +105,8 @@ pub const VINK_ASK_LOSS: u32 = VINK_PACKET_LOSS << 4;
 pub const VINK_ASK_DROP: u32 = VINK_PACKET_DROP << 4;
 /// ... about Ethernet frames that have their checksums, not about what was sent in one piece.
 pub const VINK_ASK_FRAMES: u32 = 0x100;
+/// ... with a departing packet's mark as its [`Packet::reason`].
+pub const VINK_ASK_MARK: u32 = 0x200;
 
 /// [`Packet::reason`] of a loss: by the loss that was set.
 pub const VINK_LOST_RANDOM: u32 = 1;

@@ -135,6 +135,7 @@ impl Kernel {
                 bytes: &frame[..frame.len().min(most.into())],
                 headless: false,
                 put: false,
+                mark: 0,
                 socket: &[],
             });
         }

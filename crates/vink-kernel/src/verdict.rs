@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use vink_abi::{
     VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_FRAMES, VINK_ASK_LOSS,
-    VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT,
-    VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
+    VINK_ASK_MARK, VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_PACKET_DEPARTURE, VINK_VERDICT_AGAIN,
+    VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
 };
 
 use crate::arena::Arena;
@@ -34,6 +34,8 @@ pub struct PacketHooks {
     /// Each as an Ethernet frame of the MTU that has its checksums: what was sent in one piece is
     /// segmented before.
     pub frames: bool,
+    /// With the marks of those that depart.
+    pub marks: bool,
 }
 
 /// A packet that is asked about.
@@ -53,6 +55,9 @@ pub struct PacketQuery<'a> {
     pub headless: bool,
     /// It is one of the host's ([`Puts`](crate::Puts)).
     pub put: bool,
+    /// The mark that the stack's rules have given it: nftables' `meta mark`, tc's `skbedit mark`, or
+    /// `SO_MARK`. Of one that departs, where [`PacketHooks::marks`] asks for it; else 0.
+    pub mark: u32,
     /// Of a TCP segment: the memory from the `struct tcp_sock` on of the connection that has sent
     /// it, or that it comes for, on the machine of this end. Empty: it is of none.
     pub socket: &'a [u8],
@@ -136,6 +141,10 @@ impl<'a> PacketQuery<'a> {
             bytes,
             headless: packet.headless != 0,
             put: packet.put != 0,
+            mark: match packet.kind {
+                VINK_PACKET_DEPARTURE => packet.reason,
+                _ => 0,
+            },
             socket,
         }
     }
@@ -181,6 +190,7 @@ impl Kernel {
             (asks.arrivals, VINK_ASK_ARRIVAL),
             (asks.losses, VINK_ASK_LOSS | VINK_ASK_DROP),
             (asks.frames, VINK_ASK_FRAMES),
+            (asks.marks, VINK_ASK_MARK),
         ];
         let mask: u32 = mask.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
         let (told, bytes) = self.told.get(&end).copied().unwrap_or((0, 0));

@@ -20,12 +20,14 @@ const DEPARTURES: PacketHooks = PacketHooks {
     arrivals: false,
     losses: false,
     frames: false,
+    marks: false,
 };
 const ARRIVALS: PacketHooks = PacketHooks {
     departures: false,
     arrivals: true,
     losses: false,
     frames: false,
+    marks: false,
 };
 
 /// Two machines; what is sent to the second one has the verdict that is said for its number, where
@@ -252,6 +254,49 @@ fn nothing_is_asked_without_need_and_what_is_held_may_go() {
     assert_eq!(net.received(1), []);
 }
 
+/// A mark is told of a packet that departs, where it is asked for.
+#[test]
+fn marks_are_told_where_they_are_asked_for() {
+    for (at_host, asks, told) in [
+        (0, DEPARTURES, [0, 0]),
+        (
+            0,
+            PacketHooks {
+                marks: true,
+                ..DEPARTURES
+            },
+            [0, 7],
+        ),
+        (
+            1,
+            PacketHooks {
+                marks: true,
+                ..ARRIVALS
+            },
+            [0, 0],
+        ),
+    ] {
+        let mut net = Net::new(WireKind::PointToPoint, 2);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let marks = seen.clone();
+        net.kernel.on_passing(Box::new(move |packet| {
+            marks.lock().unwrap().push(packet.mark);
+            Verdict::default()
+        }));
+        let end = net.hosts[at_host].end;
+        net.kernel.ask(end, asks).expect("asked");
+        net.send(1, 100);
+        let (task, socket) = (net.hosts[0].task, net.hosts[0].socket);
+        let (level, option) = (libc::SOL_SOCKET as u64, libc::SO_MARK as u64);
+        let args = [socket, level, option, at(&7u32), 4];
+        Task(&mut net.kernel, task).ok(libc::SYS_setsockopt, &args);
+        net.send(2, 100);
+        net.settle();
+        assert_eq!(*seen.lock().unwrap(), told, "{asks:?}");
+        assert_eq!(net.received(1), [1, 2]);
+    }
+}
+
 #[test]
 fn losses_are_told_and_a_callback_that_panics_is_not_asked_again() {
     let kinds = Arc::new(Mutex::new(Vec::new()));
@@ -270,6 +315,7 @@ fn losses_are_told_and_a_callback_that_panics_is_not_asked_again() {
         arrivals: true,
         losses: true,
         frames: false,
+        marks: false,
     };
     let end = net.hosts[0].end;
     net.kernel.ask(end, all).expect("asked");

@@ -72,6 +72,8 @@ pub struct Batch {
     pub counted: [i64; COUNTERS],
     /// The last `vink_timer()`: when, or 0 for not any more.
     pub timer: Option<u64>,
+    /// How many of the calls have their answers, when the pod has ended meanwhile.
+    pub done: usize,
     /// Cycles of the processor that the crossing took, both ways and the pod's code. Of WebAssembly in
     /// a lab that repeats: its instructions.
     pub cycles: u64,
@@ -88,6 +90,7 @@ impl Batch {
         self.log.clear();
         self.counted = [0; COUNTERS];
         self.timer = None;
+        self.done = 0;
         self.cycles = 0;
     }
 

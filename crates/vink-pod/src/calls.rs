@@ -197,6 +197,7 @@ impl Native {
                 }
                 _ => {}
             }
+            batch.done = index + 1;
         }
         Ok(())
     }

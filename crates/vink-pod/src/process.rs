@@ -435,6 +435,7 @@ impl ProcessPod {
                 (Entry::Stream, _) => return Err(Fault::Refused("pod_stream()", answer)),
                 (Entry::Timer, _) => {}
             }
+            batch.done = first + index + 1;
         }
         Ok(done)
     }

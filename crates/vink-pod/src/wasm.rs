@@ -343,6 +343,7 @@ impl Live {
                 (Entry::Stream, _) => return Err(Fault::Refused("pod_stream()", answer)),
                 (Entry::Timer, _) => {}
             }
+            batch.done = index + 1;
         }
         Ok(())
     }

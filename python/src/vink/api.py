@@ -199,6 +199,7 @@ PathSpec = TypedDict(
         "stream": "str | None",
         "on": "PathPoint | None",
         "filter": "str | None",
+        "mark": "int | None",
         "pods": "list[str]",
         "period": "Span | None",
         "cycles": "int | None",

@@ -329,6 +329,8 @@ struct vink_wire_stats {
  * in one piece is segmented before it is asked about.
  */
 #define VINK_ASK_FRAMES		0x100
+/* ... with a departing packet's mark in its reason. */
+#define VINK_ASK_MARK		0x200
 
 #define VINK_LOST_RANDOM	1	/* by the loss that was set */
 #define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
@@ -341,7 +343,12 @@ struct vink_packet {
 	uint64_t time;		/* on ops->clock, ns */
 	uint64_t end;
 	uint32_t kind;		/* VINK_PACKET_* */
-	uint32_t reason;	/* of a loss or drop; else 0 */
+	/*
+	 * Of a loss or drop. With VINK_ASK_MARK, of a departing packet that
+	 * ops->verdict is asked about: the mark that the stack has given it.
+	 * Else 0.
+	 */
+	uint32_t reason;
 	const char *name;	/* of the reason, NUL-terminated; else NULL */
 	const void *bytes;	/* the first ones, from the Ethernet header on; */
 	uint32_t captured;	/* so many of them, */

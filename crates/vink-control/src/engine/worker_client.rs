@@ -123,6 +123,7 @@ async fn receive_all(
     mut replies: mpsc::UnboundedReceiver<(u64, Reply)>,
     said: mpsc::UnboundedSender<WorkerMessage>,
 ) -> io::Result<()> {
+    // Mostly they are answered in their order.
     let mut waiting: VecDeque<(u64, Reply)> = VecDeque::new();
     let mut decoder = FrameDecoder::default();
     loop {
@@ -131,13 +132,14 @@ async fn receive_all(
                 while let Ok(next) = replies.try_recv() {
                     waiting.push_back(next);
                 }
-                match waiting.pop_front() {
-                    Some((expected, reply)) if expected == id => {
+                let its = waiting.iter().position(|(expected, _)| *expected == id);
+                match its.and_then(|at| waiting.remove(at)) {
+                    Some((_, reply)) => {
                         // The task that asked may have been dropped.
                         let _ = reply.send(result);
                         Ok(())
                     }
-                    _ => Err(io::Error::new(
+                    None => Err(io::Error::new(
                         io::ErrorKind::InvalidData,
                         format!("answer {id} was not asked for"),
                     )),

@@ -258,15 +258,8 @@ impl Lab {
             return Ok(());
         };
         let wire_ref = &self.interface(end_name)?.wire;
-        let (departures, arrivals) = self.place_paths(end, &end_name.to_string());
+        let mut hooks = self.place_paths(end, &end_name.to_string());
         let mut table = self.breakpoints.table();
-        let mut hooks = PacketHooks {
-            departures,
-            arrivals,
-            losses: false,
-            // A pod sees what a wire would carry.
-            frames: departures || arrivals,
-        };
         let mut here = Vec::new();
         for (name, set) in &table.all {
             let it_is = match &set.scope {

@@ -12,7 +12,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use vink_kernel::{EndId, PacketKind, PacketQuery, Puts, Verdict};
+use vink_kernel::{EndId, PacketHooks, PacketKind, PacketQuery, Puts, Verdict};
 use vink_pod::{Account, Batch, Budget, Entry, Fault, PathNumbers, Pod, COUNTERS};
 use vink_protocol::Filter;
 use vink_spec::{OnFault, PathPoint, PathSpec, PodSpec};
@@ -249,26 +249,34 @@ impl PathTable {
         }
     }
 
-    /// The paths of this place are at this end. Which of departing and arriving packets they are
-    /// about.
-    pub(super) fn place(&mut self, end: EndId, place: &str) -> (bool, bool) {
+    /// The paths of this place are at this end. Which packets they are about.
+    pub(super) fn place(&mut self, end: EndId, place: &str) -> PacketHooks {
         let mut at_end = AtEnd::default();
+        let mut marks = false;
         for (at, path) in self.paths.iter_mut().enumerate() {
             if path.what.stream.is_some() || path.what.at != place {
                 continue;
             }
             path.end = Some(end);
+            marks |= path.what.mark.is_some();
             match path.departs() {
                 true => at_end.departing.push(at),
                 false => at_end.arriving.push(at),
             }
         }
-        let found = (!at_end.departing.is_empty(), !at_end.arriving.is_empty());
-        match found {
-            (false, false) => self.ends.remove(&end),
-            _ => self.ends.insert(end, at_end),
+        let (departures, arrivals) = (!at_end.departing.is_empty(), !at_end.arriving.is_empty());
+        match departures || arrivals {
+            false => self.ends.remove(&end),
+            true => self.ends.insert(end, at_end),
         };
-        found
+        PacketHooks {
+            departures,
+            arrivals,
+            losses: false,
+            // A pod sees what a wire would carry.
+            frames: departures || arrivals,
+            marks,
+        }
     }
 
     /// An end goes, and what waits there is lost.
@@ -295,8 +303,10 @@ impl PathTable {
         };
         let paths = &self.paths;
         let fits = |at: &&usize| {
-            let filter = paths[**at].filter.as_ref();
-            filter.is_none_or(|filter| bpf::wants(filter, packet.bytes, packet.len))
+            let path = &paths[**at];
+            let filter = path.filter.as_ref();
+            path.what.mark.is_none_or(|mark| mark == packet.mark)
+                && filter.is_none_or(|filter| bpf::wants(filter, packet.bytes, packet.len))
         };
         let mut path = here.iter().find(fits).copied();
         if let Some(at) = path {
@@ -452,6 +462,7 @@ impl PathTable {
         let departs = self.paths[at].departs();
         let count = items.len();
         let mut cycles = 0;
+        let mut pass = Vec::new();
         for place in from..self.paths[at].through.len() {
             if items.is_empty() {
                 break;
@@ -468,13 +479,17 @@ impl PathTable {
             let path = &mut self.paths[at];
             path.numbers.crossings += 1;
             if !crossed {
-                if path.what.on_fault == OnFault::Drop {
-                    path.numbers.lost += items.len() as u64;
-                    let lost = items.drain(..).map(|item| (end, item.bytes));
-                    self.lost.extend(lost);
+                // What the pod has answered before is so.
+                let rest = items.split_off(self.batch.done.min(items.len()));
+                match path.what.on_fault {
+                    OnFault::Drop => {
+                        path.numbers.lost += rest.len() as u64;
+                        let lost = rest.into_iter().map(|item| (end, item.bytes));
+                        self.lost.extend(lost);
+                    }
+                    // They pass as they have come here.
+                    OnFault::Pass => pass.extend(rest),
                 }
-                // Else they pass as they have come here.
-                break;
             }
             let mut next = Vec::with_capacity(items.len());
             let mut emitted = self.batch.emitted.iter().peekable();
@@ -515,6 +530,7 @@ impl PathTable {
             }
             items = next;
         }
+        items.append(&mut pass);
         let path = &mut self.paths[at];
         path.account.charge(cycles, count);
         path.numbers.cycles += cycles;

@@ -13,6 +13,7 @@ use super::app::Fibers;
 use super::breakpoint::Breakpoints;
 use super::capture::Captures;
 use super::clock_driver::ClockDriver;
+use super::loader::Loader;
 use super::machine::MachineEntry;
 use super::path::Paths;
 use super::program::Running;
@@ -58,6 +59,8 @@ pub(super) struct Lab {
     pub(super) captures: Captures,
     pub(super) breakpoints: Breakpoints,
     pub(super) paths: Paths,
+    /// Loads pods, once there were some.
+    pub(super) loader: Option<Loader>,
     pub(super) series: AllSeries,
     pub(super) probes: SocketProbes,
     pub(super) uplinks: Uplinks,
@@ -94,6 +97,7 @@ impl Lab {
             captures: Captures::default(),
             breakpoints: Breakpoints::default(),
             paths,
+            loader: None,
             series: AllSeries::default(),
             probes: SocketProbes::default(),
             uplinks: Uplinks::default(),

@@ -7,7 +7,7 @@
 //! of the requests that have come, tells what has happened, and sends what there is room for.
 //! Nothing of this waits for the control process: requests come in pieces of any size, and while
 //! the control process does not read, no more of its requests are carried out; programs and packets
-//! go on.
+//! go on. Where a request's work takes long (a pod's loading), its answer comes later.
 //!
 //! What a request does is in the file of its object: `machine`, `wire`, `program`, `app`, `uplink`,
 //! `capture`, `breakpoint`, `path`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
@@ -24,6 +24,7 @@ mod clock_driver;
 mod crossing;
 mod journal;
 mod lab;
+mod loader;
 mod machine;
 mod path;
 mod program;

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use vink_kernel::{Clock, EndId};
+use vink_kernel::{Clock, EndId, PacketHooks};
 use vink_pod::{load, Limits, LoadError, Loaded, OpenPaths, Source, Wall};
 use vink_protocol::{Answer, Event, Filter, PathStatus, PodStatus};
 use vink_spec::{PathSpec, PodSpec};
 
 use super::crossing::{ActivePath, ActivePod, PathTable, PodEvent};
 use super::lab::{refused, Lab, WorkerError};
+use super::loader::{Job, Loader};
 use super::stream_path::StreamPaths;
 
 /// All pods and paths of a worker.
@@ -71,8 +72,63 @@ impl Lab {
     ) -> Result<(), WorkerError> {
         let now = self.worker.now();
         let repeats = self.worker.kernel().clock() == Clock::Virtual;
-        let (pod, init) = load_pod(what, Path::new(file), now, repeats)
-            .map_err(|error| refused(error.to_string()))?;
+        let loaded = load_pod(what, Path::new(file), now, repeats);
+        let loaded = loaded.map_err(|error| refused(error.to_string()))?;
+        self.place_pod(name, what, file, loaded)
+    }
+
+    /// Has a pod loaded apart, for a request whose answer is [`Lab::loaded_pods`]'s. Where time stands
+    /// still meanwhile, nothing is done: false.
+    pub(super) fn begin_load(
+        &mut self,
+        request: u64,
+        pod: &str,
+        what: &PodSpec,
+        file: &str,
+    ) -> Result<bool, WorkerError> {
+        if self.worker.kernel().clock() == Clock::Virtual {
+            return Ok(false);
+        }
+        if self.loader.is_none() {
+            let loader = Loader::start();
+            let loader = loader.map_err(|error| refused(format!("loading pods: {error}")))?;
+            self.worker.watch_fd(loader.told())?;
+            self.loader = Some(loader);
+        }
+        let now = self.worker.now();
+        if let Some(loader) = &self.loader {
+            loader.load(Job {
+                request,
+                pod: pod.to_owned(),
+                what: what.clone(),
+                file: file.to_owned(),
+                now,
+            });
+        }
+        Ok(true)
+    }
+
+    /// The requests whose pods were loaded apart, and what became of each.
+    pub(super) fn loaded_pods(&mut self) -> Vec<(u64, Result<(), WorkerError>)> {
+        let done = self.loader.as_ref().map(Loader::done).unwrap_or_default();
+        let mut answers = Vec::new();
+        for (job, loaded) in done {
+            let placed = match loaded {
+                Ok(loaded) => self.place_pod(job.pod, &job.what, &job.file, loaded),
+                Err(why) => Err(refused(why)),
+            };
+            answers.push((job.request, placed));
+        }
+        answers
+    }
+
+    fn place_pod(
+        &mut self,
+        name: String,
+        what: &PodSpec,
+        file: &str,
+        (pod, init): Loaded,
+    ) -> Result<(), WorkerError> {
         let wall = word_of(pod.wall());
         let mut table = self.paths.table();
         let source = (what.clone(), file.to_owned());
@@ -181,11 +237,11 @@ impl Lab {
         }
     }
 
-    /// The paths at an end: which of departing and arriving packets they are about.
-    pub(super) fn place_paths(&self, end: EndId, place: &str) -> (bool, bool) {
+    /// The paths at an end: which packets they are about.
+    pub(super) fn place_paths(&self, end: EndId, place: &str) -> PacketHooks {
         let mut table = self.paths.table();
         match table.paths.is_empty() {
-            true => (false, false),
+            true => PacketHooks::default(),
             false => table.place(end, place),
         }
     }

@@ -11,9 +11,10 @@ use vink_kernel::{monotonic, stood_still, Clock, Image, Kernel, Panic};
 use vink_trap::{Charge, VirtualTime, Worker};
 
 use super::lab::{Lab, WorkerError};
+use super::loader::Loader;
 use crate::calls::CallsSetup;
 use crate::Error;
-use vink_protocol::{Channel, WorkerClock, WorkerConfig};
+use vink_protocol::{Action, Answer, Channel, WorkerClock, WorkerConfig};
 use vink_protocol::{Event, Message, Request, VERSION};
 use vink_sys::poll;
 use vink_sys::process::{affinity, cpu_list, cpu_set, cpus, set_affinity};
@@ -191,6 +192,9 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Worke
         }
         lab.fibers.hold = channel.waiting() >= MAX_UNSENT_PACKETS;
         lab.look_around()?;
+        for (id, placed) in lab.loaded_pods() {
+            answered(channel, lab, id, placed.map(|()| Answer::Nothing))?;
+        }
         tell(channel, lab, log, &mut missed);
         match channel.flush() {
             Err(e) if is_end(&e) => return Ok(()),
@@ -215,7 +219,7 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Worke
         }
         if lab.is_stopped() {
             if !(unfinished || readable && listens) {
-                wait_while_stopped(channel, listens)?;
+                wait_while_stopped(channel, listens, lab.loader.as_ref())?;
             }
             readable = true;
             continue;
@@ -227,15 +231,20 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Worke
     }
 }
 
-/// Waits for the control process and nothing else, while the kernel's clock stands.
-fn wait_while_stopped(channel: &Channel, listens: bool) -> Result<(), WorkerError> {
+/// Waits for the control process and for pods that are being loaded, while the kernel's clock stands.
+fn wait_while_stopped(
+    channel: &Channel,
+    listens: bool,
+    loader: Option<&Loader>,
+) -> Result<(), WorkerError> {
     let wanted = [
         (listens, libc::POLLIN),
         (channel.waiting() > 0, libc::POLLOUT),
     ];
     let events = wanted.iter().filter(|(on, _)| *on);
     let all = events.fold(0, |all, (_, event)| all | event);
-    let mut wait = [poll::wanted(channel.as_fd().as_raw_fd(), all)];
+    let mut wait = vec![poll::wanted(channel.as_fd().as_raw_fd(), all)];
+    wait.extend(loader.map(|it| poll::wanted(it.told().as_raw_fd(), libc::POLLIN)));
     let since = monotonic();
     let done = poll::poll(&mut wait, -1);
     stood_still(monotonic() - since);
@@ -259,8 +268,25 @@ fn receive(channel: &mut Channel) -> Result<Option<bool>, WorkerError> {
 
 fn answer(channel: &mut Channel, lab: &mut Lab, request: Request) -> Result<(), WorkerError> {
     let Request { id, action } = request;
+    if let Action::LoadPod { pod, what, file } = &action {
+        match lab.begin_load(id, pod, what, file) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return answered(channel, lab, id, Err(error)),
+        }
+    }
     let descriptors = channel.descriptors(action.descriptors()).map_err(broken)?;
     let carried_out = lab.carry_out(action, &mut descriptors.into_iter());
+    answered(channel, lab, id, carried_out)
+}
+
+/// Queues the answer to a request.
+fn answered(
+    channel: &mut Channel,
+    lab: &mut Lab,
+    id: u64,
+    carried_out: Result<Answer, WorkerError>,
+) -> Result<(), WorkerError> {
     // What it has brought about comes before its answer.
     for event in lab.take_events() {
         channel.push(&Message::Event(event));

@@ -355,13 +355,14 @@ impl Random {
                 let mut path = PathSpec {
                     at: at.clone(),
                     filter: self.maybe(|r| format!("port {}", r.below(9))),
+                    mark: self.maybe(|r| r.below(9) as u32),
                     pods: vec![pod.clone()],
                     bytes: self.maybe(|_| "64K".to_owned()),
                     ..PathSpec::default()
                 };
                 if self.below(2) == 0 {
                     path.stream = Some(path.machine().to_owned());
-                    (path.at, path.filter) = (String::new(), None);
+                    (path.at, path.filter, path.mark) = (String::new(), None, None);
                 }
                 lab.paths.insert(format!("w{name}"), path);
             }

@@ -86,8 +86,11 @@ void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
 		  struct vink_verdict *verdict)
 {
 	struct vink_packet packet;
+	u32 mark = 0;
 
-	describe(&packet, end, kind, 0);
+	if (end->trace & VINK_ASK_MARK && kind == VINK_PACKET_DEPARTURE)
+		mark = skb->mark;
+	describe(&packet, end, kind, mark);
 	show(&packet, skb, 0, U16_MAX);
 	packet.sock = sock;
 	packet.put = put;

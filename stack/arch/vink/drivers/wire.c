@@ -321,7 +321,7 @@ static long wire_trace(u64 id, u64 mask, u64 snaplen)
 
 	if (!end)
 		return -ESRCH;
-	if (mask >= VINK_ASK_FRAMES << 1 || snaplen > U16_MAX)
+	if (mask >= VINK_ASK_MARK << 1 || snaplen > U16_MAX)
 		return -EINVAL;
 	return vx_trace_set(end, mask, snaplen);
 }
