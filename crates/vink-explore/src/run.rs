@@ -135,6 +135,7 @@ impl Shared {
                 arrivals: true,
                 losses: true,
                 frames: false,
+                marks: false,
             };
             lab.kernel.ask(end, hooks)?;
         }
