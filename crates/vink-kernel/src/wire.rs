@@ -551,6 +551,7 @@ mod tests {
                 bytes: b"abc",
                 headless: false,
                 put: false,
+                mark: 0,
                 socket: &[],
             });
         }
