@@ -98,6 +98,11 @@ packetdrill: setup ## build packetdrill, for vink packetdrill: build/packetdrill
 	@mkdir -p build
 	@.ci/packetdrill "$(SOURCE)" build
 
+.PHONY: mutants
+mutants: stack ## all planted bugs: an image of each, which its script and the search tell from the stock one: docs/mutants.md
+	@$(CARGO) build --quiet -p vink -p vink-preload -p vink-quick
+	@VINK_MUTANTS=all $(CARGO) test --quiet -p vink --test mutants -- --nocapture
+
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light libnginx-mod-stream haproxy socat redis-server redis-tools wrk iperf3 iproute2 \

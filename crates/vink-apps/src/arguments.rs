@@ -31,7 +31,7 @@ pub(crate) struct Syntax {
     pub name: &'static str,
     /// One line: what it is for.
     pub purpose: &'static str,
-    /// The words that are no options, such as `HOST [PORT]`.
+    /// The words that are no options, such as `HOST [PORT]`; `...` behind the last: it may be many.
     pub operands: &'static str,
     pub options: &'static [Opt],
 }
@@ -102,7 +102,8 @@ impl Syntax {
 
     fn count_operands(&self, found: &Arguments<'_>) -> Result<(), String> {
         let names: Vec<_> = self.operands.split_whitespace().collect();
-        if let Some(word) = found.operands.get(names.len()) {
+        let is_many = names.last().is_some_and(|name| name.ends_with("..."));
+        if let (Some(word), false) = (found.operands.get(names.len()), is_many) {
             return Err(format!("'{word}' is one word too many"));
         }
         match names.get(found.operands.len()) {
@@ -128,6 +129,11 @@ impl<'w> Arguments<'w> {
     /// The value of an option, as it was given.
     pub fn text(&self, letter: char) -> Option<&'w str> {
         self.values.get(&letter).copied()
+    }
+
+    /// The words that are no options.
+    pub fn operands(&self) -> &[&'w str] {
+        &self.operands
     }
 
     /// The word at this place among those that are no options.

@@ -2,7 +2,8 @@
 
 use crate::arguments::{Arguments, Syntax};
 use crate::{
-    dns_server, echo, http_client, http_server, ping, relay, sink, source, stream, App, Names,
+    dns_server, echo, http_client, http_server, ping, relay, sink, source, steps, stream, App,
+    Names,
 };
 
 /// What makes an app of its words; what is wrong with them otherwise.
@@ -25,6 +26,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     (&dns_server::SYNTAX, dns_server::make),
     (&relay::SYNTAX, relay::make),
     (&stream::SYNTAX, stream::make),
+    (&steps::SYNTAX, steps::make),
 ];
 
 /// The built-in app of this name.

@@ -86,6 +86,7 @@ mod sink;
 mod socket;
 mod source;
 mod stamp;
+mod steps;
 mod stream;
 
 pub use address::Target;

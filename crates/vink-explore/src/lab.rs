@@ -99,7 +99,12 @@ impl Booted {
         let ends = wires(lab, &mut kernel, &machines)?;
         routes(lab, &mut kernel, &machines)?;
         // A time of 0 is none to the kernel: tcp_clean_rtx_queue() warns of it.
-        kernel.wait(kernel.now() + BEGIN);
+        // From timer to timer: one jump would make them late, by which a wire with a rate goes.
+        let begin = kernel.now() + BEGIN;
+        while kernel.now() < begin {
+            let next = kernel.settle()?.unwrap_or(begin);
+            kernel.wait(next.min(begin));
+        }
         kernel.settle()?;
         let apps = Apps::new();
         apps.names().replace(addresses(lab));

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The virtualized processes that are built in; more come as `so:FILE`.
-pub(crate) const APPS: [&str; 12] = [
+pub(crate) const APPS: [&str; 13] = [
     "echoserver",
     "echo",
     "discardserver",
@@ -18,6 +18,7 @@ pub(crate) const APPS: [&str; 12] = [
     "dnsserver",
     "relay",
     "stream",
+    "steps",
 ];
 
 /// Folders of programs for administrators, as which one is on a machine.

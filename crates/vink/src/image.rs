@@ -149,6 +149,15 @@ fn diff(store: &Store, a: &str, b: Option<&str>) -> Result<(), CliError> {
     print::bytes(&text)
 }
 
+/// Of which patches or tree `vink image build` has made an image; none: of the package, or by something else.
+pub(crate) fn made_of(image: &Path) -> Option<String> {
+    let store = Store::find().ok()?;
+    let (_, name) = vink_kernel::name_of_image(image)?;
+    let note = store.note(name).ok()??;
+    let is_of = image == store.image(name, &note.version) && note.is_changed();
+    is_of.then(|| note.made_of())
+}
+
 /// `5720 kB`.
 fn kilobytes(bytes: f64) -> String {
     format!("{:.0} kB", bytes / 1000.0)

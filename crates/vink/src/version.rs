@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use vink_kernel::{find_image, images, Image};
 
+use crate::image;
+
 /// Prints one fact a line; the image that would be used comes first. None at all is no error here.
 pub(crate) fn print() -> ExitCode {
     println!("vink   {}", env!("CARGO_PKG_VERSION"));
@@ -24,12 +26,16 @@ pub(crate) fn print() -> ExitCode {
 
 fn print_image(path: &Path) {
     match Image::open(path) {
-        Ok(image) => println!(
-            "image  {} (Linux {}, {})",
-            path.display(),
-            image.release(),
-            image.version()
-        ),
+        Ok(image) => {
+            let made_of =
+                image::made_of(path).map_or(String::new(), |made_of| format!(", {made_of}"));
+            println!(
+                "image  {} (Linux {}, {}{made_of})",
+                path.display(),
+                image.release(),
+                image.version()
+            );
+        }
         Err(e) => println!("image  {e}"),
     }
 }

@@ -161,6 +161,10 @@ fn what_the_page_shows_works() {
                 .find(|line| line.starts_with(&name))
                 .expect(&said);
             assert!(line.contains("ack-division.patch"), "{said}");
+            let version = images.vink(&["version"]);
+            let line = version.lines().find(|line| line.contains(&name));
+            let line = line.expect(&version);
+            assert!(line.ends_with(", ack-division.patch)"), "{version}");
         }
     }
     let patch = place.temporary().join(format!("{name}.patch"));
@@ -277,7 +281,14 @@ fn mistakes() {
     )
     .expect("a patch");
     let text = images.refused(&build(&["--patch", "bad.patch"]));
-    assert!(text.contains("bad.patch does not apply"), "{text}");
+    assert!(text.contains("bad.patch does not apply to "), "{text}");
+    for part in [
+        "/linux-source-6.12:",
+        "net/ipv4/tcp.c",
+        "Hunk #1 FAILED at 1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     for command in ["rm", "diff", "export-patch"] {
         let text = images.refused(&["image", command, &name]);
         assert!(text.contains("no image"), "{text}");

@@ -19,9 +19,6 @@ use serde_json::{json, Value};
 /// Its last argument is the script.
 const STAND_IN: &str = "#!/bin/sh\nfor script; do :; done\n. \"./$script\"\n";
 
-/// The one that fits Linux 6.1 and 6.12.
-const ARCHIVE: &str = "packetdrill-2025-07.tar.xz";
-
 /// The stand-in, and these scripts.
 fn furnish(place: &Place, scripts: &[(&str, &str)]) -> PathBuf {
     let program = place.folder().join("packetdrill");
@@ -132,22 +129,9 @@ fn failures_are_told() {
     assert!(!good && text.contains("make packetdrill SOURCE="), "{text}");
 }
 
-/// packetdrill's source, if it is there.
-fn source() -> Option<PathBuf> {
-    let given = std::env::var_os("VINK_PACKETDRILL").map(PathBuf::from);
-    let path = given.unwrap_or_else(|| root().join("../shared/packetdrill"));
-    let archive = path.join(ARCHIVE);
-    match archive.is_file() {
-        true => Some(archive),
-        false => path.exists().then_some(path),
-    }
-}
-
 /// Builds packetdrill, and puts it and all scripts where the user can read them: each corpus with its folder.
 fn build(place: &Place, source: &Path) -> [(&'static str, PathBuf); 2] {
-    let mut command = Command::new(root().join(".ci/packetdrill"));
-    let (text, good) = said(command.arg(source).arg(place.folder()));
-    assert!(good, "{text}");
+    common::packetdrill::build(place, source);
     let sources = place.folder().join("packetdrill-source");
     let mut command = Command::new("find");
     command
@@ -227,7 +211,7 @@ fn table() -> BTreeMap<Name, (bool, String)> {
 #[test]
 fn corpora() {
     let note = |text: &str| writeln!(std::io::stderr(), "note: {text}").expect("standard error");
-    let Some(source) = source() else {
+    let Some(source) = common::packetdrill::source() else {
         return note("no packetdrill ($VINK_PACKETDRILL, ../shared/packetdrill): 0 scripts run");
     };
     let table = table();

@@ -11,3 +11,4 @@ mod life;
 mod ping;
 mod relay;
 mod shared_object;
+mod steps;

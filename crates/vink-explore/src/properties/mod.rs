@@ -8,11 +8,17 @@
 //! To add one: a file here with a type that implements [`Property`], and a line in [`all`].
 
 mod acks;
+mod backoff;
 mod outcome;
 pub(crate) mod panic;
+mod sack;
 mod stall;
+mod states;
 mod storm;
 mod stream;
+mod timeout;
+mod undo;
+mod window;
 
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +101,12 @@ pub fn all() -> Vec<Box<dyn Property>> {
         Box::<stream::Stream>::default(),
         Box::<acks::Acks>::default(),
         Box::<storm::Storm>::default(),
+        Box::<backoff::Backoff>::default(),
+        Box::<timeout::Timeout>::default(),
+        Box::<states::States>::default(),
+        Box::<window::Window>::default(),
+        Box::<sack::Sack>::default(),
+        Box::<undo::Undo>::default(),
         Box::<stall::Stall>::default(),
         Box::<outcome::Outcome>::default(),
     ]

@@ -63,6 +63,12 @@ impl Property for Stream {
         let Some((local, remote)) = call.ends else {
             return Ok(());
         };
+        // The same ends again: another connection.
+        let is_over = |flow: &Flow| flow.closed;
+        if call.nr == libc::SYS_connect && self.flows.get(&(local, remote)).is_some_and(is_over) {
+            self.flows.remove(&(local, remote));
+            self.flows.remove(&(remote, local));
+        }
         let machine = world.programs[call.program].machine.as_str();
         let wrong = match call.moves {
             Moves::Nothing => None,

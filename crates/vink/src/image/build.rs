@@ -245,7 +245,7 @@ fn patched(
         copy(&pristine.join(path), &aside.0.join(path))?;
     }
     for patch in &kept {
-        apply(patch, &aside.0)?;
+        apply(patch, &aside.0, &pristine)?;
     }
 
     if copied.is_none() {
@@ -327,18 +327,18 @@ fn touched(patch: &[u8]) -> BTreeSet<String> {
     paths
 }
 
-fn apply(patch: &Path, tree: &Path) -> Result<(), CliError> {
+/// Patches copies of a tree's files. The tree itself is only named.
+fn apply(patch: &Path, copies: &Path, tree: &Path) -> Result<(), CliError> {
     let output = Command::new("patch")
         .args([
             "-p1",
             "--batch",
             "--forward",
-            "--silent",
             "--no-backup-if-mismatch",
             "--reject-file=-",
         ])
         .arg("--directory")
-        .arg(tree)
+        .arg(copies)
         .arg("--input")
         .arg(patch)
         .output()
@@ -351,8 +351,9 @@ fn apply(patch: &Path, tree: &Path) -> Result<(), CliError> {
     match output.status.success() {
         true => Ok(()),
         false => Err(CliError::Other(format!(
-            "{} does not apply:\n{}{}",
+            "{} does not apply to {}:\n{}{}",
             patch.display(),
+            tree.display(),
             String::from_utf8_lossy(&output.stdout).trim_end(),
             String::from_utf8_lossy(&output.stderr).trim_end()
         ))),

@@ -33,6 +33,11 @@ pub(super) struct Note {
 }
 
 impl Note {
+    /// Whether its source is not the package's.
+    pub(super) fn is_changed(&self) -> bool {
+        self.tree.is_some() || !self.patches.is_empty()
+    }
+
     /// In a line.
     pub(super) fn made_of(&self) -> String {
         match &self.tree {

@@ -3,6 +3,7 @@
 
 pub mod control;
 pub mod lab;
+pub mod packetdrill;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,173 @@
+//! Planted bugs: an image of each patch of stack/mutants differs from the stock one where its packetdrill script says, and
+//! `vink explore` finds in its lab what its patch says.
+//!
+//! An image takes some ten seconds, so that five are built here, and all by `make mutants`. Where packetdrill's source is not
+//! (common/packetdrill.rs), only labs are explored.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{packetdrill, root, Place};
+
+/// Those of every run: issue 21's.
+const FIVE: [&str; 5] = ["01", "02", "05", "06", "10"];
+
+/// A patch and what shows it.
+struct Mutant {
+    /// As in `01-ack-of-unsent`.
+    name: String,
+    patch: PathBuf,
+    /// The property that `vink explore` finds broken, by so many deviations.
+    seen: Option<(String, u32)>,
+}
+
+impl Mutant {
+    fn read(patch: &Path) -> Mutant {
+        let name = patch.file_stem().expect("a name").to_string_lossy();
+        let text = fs::read_to_string(patch).expect("a patch");
+        let seen = text.lines().find_map(|line| line.strip_prefix("Seen by: "));
+        let seen = match seen.expect("what sees it").split_once(", ") {
+            None => None,
+            Some((property, "no deviation")) => Some((property.to_owned(), 0)),
+            Some((property, "one deviation")) => Some((property.to_owned(), 1)),
+            Some((property, "two deviations")) => Some((property.to_owned(), 2)),
+            Some((_, other)) => panic!("{name}: {other:?}"),
+        };
+        Mutant {
+            name: name.into_owned(),
+            patch: patch.to_owned(),
+            seen,
+        }
+    }
+
+    /// A file of tests/mutants.
+    fn file(&self, extension: &str) -> PathBuf {
+        root()
+            .join("tests/mutants")
+            .join(format!("{}.{extension}", self.name))
+    }
+}
+
+/// All of them, in order of their names.
+fn mutants() -> Vec<Mutant> {
+    let entries = fs::read_dir(root().join("stack/mutants")).expect("the patches");
+    let mut patches: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    patches.sort();
+    patches.iter().map(|patch| Mutant::read(patch)).collect()
+}
+
+/// An image that is made again and again, in the cache of the user that runs the tests. Gone when dropped.
+struct Built<'a> {
+    place: &'a Place,
+    name: String,
+}
+
+impl Built<'_> {
+    fn vink(&self, arguments: &[&str]) -> Output {
+        let mut command: Command = self.place.vink(arguments);
+        command
+            .current_dir(self.place.temporary())
+            .env("VINK_ROOT", root());
+        command.output().expect("vink")
+    }
+}
+
+impl Drop for Built<'_> {
+    fn drop(&mut self) {
+        self.vink(&["image", "rm", &self.name]);
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path")
+}
+
+/// Whether the script of a mutant fails on an image, though it is to pass, or the other way round: what it says then.
+fn run_script(built: &Built, mutant: &Mutant, image: &str, passes: bool) -> Option<String> {
+    let script = mutant.file("pkt");
+    let output = built.vink(&["packetdrill", "--ip=4", "--image", image, path(&script)]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    (output.status.success() != passes).then(|| format!("{} on {image}: {text}", mutant.name))
+}
+
+/// The same of its lab.
+fn explore(built: &Built, mutant: &Mutant, image: &str, holds: bool) -> Option<String> {
+    let (property, deviations) = mutant.seen.as_ref()?;
+    let found = built.place.temporary().join("found");
+    let _ = fs::remove_dir_all(&found);
+    let output = built.vink(&[
+        "explore",
+        path(&mutant.file("yaml")),
+        "--image",
+        image,
+        "--deviations",
+        &deviations.to_string(),
+        // Some wait for a quarter of an hour.
+        "--stall-timeout=1500s",
+        "--output",
+        path(&found),
+    ]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let summary = text
+        .lines()
+        .find(|line| line.contains(" runs in "))
+        .unwrap_or_default();
+    writeln!(
+        std::io::stderr(),
+        "note: {} on {image}: {summary}",
+        mutant.name
+    )
+    .expect("standard error");
+    let is_good = match holds {
+        true => output.status.code() == Some(0) && summary.ends_with("no property is broken"),
+        false => summary
+            .split_once("broken: ")
+            .is_some_and(|(_, broken)| broken.split(", ").any(|name| name == property)),
+    };
+    (!is_good).then(|| format!("{} on {image}, {property}: {text}", mutant.name))
+}
+
+#[test]
+fn planted_bugs_are_found_and_the_stock_kernel_has_none() {
+    let are_all = std::env::var_os("VINK_MUTANTS").is_some_and(|wanted| wanted == "all");
+    let place = &Place::all()[0];
+    let has_packetdrill = packetdrill::source().map(|source| packetdrill::build(place, &source));
+    let name = format!("mutant-test-{}", std::process::id());
+    let built = Built { place, name };
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for mutant in mutants() {
+        if !are_all && !FIVE.iter().any(|number| mutant.name.starts_with(number)) {
+            continue;
+        }
+        count += 1;
+        let made = built.vink(&[
+            "image",
+            "build",
+            "--name",
+            &built.name,
+            "--patch",
+            path(&mutant.patch),
+        ]);
+        assert!(
+            made.status.success(),
+            "{}: {}",
+            mutant.name,
+            String::from_utf8_lossy(&made.stderr)
+        );
+        for (image, is_stock) in [("6.12", true), (built.name.as_str(), false)] {
+            if has_packetdrill.is_some() {
+                wrong.extend(run_script(&built, &mutant, image, is_stock));
+            }
+            wrong.extend(explore(&built, &mutant, image, is_stock));
+        }
+    }
+    assert!(count >= FIVE.len(), "{count} patches");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
