@@ -553,6 +553,20 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         most_rounds: 3,
         ..group(
+            "share",
+            &[
+                figure("share_rtt", "us more", Some(Bar::AtMost(100.0))),
+                figure("share_rtt_us", "us", None),
+                figure("share_packet_us", "us", None),
+                figure("share_echo", "Gbit/s", None),
+                figure("share_packet_echo", "Gbit/s", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
             "vm_tcp",
             &[
                 figure("vm_tcp", "ratio", Some(Bar::AtLeast(3.0))),

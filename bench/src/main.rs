@@ -28,6 +28,7 @@ mod rebuild;
 mod relay;
 mod report;
 mod scale;
+mod share;
 mod side;
 mod switch;
 mod transcoder;

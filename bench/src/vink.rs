@@ -31,6 +31,7 @@ use crate::programs::{
 use crate::rebuild;
 use crate::relay;
 use crate::scale::{self, Tree};
+use crate::share;
 use crate::side::Round;
 use crate::switch;
 use crate::transcoder;
@@ -106,6 +107,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "transcoder" => transcoder::overhead()?,
         "transcoder_gold" => transcoder::shedding()?,
         "driver_restart" => driver::restarts()?,
+        "share" => share::beside_packet()?,
         "relay_flat" => relay::flat()?,
         "relay_tcp" | "relay_udp" => relay::on_vink(group)?,
         "pod_packet" => paths::packets()?,

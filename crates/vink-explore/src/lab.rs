@@ -311,6 +311,7 @@ fn routes(lab: &Lab, kernel: &mut Kernel, machines: &HashMap<&str, Machine>) -> 
                 via: route.via,
                 dev: route.dev.as_deref(),
                 metric: route.metric,
+                mtu: None,
             };
             let network = machines[name.as_str()].network;
             network.change_route(kernel, &route, false)?;

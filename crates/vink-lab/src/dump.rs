@@ -7,8 +7,8 @@ use ipnet::IpNet;
 use vink_kernel::Kernel;
 use vink_spec::INTERFACE_NUMBERS;
 
-use crate::message::{attributes, dump_request, messages, Part};
 use crate::{Error, NetworkConfig};
+use vink_sys::netlink::{attributes, dump_request, messages, Part};
 
 const IFLA_STATS64: u16 = 23;
 const IFLA_CARRIER: u16 = 33;

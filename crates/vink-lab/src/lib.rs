@@ -8,7 +8,6 @@ mod files;
 mod journal;
 pub mod loader;
 mod machine;
-mod message;
 mod network_config;
 mod redirect;
 mod rights;
@@ -29,6 +28,6 @@ pub use route::StaticRoute;
 pub use socket_probe::{Sample, SampleDecoder, SocketProbes};
 pub use speed::Speed;
 pub use uplink::{
-    open_backend, shared, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkAttachment,
-    UplinkEnd, UplinkState, HELPER,
+    configure_share, open_backend, shared, Forward, Half, LinkState, Passt, Route, TcBridge,
+    UplinkAttachment, UplinkEnd, UplinkState, HELPER,
 };

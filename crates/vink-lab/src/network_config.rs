@@ -7,9 +7,9 @@ use ipnet::IpNet;
 use vink_kernel::{Kernel, MachineId, TaskId};
 use vink_port::tun::TUNSETIFF;
 
-use crate::message::{acknowledged, ifinfomsg, Message};
 use crate::route::StaticRoute;
 use crate::Error;
+use vink_sys::netlink::{acknowledged, ifinfomsg, Message};
 
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 /// Bytes of TCP over IPv4 that pass `lo`, as an ideal wire, as one packet: the most that Linux has
@@ -123,6 +123,12 @@ impl NetworkConfig {
         self.flags(kernel, name, libc::IFF_PROMISC, libc::IFF_PROMISC, what)
     }
 
+    /// Has an interface ask for no neighbour's Ethernet address: frames have its own.
+    pub(crate) fn no_arp(&self, kernel: &mut Kernel, name: &str) -> Result<(), Error> {
+        let what = || format!("setting {name} to ask for no neighbours");
+        self.flags(kernel, name, libc::IFF_NOARP, libc::IFF_NOARP, what)
+    }
+
     /// Sets those flags of `change` that are in `flags`, and clears the others.
     fn flags(
         &self,
@@ -196,6 +202,7 @@ impl NetworkConfig {
             via: Some(via),
             dev: None,
             metric: None,
+            mtu: None,
         };
         self.change_route(kernel, &route, false)
     }

@@ -3,8 +3,8 @@
 
 use vink_kernel::Kernel;
 
-use crate::message::Message;
 use crate::{Error, NetworkConfig};
+use vink_sys::netlink::Message;
 
 /// Of linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h and linux/tc_act/tc_mirred.h.
 const TCA_KIND: u16 = 1;

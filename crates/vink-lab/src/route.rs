@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use vink_kernel::Kernel;
 
-use crate::message::Message;
 use crate::network_config::family_and_bytes;
 use crate::{Error, NetworkConfig};
+use vink_sys::netlink::Message;
 
 /// A route of the main table.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub struct StaticRoute<'a> {
     pub dev: Option<&'a str>,
     /// Its metric; none: the kernel's choice.
     pub metric: Option<u32>,
+    /// The longest packet that takes it, in bytes.
+    pub mtu: Option<u32>,
 }
 
 impl NetworkConfig {
@@ -86,6 +88,11 @@ impl NetworkConfig {
         }
         if let Some(metric) = route.metric {
             message = message.attr(libc::RTA_PRIORITY, &metric.to_ne_bytes());
+        }
+        if let Some(mtu) = route.mtu {
+            const RTAX_MTU: u16 = 2;
+            let metrics = |m: Message| m.attr(RTAX_MTU, &mtu.to_ne_bytes());
+            message = message.nest(libc::RTA_METRICS, metrics);
         }
         let done = self.request(kernel, message, what);
         done.map_err(|error| error.of_address(route.to.network()))

@@ -95,6 +95,11 @@ pub trait Backend {
     /// Frames that this backend has lost since it was made.
     fn lost(&self) -> u64;
 
+    /// Frames that this backend was not allowed to send.
+    fn refused(&self) -> u64 {
+        0
+    }
+
     /// What it leads to is gone, and takes opening anew to come back.
     fn is_gone(&self) -> bool {
         false

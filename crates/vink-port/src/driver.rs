@@ -41,6 +41,8 @@ pub struct Counts {
     pub received: u64,
     /// Frames that were malformed, or that there was no room for.
     pub lost: u64,
+    /// Frames that the wire's other process had no right to send.
+    pub refused: u64,
 }
 
 impl Driver {
@@ -96,6 +98,7 @@ impl Driver {
         let end = self.end.as_ref().map_or(0, End::lost);
         Counts {
             lost: self.counts.lost + end + self.backend.lost(),
+            refused: self.backend.refused(),
             ..self.counts
         }
     }

@@ -7,6 +7,7 @@
 
 mod backend;
 mod batch;
+mod bpf;
 mod broker;
 mod driver;
 mod end;
@@ -22,6 +23,7 @@ mod qemu;
 mod qemu_dgram;
 mod rendezvous;
 mod segment;
+mod share;
 mod stream;
 pub mod tun;
 mod udp;
@@ -36,10 +38,11 @@ pub use host_tap::HostTap;
 pub use line::{Direction, Line, PeerState, SIZE};
 pub use packet::PacketBackend;
 pub use poll::{Poll, Timer, INPUT, ROOM};
-pub use process::{is_ready, Backoff, DriverProcess, Launch, READY};
+pub use process::{is_ready, said_with, Backoff, DriverProcess, Launch, READY};
 pub use qemu::{failure, take, QemuBackend};
 pub use qemu_dgram::QemuDgramBackend;
 pub use rendezvous::Rendezvous;
 pub use segment::complete;
+pub use share::{Ephemeral, Grant, ShareBackend, ShareRequest};
 pub use stream::{Gone, Stream};
 pub use udp::UdpBackend;

@@ -15,6 +15,7 @@ use vink_sys::socket::{option, set_option};
 
 use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, HEADER};
 use super::batch::{Datagram, Incoming, Outgoing, FRONT};
+use super::bpf::{attach, step, AT_LEAST, BYTE, EQUAL, GREATER, HALF, NOTHING, RETURN, WHOLE};
 use super::monitor::{HostLink, Monitor};
 use super::poll::{Poll, INPUT, ROOM};
 use crate::Error;
@@ -239,25 +240,12 @@ enum Share {
 
 /// A packet socket that receives what the interface of this index does, as frames with a header.
 fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
-    // Of no protocol: until it is bound it receives nothing.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    let socket = unbound()?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-    set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     match share {
         Share::All => {}
         Share::Flows(_) => attach_filter(&socket, false)?,
         Share::Neighbours => attach_filter(&socket, true)?,
-    }
-    // As large as allowed, or larger by CAP_NET_ADMIN.
-    for (plain, forced) in [
-        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-    ] {
-        if set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BUFFER).is_err() {
-            set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BUFFER)?;
-        }
     }
     let everything = libc::packet_mreq {
         mr_ifindex: index as i32,
@@ -267,18 +255,7 @@ fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
     };
     let level = libc::SOL_PACKET;
     set_option(&socket, level, libc::PACKET_ADD_MEMBERSHIP, everything)?;
-    let mut address = libc::sockaddr_ll::zeroed();
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index as i32;
-    // SAFETY: an address of this length.
-    let bound = unsafe {
-        let length = size_of_val(&address) as u32;
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
-    };
-    if bound != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    bind(&socket, libc::ETH_P_ALL, index)?;
     if let Share::Flows(group) = share {
         // By the hash of a flow, the same in both directions, after fragments were put together.
         const HOW: u32 = libc::PACKET_FANOUT_HASH
@@ -295,26 +272,49 @@ fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// A packet socket of whole frames with a header, which receives nothing until it is bound.
+pub(crate) fn unbound() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+    // As large as allowed, or larger by CAP_NET_ADMIN.
+    for (plain, forced) in [
+        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
+        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
+    ] {
+        if set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BUFFER).is_err() {
+            set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BUFFER)?;
+        }
+    }
+    Ok(socket)
+}
+
+/// Has a packet socket receive this protocol (`ETH_P_*`) at the interface of this index; 0: at all.
+pub(crate) fn bind(socket: &OwnedFd, protocol: i32, index: u32) -> io::Result<()> {
+    let mut address = libc::sockaddr_ll::zeroed();
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (protocol as u16).to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: an address of this length.
+    let bound = unsafe {
+        let length = size_of_val(&address) as u32;
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
+    };
+    match bound {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Of linux/if_packet.h.
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u32 = 0x4000;
 
 /// Has a socket receive only frames of ARP and neighbour discovery, or all others.
 fn attach_filter(socket: &OwnedFd, neighbours: bool) -> io::Result<()> {
-    const HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
-    const BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    const GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
-    const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
-    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     let [of_them, others] = match neighbours {
-        true => [u32::MAX, 0],
-        false => [0, u32::MAX],
-    };
-    let step = |code: u32, k, jt, jf| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
+        true => [WHOLE, NOTHING],
+        false => [NOTHING, WHOLE],
     };
     let mut program = [
         // The type of what Ethernet carries; IPv6's next header; ICMPv6's type.
@@ -329,25 +329,11 @@ fn attach_filter(socket: &OwnedFd, neighbours: bool) -> io::Result<()> {
         step(RETURN, of_them, 0, 0),
         step(RETURN, others, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: reads the structure, and the steps that it points to, which live here.
-    let attached = unsafe {
-        let length = size_of_val(&program) as u32;
-        let value = (&raw const program).cast();
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
-        libc::setsockopt(socket.as_raw_fd(), level, option, value, length)
-    };
-    match attached {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    attach(socket, &mut program)
 }
 
 /// Frames that the socket had no room for, since this was last asked.
-fn missed(socket: &OwnedFd) -> u64 {
+pub(crate) fn missed(socket: &OwnedFd) -> u64 {
     // struct tpacket_stats: packets, and those dropped.
     let (level, which) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
     let counters = option::<[u32; 2]>(socket.as_raw_fd(), level, which);

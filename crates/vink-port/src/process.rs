@@ -90,11 +90,18 @@ impl Launch {
     }
 }
 
-/// Waits until a driver says that it is ready; false if it has ended before.
-pub fn is_ready(output: ChildStdout) -> bool {
+/// Waits until a driver says that it is ready, and what else it says with it; `None` if it has ended
+/// before.
+pub fn is_ready(output: ChildStdout) -> Option<String> {
     let mut line = String::new();
-    let read = BufReader::new(output).read_line(&mut line);
-    read.is_ok() && line.trim_end() == READY
+    BufReader::new(output).read_line(&mut line).ok()?;
+    said_with(&line)
+}
+
+/// What a driver's line says with the word [`READY`]; `None` if it does not say that.
+pub fn said_with(line: &str) -> Option<String> {
+    let rest = line.trim_end().strip_prefix(READY)?;
+    Some(rest.trim_start().to_owned())
 }
 
 /// A driver that is not started again; ended and waited for when dropped.
@@ -106,24 +113,26 @@ pub struct DriverProcess {
 
 impl DriverProcess {
     /// Starts it, and waits until it is ready; the socket for
-    /// [`Rendezvous::host`](crate::Rendezvous::host). What is wrong it says itself on this process's
+    /// [`Rendezvous::host`](crate::Rendezvous::host), and what it said with that. What is wrong it says itself on this process's
     /// standard error.
     ///
     /// # Errors
     /// As fork(2) and execve(2); `Other`: it has ended.
-    pub fn start(executable: &Path, words: &[String]) -> io::Result<(DriverProcess, OwnedFd)> {
+    pub fn start(
+        executable: &Path,
+        words: &[String],
+    ) -> io::Result<(DriverProcess, OwnedFd, String)> {
         let (launch, host) = Launch::new()?;
         let mut child = launch.command(executable, words).spawn()?;
-        let is_ready = child.stdout.take().is_some_and(is_ready);
-        if !is_ready {
+        let Some(said) = child.stdout.take().and_then(is_ready) else {
             let status = child.wait()?;
             return Err(io::Error::other(format!("it has ended ({status})")));
-        }
+        };
         let process = DriverProcess {
             child,
             launch: Some(launch),
         };
-        Ok((process, host))
+        Ok((process, host, said))
     }
 }
 

@@ -95,6 +95,11 @@ fn folded(mut sum: u64) -> u16 {
     }
 }
 
+/// RFC 1071's checksum over parts, each but the last of an even number of bytes.
+pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
+    folded(parts.iter().map(|part| sum(part)).sum())
+}
+
 /// How a frame is cut.
 struct Cut {
     /// Where the IP header starts, where that of TCP or UDP does, and where the data does.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vink_record::Totals;
-use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, Uplink};
+use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, ShareGrant, Uplink};
 
 use crate::Filter;
 
@@ -132,8 +132,8 @@ pub enum Action {
         up: bool,
     },
     /// Attaches a wire to an uplink. With [`UplinkTarget::Worker`], descriptors come along: what
-    /// `uplink::shared` made; with [`UplinkTarget::Driver`], a socket. With passt the machine at the wire's first end gets addresses and
-    /// routes, now or when it comes; if now, [`Answer::Route`] tells them.
+    /// `uplink::shared` made; with [`UplinkTarget::Driver`], a socket. With passt, or an address of the host's, the machine at
+    /// the wire's first end gets addresses and routes, now or when it comes; if now, [`Answer::Route`] tells them.
     Uplink {
         /// The wire's name.
         wire: String,
@@ -354,7 +354,7 @@ impl Action {
                 ..
             } => 3,
             Action::Uplink {
-                target: UplinkTarget::Driver,
+                target: UplinkTarget::Driver { .. },
                 ..
             } => 1,
             Action::Capture { .. }
@@ -463,7 +463,10 @@ pub enum UplinkTarget {
     /// A wire to another worker.
     Worker,
     /// A driver process, which asks for its end by the other end of a socket.
-    Driver,
+    Driver {
+        /// What the machine at the wire's first end has got of the host's address.
+        share: Option<ShareGrant>,
+    },
 }
 
 /// What stops a virtual clock, besides the time.

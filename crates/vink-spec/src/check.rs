@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use crate::diagnostic::{nearest, Diagnostic, SourceSpan};
 use crate::diff::interface_of;
 use crate::folder::{inside, looks_inside};
+use crate::share::can_be_shared;
 use crate::unit::{digits, scaled};
 use crate::{
     cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
@@ -1547,6 +1548,15 @@ impl<'a> Check<'a> {
                 );
             }
             Uplink::Driver(driver) => self.uplink(&driver.opens().0),
+            Uplink::Share(share) => {
+                let never = |address: &&IpAddr| !can_be_shared(**address);
+                for address in share.addresses.iter().filter(never) {
+                    self.add(
+                        format!("{address} can't be shared"),
+                        "write an address of the host's that other hosts reach",
+                    );
+                }
+            }
             Uplink::Udp { listen, peer } if listen.is_ipv4() != peer.is_ipv4() => {
                 self.add(
                     format!("{listen} can't send to {peer}"),

@@ -30,6 +30,7 @@ mod rights;
 mod ruleset;
 mod schema;
 mod series;
+mod share;
 mod source;
 mod switch;
 mod template;
@@ -64,6 +65,7 @@ pub use series::{
     handle, Growth, Quantity, SampleEvent, Series, Source, INTERFACE_NUMBERS, QDISC_NUMBERS,
     WIRE_NUMBERS,
 };
+pub use share::{ShareGrant, ShareSpec, TransportPort};
 pub use source::{check_lab, read, read_and, read_json, read_text, Reading};
 pub use switch::{
     derived_mac, port_name, port_wire, AtSwitch, Bridge, Port, PortOf, PortSpec, SourceAddress,

@@ -21,7 +21,8 @@ use crate::series::SAMPLE_EVENTS;
 use crate::{
     AtSwitch, Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
     PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, RelayProtocol, RelaySpec,
-    Restart, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink, Virtual, WireSpec,
+    Restart, Route, Scalar, Series, Settings, ShareSpec, SwitchSpec, Time, Uplink, Virtual,
+    WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -733,6 +734,19 @@ impl Reader {
                 });
                 udp.flatten()
             });
+            let share = r.field(f, "share", |r, n| {
+                r.fields(n, "`share`", |r, f| {
+                    Uplink::Share(ShareSpec {
+                        addresses: r.field_or_default(f, "addresses", |r, n| {
+                            r.list(n, Reader::own_address)
+                        }),
+                        ports: r.field_or_default(f, "ports", |r, n| r.list(n, Reader::parsed)),
+                        ephemeral: r
+                            .field(f, "ephemeral", |r, n| r.number(n, 0, u16::MAX))
+                            .unwrap_or(ShareSpec::default().ephemeral),
+                    })
+                })
+            });
             let driver = r.field(f, "driver", Reader::driver).map(Uplink::Driver);
             passt
                 .or(tap)
@@ -743,8 +757,19 @@ impl Reader {
                 .or(machine)
                 .or(wire)
                 .or(udp)
+                .or(share)
                 .or(driver)
         })
+    }
+
+    fn own_address(&mut self, node: &Node) -> Option<IpAddr> {
+        let text = self.text(node)?;
+        let address = text.parse();
+        if address.is_err() {
+            let message = format!("{text:?} is not an address");
+            self.wrong(node.span, message, "write it like 192.0.2.1 or 2001:db8::1");
+        }
+        address.ok()
     }
 
     fn driver(&mut self, node: &Node) -> Option<Driver> {

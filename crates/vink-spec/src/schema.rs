@@ -41,7 +41,7 @@ pub fn schema() -> Value {
         "Machines, wires, programs and events of a lab: docs/lab-files.md".into();
     // `uplink: tap:NAME` is as good as `uplink: {tap: NAME}`.
     if let Some(Value::Array(kinds)) = schema.pointer_mut("/$defs/Uplink/oneOf") {
-        let pattern = "^(passt$|tap:|interface:|qemu:|qemu-connect:|qemu-dgram:|vhost-user:|wire:|driver:|udp:)";
+        let pattern = "^(passt$|tap:|interface:|qemu:|qemu-connect:|qemu-dgram:|vhost-user:|wire:|share$|share:|driver:|udp:)";
         kinds
             .push(json!({ "description": "The short form", "type": "string", "pattern": pattern }));
     }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ShareSpec;
+
 /// What a wire is joined to outside the box. It has a short form, as in `--uplink`; see [`Uplink::from_str`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -41,6 +43,8 @@ pub enum Uplink {
         #[schemars(with = "String")]
         peer: SocketAddr,
     },
+    /// The host's own address, beside the host's stack: ports tell the two apart.
+    Share(ShareSpec),
     /// What is at the host is opened by a process of its own, which has no other right.
     Driver(Driver),
 }
@@ -88,6 +92,7 @@ impl Uplink {
             Uplink::VhostUser(_) => "vhost-user",
             Uplink::Wire(_) => "wire",
             Uplink::Udp { .. } => "udp",
+            Uplink::Share(_) => "share",
             Uplink::Driver(_) => "driver",
         }
     }
@@ -101,7 +106,7 @@ impl Uplink {
                 let words = [uplink.to_string()].into_iter();
                 Some(words.chain(fanout.into_iter().flatten()).collect())
             }
-            Uplink::VhostUser(_) => Some(vec![self.to_string()]),
+            Uplink::VhostUser(_) | Uplink::Share(_) => Some(vec![self.to_string()]),
             _ => None,
         }
     }
@@ -110,7 +115,7 @@ impl Uplink {
 /// The short forms of all kinds.
 const FORMS: &str =
     "passt, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, \
-     vhost-user:PATH, wire:PATH, driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
+     vhost-user:PATH, wire:PATH, share:PORT,PORT/udp,..., driver:tap:NAME, driver:interface:NAME or udp:ADDRESS:PORT:ADDRESS:PORT (ours, the peer's)";
 
 /// Not an uplink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,7 +131,7 @@ impl FromStr for Uplink {
     type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `vhost-user:PATH`, `wire:PATH`, `driver:tap:NAME`, `driver:interface:NAME`,
+    /// `vhost-user:PATH`, `wire:PATH`, `share`, `share:ADDRESS,PORT,PORT/udp,ephemeral=COUNT`, `driver:tap:NAME`, `driver:interface:NAME`,
     /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, UplinkError> {
         let bad = |why| UplinkError {
@@ -154,6 +159,12 @@ impl FromStr for Uplink {
             "qemu-dgram" => Ok(Uplink::QemuDgram(path()?)),
             "vhost-user" => Ok(Uplink::VhostUser(path()?)),
             "wire" => Ok(Uplink::Wire(path()?)),
+            "share" => match rest.parse() {
+                Ok(share) => Ok(Uplink::Share(share)),
+                Err(_) => Err(bad(
+                    "it shares addresses and ports, as in share:192.0.2.1,80,53/udp,ephemeral=512; ",
+                )),
+            },
             "driver" => match rest.split_once(':') {
                 Some(("tap", name)) => Ok(Uplink::Driver(Driver::Tap(named(name)?))),
                 Some(("interface", name)) => Ok(Uplink::Driver(Driver::Interface(named(name)?))),
@@ -187,6 +198,8 @@ impl fmt::Display for Uplink {
             Uplink::VhostUser(path) => write!(f, "vhost-user:{path}"),
             Uplink::Wire(path) => write!(f, "wire:{path}"),
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
+            Uplink::Share(share) if share.to_string().is_empty() => f.write_str("share"),
+            Uplink::Share(share) => write!(f, "share:{share}"),
             Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens().0),
         }
     }
@@ -207,6 +220,8 @@ mod tests {
             "qemu-dgram:vink.sock",
             "vhost-user:/tmp/vm.sock",
             "wire:/tmp/w",
+            "share",
+            "share:192.0.2.1,2001:db8::1,80,53/udp,ephemeral=512",
             "driver:tap:vink0",
             "driver:interface:eth1",
             "udp:127.0.0.1:4000:127.0.0.1:4001",
@@ -229,6 +244,7 @@ mod tests {
             "interface:a b",
             "qemu:",
             "vhost-user:",
+            "share:80/sctp",
             "driver:tap",
             "driver:tap:",
             "driver:qemu:/tmp/q",

@@ -18,6 +18,7 @@ pub mod fd;
 pub mod mapping;
 pub mod memory;
 pub mod mount;
+pub mod netlink;
 pub mod pidfd;
 pub mod plain;
 pub mod poll;

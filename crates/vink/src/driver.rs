@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_confine::{confine, Keep};
-use vink_port::{Backend, Driver, LinkState, PacketBackend, Rendezvous, READY};
-use vink_spec::Uplink;
+use vink_port::{
+    Backend, Driver, Ephemeral, LinkState, PacketBackend, Rendezvous, ShareBackend, ShareRequest,
+    READY,
+};
+use vink_spec::{ShareGrant, ShareSpec, Uplink};
 use vink_sys::fd::close_inherited;
 use vink_vhost::VhostUserBackend;
 
@@ -18,7 +21,7 @@ use crate::signals::Signals;
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What it leads to: tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, vhost-user:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// What it leads to: tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH, vhost-user:PATH, share:PORT,PORT/udp,... or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(value_name = "UPLINK")]
     uplink: Uplink,
     /// Where it meets the process that has the wire (its uplink wire:PATH, with this path)
@@ -30,6 +33,9 @@ pub(crate) struct Arguments {
     /// Say which rights were given up
     #[arg(short, long)]
     verbose: bool,
+    /// Share what an earlier driver has got
+    #[arg(long, hide = true, value_parser = grant)]
+    again: Option<ShareGrant>,
     /// An inherited socket by which it asks for its end of the wire
     #[arg(long, hide = true, conflicts_with = "port")]
     socket: Option<i32>,
@@ -50,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let signals = Signals::catch(&signals).map_err(CliError::host("signalfd"))?;
     let lifeline = arguments.lifeline.map(inherited).transpose()?;
     let mut keep = Keep::default();
-    let backend = open(arguments, &mut keep)?;
+    let (backend, said) = open(arguments, &mut keep)?;
     let rendezvous = meet(arguments, &mut keep)?;
     let report = confine(&keep).map_err(CliError::host(format!("the driver {name}")))?;
     if arguments.verbose {
@@ -59,7 +65,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         }
     }
     // Nobody may wait for it.
-    let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
+    let line = format!("{READY} {said}");
+    let _ =
+        writeln!(std::io::stdout(), "{}", line.trim_end()).and_then(|()| std::io::stdout().flush());
     let driver = Driver::new(rendezvous, backend);
     let ends = [Some(signals.as_fd()), lifeline.as_ref().map(AsFd::as_fd)];
     let counts = driver.run(ends, |link: &LinkState| {
@@ -73,8 +81,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             sent,
             received,
             lost,
+            refused,
         } = counts;
         eprintln!("vink: the driver {name}: {sent} frames sent, {received} received, {lost} lost");
+        if refused > 0 {
+            eprintln!("vink: the driver {name}: {refused} frames refused");
+        }
     }
     // It has no right to end by the signal itself.
     Ok(match signals.next() {
@@ -83,8 +95,46 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     })
 }
 
-/// Opens the host's side.
-fn open(arguments: &Arguments, keep: &mut Keep) -> Result<Box<dyn Backend>, CliError> {
+/// Reads what an earlier driver has said with [`READY`].
+fn grant(text: &str) -> Result<ShareGrant, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// Shares the host's address: with the backend, what was got of it, as JSON.
+fn share(arguments: &Arguments, spec: &ShareSpec) -> Result<(Box<dyn Backend>, String), CliError> {
+    let of = |udp| {
+        let ports = spec.ports.iter().filter(move |port| port.udp == udp);
+        ports.map(|port| port.number).collect()
+    };
+    let before = arguments.again.as_ref();
+    let request = ShareRequest {
+        addresses: before.map_or(&spec.addresses, |it| &it.addresses).clone(),
+        tcp: of(false),
+        udp: of(true),
+        ephemeral: match before {
+            Some(grant) => Ephemeral::These(grant.ephemeral.clone()),
+            None => Ephemeral::Count(spec.ephemeral),
+        },
+    };
+    let opened = ShareBackend::open(&arguments.uplink.to_string(), &request);
+    let (backend, grant) = opened.map_err(|error| CliError::Other(error.to_string()))?;
+    let said = serde_json::to_string(&ShareGrant {
+        addresses: grant.addresses,
+        mtu: grant.mtu,
+        ephemeral: grant.ephemeral,
+    });
+    Ok((Box::new(backend), said.expect("numbers and addresses")))
+}
+
+/// Opens the host's side, and what is to be said of it.
+fn open(arguments: &Arguments, keep: &mut Keep) -> Result<(Box<dyn Backend>, String), CliError> {
+    match &arguments.uplink {
+        Uplink::Share(spec) => share(arguments, spec),
+        _ => Ok((open_other(arguments, keep)?, String::new())),
+    }
+}
+
+fn open_other(arguments: &Arguments, keep: &mut Keep) -> Result<Box<dyn Backend>, CliError> {
     let other = |error: vink_port::Error| CliError::Other(error.to_string());
     let uplink = match &arguments.uplink {
         Uplink::Driver(driver) => driver.opens().0,

@@ -17,8 +17,8 @@ use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
 use vink_lab::loader::own_path;
 use vink_lab::worker::seed;
 use vink_lab::{
-    credentials, CallsSetup, Forward, LinkState, Machine, Network, Passt, SocketProbes,
-    UplinkAttachment,
+    configure_share, credentials, CallsSetup, Forward, LinkState, Machine, Network, Passt, Route,
+    SocketProbes, UplinkAttachment,
 };
 use vink_port::DriverProcess;
 use vink_spec::{size, Calls, EthernetAddress, Rights, Span, Uplink};
@@ -140,7 +140,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
     /// The machine's way out: passt, none, tap:NAME, interface:NAME, qemu:PATH, qemu-connect:PATH, qemu-dgram:PATH,
-    /// vhost-user:PATH, wire:PATH or udp:ADDRESS:PORT:ADDRESS:PORT
+    /// vhost-user:PATH, wire:PATH, share:PORT,PORT/udp,... or udp:ADDRESS:PORT:ADDRESS:PORT
     #[arg(
         long,
         value_name = "KIND",
@@ -220,6 +220,8 @@ impl FromStr for Way {
 struct Attached<'a> {
     uplink: &'a Uplink,
     outside: UplinkAttachment,
+    /// Addresses that it has given.
+    route: Option<Route>,
     said: LinkState,
     /// Ends with this.
     _driver: Option<DriverProcess>,
@@ -245,12 +247,14 @@ fn attach<'a>(
     let Way::Other(uplink) = &arguments.uplink else {
         return Ok(None);
     };
+    let mut said = String::new();
     let (outside, driver) = match uplink.driver() {
         Some(words) => {
             let what = format!("the driver process of the uplink {uplink}");
             let own = Path::new("/proc/self/exe");
             let started = DriverProcess::start(own, &words).map_err(CliError::host(what))?;
-            let (driver, socket) = started;
+            let (driver, socket);
+            (driver, socket, said) = started;
             let outside = UplinkAttachment::attach_driver(worker, machine, INTERFACE, socket)?;
             (outside, Some(driver))
         }
@@ -260,7 +264,12 @@ fn attach<'a>(
         ),
     };
     let until = Instant::now() + LINK_TIMEOUT;
-    while outside.is_coming() {
+    // A driver of the host's address has said that it is ready; any other's may be down for long.
+    let comes = |outside: &UplinkAttachment| match uplink {
+        Uplink::Share(_) => !outside.state().link.is_up(),
+        _ => outside.is_coming(),
+    };
+    while comes(&outside) {
         let Some(left) = until.checked_duration_since(Instant::now()) else {
             break;
         };
@@ -281,11 +290,19 @@ fn attach<'a>(
         };
         network.route(kernel, all, 0, *gateway)?;
     }
-    let said = LinkState::Up;
+    let route = match uplink {
+        Uplink::Share(_) => {
+            let grant = serde_json::from_str(&said);
+            let grant = grant.map_err(|error| CliError::Other(format!("{uplink}: {error}")))?;
+            Some(configure_share(kernel, machine, INTERFACE, &grant)?)
+        }
+        _ => None,
+    };
     Ok(Some(Attached {
         uplink,
         outside,
-        said,
+        route,
+        said: LinkState::Up,
         _driver: driver,
     }))
 }
@@ -317,6 +334,12 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         Way::None if given => "--address, --gateway and --mac need an uplink: leave --uplink none away",
         Way::Passt if given => {
             "--address, --gateway and --mac are for other uplinks than passt, which gives its own: see --uplink"
+        }
+        Way::Other(Uplink::Share(_)) if given => {
+            "--uplink share gives its own addresses, which are the host's: --uplink share:192.0.2.1 takes that one"
+        }
+        Way::Other(Uplink::Share(_)) if publish => {
+            "--publish is for passt: --uplink share:80,53/udp shares these ports of the host"
         }
         Way::Other(_) if publish => {
             "--publish is for passt: by any other uplink the machine is reached at its own address"
@@ -390,6 +413,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let mut resolver = String::new();
     if let Some(passt) = &mut passt {
         let route = passt.attach(&mut worker, &machine)?;
+        (addresses, resolver) = (route.addresses, route.resolver);
+    }
+    if let Some(route) = attached.as_mut().and_then(|attached| attached.route.take()) {
         (addresses, resolver) = (route.addresses, route.resolver);
     }
     let addresses: Vec<_> = addresses.iter().map(|network| network.address).collect();
@@ -499,6 +525,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         passt.finish(&mut worker, &machine, LINGER)?;
     }
     drop(worker);
+    drop(attached);
     drop(passt);
     if let Some(foreground) = foreground {
         foreground.take_back();

@@ -177,7 +177,13 @@ fn run(pages: &[PathBuf]) -> BTreeSet<&'static str> {
 #[test]
 fn console_blocks_run() {
     // Commands in a network of their own, or with images of their own: crates/vink/tests/outside.rs and image.rs.
-    let own = ["docs/outside.md", "docs/driver.md", "docs/images.md"].map(|page| root().join(page));
+    let own = [
+        "docs/outside.md",
+        "docs/driver.md",
+        "docs/share.md",
+        "docs/images.md",
+    ]
+    .map(|page| root().join(page));
     let mut pages = pages();
     pages.retain(|page| !own.contains(page));
     let seen = run(&pages);

@@ -1,4 +1,4 @@
-//! The commands of docs/outside.md and docs/driver.md, block by block, each in a network of its own.
+//! The commands of docs/outside.md, docs/driver.md and docs/share.md, block by block, each in a network of its own.
 
 mod common;
 
@@ -32,13 +32,10 @@ fn alone(place: &Place, script: &str) -> Command {
 fn what_the_page_shows_works() {
     let place = &Place::all()[0];
     let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).expect("the page");
-    let [outside, driver] = ["outside.md", "driver.md"].map(|name| blocks(&read(name)));
-    assert_eq!(
-        (outside.len(), driver.len()),
-        (5, 1),
-        "{outside:?} {driver:?}"
-    );
-    for block in outside.into_iter().chain(driver) {
+    let pages = ["outside.md", "driver.md", "share.md"].map(|name| blocks(&read(name)));
+    let counts = pages.each_ref().map(Vec::len);
+    assert_eq!(counts, [5, 1, 1], "{pages:?}");
+    for block in pages.into_iter().flatten() {
         let tap = block.contains(" tap ");
         let mut script = format!("ip link set lo up\n{block}");
         let opened = fs::File::options()

@@ -13,7 +13,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use vink_api::Happening;
-use vink_port::{Backoff, Launch, READY};
+use vink_port::{said_with, Backoff, Launch};
+use vink_spec::ShareGrant;
 
 use super::lab::Lab;
 use crate::http_error::HttpError;
@@ -26,6 +27,8 @@ const MAX_WORDS: usize = 4096;
 /// The driver of a wire, whichever process it is now.
 pub(crate) struct WireDriver {
     words: Vec<String>,
+    /// What its machine has got of the host's address, if that is what it leads to.
+    share: Option<ShareGrant>,
     /// The end of the socket that a worker answers by.
     host: OwnedFd,
     stop: oneshot::Sender<()>,
@@ -49,7 +52,8 @@ impl WireDriver {
 }
 
 impl Lab {
-    /// Starts the driver of a wire, unless it runs: the socket for its worker.
+    /// Starts the driver of a wire, unless it runs: the socket for its worker, and what it has got of
+    /// the host's address.
     ///
     /// # Errors
     /// What the driver said when it ended.
@@ -57,38 +61,46 @@ impl Lab {
         self: &Arc<Lab>,
         wire: &str,
         words: Vec<String>,
-    ) -> Result<OwnedFd, HttpError> {
+    ) -> Result<(OwnedFd, Option<ShareGrant>), HttpError> {
         let what = format!("wire {wire}: its driver process");
         let host = |error| HttpError::host(&what, error);
         let before = self.state().drivers.remove(wire);
         match before {
             Some(same) if same.words == words => {
                 let socket = same.host.try_clone().map_err(host)?;
+                let share = same.share.clone();
                 self.state().drivers.insert(wire.to_owned(), same);
-                return Ok(socket);
+                return Ok((socket, share));
             }
             Some(other) => other.end().await,
             None => {}
         }
         let (launch, host_end) = Launch::new().map_err(host)?;
         let mut started = self.start_driver(&launch, &words).map_err(host)?;
-        if !is_ready(&mut started.child).await {
+        let Some(said) = is_ready(&mut started.child).await else {
             let why = started.words().await;
             return Err(HttpError::invalid(format!("{what}: {why}")));
+        };
+        let share: Option<ShareGrant> = serde_json::from_str(&said).ok();
+        // One that is started again gets the same.
+        let mut again = words.clone();
+        if share.is_some() {
+            again.extend(["--again".to_owned(), said]);
         }
         let socket = host_end.try_clone().map_err(host)?;
         let (stop, stopped) = oneshot::channel();
         let supervision =
             self.clone()
-                .keep_driver(wire.to_owned(), launch, words.clone(), started, stopped);
+                .keep_driver(wire.to_owned(), launch, again, started, stopped);
         let driver = WireDriver {
             words,
+            share: share.clone(),
             host: host_end,
             stop,
             task: tokio::spawn(supervision),
         };
         self.state().drivers.insert(wire.to_owned(), driver);
-        Ok(socket)
+        Ok((socket, share))
     }
 
     /// Ends the driver of a wire, if it has one.
@@ -189,14 +201,13 @@ impl Started {
     }
 }
 
-/// Waits until it has opened what it leads to; false if it has ended before.
-async fn is_ready(child: &mut Child) -> bool {
-    let Some(output) = child.stdout.take() else {
-        return false;
-    };
+/// Waits until it has opened what it leads to, and what it says with that; `None` if it has ended
+/// before.
+async fn is_ready(child: &mut Child) -> Option<String> {
+    let output = child.stdout.take()?;
     let mut line = String::new();
-    let read = BufReader::new(output).read_line(&mut line).await;
-    read.is_ok() && line.trim_end() == READY
+    BufReader::new(output).read_line(&mut line).await.ok()?;
+    said_with(&line)
 }
 
 /// Reads what a driver says to its end, and keeps the last of it.

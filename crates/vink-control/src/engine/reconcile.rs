@@ -515,9 +515,9 @@ impl Lab {
                 }
                 placement.uplink = Some(worker);
                 placement.uplink_error = None;
-                let target = match driver {
-                    Some(_) => UplinkTarget::Driver,
-                    None => UplinkTarget::Uplink(uplink.clone()),
+                let (driver, target) = match driver {
+                    Some((socket, share)) => (Some(socket), UplinkTarget::Driver { share }),
+                    None => (None, UplinkTarget::Uplink(uplink.clone())),
                 };
                 commands.push(WorkerCmd {
                     undo: Some(Action::RemoveUplink { wire: wire.clone() }),

@@ -240,7 +240,7 @@ pub fn open_backend(uplink: &Uplink) -> Result<Box<dyn Backend>, Error> {
             let why = "what is met at a path is a wire's end itself";
             return Err(Error::Uplink(why.to_owned()));
         }
-        Uplink::Driver(_) | Uplink::VhostUser(_) => {
+        Uplink::Driver(_) | Uplink::VhostUser(_) | Uplink::Share(_) => {
             let why = format!("the uplink {uplink}: a driver process has it, and none was started");
             return Err(Error::Uplink(why));
         }

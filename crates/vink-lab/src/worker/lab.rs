@@ -158,6 +158,7 @@ impl Lab {
                     via,
                     dev: dev.as_deref(),
                     metric,
+                    mtu: None,
                 };
                 self.route(&machine, &route, remove)?;
             }

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 
 use ipnet::IpNet;
 use vink_kernel::{EndId, WireId};
-use vink_spec::Uplink;
+use vink_spec::{ShareGrant, Uplink};
 
 use super::lab::{refused, About, Descriptors, EndName, Lab, WorkerError};
 use crate::route::StaticRoute;
-use crate::uplink::{Forward, Half, LinkState, Passt, Route, TcBridge, UplinkEnd};
+use crate::uplink::{share, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkEnd};
 use crate::Error;
 use vink_protocol::{Answer, Event, UplinkTarget};
 
@@ -26,12 +26,19 @@ pub(super) struct Uplinks {
 pub(super) struct AttachedUplink {
     pub(super) end: EndId,
     attached: UplinkEnd,
-    passt: Option<Passt>,
-    /// The interface that passt leads to, and the addresses that it gave.
+    source: Option<AddressSource>,
+    /// The interface that has got addresses, and which.
     guest: Option<EndName>,
     given: Vec<IpNet>,
     /// The error that was last reported.
     reported: Option<String>,
+}
+
+/// Where a guest has its addresses from.
+enum AddressSource {
+    Passt(Passt),
+    /// The host has them, too.
+    Host(ShareGrant),
 }
 
 impl AttachedUplink {
@@ -54,7 +61,7 @@ impl Lab {
         // Descriptors are taken from the message even if this fails.
         let half: Vec<OwnedFd> = match target {
             UplinkTarget::Worker => descriptors.take(3).collect(),
-            UplinkTarget::Driver => descriptors.take(1).collect(),
+            UplinkTarget::Driver { .. } => descriptors.take(1).collect(),
             UplinkTarget::Uplink(_) => Vec::new(),
         };
         let wire = self.wire(name)?;
@@ -69,13 +76,13 @@ impl Lab {
         }
         let attached = self.join(id, target, half);
         let attached = attached.about(format!("wire {name}"))?;
-        let is_passt = attached.passt.is_some();
+        let gives_addresses = attached.source.is_some();
         self.wire_mut(name)?.uplink = Some(attached);
         self.uplinks.wires.push(name.to_owned());
         for end_name in self.wire(name)?.ends.clone() {
             self.limit_gso(&end_name);
         }
-        if !is_passt {
+        if !gives_addresses {
             return Ok(Answer::Nothing);
         }
         let configured = self.configure_guest(name);
@@ -99,7 +106,7 @@ impl Lab {
             let tc_bridge = self.uplinks.tc_bridge.as_ref();
             tc_bridge.ok_or(refused("there is no machine for uplinks"))
         };
-        let mut passt = None;
+        let mut source = None;
         let attached = match target {
             UplinkTarget::Worker => {
                 let half: [OwnedFd; 3] = half
@@ -107,7 +114,8 @@ impl Lab {
                     .map_err(|_| refused("three descriptors belong to a wire between workers"))?;
                 UplinkEnd::of_half(worker, wire, Half::from_descriptors(half))?
             }
-            UplinkTarget::Driver => {
+            UplinkTarget::Driver { share } => {
+                source = share.map(AddressSource::Host);
                 let socket = half.into_iter().next();
                 let socket = socket.ok_or(refused("a socket belongs to a wire's driver"))?;
                 UplinkEnd::of_driver(worker, wire, socket)?
@@ -121,7 +129,7 @@ impl Lab {
                     end.detach(worker)?;
                     return Err(error.into());
                 }
-                passt = Some(started);
+                source = Some(AddressSource::Passt(started));
                 end
             }
             UplinkTarget::Uplink(other) => tc_bridge()?.attach(worker, wire, &other)?,
@@ -129,7 +137,7 @@ impl Lab {
         Ok(AttachedUplink {
             end: attached.end,
             attached,
-            passt,
+            source,
             guest: None,
             given: Vec::new(),
             reported: None,
@@ -152,12 +160,19 @@ impl Lab {
         self.uplinks.wires.retain(|wire| wire != name);
         attached.attached.detach(&mut self.worker)?;
         match &attached.guest {
-            Some(guest) => self.unconfigure_guest(guest, &attached.given),
+            Some(guest) => {
+                if let Some(AddressSource::Host(_)) = attached.source {
+                    let network = self.machine(&guest.machine)?.machine.network;
+                    let kernel = self.worker.kernel();
+                    share::unconfigure(kernel, &network, &guest.interface, &attached.given)?;
+                }
+                self.unconfigure_guest(guest, &attached.given)
+            }
             None => Ok(()),
         }
     }
 
-    /// Removes the addresses and routes that passt gave a machine.
+    /// Removes the addresses that a machine has got, and its default routes.
     fn unconfigure_guest(&mut self, guest: &EndName, given: &[IpNet]) -> Result<(), WorkerError> {
         let interface = &guest.interface;
         let network = self.machine(&guest.machine)?.machine.network;
@@ -171,6 +186,7 @@ impl Lab {
                 via: None,
                 dev: Some(interface),
                 metric: None,
+                mtu: None,
             };
             let kernel = self.worker.kernel();
             for taken in [
@@ -187,8 +203,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Gives the machine at the first end passt's addresses and routes, unless passt has a guest
-    /// already.
+    /// Gives the machine at the first end addresses and routes, if the uplink has such, and no guest
+    /// yet.
     pub(super) fn configure_guest(&mut self, name: &str) -> Result<Option<Route>, WorkerError> {
         let wire = self.wire(name)?;
         let Some(end_name) = wire.ends.first().cloned() else {
@@ -198,12 +214,19 @@ impl Lab {
         let Some(attached) = self.wires.get_mut(name).and_then(|w| w.uplink.as_mut()) else {
             return Ok(None);
         };
-        let Some(passt) = attached.passt.as_ref().filter(|_| attached.guest.is_none()) else {
+        let Some(source) = attached
+            .source
+            .as_ref()
+            .filter(|_| attached.guest.is_none())
+        else {
             return Ok(None);
         };
-        let kernel = self.worker.kernel();
-        let route = passt.configure(kernel, &machine, &end_name.interface);
-        let route = route.about(format!("wire {name}: passt for {end_name}"))?;
+        let (kernel, interface) = (self.worker.kernel(), &end_name.interface);
+        let route = match source {
+            AddressSource::Passt(passt) => passt.configure(kernel, &machine, interface),
+            AddressSource::Host(grant) => share::configure(kernel, &machine, interface, grant),
+        };
+        let route = route.about(format!("wire {name}: addresses for {end_name}"))?;
         attached.guest = Some(end_name.clone());
         attached.given = networks(&route);
         let machine = self.machine_mut(&end_name.machine)?;
@@ -211,7 +234,7 @@ impl Lab {
         Ok(Some(route))
     }
 
-    /// An end of the wire is detached: passt may lead to another one.
+    /// An end of the wire is detached: the uplink may have another guest.
     pub(super) fn lose_guest(&mut self, name: &str, end_name: &EndName) {
         let wire = self.wires.get_mut(name);
         if let Some(attached) = wire.and_then(|wire| wire.uplink.as_mut()) {

@@ -4,7 +4,8 @@ use indexmap::IndexMap;
 use vink_spec::{
     AtSwitch, Breakpoint, Burst, Calls, Command, Core, Driver, Event, FileSpec, Interface, Lab,
     MachineSpec, PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Rate, Readiness, Ready, Restart,
-    Rights, Route, Scalar, Series, Settings, Share, Span, SwitchSpec, Uplink, WireSpec,
+    Rights, Route, Scalar, Series, Settings, Share, ShareSpec, Span, SwitchSpec, TransportPort,
+    Uplink, WireSpec,
 };
 
 /// Numbers that look random (splitmix64).
@@ -305,7 +306,7 @@ impl Random {
                 (settings.mtu, settings.delay) = (None, None);
                 spec.from.insert(end, settings);
             }
-            spec.uplink = self.maybe(|r| match r.below(7) {
+            spec.uplink = self.maybe(|r| match r.below(8) {
                 5 => Uplink::Driver(match r.below(3) {
                     0 => Driver::Tap(format!("tap-{wire}")),
                     1 => Driver::Interface(format!("if-{wire}")),
@@ -315,6 +316,14 @@ impl Random {
                     },
                 }),
                 4 => Uplink::Wire(format!("/tmp/{wire}.wire")),
+                7 => Uplink::Share(ShareSpec {
+                    addresses: r.up_to(2, |_| "192.0.2.1".parse().expect("an address")),
+                    ports: r.up_to(2, |r| TransportPort {
+                        number: 80,
+                        udp: r.below(2) == 0,
+                    }),
+                    ephemeral: [0, 256, 1000][r.below(3)],
+                }),
                 6 => Uplink::VhostUser(format!("/tmp/{wire}.vm")),
                 0 => Uplink::Tap(format!("tap-{wire}")),
                 1 => Uplink::Qemu(format!("/tmp/{wire}.sock")),

@@ -1,4 +1,4 @@
-//! Route netlink messages as bytes; see netlink(7) and rtnetlink(7).
+//! Netlink messages as bytes; see netlink(7) and rtnetlink(7).
 
 /// `struct nlmsghdr`, in bytes.
 const HEADER: usize = 16;
@@ -7,12 +7,12 @@ const ALIGN: usize = 4;
 
 /// One request that is being put together. Attributes are appended in order; a nested one lasts as
 /// long as the closure that fills it.
-pub(crate) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 impl Message {
     /// A request of type `kind` (`RTM_*`) that wants an acknowledgement; `flags` are further
     /// `NLM_F_*`, `body` is the family's fixed part, such as `struct ifinfomsg`.
-    pub(crate) fn new(kind: u16, flags: i32, body: &[u8]) -> Message {
+    pub fn new(kind: u16, flags: i32, body: &[u8]) -> Message {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -22,23 +22,23 @@ impl Message {
     }
 
     /// Appends bytes as they are.
-    pub(crate) fn raw(mut self, bytes: &[u8]) -> Message {
+    pub fn raw(mut self, bytes: &[u8]) -> Message {
         self.0.extend_from_slice(bytes);
         self
     }
 
     /// Appends an attribute.
-    pub(crate) fn attr(self, kind: u16, value: &[u8]) -> Message {
+    pub fn attr(self, kind: u16, value: &[u8]) -> Message {
         self.nest(kind, |m| m.raw(value))
     }
 
     /// Appends an attribute with a NUL-terminated string.
-    pub(crate) fn text(self, kind: u16, value: &str) -> Message {
+    pub fn text(self, kind: u16, value: &str) -> Message {
         self.nest(kind, |m| m.raw(value.as_bytes()).raw(&[0]))
     }
 
     /// Appends an attribute that holds what `fill` appends.
-    pub(crate) fn nest(mut self, kind: u16, fill: impl FnOnce(Message) -> Message) -> Message {
+    pub fn nest(mut self, kind: u16, fill: impl FnOnce(Message) -> Message) -> Message {
         self.pad();
         let start = self.0.len();
         self.0.extend_from_slice(&[0; 4]);
@@ -51,7 +51,7 @@ impl Message {
     }
 
     /// The finished message.
-    pub(crate) fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
         self.0
@@ -63,7 +63,7 @@ impl Message {
 }
 
 /// A request for a list of `kind` (`RTM_GET*`), which [`messages`] reads.
-pub(crate) fn dump_request(kind: u16, body: &[u8]) -> Vec<u8> {
+pub fn dump_request(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Message::new(kind, libc::NLM_F_DUMP, body).finish();
     // The list's end is the acknowledgement.
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
@@ -72,7 +72,7 @@ pub(crate) fn dump_request(kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// One of the messages of a list.
-pub(crate) enum Part<'a> {
+pub enum Part<'a> {
     /// Its fixed part and its attributes.
     Message(&'a [u8]),
     /// That was all.
@@ -82,7 +82,7 @@ pub(crate) enum Part<'a> {
 }
 
 /// The messages that are in one answer to a [`dump_request`].
-pub(crate) fn messages(mut answer: &[u8]) -> impl Iterator<Item = Part<'_>> {
+pub fn messages(mut answer: &[u8]) -> impl Iterator<Item = Part<'_>> {
     std::iter::from_fn(move || {
         let len = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?) as usize;
         let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
@@ -103,7 +103,7 @@ pub(crate) fn messages(mut answer: &[u8]) -> impl Iterator<Item = Part<'_>> {
 }
 
 /// The attributes behind a message's fixed part: kinds and values.
-pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     /// `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
     const FLAGS: u16 = 0xc000;
     std::iter::from_fn(move || {
@@ -118,7 +118,7 @@ pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> 
 
 /// `struct ifinfomsg` for `index` (0: the interface is named by an attribute); `flags` are the
 /// `IFF_*` to set, of those in `change`.
-pub(crate) fn ifinfomsg(index: u32, flags: i32, change: i32) -> [u8; 16] {
+pub fn ifinfomsg(index: u32, flags: i32, change: i32) -> [u8; 16] {
     let mut b = [0; 16];
     b[4..8].copy_from_slice(&index.to_ne_bytes());
     b[8..12].copy_from_slice(&flags.to_ne_bytes());
@@ -128,7 +128,7 @@ pub(crate) fn ifinfomsg(index: u32, flags: i32, change: i32) -> [u8; 16] {
 
 /// Reads an acknowledgement: `Ok`, or the errno (positive) with the kernel's own words. Needs
 /// `NETLINK_CAP_ACK` on the socket, so that the request is not repeated in the answer.
-pub(crate) fn acknowledged(reply: &[u8]) -> Result<(), (i32, String)> {
+pub fn acknowledged(reply: &[u8]) -> Result<(), (i32, String)> {
     let word = |at: usize| {
         reply
             .get(at..at + 4)
