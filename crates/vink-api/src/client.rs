@@ -16,9 +16,9 @@ use crate::{
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
     Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary,
     NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewRelay,
-    NewSeries, NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Relay, Report,
-    Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics,
-    Terminal, Version, Wire,
+    NewSeries, NewTicket, NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Relay,
+    Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics,
+    Terminal, Ticket, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -62,6 +62,12 @@ impl Client {
     /// The version of the control process.
     pub async fn version(&self) -> Result<Version, Error> {
         self.get("version".to_owned()).await
+    }
+
+    /// A ticket for a page, which is answered over loopback TCP from then on.
+    pub async fn new_ticket(&self, new: &NewTicket) -> Result<Ticket, Error> {
+        self.ask(Method::POST, "/v1/tickets".to_owned(), Some(new))
+            .await
     }
 
     /// All labs.

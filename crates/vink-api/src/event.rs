@@ -45,6 +45,8 @@ pub enum Happening {
     Changed {
         /// What.
         change: crate::Change,
+        /// How many changes of the lab there were by now.
+        revision: u64,
     },
     /// A program was started.
     Started {

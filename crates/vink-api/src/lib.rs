@@ -11,6 +11,7 @@ mod client;
 mod clock;
 mod error;
 mod event;
+mod file;
 mod filter;
 mod http;
 mod lab;
@@ -22,10 +23,12 @@ mod relay;
 mod runtime_dir;
 mod sample;
 mod series;
+mod session;
 mod socket;
 mod start;
 mod statistics;
 mod terminal;
+mod topology;
 mod wire;
 
 pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint, PacketVerdict};
@@ -34,6 +37,9 @@ pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
+pub use file::{
+    CheckSpec, CheckedSpec, FormatSpec, FormattedSpec, Mistake, ReadyLab, ReadyLabFile,
+};
 pub use filter::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
 pub use http::Bytes;
 pub use lab::{
@@ -50,6 +56,7 @@ pub use relay::{NewRelay, Relay};
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
 pub use series::{NewSeries, Series};
+pub use session::{NewSession, NewTicket, Role, Session, Ticket, UseTicket};
 pub use socket::{Events, Log, Packets};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,
@@ -58,4 +65,5 @@ pub use terminal::{
     FromClient, FromServer, Input, Output, Size, Terminal, TerminalInput, TerminalOutput, INPUT,
     STDERR, STDOUT,
 };
+pub use topology::{NodeKind, Topology, TopologyEnd, TopologyNode, TopologyWire};
 pub use wire::{ChangeWire, NewWire, Wire, WireEnd};

@@ -63,6 +63,11 @@ impl RuntimeDir {
         self.0.join("token")
     }
 
+    /// The page that leads `vink ui`'s browser to the true one, with a ticket.
+    pub fn page(&self) -> PathBuf {
+        self.0.join("ui.html")
+    }
+
     /// Makes the folder if it is not there, and refuses one into which another user could have put
     /// something: it must be a folder and no symbolic link, belong to the user, and be closed to
     /// all others.

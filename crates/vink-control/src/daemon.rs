@@ -19,7 +19,7 @@ use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use vink_api::RuntimeDir;
@@ -30,6 +30,7 @@ use crate::accept::Acceptor;
 use crate::auth;
 use crate::engine::{Hooks, Labs};
 use crate::server::{router, App, Inner};
+use crate::tcp::TcpServer;
 
 /// How long one that was started for a lab waits for it.
 const FIRST_LAB_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,11 +38,6 @@ const FIRST_LAB_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many connections the owner may have at once.
 const MAX_OWNER_CONNECTIONS: usize = 4096;
-/// ... and clients over TCP, until they are WebSockets: few, so that they leave descriptors to the
-/// owner.
-const MAX_TCP_CONNECTIONS: usize = 128;
-/// How long a client over TCP may take for the head of its first or its next request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A log in the background that is longer is cut down to its newer half, which is looked at so
 /// often.
 const MAX_LOG_BYTES: u64 = 4 << 20;
@@ -172,22 +168,27 @@ async fn serve(
         };
     }
     // What one that was killed has left.
-    for leftover in [path.clone(), dir.token()] {
+    for leftover in [path.clone(), dir.token(), dir.page()] {
         let _ = fs::remove_file(leftover);
     }
     let _ = fs::remove_dir_all(dir.folder().join("labs"));
     many_descriptors();
 
     let labs = Labs::new(dir.folder().to_owned(), hooks.clone());
+    let tcp = TcpServer::new();
     let app: App = Arc::new(Inner {
         labs: labs.clone(),
-        executable: hooks.executable.display().to_string(),
+        executable: hooks.executable.clone(),
+        check: hooks.check.clone(),
+        tcp: tcp.clone(),
     });
     let router = router(app.clone());
+    tcp.leads_to(router.clone());
+    let router = router.layer(axum::middleware::from_fn(auth::admit_owner));
     let crowd = Arc::new(Crowd::default());
     let listening = async {
         if let Some(address) = options.listen {
-            listen(dir, address, router.clone()).await?;
+            tcp.listen(dir, address).await?;
         }
         UnixListener::bind(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
@@ -211,7 +212,7 @@ async fn serve(
     }
     let mut acceptor = Acceptor::new("its socket", MAX_OWNER_CONNECTIONS);
 
-    let mut ended = Box::pin(end(labs.clone(), options.ready.is_some(), owner));
+    let mut ended = Box::pin(end(labs.clone(), tcp, options.ready.is_some(), owner));
     loop {
         tokio::select! {
             ((stream, _), seat) = acceptor.next(|| listener.accept()) => accept(stream, seat, &router, &crowd),
@@ -244,6 +245,7 @@ async fn serve(
 /// Leaves nothing in the folder but a log that says something, and no folder if it is empty.
 fn leave(dir: &RuntimeDir, lock: Lock) {
     let _ = fs::remove_file(dir.token());
+    let _ = fs::remove_file(dir.page());
     let _ = fs::remove_dir(dir.folder().join("labs"));
     if fs::metadata(dir.log()).is_ok_and(|log| log.len() == 0) {
         let _ = fs::remove_file(dir.log());
@@ -253,9 +255,14 @@ fn leave(dir: &RuntimeDir, lock: Lock) {
     drop(lock);
 }
 
-/// Until the process is to end: by a signal, (in the background) when there is no lab any more, or
-/// when its owner has gone.
-async fn end(labs: Arc<Labs>, background: bool, owner: Option<Client>) -> io::Result<()> {
+/// Until the process is to end: by a signal, (in the background) when there is neither a lab nor a
+/// page any more, or when its owner has gone.
+async fn end(
+    labs: Arc<Labs>,
+    tcp: Arc<TcpServer>,
+    background: bool,
+    owner: Option<Client>,
+) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -265,7 +272,13 @@ async fn end(labs: Arc<Labs>, background: bool, owner: Option<Client>) -> io::Re
         }
         let mut count = labs.count.subscribe();
         let _ = tokio::time::timeout(FIRST_LAB_TIMEOUT, count.wait_for(|count| *count > 0)).await;
-        let _ = count.wait_for(|count| *count == 0).await;
+        loop {
+            let _ = count.wait_for(|count| *count == 0).await;
+            tcp.is_left().await;
+            if *count.borrow_and_update() == 0 {
+                break;
+            }
+        }
     };
     let owner_gone = async {
         match owner {
@@ -329,7 +342,7 @@ fn accept(
 }
 
 /// Answers requests; `head`: how long the head of one may take.
-async fn connection<S>(stream: S, router: Router, head: Option<Duration>)
+pub(crate) async fn connection<S>(stream: S, router: Router, head: Option<Duration>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
@@ -342,38 +355,6 @@ where
         .await;
     // A client that goes away in the middle has its reasons.
     drop(served);
-}
-
-/// Answers clients over TCP.
-async fn listen(dir: &RuntimeDir, address: SocketAddr, router: Router) -> io::Result<()> {
-    if !address.ip().is_loopback() {
-        let text = format!("{address} is not a loopback address, such as 127.0.0.1:8077");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
-    let address = listener.local_addr()?;
-    let token: Arc<str> = auth::new_token(dir)?.into();
-    let router = router.layer(axum::middleware::from_fn(move |request, next| {
-        auth::check(address, token.clone(), request, next)
-    }));
-    tracing::info!(target: "control", "listening at http://{address}/, token in {}",
-        dir.token().display()
-    );
-    tokio::spawn(async move {
-        let mut acceptor = Acceptor::new("TCP", MAX_TCP_CONNECTIONS);
-        loop {
-            let ((stream, _), seat) = acceptor.next(|| listener.accept()).await;
-            let _ = stream.set_nodelay(true);
-            let router = router.clone();
-            tokio::spawn(async move {
-                connection(stream, router, Some(HEADER_TIMEOUT)).await;
-                drop(seat);
-            });
-        }
-    });
-    Ok(())
 }
 
 /// Cuts the log down whenever it is too long. It is open for appending, so that it goes on at its

@@ -11,10 +11,14 @@ mod daemon;
 mod direct;
 mod engine;
 mod http_error;
+mod page;
+mod ready;
 mod routes;
 mod server;
+mod session;
 mod sockets;
+mod tcp;
 
 pub use daemon::{run, Options};
 pub use direct::DirectApi;
-pub use engine::{Hooks, Running};
+pub use engine::{CheckLab, Hooks, Running};

@@ -13,20 +13,27 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{header, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{on, MethodFilter};
-use axum::Router;
+use axum::{Extension, Router};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use serde_json::{json, Map, Value};
-use vink_api::Problem;
+use vink_api::{Problem, Role};
 
 use crate::http_error::HttpError;
+use crate::page;
 use crate::server::App;
+use crate::session::Access;
+
+/// What WebSockets speak, for clients that ask.
+const PROTOCOL: &str = "vink.v1";
 
 /// A request: the names in its path, its query, its body.
 pub(crate) struct Call<Q = (), B = ()> {
     names: HashMap<String, String>,
+    /// The session that it comes from.
+    pub(crate) access: Access,
     pub(crate) query: Q,
     pub(crate) body: B,
 }
@@ -85,13 +92,18 @@ impl RouteTable {
         let nothing = is_nothing::<A>();
         let status = match method {
             _ if nothing => StatusCode::NO_CONTENT,
-            "post" if !path.ends_with("restart") && !path.ends_with("signal") => {
+            "post"
+                if !path.ends_with("restart")
+                    && !path.ends_with("signal")
+                    && !path.starts_with("/v1/spec/") =>
+            {
                 StatusCode::CREATED
             }
             _ => StatusCode::OK,
         };
         // What is done to a lab is written down, if it is recorded.
         let verb = method.to_uppercase();
+        let needed = needs(method, path);
         let changes =
             method != "get" && path.starts_with("/v1/labs/{lab}/") && !path.contains("/captures")
                 || method == "put";
@@ -99,9 +111,11 @@ impl RouteTable {
                           names: Result<Path<HashMap<String, String>>, PathRejection>,
                           RawQuery(query): RawQuery,
                           uri: Uri,
+                          access: Option<Extension<Access>>,
                           body: Bytes| async move {
             let done = async {
                 let call = Call {
+                    access: allowed(access, needed)?,
                     names: named(names)?,
                     query: query_of(query.as_deref())?,
                     body: body_of(&body)?,
@@ -152,11 +166,14 @@ impl RouteTable {
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         F: Future<Output = Result<Body, HttpError>> + Send + 'static,
     {
+        let needed = needs("get", path);
         let serve = move |State(app): State<App>,
                           names: Result<Path<HashMap<String, String>>, PathRejection>,
+                          access: Option<Extension<Access>>,
                           RawQuery(query): RawQuery| async move {
             let done = async {
                 let call = Call {
+                    access: allowed(access, needed)?,
                     names: named(names)?,
                     query: query_of(query.as_deref())?,
                     body: (),
@@ -193,13 +210,16 @@ impl RouteTable {
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         F: Future<Output = Result<Response, HttpError>> + Send + 'static,
     {
+        let needed = needs("get", path);
         let serve =
             move |State(app): State<App>,
                   names: Result<Path<HashMap<String, String>>, PathRejection>,
                   RawQuery(query): RawQuery,
+                  access: Option<Extension<Access>>,
                   upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>| async move {
                 let done = async {
                     let call = Call {
+                        access: allowed(access, needed)?,
                         names: named(names)?,
                         query: query_of(query.as_deref())?,
                         body: (),
@@ -208,6 +228,7 @@ impl RouteTable {
                         HttpError::new(StatusCode::UPGRADE_REQUIRED, rejection.to_string())
                             .hint("this is a WebSocket (RFC 6455)")
                     })?;
+                    let upgrade = upgrade.protocols([PROTOCOL]);
                     handler(app, call, upgrade).await
                 };
                 done.await.unwrap_or_else(IntoResponse::into_response)
@@ -265,6 +286,9 @@ impl RouteTable {
             "summary": summary,
             "responses": responses
         });
+        if let Some(role) = needs(method, path) {
+            operation["x-role"] = json!(role);
+        }
         if !parameters.is_empty() {
             operation["parameters"] = parameters.into();
         }
@@ -314,10 +338,6 @@ impl RouteTable {
             answer(StatusCode::OK, "application/json", text.as_bytes().to_vec())
         };
         self.serve(PATH, on(MethodFilter::GET, serve));
-        let unknown = || async {
-            HttpError::new(StatusCode::NOT_FOUND, "there is nothing at this path")
-                .hint("GET /v1/openapi.json describes what there is")
-        };
         let wrong = || async {
             HttpError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -326,9 +346,49 @@ impl RouteTable {
             .hint("GET /v1/openapi.json describes what there is")
         };
         self.router
-            .fallback(unknown)
+            .fallback(page::find)
             .method_not_allowed_fallback(wrong)
             .with_state(app)
+    }
+}
+
+/// The least role that a request needs; `None`: it needs no session. What is not listed here and changes something is
+/// the owner's.
+fn needs(method: &str, path: &str) -> Option<Role> {
+    let of_lab = path.strip_prefix("/v1/labs/{lab}/");
+    Some(match (method, path, of_lab) {
+        ("post", "/v1/session", _) => return None,
+        // Reads files of the host, as far as they are named in a text.
+        ("post", "/v1/spec/check", _) => Role::Operate,
+        ("post", "/v1/spec/format", _) => Role::View,
+        ("get", _, Some(rest)) if rest.ends_with("/terminal") => Role::Operate,
+        ("get", ..) => Role::View,
+        // Writes files of the host, or loads code from them.
+        (_, _, Some("captures" | "captures/{capture}" | "series" | "series/{series}" | "pods")) => {
+            Role::Own
+        }
+        (_, _, Some(_)) => Role::Operate,
+        _ => Role::Own,
+    })
+}
+
+/// Whether a request may be carried out, and its session.
+fn allowed(access: Option<Extension<Access>>, needed: Option<Role>) -> Result<Access, HttpError> {
+    let Some(needed) = needed else {
+        return Ok(access.map_or_else(Access::nobody, |Extension(access)| access));
+    };
+    match access {
+        Some(Extension(access)) if access.role >= needed => Ok(access),
+        Some(Extension(access)) => {
+            let word = |role| json!(role).as_str().unwrap_or_default().to_owned();
+            let text = format!("this needs the role {}", word(needed));
+            let hint = format!("this session has the role {}", word(access.role));
+            Err(HttpError::new(StatusCode::FORBIDDEN, text).hint(hint))
+        }
+        None => Err(HttpError::new(
+            StatusCode::UNAUTHORIZED,
+            "a session is needed",
+        )),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is served: each request's way to the engine.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -8,17 +9,20 @@ use axum::Router;
 use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
-    CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, EventFilter,
-    FromClient, FromServer, LabSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface,
-    NewMachine, NewPod, NewProgram, NewRelay, NewSeries, NewWire, OutputQuery, PacketVerdict,
-    PutLab, Report, Restarted, Rollback, RunClock, SampleQuery, SendSignal, Statistics,
-    StatisticsQuery, Version,
+    CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, CheckSpec,
+    CheckedSpec, EventFilter, FormatSpec, FormattedSpec, FromClient, FromServer, LabSummary,
+    Mistake, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram,
+    NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketVerdict, PutLab, Report, Restarted,
+    Rollback, RunClock, SampleQuery, SendSignal, Session, Statistics, StatisticsQuery, UseTicket,
+    Version,
 };
 
-use crate::engine::{Lab, Labs, Requester};
+use crate::engine::{CheckLab, Lab, Labs, Requester};
 use crate::http_error::HttpError;
 use crate::routes::{Call, RouteTable};
-use crate::sockets;
+use crate::session::Access;
+use crate::tcp::TcpServer;
+use crate::{ready, sockets};
 
 /// Bytes of a request: a lab of ten thousand machines has some ten million.
 const LARGEST: usize = 256 << 20;
@@ -35,7 +39,9 @@ const PACKET_PATH: &str = "/v1/labs/{lab}/paths/{path}";
 /// What all handlers have.
 pub(crate) struct Inner {
     pub(crate) labs: Arc<Labs>,
-    pub(crate) executable: String,
+    pub(crate) executable: PathBuf,
+    pub(crate) check: CheckLab,
+    pub(crate) tcp: Arc<TcpServer>,
 }
 
 pub(crate) type App = Arc<Inner>;
@@ -55,12 +61,106 @@ impl Inner {
 /// All of it.
 pub(crate) fn router(app: App) -> Router {
     let mut table = RouteTable::new();
+    sessions(&mut table);
+    files(&mut table);
     labs(&mut table);
     machines(&mut table);
     wires(&mut table);
     programs(&mut table);
     observation(&mut table);
     table.finish(app).layer(DefaultBodyLimit::max(LARGEST))
+}
+
+fn sessions(table: &mut RouteTable) {
+    table.route(
+        "post",
+        "/v1/tickets",
+        "Lets a page in: a ticket, and the address where it is used, over loopback TCP",
+        |app, call: Call<(), NewTicket>| async move { app.tcp.new_ticket(&call.body).await },
+    );
+    table.route(
+        "post",
+        "/v1/session",
+        "A session in exchange for a ticket, which is used up",
+        |app, call: Call<(), UseTicket>| async move { app.tcp.sessions.enter(&call.body) },
+    );
+    table.route(
+        "get",
+        "/v1/session",
+        "The session of this request",
+        |_, call: Call| async move {
+            let Access { role, actor, .. } = call.access;
+            Ok(Session {
+                role,
+                actor: actor.to_string(),
+            })
+        },
+    );
+}
+
+fn files(table: &mut RouteTable) {
+    table.route(
+        "get",
+        "/v1/ready",
+        "The labs that come with Vink",
+        |app, _: Call| async move { Ok(ready::labs(&app.executable)) },
+    );
+    table.route(
+        "get",
+        "/v1/ready/{name}",
+        "A lab that comes with Vink, with its text",
+        |app, call: Call| async move { ready::file(&app.executable, call.name("name")) },
+    );
+    table.route(
+        "post",
+        "/v1/spec/check",
+        "Reads a lab file's text, and tells what is wrong in it and where",
+        |app, call: Call<(), CheckSpec>| async move {
+            let check = app.check.clone();
+            // It reads files and compiles filters.
+            let checked = tokio::task::spawn_blocking(move || check_spec(&call.body, &check));
+            checked.await.map_err(|error| {
+                let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+                HttpError::new(status, error.to_string())
+            })
+        },
+    );
+    table.route(
+        "post",
+        "/v1/spec/format",
+        "The lab file of a lab",
+        |_, call: Call<(), FormatSpec>| async move {
+            Ok(FormattedSpec {
+                text: call.body.spec.to_yaml(),
+            })
+        },
+    );
+}
+
+fn check_spec(asked: &CheckSpec, check: &CheckLab) -> CheckedSpec {
+    let name = asked.name.as_deref().unwrap_or("lab.yaml");
+    let folder = asked.folder.as_deref().map(Path::new);
+    let look = |lab: &vink_spec::Lab| match folder {
+        Some(folder) => check(lab, folder),
+        None => Vec::new(),
+    };
+    let (spec, found) = match vink_spec::read_text_and(&asked.text, name, folder, &look) {
+        Ok(reading) => (Some(reading.lab), reading.warnings),
+        Err(mistakes) => (None, mistakes.0),
+    };
+    let mistake = |found: vink_spec::Diagnostic| Mistake {
+        line: found.span.line,
+        column: found.span.column,
+        length: found.span.length,
+        path: found.path,
+        message: found.message,
+        fix: found.fix,
+        warning: found.warning,
+    };
+    CheckedSpec {
+        spec,
+        mistakes: found.into_iter().map(mistake).collect(),
+    }
 }
 
 fn labs(table: &mut RouteTable) {
@@ -72,7 +172,7 @@ fn labs(table: &mut RouteTable) {
             Ok(Version {
                 vink: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
-                executable: app.executable.clone(),
+                executable: app.executable.display().to_string(),
             })
         },
     );
@@ -103,6 +203,12 @@ fn labs(table: &mut RouteTable) {
         "/v1/labs/{lab}/spec",
         "What runs now, as a lab file has it",
         |app, call: Call| async move { Ok(app.lab(&call)?.saved()) },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/topology",
+        "What its picture is drawn from: nodes, wires, and the numbers of their ends",
+        |app, call: Call| async move { Ok(app.lab(&call)?.topology()) },
     );
     table.route(
         "delete",
@@ -620,7 +726,12 @@ fn observation(table: &mut RouteTable) {
                         .at("?lab"))
                 }
             };
-            Ok(upgrade.on_upgrade(move |socket| sockets::events(events, watching, socket)))
+            // An open page keeps the control process, another client does not.
+            let page = call.access.is_page.then(|| app.tcp.page());
+            Ok(upgrade.on_upgrade(move |socket| async move {
+                sockets::events(events, watching, socket).await;
+                drop(page);
+            }))
         },
     );
     table.route(

@@ -66,7 +66,7 @@ pub use series::{
     WIRE_NUMBERS,
 };
 pub use share::{ShareGrant, ShareSpec, TransportPort};
-pub use source::{check_lab, read, read_and, read_json, read_text, Reading};
+pub use source::{check_lab, read, read_and, read_json, read_text, read_text_and, Reading};
 pub use switch::{
     derived_mac, port_name, port_wire, AtSwitch, Bridge, Port, PortOf, PortSpec, SourceAddress,
     SwitchSpec,

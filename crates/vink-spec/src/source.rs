@@ -121,6 +121,19 @@ pub fn read_text(text: &str, file: &str, folder: Option<&Path>) -> Result<Readin
     read_all(text, file, folder, &|_| Vec::new())
 }
 
+/// The same; `look` finds what else is wrong with the lab, as in [`read_and`].
+///
+/// # Errors
+/// What makes the lab unusable.
+pub fn read_text_and(
+    text: &str,
+    file: &str,
+    folder: Option<&Path>,
+    look: Look<'_>,
+) -> Result<Reading, Diagnostics> {
+    read_all(text, file, folder, look)
+}
+
 fn read_all(
     text: &str,
     file: &str,

@@ -8,6 +8,7 @@ use vink_api::{Client, RuntimeDir};
 use vink_control::{Hooks, Options};
 
 use crate::cli_error::CliError;
+use crate::lab_check;
 
 /// The command line of `vink daemon`.
 #[derive(clap::Args)]
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
                 ran.map(drop).map_err(|failure| failure.to_string())
             })
         }),
+        check: Arc::new(lab_check::look),
         switch_box: Arc::new(move |lab, listener| {
             let client = client.clone();
             Box::pin(async move {

@@ -41,6 +41,7 @@ mod series;
 mod shell;
 mod signals;
 mod trace;
+mod ui;
 mod version;
 mod watchdog;
 mod wire;
@@ -79,6 +80,8 @@ enum Command {
     Machine(machine::Arguments),
     /// Wires of a lab that runs
     Wire(wire::Arguments),
+    /// Open the web page: labs as pictures, to be drawn, watched and commanded
+    Ui(ui::Arguments),
     /// The control process, which runs labs; it is started when it is needed
     Daemon(daemon::Arguments),
     /// Make a lab file of a topology of containerlab, GraphML or GML
@@ -151,6 +154,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Machine(arguments) => machine::run(&arguments),
         Command::Wire(arguments) => wire::run(&arguments),
+        Command::Ui(arguments) => ui::run(&arguments),
         Command::Daemon(arguments) => daemon::run(&arguments),
         Command::Import(arguments) => lab_file::import(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),

@@ -414,6 +414,7 @@ fn both_ways_give_the_same() {
                 Ok(())
             })
         }),
+        check: Arc::new(|_, _| Vec::new()),
         switch_box: Arc::new(|_, _| Box::pin(async { Ok(()) })),
     };
     let control = {

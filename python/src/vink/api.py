@@ -184,6 +184,10 @@ MachineState: TypeAlias = "Literal['starting'] | Literal['running'] | Literal['d
 """Whether a machine runs."""
 
 
+NodeKind: TypeAlias = "Literal['machine'] | Literal['router'] | Literal['switch']"
+"""What a node is."""
+
+
 OnFault: TypeAlias = "Literal['drop'] | Literal['pass']"
 """What becomes of a path's packets when one of its pods has ended."""
 
@@ -344,6 +348,10 @@ Rights: TypeAlias = "Literal['full'] | Literal['user']"
 """What programs may do on their machine (docs/rights.md)."""
 
 
+Role: TypeAlias = "Literal['view'] | Literal['draw'] | Literal['operate'] | Literal['own']"
+"""What a client may do. Each one may do what those before it may."""
+
+
 Route = TypedDict(
     "Route",
     {
@@ -404,6 +412,19 @@ Share: TypeAlias = "str | float"
 """A probability: 1%, 0.5%, or a fraction such as 0.01."""
 
 
+ShareSpec = TypedDict(
+    "ShareSpec",
+    {
+        "addresses": "list[str]",
+        "ports": "list[TransportPort]",
+        "ephemeral": "int",
+    },
+    total=False,
+)
+"""What a machine is to have of the host's address. In the short form items follow each other with
+commas: addresses, ports, `ephemeral=COUNT`."""
+
+
 SourceAddress: TypeAlias = "str"
 """A part of a lab file."""
 
@@ -441,6 +462,10 @@ SwitchSpec = TypedDict(
 
 Time: TypeAlias = "ClockName | ClockKind"
 """The clock of a lab: `real`, `virtual`, or `{scaled: 2}`."""
+
+
+TransportPort: TypeAlias = "str | int"
+"""A port of TCP, or of UDP: 80, 53/udp."""
 
 
 Uplink: TypeAlias = "dict[str, Any]"
@@ -780,6 +805,60 @@ class ChangeWire:
 
 
 @dataclass(slots=True, kw_only=True)
+class CheckSpec:
+    """`POST /v1/spec/check`: what a lab file says, and what is wrong with it."""
+
+    text: str
+    """Its text, in YAML."""
+    folder: str | None = None
+    """Its folder, absolute; without it, what paths lead to is not looked at."""
+    name: str | None = None
+    """Its name, for messages."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            text=value["text"],
+            folder=value.get("folder", None),
+            name=value.get("name", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("text", self.text),
+            ("folder", self.folder),
+            ("name", self.name),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckedSpec:
+    """A lab file that was read."""
+
+    spec: Lab | None = None
+    """The lab, with all that it generates; none if it can't be used."""
+    mistakes: list[Mistake]
+    """What is wrong, in the order of the text."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            spec=value.get("spec", None),
+            mistakes=[Mistake.from_json(each) for each in value["mistakes"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("spec", self.spec),
+            ("mistakes", [each.to_json() for each in self.mistakes]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class Clock:
     """How a lab's clock is."""
 
@@ -888,6 +967,8 @@ class Event:
     """Which."""
     change: Change | None = None
     """What."""
+    revision: int | None = None
+    """How many changes of the lab there were by now."""
     program: int | None = None
     """Its number."""
     machine: str | None = None
@@ -964,6 +1045,7 @@ class Event:
             total=value.get("total", None),
             state=value.get("state", None),
             change=Change.from_json(value.get("change", None)) if "change" in value else None,
+            revision=value.get("revision", None),
             program=value.get("program", None),
             machine=value.get("machine", None),
             name=value.get("name", None),
@@ -1010,6 +1092,7 @@ class Event:
             ("total", self.total),
             ("state", self.state),
             ("change", self.change and self.change.to_json()),
+            ("revision", self.revision),
             ("program", self.program),
             ("machine", self.machine),
             ("name", self.name),
@@ -1210,6 +1293,48 @@ class FilterVersion:
             ("version", self.version),
             ("file", self.file),
             ("time", self.time),
+            ("text", self.text),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FormatSpec:
+    """`POST /v1/spec/format`: the lab file of a lab."""
+
+    spec: Lab
+    """The lab."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            spec=value["spec"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FormattedSpec:
+    """A lab file's text."""
+
+    text: str
+    """The text, in YAML."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            text=value["text"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
             ("text", self.text),
         )
 
@@ -1432,6 +1557,51 @@ class MachineSummary:
             ("pid", self.pid),
             ("interfaces", self.interfaces),
             ("programs", self.programs),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Mistake:
+    """What is wrong in a lab file's text."""
+
+    line: int
+    """Its line, from 1; 0: nowhere in particular."""
+    column: int
+    """Its column, in characters from 1."""
+    length: int
+    """How many characters of the line are wrong."""
+    path: str
+    """Where in the lab: `machines.m1.interfaces.eth0.wire`."""
+    message: str
+    """What is wrong."""
+    fix: str
+    """What to write instead."""
+    warning: bool
+    """The lab can be used all the same."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            line=value["line"],
+            column=value["column"],
+            length=value["length"],
+            path=value["path"],
+            message=value["message"],
+            fix=value["fix"],
+            warning=value["warning"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("line", self.line),
+            ("column", self.column),
+            ("length", self.length),
+            ("path", self.path),
+            ("message", self.message),
+            ("fix", self.fix),
+            ("warning", self.warning),
         )
 
 
@@ -1702,6 +1872,68 @@ class NewSeries:
         return given(
             ("name", self.name),
             ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewSession:
+    """A session that was just made."""
+
+    token: str
+    """What the session's requests bear: `Authorization: Bearer TOKEN`."""
+    role: Role
+    """What it may do."""
+    actor: str
+    """Its user's name."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            token=value["token"],
+            role=value["role"],
+            actor=value["actor"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("token", self.token),
+            ("role", self.role),
+            ("actor", self.actor),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class NewTicket:
+    """`POST /v1/tickets`: lets a page in."""
+
+    role: Role = "own"
+    """What the page may do."""
+    name: str | None = None
+    """The name of its user, for the others."""
+    seconds: int | None = None
+    """Seconds that it may be used for, once: 60 otherwise, a day at most."""
+    port: int | None = None
+    """The loopback port where pages are answered: any otherwise. It is chosen once."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            role=value.get("role", "own"),
+            name=value.get("name", None),
+            seconds=value.get("seconds", None),
+            port=value.get("port", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("role", self.role),
+            ("name", self.name),
+            ("seconds", self.seconds),
+            ("port", self.port),
         )
 
 
@@ -2057,6 +2289,68 @@ class PutLab:
 
 
 @dataclass(slots=True, kw_only=True)
+class ReadyLab:
+    """A lab that comes with Vink."""
+
+    name: str
+    """Its name."""
+    title: str
+    """What it is, in a line."""
+    folder: str
+    """Its folder, absolute."""
+    file: str
+    """The lab file in it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            title=value["title"],
+            folder=value["folder"],
+            file=value["file"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("title", self.title),
+            ("folder", self.folder),
+            ("file", self.file),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ReadyLabFile:
+    """A lab that comes with Vink, with its text."""
+
+    name: str
+    """Its name."""
+    folder: str
+    """Its folder, absolute."""
+    text: str
+    """Its lab file's text."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            folder=value["folder"],
+            text=value["text"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("folder", self.folder),
+            ("text", self.text),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class RecordLab:
     """Where a lab is recorded."""
 
@@ -2316,6 +2610,31 @@ class Series:
 
 
 @dataclass(slots=True, kw_only=True)
+class Session:
+    """The session of a request."""
+
+    role: Role
+    """What it may do."""
+    actor: str
+    """Its user's name."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            role=value["role"],
+            actor=value["actor"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("role", self.role),
+            ("actor", self.actor),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class Size:
     """The size of a terminal in characters."""
 
@@ -2366,6 +2685,177 @@ class Statistics:
             ("time", self.time),
             ("workers", [each.to_json() for each in self.workers]),
             ("wires", [each.to_json() for each in self.wires]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Ticket:
+    """A ticket: worth one session."""
+
+    url: str
+    """The page's address, with the ticket in its fragment, which no browser sends."""
+    ticket: str
+    """The ticket."""
+    seconds: int
+    """Seconds that it may be used for."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            url=value["url"],
+            ticket=value["ticket"],
+            seconds=value["seconds"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("url", self.url),
+            ("ticket", self.ticket),
+            ("seconds", self.seconds),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Topology:
+    """`GET /v1/labs/LAB/topology`."""
+
+    revision: int
+    """How many changes of the lab this has; the event of each one says the number."""
+    nodes: list[TopologyNode]
+    """Its machines and switches."""
+    wires: list[TopologyWire]
+    """Its wires."""
+    ends: list[TopologyEnd]
+    """All ends of wires. The place here is the number of the end, for as long as the revision is the
+    same."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            revision=value["revision"],
+            nodes=[TopologyNode.from_json(each) for each in value["nodes"]],
+            wires=[TopologyWire.from_json(each) for each in value["wires"]],
+            ends=[TopologyEnd.from_json(each) for each in value["ends"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("revision", self.revision),
+            ("nodes", [each.to_json() for each in self.nodes]),
+            ("wires", [each.to_json() for each in self.wires]),
+            ("ends", [each.to_json() for each in self.ends]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TopologyEnd:
+    """An end of a wire."""
+
+    node: int | None = None
+    """Its node's place in `nodes`; none: outside."""
+    interface: str
+    """Its interface; empty: outside."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            node=value.get("node", None),
+            interface=value["interface"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("node", self.node),
+            ("interface", self.interface),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TopologyNode:
+    """A machine or a switch."""
+
+    name: str
+    """Its name."""
+    kind: NodeKind
+    """What it is."""
+    state: MachineState
+    """Whether it runs."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            kind=value["kind"],
+            state=value["state"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("kind", self.kind),
+            ("state", self.state),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TopologyWire:
+    """A wire."""
+
+    name: str
+    """Its name."""
+    up: bool
+    """Whether it is plugged in."""
+    bus: bool
+    """An Ethernet segment with any number of ends."""
+    ends: list[int]
+    """Its ends, by number."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            up=value["up"],
+            bus=value["bus"],
+            ends=value["ends"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("up", self.up),
+            ("bus", self.bus),
+            ("ends", self.ends),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class UseTicket:
+    """`POST /v1/session`: changes a ticket for a session."""
+
+    ticket: str
+    """The ticket."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            ticket=value["ticket"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("ticket", self.ticket),
         )
 
 
@@ -2583,6 +3073,41 @@ class WorkerStatus:
 class Client(Transport):
     """A client that waits for its answers. Where they come from: vink.control has control processes."""
 
+    def new_ticket(self, body: NewTicket) -> Ticket:
+        """Lets a page in: a ticket, and the address where it is used, over loopback TCP."""
+        answer: Any = self._ask("POST", "/v1/tickets", body.to_json())
+        return Ticket.from_json(answer)
+
+    def use_ticket(self, body: UseTicket) -> NewSession:
+        """A session in exchange for a ticket, which is used up."""
+        answer: Any = self._ask("POST", "/v1/session", body.to_json())
+        return NewSession.from_json(answer)
+
+    def session(self) -> Session:
+        """The session of this request."""
+        answer: Any = self._ask("GET", "/v1/session")
+        return Session.from_json(answer)
+
+    def ready_labs(self) -> list[ReadyLab]:
+        """The labs that come with Vink."""
+        answer: Any = self._ask("GET", "/v1/ready")
+        return [ReadyLab.from_json(each) for each in answer]
+
+    def ready_lab(self, name: str) -> ReadyLabFile:
+        """A lab that comes with Vink, with its text."""
+        answer: Any = self._ask("GET", path_of("/v1/ready/{}", name))
+        return ReadyLabFile.from_json(answer)
+
+    def check_spec(self, body: CheckSpec) -> CheckedSpec:
+        """Reads a lab file's text, and tells what is wrong in it and where."""
+        answer: Any = self._ask("POST", "/v1/spec/check", body.to_json())
+        return CheckedSpec.from_json(answer)
+
+    def format_spec(self, body: FormatSpec) -> FormattedSpec:
+        """The lab file of a lab."""
+        answer: Any = self._ask("POST", "/v1/spec/format", body.to_json())
+        return FormattedSpec.from_json(answer)
+
     def version(self) -> Version:
         """The version, and the control process that answers."""
         answer: Any = self._ask("GET", "/v1/version")
@@ -2611,6 +3136,11 @@ class Client(Transport):
         """What runs now, as a lab file has it."""
         answer: Lab = self._ask("GET", path_of("/v1/labs/{}/spec", lab))
         return answer
+
+    def topology(self, lab: str) -> Topology:
+        """What its picture is drawn from: nodes, wires, and the numbers of their ends."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/topology", lab))
+        return Topology.from_json(answer)
 
     def clock(self, lab: str) -> Clock:
         """How a lab's clock is."""
@@ -2926,6 +3456,41 @@ class Client(Transport):
 class AsyncClient(AsyncTransport):
     """A client that awaits its answers. Where they come from: vink.control has control processes."""
 
+    async def new_ticket(self, body: NewTicket) -> Ticket:
+        """Lets a page in: a ticket, and the address where it is used, over loopback TCP."""
+        answer: Any = await self._ask("POST", "/v1/tickets", body.to_json())
+        return Ticket.from_json(answer)
+
+    async def use_ticket(self, body: UseTicket) -> NewSession:
+        """A session in exchange for a ticket, which is used up."""
+        answer: Any = await self._ask("POST", "/v1/session", body.to_json())
+        return NewSession.from_json(answer)
+
+    async def session(self) -> Session:
+        """The session of this request."""
+        answer: Any = await self._ask("GET", "/v1/session")
+        return Session.from_json(answer)
+
+    async def ready_labs(self) -> list[ReadyLab]:
+        """The labs that come with Vink."""
+        answer: Any = await self._ask("GET", "/v1/ready")
+        return [ReadyLab.from_json(each) for each in answer]
+
+    async def ready_lab(self, name: str) -> ReadyLabFile:
+        """A lab that comes with Vink, with its text."""
+        answer: Any = await self._ask("GET", path_of("/v1/ready/{}", name))
+        return ReadyLabFile.from_json(answer)
+
+    async def check_spec(self, body: CheckSpec) -> CheckedSpec:
+        """Reads a lab file's text, and tells what is wrong in it and where."""
+        answer: Any = await self._ask("POST", "/v1/spec/check", body.to_json())
+        return CheckedSpec.from_json(answer)
+
+    async def format_spec(self, body: FormatSpec) -> FormattedSpec:
+        """The lab file of a lab."""
+        answer: Any = await self._ask("POST", "/v1/spec/format", body.to_json())
+        return FormattedSpec.from_json(answer)
+
     async def version(self) -> Version:
         """The version, and the control process that answers."""
         answer: Any = await self._ask("GET", "/v1/version")
@@ -2954,6 +3519,11 @@ class AsyncClient(AsyncTransport):
         """What runs now, as a lab file has it."""
         answer: Lab = await self._ask("GET", path_of("/v1/labs/{}/spec", lab))
         return answer
+
+    async def topology(self, lab: str) -> Topology:
+        """What its picture is drawn from: nodes, wires, and the numbers of their ends."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/topology", lab))
+        return Topology.from_json(answer)
 
     async def clock(self, lab: str) -> Clock:
         """How a lab's clock is."""

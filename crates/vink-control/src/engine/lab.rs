@@ -56,6 +56,8 @@ pub(crate) struct Lab {
 pub(crate) struct State {
     /// What runs now: as asked for, and changed since. As [`Spec::normal`] has it.
     pub(crate) spec: Spec,
+    /// How often it was changed.
+    pub(crate) revision: u64,
     pub(crate) phase: LabState,
     pub(crate) clock: Clock,
     pub(crate) up: Option<Instant>,
@@ -122,6 +124,7 @@ impl Lab {
                     name: name.to_owned(),
                     ..Spec::default()
                 },
+                revision: 0,
                 phase: LabState::Starting,
                 clock: Clock::default(),
                 up: None,

@@ -35,14 +35,19 @@ pub(crate) use terminal::{FromProgram, Pipe, PIECE, PIECES};
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+
+use vink_spec::LabDiagnostic;
 
 use crate::direct::DirectApi;
 
 /// A line of a lab's timed events and what came of it.
 pub type Running = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// What is wrong with a lab whose file is in this folder.
+pub type CheckLab = Arc<dyn Fn(&vink_spec::Lab, &Path) -> Vec<LabDiagnostic> + Send + Sync>;
 
 /// What this crate asks the command for, since it comes from crates that use the API: the language
 /// of the switch box, and processes.
@@ -52,6 +57,8 @@ pub struct Hooks {
     pub executable: PathBuf,
     /// Carries out a line of the switch box in the lab of this name, by requests to the engine.
     pub run_line: Arc<dyn Fn(DirectApi, String, String) -> Running + Send + Sync>,
+    /// Finds what is wrong with a lab whose file is in a folder, beyond what `vink_spec` knows.
+    pub check: CheckLab,
     /// Answers telnet sessions for the lab of this name; the future ends when it is dropped.
     pub switch_box: Arc<dyn Fn(String, tokio::net::TcpListener) -> Running + Send + Sync>,
 }

@@ -259,9 +259,15 @@ impl Lab {
         if !commit {
             return;
         }
-        step.apply(&mut self.state().spec);
+        let revision = {
+            let mut state = self.state();
+            step.apply(&mut state.spec);
+            state.revision += 1;
+            state.revision
+        };
         self.tell(Happening::Changed {
             change: api_change(step),
+            revision,
         });
         match step {
             Change::SetWire { wire, new, .. } => self.tell(Happening::Wire {

@@ -7,8 +7,9 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use vink_api::{
     ChangeInterface, ChangeWire, EndStatistics, Interface, LabStatus, LabSummary, Machine,
-    MachineState, MachineSummary, NewInterface, NewMachine, NewWire, Statistics, Wire, WireEnd,
-    WireStatistics, WorkerStatistics, WorkerStatus,
+    MachineState, MachineSummary, NewInterface, NewMachine, NewWire, NodeKind, Statistics,
+    Topology, TopologyEnd, TopologyNode, TopologyWire, Wire, WireEnd, WireStatistics,
+    WorkerStatistics, WorkerStatus,
 };
 use vink_protocol::{Action, Answer, InterfaceStatus, Status};
 use vink_spec::{diff, Change, Core, Lab as Spec, MachineSpec, WireSpec};
@@ -372,6 +373,51 @@ impl Lab {
             interface: interface.to_owned(),
         };
         self.change(vec![step]).await
+    }
+
+    /// Machines, wires and ends, all of one moment.
+    pub(crate) fn topology(&self) -> Topology {
+        let state = self.state();
+        let spec = &state.spec;
+        let node = |(name, machine): (&String, &MachineSpec)| TopologyNode {
+            name: name.clone(),
+            kind: match machine {
+                machine if machine.bridge.is_some() => NodeKind::Switch,
+                machine if machine.forward => NodeKind::Router,
+                _ => NodeKind::Machine,
+            },
+            state: state.machine_state(name),
+        };
+        let mut ends = Vec::new();
+        let mut wires = Vec::with_capacity(spec.wires.len());
+        let attached = spec.ends();
+        for (name, wire) in &spec.wires {
+            let first = ends.len();
+            for (machine, interface) in attached.get(name.as_str()).into_iter().flatten() {
+                ends.push(TopologyEnd {
+                    node: spec.machines.get_index_of(*machine),
+                    interface: (*interface).to_owned(),
+                });
+            }
+            if wire.uplink.is_some() {
+                ends.push(TopologyEnd {
+                    node: None,
+                    interface: String::new(),
+                });
+            }
+            wires.push(TopologyWire {
+                name: name.clone(),
+                up: wire.up != Some(false),
+                bus: wire.bus.unwrap_or(false),
+                ends: (first..ends.len()).collect(),
+            });
+        }
+        Topology {
+            revision: state.revision,
+            nodes: spec.machines.iter().map(node).collect(),
+            wires,
+            ends,
+        }
     }
 
     pub(crate) fn wires(&self) -> Vec<Wire> {

@@ -76,7 +76,7 @@ pub(crate) fn line(event: &Event) -> Option<String> {
             };
             format!("the lab {state}\n")
         }
-        Happening::Changed { change } => changed(change),
+        Happening::Changed { change, .. } => changed(change),
         Happening::Started {
             program,
             machine,

@@ -1,0 +1,131 @@
+//! `vink ui`: opens the page of the labs that run, or prints a link for another user's browser.
+//!
+//! A ticket must not be seen in a command line, which all users of the host can read: the browser is given a file that
+//! only the owner can read, and which leads it on.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::ValueEnum;
+use vink_api::{Client, LabApi, NewTicket, Role, RuntimeDir};
+
+use crate::cli_error::CliError;
+use crate::client::runtime;
+
+/// How long a link for others may be used, in seconds.
+const SHARED_SECONDS: u32 = 60 * 60;
+
+/// The command line of `vink ui`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The lab that is shown first
+    lab: Option<String>,
+    /// The loopback port where the page is answered; any, if left away
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Print a link for this user, who may use it once within an hour, and open nothing
+    #[arg(long, value_name = "NAME")]
+    share: Option<String>,
+    /// What the page may do: all, or for others only look
+    #[arg(long, value_enum)]
+    role: Option<RoleWord>,
+}
+
+/// What a page may do.
+#[derive(Clone, Copy, ValueEnum)]
+enum RoleWord {
+    /// Look at everything
+    View,
+    /// Move and draw in the picture
+    Draw,
+    /// Change labs that run, and run programs on their machines
+    Operate,
+    /// Everything
+    Own,
+}
+
+impl From<RoleWord> for Role {
+    fn from(word: RoleWord) -> Role {
+        match word {
+            RoleWord::View => Role::View,
+            RoleWord::Draw => Role::Draw,
+            RoleWord::Operate => Role::Operate,
+            RoleWord::Own => Role::Own,
+        }
+    }
+}
+
+/// Opens the page.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let dir = RuntimeDir::find();
+    let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
+    let client = Client::start(&dir, &executable)?;
+    let share = arguments.share.clone();
+    let default = share.as_ref().map_or(Role::Own, |_| Role::View);
+    let wanted = NewTicket {
+        role: arguments.role.map_or(default, Role::from),
+        seconds: share.as_ref().map(|_| SHARED_SECONDS),
+        name: share,
+        port: arguments.port,
+    };
+    let url = runtime()?.block_on(async {
+        if let Some(lab) = &arguments.lab {
+            client.lab(lab).await?;
+        }
+        let mut url = client.new_ticket(&wanted).await?.url;
+        if let Some(lab) = &arguments.lab {
+            url += &format!("&/lab/{lab}");
+        }
+        Ok::<_, CliError>(url)
+    })?;
+    if arguments.share.is_some() {
+        return say(&url);
+    }
+    let page = dir.page();
+    write_page(&page, &url).map_err(CliError::host(format!("writing {}", page.display())))?;
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .into_iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let opened = has_display
+        && Command::new("xdg-open")
+            .arg(&page)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+    match (io::stdout().is_terminal(), opened) {
+        (true, _) => say(&url),
+        // What comes into a file or a log is no secret any more.
+        (false, true) => Ok(ExitCode::SUCCESS),
+        (false, false) => say(&page.display().to_string()),
+    }
+}
+
+fn say(line: &str) -> Result<ExitCode, CliError> {
+    writeln!(io::stdout(), "{line}").map_err(CliError::host("writing to standard output"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A page that only the owner can read, and which leads to `url`.
+fn write_page(path: &Path, url: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    // A lab's name has letters, digits and "._-" only; the rest is vink's own.
+    let url = url.replace('&', "&amp;");
+    write!(
+        file,
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>Vink</title><meta http-equiv=\"refresh\" content=\"0; url={url}\">\n<a href=\"{url}\">Vink</a>\n"
+    )
+}
