@@ -7,7 +7,6 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
-import { serve } from './serve.ts';
 import { afterAll, beforeAll, expect, onTestFailed } from 'vitest';
 
 const UI = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -19,7 +18,6 @@ export const LONGEST_MS = Number(process.env.VINK_WAIT_MS ?? 60_000);
 let runtime: string;
 let daemon: ChildProcess;
 /** Where the page is if this vink has no `vink ui` yet. */
-let served: Awaited<ReturnType<typeof serve>> | undefined;
 export let browser: Browser;
 
 /** Runs `vink` beside the page. */
@@ -59,7 +57,6 @@ beforeAll(async () => {
   runtime = mkdtempSync(join(tmpdir(), 'vui'));
   daemon = spawn(VINK, ['daemon'], { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] });
   await until(() => existsSync(join(runtime, 'control.sock')));
-  if (!hasPage()) served = await serve(join(UI, 'dist'), join(runtime, 'control.sock'));
   browser = await chromium.launch({
     executablePath: process.env.VINK_CHROMIUM ?? '/usr/bin/chromium',
     args: [
@@ -77,7 +74,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  served?.server.close();
   if (daemon) {
     const ended = new Promise((resolve) => daemon.once('exit', resolve));
     daemon.kill('SIGTERM');
@@ -85,11 +81,6 @@ afterAll(async () => {
   }
   if (runtime) rmSync(runtime, { recursive: true, force: true });
 }, LONGEST_MS);
-
-/** Whether this vink serves the page. */
-export function hasPage(): boolean {
-  return /^ {2}ui /m.test(vink('--help'));
-}
 
 /** A page in a browser of its own, with nothing of another; it fails its test by an error of a script. */
 export async function open(hash = '#/', options: BrowserContextOptions & { role?: string } = {}): Promise<Page> {
@@ -108,8 +99,8 @@ export async function open(hash = '#/', options: BrowserContextOptions & { role?
       failures.push(message.text());
   });
   // A link that is good once, and then the view.
-  await page.goto(served?.address ?? vink('ui', '--share', 'guest', '--role', role).trim());
-  await page.getByRole('heading', { name: 'Labs' }).waitFor();
+  await page.goto(vink('ui', '--share', 'guest', '--role', role).trim());
+  await page.getByRole('heading', { name: 'Labs', exact: true }).waitFor();
   if (hash !== '#/') await page.evaluate((to) => (location.hash = to), hash);
   return page;
 }

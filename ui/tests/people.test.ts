@@ -75,3 +75,16 @@ test('hostile_names_and_outputs_are_text', async () => {
   expect(await page.locator('#evil, img').count()).toBe(0);
   await close(page);
 });
+
+test('a_page_that_may_view_changes_nothing', async () => {
+  await ask('PUT', '/labs/watched', { spec: pair('watched'), folder: '/tmp', new: true });
+  const page = await open('#/lab/watched?sel=wire%3Aw1', { role: 'view' });
+  await page.getByText('may view').waitFor();
+  await page.getByRole('button', { name: 'Plug out' }).click();
+  await page.getByRole('alert').getByText('✕').first().waitFor();
+  expect(vink('wire', 'show', '--lab', 'watched', 'w1')).toMatch(/^wire w1: up,/);
+  // The link that let it in is used up: a reload keeps the session of this tab, and nothing else has it.
+  await page.reload();
+  await page.getByText('may view').waitFor();
+  await close(page);
+});

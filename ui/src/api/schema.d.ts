@@ -1,4 +1,107 @@
 export interface paths {
+    "/v1/tickets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets a page in: a ticket, and the address where it is used, over loopback TCP */
+        post: operations["postTickets"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The session of this request */
+        get: operations["getSession"];
+        put?: never;
+        /** A session in exchange for a ticket, which is used up */
+        post: operations["postSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The labs that come with Vink */
+        get: operations["getReady"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/ready/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A lab that comes with Vink, with its text */
+        get: operations["getReadyName"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/spec/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reads a lab file's text, and tells what is wrong in it and where */
+        post: operations["postSpecCheck"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/spec/format": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The lab file of a lab */
+        post: operations["postSpecFormat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/version": {
         parameters: {
             query?: never;
@@ -61,6 +164,23 @@ export interface paths {
         };
         /** What runs now, as a lab file has it */
         get: operations["getLabsLabSpec"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/topology": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What its picture is drawn from: nodes, wires, and the numbers of their ends */
+        get: operations["getLabsLabTopology"];
         put?: never;
         post?: never;
         delete?: never;
@@ -474,6 +594,23 @@ export interface paths {
         patch: operations["patchLabsLabBreakpointsBreakpoint"];
         trace?: never;
     };
+    "/v1/labs/{lab}/breakpoints/{breakpoint}/verdict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decides about the packet that has stopped the lab */
+        post: operations["postLabsLabBreakpointsBreakpointVerdict"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/labs/{lab}/pods": {
         parameters: {
             query?: never;
@@ -789,125 +926,87 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Which control process answers. */
-        Version: {
-            /** @description Of `vink`. */
-            vink: string;
+        /** @description A ticket: worth one session. */
+        Ticket: {
+            /** @description The page's address, with the ticket in its fragment, which no browser sends. */
+            url: string;
+            /** @description The ticket. */
+            ticket: string;
             /**
              * Format: uint32
-             * @description The control process.
+             * @description Seconds that it may be used for.
              */
-            pid: number;
-            /** @description Its executable, for clients that find that another one is installed by now. */
-            executable: string;
+            seconds: number;
         };
-        /** @description A lab in a list. */
-        LabSummary: {
-            /** @description Its name. */
-            name: string;
-            /** @description How far it is. */
-            state: components["schemas"]["LabState"];
-            /** @description Its folder. */
-            folder: string;
+        /** @description `POST /v1/tickets`: lets a page in. */
+        NewTicket: {
             /**
-             * Format: uint
-             * @description How many machines it has.
+             * @description What the page may do.
+             * @default own
              */
-            machines: number;
+            role?: components["schemas"]["Role"];
+            /** @description The name of its user, for the others. */
+            name?: string | null;
             /**
-             * Format: uint
-             * @description How many wires.
+             * Format: uint32
+             * @description Seconds that it may be used for, once: 60 otherwise, a day at most.
              */
-            wires: number;
-            /**
-             * Format: uint
-             * @description How many programs run.
-             */
-            programs: number;
-            /**
-             * Format: double
-             * @description Seconds since it is up; 0 before.
-             */
-            "up-seconds": number;
-            /** @description Where its switch box listens. */
-            switchbox?: string | null;
-        };
-        /** @description How far a lab is. */
-        LabState: "starting" | "running" | "broken" | "failed" | "ending";
-        /** @description What [`PutLab`] came to. */
-        Applied: {
-            /** @description The lab. */
-            lab: string;
-            /** @description It did not run before. */
-            created: boolean;
-            /** @description What was changed (or would be), in order; nothing if the lab was as asked for. */
-            changes: components["schemas"]["Change"][];
-            /** @description Where its switch box listens. */
-            switchbox?: string | null;
-        };
-        /** @description One thing that was changed. */
-        Change: {
-            /** @description How. */
-            kind: components["schemas"]["ChangeKind"];
-            /** @description What: `machine m1`, `wire w1`, `interface m1:eth0`, `program m1.web` ... */
-            object: string;
-            /** @description What about it, in words, if there is more to say. */
-            text?: string;
-        };
-        /** @description How something was changed. */
-        ChangeKind: "add" | "change" | "remove";
-        /** @description `PUT /v1/labs/NAME`: makes a lab, or changes the one that runs so that it is as asked for. */
-        PutLab: {
-            /** @description What the lab is to be. */
-            spec: components["schemas"]["Lab"];
-            /**
-             * @description The lab file's folder, absolute: what relative paths of the lab are relative to, and must
-             *     stay inside of.
-             */
-            folder: string;
-            /**
-             * @description Only say what would change.
-             * @default false
-             */
-            "dry-run"?: boolean;
-            /**
-             * @description Fail (409) if it runs already.
-             * @default false
-             */
-            new?: boolean;
-            /**
-             * @description Fail (404) if it does not run yet.
-             * @default false
-             */
-            running?: boolean;
-            /**
-             * @description When a new lab can't be made, leave what there is of it, to be looked at.
-             * @default false
-             */
-            keep?: boolean;
-            /**
-             * @description When a new lab is up, its clock stands until it is told to go: only for labs with a clock of
-             *     their own.
-             * @default false
-             */
-            paused?: boolean;
-            /**
-             * @description The environment of its programs.
-             * @default {}
-             */
-            env?: {
-                [key: string]: string;
-            };
+            seconds?: number | null;
             /**
              * Format: uint16
-             * @description Listen for telnet sessions on this loopback port (0: any) for as long as it runs.
+             * @description The loopback port where pages are answered: any otherwise. It is chosen once.
              */
-            switchbox?: number | null;
-            /**
-             * @description Write down all that happens in a new lab, from its beginning until it is taken down: see
-             *     docs/replay.md.
-             */
-            record?: components["schemas"]["RecordLab"] | null;
+            port?: number | null;
+        };
+        /** @description What a client may do. Each one may do what those before it may. */
+        Role: "view" | "draw" | "operate" | "own";
+        /** @description A session that was just made. */
+        NewSession: {
+            /** @description What the session's requests bear: `Authorization: Bearer TOKEN`. */
+            token: string;
+            /** @description What it may do. */
+            role: components["schemas"]["Role"];
+            /** @description Its user's name. */
+            actor: string;
+        };
+        /** @description `POST /v1/session`: changes a ticket for a session. */
+        UseTicket: {
+            /** @description The ticket. */
+            ticket: string;
+        };
+        /** @description The session of a request. */
+        Session: {
+            /** @description What it may do. */
+            role: components["schemas"]["Role"];
+            /** @description Its user's name. */
+            actor: string;
+        };
+        /** @description A lab that comes with Vink. */
+        ReadyLab: {
+            /** @description Its name. */
+            name: string;
+            /** @description What it is, in a line. */
+            title: string;
+            /** @description Its folder, absolute. */
+            folder: string;
+            /** @description The lab file in it. */
+            file: string;
+        };
+        /** @description A lab that comes with Vink, with its text. */
+        ReadyLabFile: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its folder, absolute. */
+            folder: string;
+            /** @description Its lab file's text. */
+            text: string;
+        };
+        /** @description A lab file that was read. */
+        CheckedSpec: {
+            /** @description The lab, with all that it generates; none if it can't be used. */
+            spec?: components["schemas"]["Lab"] | null;
+            /** @description What is wrong, in the order of the text. */
+            mistakes: components["schemas"]["Mistake"][];
         };
         /** @description A lab: what `vink lab up` makes and `vink lab save` writes. */
         Lab: {
@@ -1314,8 +1413,27 @@ export interface components {
                 peer: string;
             };
         } | {
+            share: components["schemas"]["ShareSpec"];
+        } | {
             driver: components["schemas"]["Driver"];
         };
+        /**
+         * @description What a machine is to have of the host's address. In the short form items follow each other with commas:
+         *     addresses, ports, `ephemeral=COUNT`.
+         */
+        ShareSpec: {
+            /** @description Addresses of the host's; none: those that it uses by its default routes. */
+            addresses?: string[];
+            /** @description Ports at which the machine's programs listen: `80`, `53/udp`. */
+            ports?: components["schemas"]["TransportPort"][];
+            /**
+             * Format: uint16
+             * @description How many ports connections that the machine makes have (default 256).
+             */
+            ephemeral?: number;
+        };
+        /** @description A port of TCP, or of UDP: 80, 53/udp */
+        TransportPort: string | number;
         /** @description What a driver process opens. */
         Driver: {
             tap: string;
@@ -1408,6 +1526,11 @@ export interface components {
             on?: components["schemas"]["PathPoint"] | null;
             /** @description Which packets, as in pcap-filter(7); none: all. */
             filter?: string | null;
+            /**
+             * Format: uint32
+             * @description Only departing packets that have this mark: a rule's `meta mark set`, tc's `skbedit mark`, `SO_MARK`.
+             */
+            mark?: number | null;
             /** @description The pods, in the order in which a packet meets them. */
             pods: string[];
             /** @description The length of a period of its budget (default 10ms). */
@@ -1470,6 +1593,171 @@ export interface components {
             /** @description A line of the switch box, such as `wire set w1 loss 1%`. */
             do: string;
         };
+        /** @description What is wrong in a lab file's text. */
+        Mistake: {
+            /**
+             * Format: uint
+             * @description Its line, from 1; 0: nowhere in particular.
+             */
+            line: number;
+            /**
+             * Format: uint
+             * @description Its column, in characters from 1.
+             */
+            column: number;
+            /**
+             * Format: uint
+             * @description How many characters of the line are wrong.
+             */
+            length: number;
+            /** @description Where in the lab: `machines.m1.interfaces.eth0.wire`. */
+            path: string;
+            /** @description What is wrong. */
+            message: string;
+            /** @description What to write instead. */
+            fix: string;
+            /** @description The lab can be used all the same. */
+            warning: boolean;
+        };
+        /** @description `POST /v1/spec/check`: what a lab file says, and what is wrong with it. */
+        CheckSpec: {
+            /** @description Its text, in YAML. */
+            text: string;
+            /** @description Its folder, absolute; without it, what paths lead to is not looked at. */
+            folder?: string | null;
+            /** @description Its name, for messages. */
+            name?: string | null;
+        };
+        /** @description A lab file's text. */
+        FormattedSpec: {
+            /** @description The text, in YAML. */
+            text: string;
+        };
+        /** @description `POST /v1/spec/format`: the lab file of a lab. */
+        FormatSpec: {
+            /** @description The lab. */
+            spec: components["schemas"]["Lab"];
+        };
+        /** @description Which control process answers. */
+        Version: {
+            /** @description Of `vink`. */
+            vink: string;
+            /**
+             * Format: uint32
+             * @description The control process.
+             */
+            pid: number;
+            /** @description Its executable, for clients that find that another one is installed by now. */
+            executable: string;
+        };
+        /** @description A lab in a list. */
+        LabSummary: {
+            /** @description Its name. */
+            name: string;
+            /** @description How far it is. */
+            state: components["schemas"]["LabState"];
+            /** @description Its folder. */
+            folder: string;
+            /**
+             * Format: uint
+             * @description How many machines it has.
+             */
+            machines: number;
+            /**
+             * Format: uint
+             * @description How many wires.
+             */
+            wires: number;
+            /**
+             * Format: uint
+             * @description How many programs run.
+             */
+            programs: number;
+            /**
+             * Format: double
+             * @description Seconds since it is up; 0 before.
+             */
+            "up-seconds": number;
+            /** @description Where its switch box listens. */
+            switchbox?: string | null;
+        };
+        /** @description How far a lab is. */
+        LabState: "starting" | "running" | "broken" | "failed" | "ending";
+        /** @description What [`PutLab`] came to. */
+        Applied: {
+            /** @description The lab. */
+            lab: string;
+            /** @description It did not run before. */
+            created: boolean;
+            /** @description What was changed (or would be), in order; nothing if the lab was as asked for. */
+            changes: components["schemas"]["Change"][];
+            /** @description Where its switch box listens. */
+            switchbox?: string | null;
+        };
+        /** @description One thing that was changed. */
+        Change: {
+            /** @description How. */
+            kind: components["schemas"]["ChangeKind"];
+            /** @description What: `machine m1`, `wire w1`, `interface m1:eth0`, `program m1.web` ... */
+            object: string;
+            /** @description What about it, in words, if there is more to say. */
+            text?: string;
+        };
+        /** @description How something was changed. */
+        ChangeKind: "add" | "change" | "remove";
+        /** @description `PUT /v1/labs/NAME`: makes a lab, or changes the one that runs so that it is as asked for. */
+        PutLab: {
+            /** @description What the lab is to be. */
+            spec: components["schemas"]["Lab"];
+            /**
+             * @description The lab file's folder, absolute: what relative paths of the lab are relative to, and must
+             *     stay inside of.
+             */
+            folder: string;
+            /**
+             * @description Only say what would change.
+             * @default false
+             */
+            "dry-run"?: boolean;
+            /**
+             * @description Fail (409) if it runs already.
+             * @default false
+             */
+            new?: boolean;
+            /**
+             * @description Fail (404) if it does not run yet.
+             * @default false
+             */
+            running?: boolean;
+            /**
+             * @description When a new lab can't be made, leave what there is of it, to be looked at.
+             * @default false
+             */
+            keep?: boolean;
+            /**
+             * @description When a new lab is up, its clock stands until it is told to go: only for labs with a clock of
+             *     their own.
+             * @default false
+             */
+            paused?: boolean;
+            /**
+             * @description The environment of its programs.
+             * @default {}
+             */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: uint16
+             * @description Listen for telnet sessions on this loopback port (0: any) for as long as it runs.
+             */
+            switchbox?: number | null;
+            /**
+             * @description Write down all that happens in a new lab, from its beginning until it is taken down: see
+             *     docs/replay.md.
+             */
+            record?: components["schemas"]["RecordLab"] | null;
+        };
         /** @description Where a lab is recorded. */
         RecordLab: {
             /** @description A new folder, absolute: `manifest.json` and `run.journal` come to be there. */
@@ -1515,6 +1803,54 @@ export interface components {
              *     from what it does.
              */
             stuck?: string | null;
+        };
+        /** @description `GET /v1/labs/LAB/topology`. */
+        Topology: {
+            /**
+             * Format: uint64
+             * @description How many changes of the lab this has; the event of each one says the number.
+             */
+            revision: number;
+            /** @description Its machines and switches. */
+            nodes: components["schemas"]["TopologyNode"][];
+            /** @description Its wires. */
+            wires: components["schemas"]["TopologyWire"][];
+            /** @description All ends of wires. The place here is the number of the end, for as long as the revision is the same. */
+            ends: components["schemas"]["TopologyEnd"][];
+        };
+        /** @description A machine or a switch. */
+        TopologyNode: {
+            /** @description Its name. */
+            name: string;
+            /** @description What it is. */
+            kind: components["schemas"]["NodeKind"];
+            /** @description Whether it runs. */
+            state: components["schemas"]["MachineState"];
+        };
+        /** @description What a node is. */
+        NodeKind: "machine" | "router" | "switch";
+        /** @description Whether a machine runs. */
+        MachineState: "starting" | "running" | "dead";
+        /** @description A wire. */
+        TopologyWire: {
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is plugged in. */
+            up: boolean;
+            /** @description An Ethernet segment with any number of ends. */
+            bus: boolean;
+            /** @description Its ends, by number. */
+            ends: number[];
+        };
+        /** @description An end of a wire. */
+        TopologyEnd: {
+            /**
+             * Format: uint
+             * @description Its node's place in `nodes`; none: outside.
+             */
+            node?: number | null;
+            /** @description Its interface; empty: outside. */
+            interface: string;
         };
         /** @description How a lab's clock is. */
         Clock: {
@@ -1611,8 +1947,6 @@ export interface components {
              */
             programs: number;
         };
-        /** @description Whether a machine runs. */
-        MachineState: "starting" | "running" | "dead";
         /** @description A machine as it is now. */
         Machine: {
             /** @description Its name. */
@@ -1979,6 +2313,26 @@ export interface components {
             /** @description To do something. */
             enabled: boolean;
         };
+        /**
+         * @description What becomes of the packet at which a breakpoint has stopped the lab, when it goes on: beside
+         *     what breakpoints do to it. What is not named is not done.
+         */
+        PacketVerdict: {
+            /**
+             * Format: uint64
+             * @description Of which hit: how often the breakpoint was met by then.
+             */
+            number: number;
+            /**
+             * @description It is lost.
+             * @default false
+             */
+            drop?: boolean;
+            /** @description It passes so much later. */
+            delay?: components["schemas"]["Span"] | null;
+            /** @description These bytes pass in its place: from the Ethernet header on, two hexadecimal digits each. */
+            frame?: string | null;
+        };
         /** @description A pod. */
         Pod: {
             /** @description Its name. */
@@ -2211,6 +2565,11 @@ export interface components {
             kind: "changed";
             /** @description What. */
             change: components["schemas"]["Change"];
+            /**
+             * Format: uint64
+             * @description How many changes of the lab there were by now.
+             */
+            revision: number;
         } | {
             /** @constant */
             kind: "started";
@@ -2336,6 +2695,11 @@ export interface components {
             packet: components["schemas"]["Packet"];
             /** @description What has stopped. */
             stopped?: components["schemas"]["Stop"] | null;
+            /**
+             * @description The packet's bytes from its Ethernet header on, two hexadecimal digits each: if all of
+             *     the lab has stopped before it passes.
+             */
+            frame?: string | null;
         } | {
             /** @constant */
             kind: "pod-ended";
@@ -2456,6 +2820,171 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    postTickets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTicket"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ticket"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UseTicket"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewSession"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getReady: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadyLab"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getReadyName: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadyLabFile"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postSpecCheck: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckSpec"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedSpec"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postSpecFormat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FormatSpec"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FormattedSpec"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
     getVersion: {
         parameters: {
             query?: never;
@@ -2587,6 +3116,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Lab"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabTopology: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Topology"];
                 };
             };
             default: components["responses"]["problem"];
@@ -3510,6 +4062,32 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Breakpoint2"];
                 };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postLabsLabBreakpointsBreakpointVerdict: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+                breakpoint: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PacketVerdict"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["problem"];
         };
