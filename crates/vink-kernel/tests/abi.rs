@@ -512,7 +512,7 @@ fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
     assert_eq!(stats, WireStats::default());
     let trace = VINK_CALL_WIRE_TRACE;
     assert_eq!(raw.control(trace, &[99, 0, 0]), error(ESRCH));
-    assert_eq!(raw.control(trace, &[end, 512, 0]), error(EINVAL));
+    assert_eq!(raw.control(trace, &[end, 1024, 0]), error(EINVAL));
     assert_eq!(raw.control(trace, &[end, 1, 65536]), error(EINVAL));
     for mask in [1, u64::from(VINK_ASK_DEPARTURE)] {
         let none = raw.control(trace, &[end, mask, 100]);

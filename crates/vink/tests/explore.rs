@@ -102,7 +102,8 @@ fn what_is_found_is_shrunk_written_down_and_repeats() {
             "the property \"outcome\" does not hold",
             "2 packets had other fates",
             "packet 1 of client:eth0 is lost: TCP 10.0.0.1:",
-            "packet 2 of client:eth0 is lost: TCP 10.0.0.1:",
+            // Which of two processes finds something first is left open: it may be late, too.
+            "packet 2 of client:eth0 ",
             "on client:\n  source ended with status 1 (connect to 10.0.0.2:5001: Connection timed out",
             "<-- is lost",
         ] {
