@@ -8,6 +8,7 @@ use std::process::Command;
 use common::control::Control;
 use common::{root, Place};
 use serde_json::Value;
+use vink_sys::poll::is_readable;
 
 /// A pod that does what its configuration says.
 const POD: &str = r#"
@@ -267,17 +268,11 @@ fn what_a_pod_does_ends_it_and_nothing_else() {
         // Told of with its name, its path and what it did.
         let mut events = control.start(&["lab", "events"]);
         let out = events.stdout.take().expect("a pipe");
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
-        load(&control, "loop");
         // It listens when it has told something.
-        while !lines
-            .next()
-            .expect("a line")
-            .expect("text")
-            .contains("pod p")
-        {
+        while !is_readable(&out, 100) {
             load(&control, "loop");
         }
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
         to_b();
         let wanted = "pod p was ended on path p: it took longer than 20ms for one call";
         assert!(lines.any(|line| line.expect("text").contains(wanted)));
