@@ -581,7 +581,7 @@ pub(crate) const GROUPS: &[Group] = &[
         ..group(
             "explore",
             &[
-                figure("explore_states_s", "1/s", None),
+                figure("explore_states_s", "1/s", Some(Bar::AtLeast(1000.0))),
                 figure("explore_packets_s", "1/s", None),
             ],
             &[Side::Vink],
