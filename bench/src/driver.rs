@@ -2,10 +2,9 @@
 //! round trip, while drivers are killed and started again.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::echo::{connect, round_trip};
 use crate::host;
 use crate::lab::Lab;
 use crate::side::Round;
@@ -16,8 +15,6 @@ use crate::BoxError;
 const KILLS: usize = 5;
 /// Round trips before that, so that TCP knows how long one takes.
 const PINGS: usize = 200;
-/// How long a round trip may take: far more than a bar allows.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Milliseconds of the longest round trip of each round.
 pub(crate) fn restarts() -> Result<Round, BoxError> {
@@ -44,7 +41,7 @@ wires:
     )?;
     lab.shell("exec m app echoserver &")?;
     path.enter_client()?;
-    let mut peer = connect()?;
+    let mut peer = connect([10, 0, 0, 3])?;
     for _ in 0..PINGS {
         round_trip(&mut peer)?;
     }
@@ -56,30 +53,6 @@ wires:
         longest = longest.max(round_trip(&mut peer)?);
     }
     Ok(longest.max(round_trip(&mut peer)?))
-}
-
-/// A connection to the machine's echo server, once that listens.
-fn connect() -> Result<TcpStream, BoxError> {
-    let to = SocketAddr::from(([10, 0, 0, 3], 7));
-    let since = Instant::now();
-    loop {
-        match TcpStream::connect_timeout(&to, TIMEOUT) {
-            Ok(peer) => {
-                peer.set_nodelay(true)?;
-                peer.set_read_timeout(Some(TIMEOUT))?;
-                return Ok(peer);
-            }
-            Err(error) if since.elapsed() > TIMEOUT => return Err(format!("{to}: {error}").into()),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-}
-
-fn round_trip(peer: &mut TcpStream) -> Result<Duration, BoxError> {
-    let since = Instant::now();
-    peer.write_all(b"x")?;
-    peer.read_exact(&mut [0])?;
-    Ok(since.elapsed())
 }
 
 /// The driver process of the wire: it has a command line of its own.

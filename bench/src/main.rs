@@ -11,6 +11,7 @@ mod benchmark;
 mod beside;
 mod crossing;
 mod driver;
+mod echo;
 mod explore;
 mod filter;
 mod floor;

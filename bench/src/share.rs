@@ -2,9 +2,10 @@
 //! shares the address of the same interface, in one lab and in turns.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
+use std::time::Instant;
 
+use crate::echo::{connect, round_trip};
 use crate::host;
 use crate::lab::Lab;
 use crate::side::Round;
@@ -15,7 +16,6 @@ const PINGS: usize = 500;
 const TURNS: usize = 8;
 /// Bytes that are echoed.
 const BULK: usize = 32 << 20;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 const LAB: &str = "name: share
 machines:
@@ -62,30 +62,6 @@ pub(crate) fn beside_packet() -> Result<Round, BoxError> {
         let figures = [share - packet, share, packet, rates[0], rates[1]];
         Ok(figures.map(Some).to_vec())
     }))
-}
-
-/// A connection to a machine's echo server, once that listens.
-fn connect(address: [u8; 4]) -> Result<TcpStream, BoxError> {
-    let to = SocketAddr::from((address, 7));
-    let since = Instant::now();
-    loop {
-        match TcpStream::connect_timeout(&to, TIMEOUT) {
-            Ok(peer) => {
-                peer.set_nodelay(true)?;
-                peer.set_read_timeout(Some(TIMEOUT))?;
-                return Ok(peer);
-            }
-            Err(error) if since.elapsed() > TIMEOUT => return Err(format!("{to}: {error}").into()),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-}
-
-fn round_trip(peer: &mut TcpStream) -> Result<Duration, BoxError> {
-    let since = Instant::now();
-    peer.write_all(b"x")?;
-    peer.read_exact(&mut [0])?;
-    Ok(since.elapsed())
 }
 
 /// Gbit/s of a stream there and back.

@@ -375,7 +375,7 @@ fn needs(method: &str, path: &str) -> Option<Role> {
 /// Whether a request may be carried out, and its session.
 fn allowed(access: Option<Extension<Access>>, needed: Option<Role>) -> Result<Access, HttpError> {
     let Some(needed) = needed else {
-        return Ok(access.map_or_else(Access::nobody, |Extension(access)| access));
+        return Ok(access.map_or_else(Access::without_session, |Extension(access)| access));
     };
     match access {
         Some(Extension(access)) if access.role >= needed => Ok(access),

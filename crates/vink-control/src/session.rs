@@ -30,8 +30,8 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Without a session.
-    pub(crate) fn nobody() -> Access {
+    /// Of a request that has no session: it may read.
+    pub(crate) fn without_session() -> Access {
         Access {
             role: Role::View,
             actor: "".into(),

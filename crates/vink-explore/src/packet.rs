@@ -36,6 +36,19 @@ pub struct Packet<'a> {
     pub socket: &'a [u8],
 }
 
+impl<'a> Packet<'a> {
+    /// Its segment, and the connection on this machine that it is of, by its own address and its
+    /// peer's. `None`: it is no TCP segment, or is lost.
+    pub fn connection(&self) -> Option<(Segment<'a>, SocketAddr, SocketAddr)> {
+        let segment = self.tcp?;
+        match self.point {
+            Point::Departure => Some((segment, segment.from, segment.to)),
+            Point::Arrival => Some((segment, segment.to, segment.from)),
+            Point::Loss => None,
+        }
+    }
+}
+
 /// A TCP segment's header (RFC 9293, 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {

@@ -1,7 +1,7 @@
 //! Tries all schedules of up to so many deviations, the fewer first.
 //!
 //! For each number of deviations, each processor has a fork of the lab, which goes along the run
-//! without faults. At each packet it forks, for each fate that nobody has taken yet, and waits for
+//! without faults. At each packet it forks, for each fate that no process has taken yet, and waits for
 //! that one's end; the fork does the same at later packets until it has all its deviations. So each
 //! schedule is tried once, and costs what comes behind its last deviation.
 
@@ -423,7 +423,7 @@ impl Forks {
         }
         let mut line = serde_json::to_vec(&(self.first, what)).expect("plain data");
         line.push(b'\n');
-        // A pipe that nobody reads: the search is over.
+        // A pipe that no process reads: the search is over.
         let _ = write_all(&self.writes, &line);
     }
 }

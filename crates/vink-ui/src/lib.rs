@@ -1,6 +1,6 @@
 //! The web page: the files of `ui/dist`, as they were when this was built, or a page that says how to build them.
 //!
-//! `VINK_UI_DIR` names a folder that is read instead, at each request: for those who change the page.
+//! `VINK_UI_DIR` names a folder that is read instead, at each request, while the page is changed.
 
 use std::borrow::Cow;
 use std::path::{Component, Path};

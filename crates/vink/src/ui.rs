@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// The loopback port where the page is answered; any, if left away
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Print a link for this user, who may use it once within an hour, and open nothing
+    /// Print a link for a user of this name, and open nothing; the link is good once, for an hour
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
     /// What the page may do: all, or for others only look

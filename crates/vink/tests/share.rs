@@ -1,4 +1,4 @@
-//! The host's own address, beside the host's stack: who gets which packet, what may be sent, and what
+//! The host's own address, beside the host's stack: which stack gets a packet, what may be sent, and what
 //! is left when processes die.
 
 mod common;

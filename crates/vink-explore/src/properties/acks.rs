@@ -26,13 +26,8 @@ impl Property for Acks {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp.filter(|_| packet.at_end) else {
+        let Some((segment, own, peer)) = packet.connection().filter(|_| packet.at_end) else {
             return Ok(());
-        };
-        let (own, peer) = match packet.point {
-            Point::Departure => (segment.from, segment.to),
-            Point::Arrival => (segment.to, segment.from),
-            Point::Loss => return Ok(()),
         };
         if packet.point == Point::Departure {
             let sent = self.sent.entry((own, peer)).or_insert(segment.end());

@@ -60,13 +60,8 @@ impl Property for States {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp else {
+        let Some((segment, own, peer)) = packet.connection() else {
             return Ok(());
-        };
-        let (own, peer) = match packet.point {
-            Point::Departure => (segment.from, segment.to),
-            Point::Arrival => (segment.to, segment.from),
-            Point::Loss => return Ok(()),
         };
         let is_departure = packet.point == Point::Departure;
         if is_departure && segment.has(Segment::FIN) {

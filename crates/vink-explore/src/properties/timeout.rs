@@ -38,13 +38,8 @@ impl Property for Timeout {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp else {
+        let Some((segment, own, peer)) = packet.connection() else {
             return Ok(());
-        };
-        let (own, peer) = match packet.point {
-            Point::Departure => (segment.from, segment.to),
-            Point::Arrival => (segment.to, segment.from),
-            Point::Loss => return Ok(()),
         };
         let field = |name| world.field(packet.socket, name);
         let (Some(una), Some(out), Some(rto)) =

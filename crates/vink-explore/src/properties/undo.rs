@@ -66,13 +66,8 @@ impl Property for Undo {
     }
 
     fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
-        let Some(segment) = packet.tcp else {
+        let Some((segment, own, peer)) = packet.connection() else {
             return Ok(());
-        };
-        let (own, peer) = match packet.point {
-            Point::Departure => (segment.from, segment.to),
-            Point::Arrival => (segment.to, segment.from),
-            Point::Loss => return Ok(()),
         };
         if packet.point == Point::Departure && segment.has(Segment::SYN) {
             self.flows.remove(&(own, peer));
