@@ -13,6 +13,7 @@ use vink_lab::{wire, End, Machine, Network};
 use vink_trap::{Program, ProgramId, Status, Stdio, Worker};
 
 use crate::cli_error::CliError;
+use crate::print::say;
 use crate::signals::Signals;
 
 /// What is run, and the Debian package that has it.
@@ -44,22 +45,22 @@ pub(crate) fn run() -> Result<ExitCode, CliError> {
     programs_present()?;
     let folder = Folder::make()?;
 
-    heading("The Linux network stack, booted inside this process");
+    heading("The Linux network stack, booted inside this process")?;
     let path = find_image()?;
     let image = Image::open(&path)?;
-    println!("    image    {}", path.display());
-    println!("    kernel   Linux {} {}", image.release(), image.version());
+    say!("    image    {}", path.display())?;
+    say!("    kernel   Linux {} {}", image.release(), image.version())?;
     let boot = Instant::now();
     let mut kernel = Kernel::boot(image, Config::default())?;
-    println!(
+    say!(
         "    booted   in {:.1} ms",
         boot.elapsed().as_secs_f64() * 1e3
-    );
+    )?;
 
-    heading("Three machines, two wires");
+    heading("Three machines, two wires")?;
     let [client, router, server] = build(&mut kernel)?;
-    println!("    client eth0 ─────── west router east ─────── eth0 server");
-    println!("    each has its own interfaces, addresses, routes; router forwards");
+    say!("    client eth0 ─────── west router east ─────── eth0 server")?;
+    say!("    each has its own interfaces, addresses, routes; router forwards")?;
 
     let mut worker = Worker::new(kernel)?;
     worker.watch_fd(signals.as_fd())?;
@@ -72,26 +73,26 @@ pub(crate) fn run() -> Result<ExitCode, CliError> {
         folder,
     };
 
-    heading("Their addresses and routes, as the unmodified ip sees them");
+    heading("Their addresses and routes, as the unmodified ip sees them")?;
     for machine in [&client, &router, &server] {
         stage.show(machine, &["ip", "-brief", "address"])?;
     }
     stage.show(&client, &["ip", "route"])?;
     stage.show(&client, &["ip", "-6", "route", "show", "default"])?;
 
-    heading("ping, across the router");
+    heading("ping, across the router")?;
     let [server4, server6] = networks(&SERVER)?.map(|n| n.address.to_string());
     stage.show(&client, &["ping", "-c", "3", "-i", "0.2", &server4])?;
     stage.show(&client, &["ping", "-c", "3", "-i", "0.2", &server6])?;
 
-    heading("A web server, and a file to fetch");
+    heading("A web server, and a file to fetch")?;
     let original = stage.folder.file("file");
     make_file(&original)?;
     let web = stage.serve(&server)?;
     let sum = stage.checksum(&original)?;
-    println!("    the file: {FILE_BYTES} bytes, sha256 {sum}");
+    say!("    the file: {FILE_BYTES} bytes, sha256 {sum}")?;
 
-    heading("curl fetches it, over IPv4 and over IPv6");
+    heading("curl fetches it, over IPv4 and over IPv6")?;
     let report = "%{http_code} from %{remote_ip}: %{size_download} bytes in %{time_total} s\\n";
     let copy = stage.folder.file("copy");
     for host in [server4.clone(), format!("[{server6}]")] {
@@ -106,7 +107,7 @@ pub(crate) fn run() -> Result<ExitCode, CliError> {
 
     heading(
         "A slower wire (tc, on the router), and the kernel's own view of a live connection (ss)",
-    );
+    )?;
     let netem = [
         "tc", "qdisc", "add", "dev", "east", "root", "netem", "delay", "10ms", "rate", "60mbit",
     ];
@@ -132,23 +133,23 @@ pub(crate) fn run() -> Result<ExitCode, CliError> {
     stage.compare(&copy, &sum)?;
 
     stage.worker.kill(web)?;
-    println!();
-    println!(
+    say!("")?;
+    say!(
         "Done in {:.1} s. No packet has left this process; the host's network was not used.",
         started.elapsed().as_secs_f64()
-    );
-    println!();
-    println!("How to go on:");
+    )?;
+    say!("")?;
+    say!("How to go on:")?;
     let vink = own_name();
-    println!("    {vink} run -- ip address     a program on a machine of its own");
-    println!("    {vink} run -- sh             everything that this shell starts is on it");
-    println!("    {vink} doctor                what of this host Vink can use");
-    println!("    README.md, docs/             and more");
+    say!("    {vink} run -- ip address     a program on a machine of its own")?;
+    say!("    {vink} run -- sh             everything that this shell starts is on it")?;
+    say!("    {vink} doctor                what of this host Vink can use")?;
+    say!("    README.md, docs/             and more")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn heading(text: &str) {
-    println!("\n== {text}");
+fn heading(text: &str) -> Result<(), CliError> {
+    say!("\n== {text}")
 }
 
 /// This program as one would type it here.
@@ -282,7 +283,7 @@ impl Output {
 
     fn print(&self) -> Result<(), CliError> {
         for line in self.read()?.lines() {
-            println!("    {line}");
+            say!("    {line}")?;
         }
         io::stdout().flush().map_err(CliError::host("writing"))
     }
@@ -303,7 +304,7 @@ impl Stage {
         machine: &Machine,
         command: &[&str],
     ) -> Result<(ProgramId, Output), CliError> {
-        println!("  {}$ {}", machine.name, shown(command));
+        say!("  {}$ {}", machine.name, shown(command))?;
         let path = self.folder.file(&format!("output-{}", command[0]));
         let file =
             File::create(&path).map_err(CliError::host(format!("making {}", path.display())))?;
@@ -370,7 +371,7 @@ impl Stage {
                 "what arrived is not the file: sha256 {found}, not {sum}"
             )));
         }
-        println!("    sha256 {found}: the same");
+        say!("    sha256 {found}: the same")?;
         Ok(())
     }
 

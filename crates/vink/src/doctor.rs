@@ -17,6 +17,9 @@ use vink_sys::rustix::io::write;
 use vink_sys::rustix::mount::{mount, mount_change, MountFlags, MountPropagationFlags};
 use vink_sys::rustix::process::{getgid, getuid};
 
+use crate::cli_error::CliError;
+use crate::print::say;
+
 /// Debian's package of the tree that `make stack` builds.
 const KERNEL_SOURCE: &str = "/usr/src/linux-source-6.12.tar.xz";
 
@@ -32,7 +35,7 @@ struct Check {
 }
 
 /// Prints every check. Exit status 1 if one fails that `vink run` needs.
-pub(crate) fn print() -> ExitCode {
+pub(crate) fn print() -> Result<ExitCode, CliError> {
     let checks = checks();
     for check in &checks {
         let (mark, seen) = match (&check.found, check.required) {
@@ -40,10 +43,10 @@ pub(crate) fn print() -> ExitCode {
             (Err(seen), true) => ("FAILED", seen),
             (Err(seen), false) => ("absent", seen),
         };
-        println!("{mark:<7} {}: {seen}", check.name);
-        println!("        for {}", check.needed_for);
+        say!("{mark:<7} {}: {seen}", check.name)?;
+        say!("        for {}", check.needed_for)?;
         if check.found.is_err() {
-            println!("        to get it: {}", check.remedy);
+            say!("        to get it: {}", check.remedy)?;
         }
     }
     let failed = checks
@@ -51,11 +54,11 @@ pub(crate) fn print() -> ExitCode {
         .filter(|c| c.required && c.found.is_err())
         .count();
     if failed > 0 {
-        println!("vink run does not work here: {failed} of what it needs is missing");
-        return ExitCode::from(1);
+        say!("vink run does not work here: {failed} of what it needs is missing")?;
+        return Ok(ExitCode::from(1));
     }
-    println!("vink run works here");
-    ExitCode::SUCCESS
+    say!("vink run works here")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn checks() -> Vec<Check> {

@@ -11,6 +11,7 @@ use vink_api::{CaptureQuery, Client, Error, LabApi, RuntimeDir};
 use crate::capture::{follow, Blocks, Ended, Output};
 use crate::cli_error::CliError;
 use crate::client::runtime;
+use crate::print::say;
 
 /// The name under which Wireshark finds vink.
 pub(crate) const NAME: &str = "vink-extcap";
@@ -57,9 +58,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return install();
     }
     if arguments.extcap_interfaces {
-        println!("extcap {{version={}}}", env!("CARGO_PKG_VERSION"));
+        say!("extcap {{version={}}}", env!("CARGO_PKG_VERSION"))?;
         for (value, display) in runtime()?.block_on(interfaces())? {
-            println!("interface {{value={value}}}{{display={display}}}");
+            say!("interface {{value={value}}}{{display={display}}}")?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -68,12 +69,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return Err(CliError::Other(text.to_owned()));
     };
     if arguments.extcap_dlts {
-        println!("dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}");
+        say!("dlt {{number=1}}{{name=EN10MB}}{{display=Ethernet}}")?;
     } else if arguments.extcap_config {
-        println!(
+        say!(
             "arg {{number=0}}{{call=--snap}}{{display=Bytes of each packet}}\
              {{tooltip=0: all of it}}{{type=integer}}{{default=0}}"
-        );
+        )?;
     } else if arguments.capture {
         let Some(fifo) = &arguments.fifo else {
             return Err(CliError::Other("--capture needs --fifo FILE".to_owned()));
@@ -155,7 +156,7 @@ fn install() -> Result<ExitCode, CliError> {
             std::fs::remove_file(&link).map_err(CliError::host(what("replacing")))?;
         }
         symlink(&vink, &link).map_err(CliError::host(what("making")))?;
-        println!("{} -> {}", link.display(), vink.display());
+        say!("{} -> {}", link.display(), vink.display())?;
     }
     Ok(ExitCode::SUCCESS)
 }

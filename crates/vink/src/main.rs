@@ -1,5 +1,8 @@
 //! The command `vink`: reads the command line and says how it ended.
 
+// print! panics where the reader has gone: print.rs does not.
+#![warn(clippy::print_stdout)]
+
 mod breakpoint;
 mod capture;
 mod cli_error;
@@ -174,8 +177,8 @@ fn main() -> ExitCode {
         Command::Debug(arguments) => debug::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Packetdrill(arguments) => packetdrill::run(&arguments),
-        Command::Version => Ok(version::print()),
-        Command::Doctor => Ok(doctor::print()),
+        Command::Version => version::print(),
+        Command::Doctor => doctor::print(),
         Command::Driver(arguments) => driver::run(&arguments),
         Command::LabWorker(arguments) => lab_worker::run(arguments),
         Command::CompileFilter => compile_filter::run(),

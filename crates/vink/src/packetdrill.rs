@@ -27,6 +27,7 @@ use vink_sys::rustix::process::{
 use vink_sys::rustix::thread::{remove_capability_from_bounding_set, CapabilitySet};
 
 use crate::cli_error::CliError;
+use crate::print::say;
 
 /// What comes before packetdrill: scripts have files of fixed names in /tmp, and each has a /tmp of its own. packetdrill, which may
 /// be there itself, is opened first; of a script that is there, what its path begins with stays.
@@ -193,7 +194,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let jobs = list(arguments)?;
     let failed = run_all(&setup, &jobs)?;
     if !arguments.json {
-        println!("{} ok, {failed} failed", jobs.len() - failed);
+        say!("{} ok, {failed} failed", jobs.len() - failed)?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }

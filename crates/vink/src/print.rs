@@ -22,6 +22,14 @@ pub(crate) fn bytes(text: &[u8]) -> Result<(), CliError> {
     }
 }
 
+/// A line on standard output, written as format! does.
+macro_rules! say {
+    ($($line:tt)*) => {
+        $crate::print::text(&format!("{}\n", format_args!($($line)*)))
+    };
+}
+pub(crate) use say;
+
 /// JSON for people and programs alike.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"

@@ -555,6 +555,26 @@ fn programs_that_ask_for_time_in_virtual_time() {
     );
 }
 
+/// As by `| head`: the command ends as by the signal, and says nothing.
+#[test]
+fn a_command_whose_reader_has_gone_ends_quietly() {
+    for place in Place::all() {
+        for command in ["version", "doctor"] {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            let vink = place.vink(&[command]).stdout(writer).output();
+            let output = vink.expect("vink");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(
+                output.status.signal(),
+                Some(libc::SIGPIPE),
+                "{command}: {said}"
+            );
+            assert_eq!(said, "", "{command}");
+        }
+    }
+}
+
 #[test]
 fn doctor_finds_what_run_needs() {
     for place in Place::all() {

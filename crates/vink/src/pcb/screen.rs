@@ -11,6 +11,7 @@ use vink_pcb::{Connection, Field, Layout, Process, Value};
 use super::session::{named, title};
 use crate::cli_error::CliError;
 use crate::exec::{size, Raw};
+use crate::print;
 
 /// The alternate screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -63,7 +64,7 @@ impl Screen {
     /// Takes the terminal. `choose`: of all fields, those that say something.
     pub fn open(beside: bool, choose: bool) -> Result<Screen, CliError> {
         let raw = Raw::enter()?;
-        print!("{ENTER}");
+        print::text(ENTER)?;
         let mut screen = Screen {
             rows: 24,
             columns: 80,

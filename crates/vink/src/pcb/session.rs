@@ -16,6 +16,7 @@ use super::source::Event;
 use super::stream::{Line, Stream};
 use super::{Arguments, Form};
 use crate::cli_error::CliError;
+use crate::print::say;
 
 /// How often the screen is drawn at most.
 const FRAME: Duration = Duration::from_millis(50);
@@ -296,7 +297,7 @@ impl<'a> Session<'a> {
             Output::Screen(screen) => {
                 screen.take(layout, &self.fields, machine, connection);
             }
-            Output::Once => once(&self.process, &self.fields, machine, &connection),
+            Output::Once => once(&self.process, &self.fields, machine, &connection)?,
             Output::Stream(stream) => {
                 // By time, what has not changed is no news.
                 let now = own_bytes(&self.fields, &connection);
@@ -389,9 +390,15 @@ pub(super) fn title(layout: &Layout, machine: &str, connection: &Connection) -> 
     format!("{machine} {local} > {remote} {}", layout.state(*state))
 }
 
-fn once(process: &Process, fields: &[Field], machine: &str, connection: &Connection) {
-    println!("{}", title(process.layout(), machine, connection));
+fn once(
+    process: &Process,
+    fields: &[Field],
+    machine: &str,
+    connection: &Connection,
+) -> Result<(), CliError> {
+    say!("{}", title(process.layout(), machine, connection))?;
     for (name, value) in values(process, fields, connection) {
-        println!("  {name} = {value}");
+        say!("  {name} = {value}")?;
     }
+    Ok(())
 }
