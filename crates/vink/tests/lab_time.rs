@@ -308,4 +308,11 @@ fn what_it_does_not_go_with() {
         );
     }
     control.vink(&["lab", "down"]);
+    control.write("lab.yaml", "time: virtual\nmachines: {}\n");
+    control.vink(&["lab", "up"]);
+    let (_, said) = control.fails(&["lab", "until", "1s"]);
+    assert!(said.contains("has no machine, so no kernel"), "{said}");
+    control.vink(&["machine", "add", "m1"]);
+    control.vink(&["lab", "until", "1s"]);
+    control.vink(&["lab", "down"]);
 }

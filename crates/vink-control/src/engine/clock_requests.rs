@@ -108,6 +108,14 @@ impl Lab {
         requester: Requester,
     ) -> Result<vink_api::Clock, HttpError> {
         self.own_clock("told how far to go")?;
+        // The clock is the kernel's, and the first machine boots it.
+        if self.state().workers.iter().all(|w| w.client.is_none()) {
+            let error = format!(
+                "lab {} has no machine, so no kernel that has a clock",
+                self.name
+            );
+            return Err(HttpError::conflict(error).hint("vink machine add NAME makes one"));
+        }
         let clock = self.clock().await?;
         let mut until = u64::MAX;
         let mut conditions = Vec::new();
