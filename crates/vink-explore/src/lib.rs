@@ -12,7 +12,7 @@
 //! timer. Each packet that an interface sends is asked about where breakpoints are, and there a
 //! schedule ([`Deviation`]) decides. Properties ([`properties`]) look on.
 //!
-//! `search` tries all schedules of up to so many deviations. At each packet the process forks, in
+//! `search` tries all schedules of up to so many deviations, by an `engine`. At each packet the process forks, in
 //! the middle of the kernel's question, for each fate that the packet may have; the child goes on
 //! with that answer to the end of its run, while its parent waits, and then lets the packet pass. A
 //! schedule so costs what comes behind its last deviation. Each processor has a process that goes
@@ -23,6 +23,7 @@
 //! for packetdrill, for Wireshark.
 
 mod calls;
+mod engine;
 mod error;
 mod fate;
 mod forks;

@@ -10,6 +10,8 @@ use vink_spec::Lab;
 use vink_sys::fd::pipe;
 use vink_sys::process::exit_now;
 
+use crate::engine::fork::Fork;
+use crate::engine::Engine;
 use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Side};
 use crate::lab::Booted;
 use crate::properties::{self, panic};
@@ -76,6 +78,16 @@ impl Runner {
     /// The names of the properties that are checked; none: all.
     pub fn wanted(&self) -> &[String] {
         &self.wanted
+    }
+
+    /// By what schedules are tried.
+    pub(crate) fn engine(&self) -> Box<dyn Engine> {
+        Box::new(Fork)
+    }
+
+    /// The engine's name: `fork`.
+    pub fn engine_name(&self) -> &'static str {
+        self.engine().name()
     }
 
     /// The image's file.
