@@ -176,6 +176,15 @@ class Transport:
             return Connection(self.address)
 
     def _ask(self, method: str, path: str, body: Any = None, *, timeout: float | None = None) -> Any:
+        return answer_of(*self._fetch(method, path, body, timeout))
+
+    def _text(self, path: str) -> str:
+        head, body = self._fetch("GET", path)
+        return body.decode() if head.status == 200 else str(answer_of(head, body))
+
+    def _fetch(
+        self, method: str, path: str, body: Any = None, timeout: float | None = None
+    ) -> tuple[_http.Head, bytes]:
         connection = self._connection()
         try:
             connection.socket.settimeout(timeout)
@@ -186,7 +195,7 @@ class Transport:
             connection.close()
             raise
         self._idle.append(connection)
-        return answer_of(head, answer)
+        return head, answer
 
     def _stream(self, path: str) -> Iterator[bytes]:
         connection = Connection(self.address)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 from vink import api, control
 from vink._checksums import with_checksums
@@ -27,6 +27,9 @@ from vink._transport import query_of
 from vink.errors import ConnectionLostError, Error, LabFileError, NotFoundError, RefusedError
 from vink.program import Program, run
 from vink.table import Table, html_table
+
+if TYPE_CHECKING:
+    from vink.view import View
 
 Span: TypeAlias = "str | float | timedelta"
 """A length of time: seconds, or as in a lab file."""
@@ -425,6 +428,14 @@ class Lab:
             interfaces = tuple(f"{name}:{each}" for name, spec in described for each in spec.get("interfaces", {}))
         wanted = api.NewCapture(interfaces=list(interfaces), filter=filter, snap=snap, path=str(Path(file).absolute()))
         return Capture(self, self.client.start_capture(self.name, wanted))
+
+    def view(self, height: int = 420) -> View:
+        """The lab's picture as a widget, for notebooks: `pip install anywidget`. `height` is in CSS pixels."""
+        try:
+            from vink.view import View
+        except ModuleNotFoundError as missing:
+            raise NotFoundError(f"pictures in notebooks need {missing.name}: pip install anywidget") from missing
+        return View(self.client, self.name, height)
 
     def _check(self) -> None:
         """Raises what a handler has raised."""

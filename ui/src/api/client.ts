@@ -3,19 +3,15 @@ import createClient, { type Middleware } from 'openapi-fetch';
 import type { paths } from './schema.d.ts';
 import { refusal, transport } from './transport.ts';
 
-const session: Middleware = {
-  onRequest({ request }) {
-    if (transport.token) request.headers.set('authorization', `Bearer ${transport.token}`);
-    return request;
-  },
+const refused: Middleware = {
   async onResponse({ response }) {
     if (!response.ok) throw await refusal(response);
     return response;
   },
 };
 
-export const api = createClient<paths>({ baseUrl: location.origin });
-api.use(session);
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: (request) => transport.fetch(request) });
+api.use(refused);
 
 /** The body of an answer: a refused request has thrown before. */
 export async function body<T>(answer: Promise<{ data?: T }>): Promise<T> {

@@ -19,13 +19,14 @@ export class Refused extends Error {
   }
 }
 
-/** What may be replaced by another way to the control process, such as messages of a notebook. */
-export interface Transport {
-  request(method: string, path: string, body?: unknown): Promise<Response>;
+/** A way to the control process: the browser's own, or messages of a notebook (widget/comm.ts). */
+export interface Way {
+  fetch(request: Request): Promise<Response>;
   open(path: string): WebSocket;
 }
 
-class BrowserTransport implements Transport {
+class Transport implements Way {
+  #other: Way | undefined;
   token = sessionStorage.getItem(KEY) ?? '';
   /** What this session may do: `view`, `operate` or `own`. */
   role = sessionStorage.getItem(`${KEY}.role`) ?? 'own';
@@ -44,14 +45,25 @@ class BrowserTransport implements Transport {
     sessionStorage.setItem(`${KEY}.role`, role);
   }
 
+  /** Has all go another way from now on. */
+  goes(other: Way): void {
+    this.#other = other;
+  }
+
+  fetch(request: Request): Promise<Response> {
+    if (this.#other) return this.#other.fetch(request);
+    if (this.token) request.headers.set('authorization', `Bearer ${this.token}`);
+    return fetch(request);
+  }
+
   request(method: string, path: string, body?: unknown): Promise<Response> {
-    const headers: Record<string, string> = {};
-    if (this.token) headers.authorization = `Bearer ${this.token}`;
-    if (body !== undefined) headers['content-type'] = 'application/json';
-    return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
+    const init = { method, headers, body: body === undefined ? undefined : JSON.stringify(body) };
+    return this.fetch(new Request(new URL(path, location.href), init));
   }
 
   open(path: string): WebSocket {
+    if (this.#other) return this.#other.open(path);
     const address = new URL(path, location.href);
     address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
     const protocols = this.token ? ['vink.v1', `vink.bearer.${this.token}`] : [];
@@ -61,7 +73,7 @@ class BrowserTransport implements Transport {
   }
 }
 
-export const transport = new BrowserTransport();
+export const transport = new Transport();
 
 /** What an answer that is no success says. */
 export async function refusal(response: Response): Promise<Refused> {
