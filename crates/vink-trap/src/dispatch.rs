@@ -71,8 +71,10 @@ impl Worker {
         if self.file_holder.is_some() && self.processes[&pid].table.may_have_received() {
             self.adopt_named(call)?;
         }
-        if self.sched.is_some() && self.on_virtual_syscall(call)? {
-            return Ok(());
+        if let Some(mut time) = self.virtual_time() {
+            if time.on_virtual_syscall(call)? {
+                return Ok(());
+            }
         }
         let table = &mut self.process_mut(pid).table;
         let first = table.get(call.args[0]);
@@ -216,12 +218,16 @@ impl Worker {
             }
             Kind::Exit => {
                 let listener = self.listener(call.tid);
-                let number = self.sched.as_ref().map(|_| tracee::ns_pid(call.tid));
+                let number = self.clock.is_virtual().then(|| tracee::ns_pid(call.tid));
                 self.end_thread(call.tid);
                 if let Some(listener) = listener {
                     listener.continue_call(call.id);
                 }
-                self.wait_for_thread_exit(pid, call.tid, number.flatten().unwrap_or(call.tid))
+                let number = number.flatten().unwrap_or(call.tid);
+                match self.virtual_time() {
+                    None => Ok(()),
+                    Some(mut time) => time.wait_for_thread_exit(pid, call.tid, number),
+                }
             }
             Kind::Foreign => {
                 self.statistics.count_unsupported(call.nr);
@@ -267,6 +273,42 @@ impl Worker {
             Some(state) => self.passthrough_as(call, state),
             None => Ok(()),
         }
+    }
+
+    /// How the host may do this call now; `None`: it would wait, and virtual time blocks it.
+    fn block_or_passthrough(&mut self, call: Notification) -> Result<Option<ThreadState>, Error> {
+        match self.virtual_time() {
+            None => Ok(Some(ThreadState::Running)),
+            Some(mut time) => time.block_or_passthrough(call),
+        }
+    }
+
+    /// The host does it, now.
+    pub(crate) fn passthrough_as(
+        &mut self,
+        call: Notification,
+        state: ThreadState,
+    ) -> Result<(), Error> {
+        if let Some(mut time) = self.virtual_time() {
+            time.note_passthrough(call);
+        }
+        self.notify_observer(call, None);
+        self.publish_time(call.tid, state);
+        if let Some(listener) = self.listener(call.tid) {
+            let sent = listener.continue_call(call.id);
+            self.thread_resumed(call, sent, state);
+        }
+        Ok(())
+    }
+
+    /// A call that asks for the times of a file of the host's.
+    pub(crate) fn stat_on_host(&mut self, call: Notification) -> Result<(), Error> {
+        if let Some(mut time) = self.virtual_time() {
+            if time.stat_file(call)? {
+                return Ok(());
+            }
+        }
+        self.passthrough(call)
     }
 
     /// The host does it, and Vink files may travel with it.
@@ -723,7 +765,9 @@ impl Worker {
         if !self.may_make_network(call.tid, flags) {
             return self.answer(call, -i64::from(libc::EPERM));
         }
-        self.watch_fork(call.tid, flags);
+        if let Some(mut time) = self.virtual_time() {
+            time.watch_fork(call.tid, flags);
+        }
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)
         } else {

@@ -30,13 +30,15 @@ impl Worker {
     /// In virtual time: whether all that is waited for is a program that reads what comes from
     /// outside, by a pipe that is its standard input. No time passes meanwhile.
     pub fn waits_for_input(&self) -> bool {
-        let sched = self.sched.as_ref();
+        let sched = self.clock.virtual_time();
         sched.is_some_and(|sched| sched.waits_for_input())
     }
 
     /// What is waited for next, by the kernel or by a program, on the kernel's clock in ns.
     pub fn next_timer(&mut self) -> Option<u64> {
-        let alarm = self.next_deadline();
+        let alarm = self
+            .virtual_time()
+            .and_then(|mut time| time.next_deadline());
         [self.deadline, alarm].into_iter().flatten().min()
     }
 
@@ -47,7 +49,7 @@ impl Worker {
 
     /// Moves a virtual clock on to a time before which nothing is waited for; never back.
     pub fn advance_clock(&mut self, time: u64) {
-        if self.sched.is_some() && self.next_timer().is_none_or(|next| time < next) {
+        if self.clock.is_virtual() && self.next_timer().is_none_or(|next| time < next) {
             self.kernel.wait(time);
         }
     }

@@ -302,6 +302,14 @@ impl Worker {
         }
     }
 
+    /// The thread is gone from the table.
+    fn forget_thread(&mut self, tid: i32) {
+        self.forget_affinity(tid);
+        if let Some(mut time) = self.virtual_time() {
+            time.forget_thread(tid);
+        }
+    }
+
     /// Gives up all that a process has in the kernel: it has ended, or is about to.
     pub(crate) fn release_kernel_state(&mut self, pid: i32) {
         self.mark_held_dirty();
@@ -332,7 +340,9 @@ impl Worker {
             self.threads.remove(tid);
             self.forget_thread(*tid);
         }
-        self.forget_process(pid);
+        if let Some(mut time) = self.virtual_time() {
+            time.forget_process(pid);
+        }
         let entry = &mut self.programs[process.program];
         match entry.listener {
             Some(_) => entry.orphans.extend(process.pending_forks),
@@ -381,8 +391,8 @@ impl Worker {
             }
         }
         self.resume_suspended(pid)?;
-        if self.sched.is_some() {
-            self.prepare_executed(call.tid)?;
+        if let Some(mut time) = self.virtual_time() {
+            time.prepare_executed(call.tid)?;
         }
         let process = self.process_mut(pid);
         if process.threads == [call.tid]

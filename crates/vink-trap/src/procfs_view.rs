@@ -208,7 +208,7 @@ impl Worker {
         }
         let number = number as i32;
         let pid = self.threads[&call.tid].pid;
-        let tells_of_boot = self.sched.is_some()
+        let tells_of_boot = self.clock.is_virtual()
             && matches!(place.path.as_bytes(), b"/proc/uptime" | b"/proc/stat");
         let is_device = place.path.as_bytes() == TUN || RANDOM.contains(&place.path.as_c_str());
         let file = if is_device || write_only {

@@ -211,7 +211,7 @@ impl Worker {
     /// From now on the readiness of the streams that a process with a ring waits for is published.
     fn publish_files(&mut self, call: Notification, polled: &[PolledFile]) -> Result<(), Error> {
         let ring = self.fd_table(call.tid).ring();
-        let Some(ring) = ring.filter(|_| self.ring_polling.is_some() && self.sched.is_none())
+        let Some(ring) = ring.filter(|_| self.ring_polling.is_some() && !self.clock.is_virtual())
         else {
             return Ok(());
         };

@@ -43,6 +43,7 @@ use crate::notify::{Notification, Reply};
 use crate::polling::{CallsForm, PollingPolicy, Separation};
 use crate::process::{Continuation, Entry, File, InFlight};
 use crate::readiness::StalePlaceholders;
+use crate::sched::Clock;
 use crate::sched::ThreadState;
 use crate::tracee::ns_pid_of_kind;
 use crate::worker::Worker;
@@ -451,9 +452,11 @@ impl Worker {
             return false;
         }
         self.cpu_affinity = None;
-        self.ring_polling = match self.sched {
-            Some(_) => Some(RingPolling::new(None, None)),
-            None => Processors::split().map(|processors| RingPolling::new(Some(processors), None)),
+        self.ring_polling = match self.clock {
+            Clock::Virtual(_) => Some(RingPolling::new(None, None)),
+            Clock::Real => {
+                Processors::split().map(|processors| RingPolling::new(Some(processors), None))
+            }
         };
         self.ring_polling.is_some()
     }
@@ -463,7 +466,7 @@ impl Worker {
     /// virtual time.
     pub fn allow_shared_rings_when_often(&mut self) -> bool {
         let several = affinity(0).is_some_and(|own| own.count() > 1);
-        if self.tracer.is_some() || self.sched.is_some() || !several {
+        if self.tracer.is_some() || self.clock.is_virtual() || !several {
             return false;
         }
         let auto = Auto {
@@ -482,7 +485,7 @@ impl Worker {
         let polling = self
             .ring_polling
             .as_ref()
-            .filter(|_| self.sched.is_none())?;
+            .filter(|_| !self.clock.is_virtual())?;
         Some(match &polling.auto {
             Some(auto) => auto.policy.form(),
             None if polling.is_off() => CallsForm::Crowded,
@@ -622,7 +625,7 @@ impl Worker {
     fn lend_ring(&mut self, call: Notification) -> Result<(), Error> {
         let table = self.fd_table(call.tid);
         let shares = table.is_shared() || table.ring().is_some();
-        let (is_virtual, all_trapped) = (self.sched.is_some(), self.charges_calls());
+        let (is_virtual, all_trapped) = (self.clock.is_virtual(), self.clock.charges_calls());
         let pid = self.threads[&call.tid].pid;
         // A tracer is to see all calls of its tracees.
         let is_traced = !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
@@ -663,7 +666,7 @@ impl Worker {
         entry: &Entry,
     ) -> Result<(), Error> {
         let ring = self.fd_table(call.tid).ring();
-        let Some(ring) = ring.filter(|_| self.sched.is_none()) else {
+        let Some(ring) = ring.filter(|_| !self.clock.is_virtual()) else {
             return Ok(());
         };
         let fd = call.args[0] as i32;
@@ -755,7 +758,7 @@ impl Worker {
     /// A call on one of the host's files has been trapped, though its process may have a ring.
     pub(crate) fn mark_host_file(&self, call: Notification) {
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        if self.file_holder.is_none() && self.sched.is_none() {
+        if self.file_holder.is_none() && !self.clock.is_virtual() {
             if let Some(ring) = self.fd_table(call.tid).ring() {
                 ring.mark(call.args[0] as i32, HOST);
             }

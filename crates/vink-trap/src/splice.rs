@@ -346,7 +346,9 @@ impl Worker {
         mut in_flight: InFlight,
         result: i64,
     ) -> Result<(), Error> {
-        self.note_host_io();
+        if let Some(mut time) = self.virtual_time() {
+            time.note_host_io();
+        }
         let Continuation::Splice(s) = &mut in_flight.continuation else {
             return Ok(());
         };

@@ -132,8 +132,8 @@ impl Worker {
             }
             let own = virtual_name(parts, neighbour);
             own.or_else(|| {
-                self.sched
-                    .as_ref()
+                self.clock
+                    .virtual_time()
                     .and_then(|_| virtual_name_in_virtual_time(parts))
             })
         })?;

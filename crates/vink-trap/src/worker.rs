@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Clock, Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
+use vink_kernel::{Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
@@ -31,7 +31,7 @@ use crate::process::{Entry, Process, Thread};
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
 use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
-use crate::sched::{Scheduler, VirtualTime};
+use crate::sched::{Clock, Scheduler, VirtualTime, VirtualWorker};
 use crate::scm_rights::FileHolder;
 use crate::shared_ring::{RingCheck, RingPolling};
 use crate::spawn::{open_pidfd, spawn, NamespaceSource, Program, Spawned};
@@ -119,8 +119,7 @@ pub struct Worker {
     pub(crate) fd_limit: FdLimit,
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
-    /// On a virtual clock.
-    pub(crate) sched: Option<Box<Scheduler>>,
+    pub(crate) clock: Clock,
     /// There if programs may post calls.
     pub(crate) ring_polling: Option<RingPolling>,
     /// There if programs had better be near.
@@ -152,9 +151,11 @@ impl Worker {
         if is_ignored(libc::SIGCHLD) {
             let _ = Action::DEFAULT.set(libc::SIGCHLD);
         }
-        let sched = match kernel.clock() {
-            Clock::Real => None,
-            Clock::Virtual => Some(Box::new(Scheduler::new(VirtualTime::default())?)),
+        let clock = match kernel.clock() {
+            vink_kernel::Clock::Real => Clock::Real,
+            vink_kernel::Clock::Virtual => {
+                Clock::Virtual(Box::new(Scheduler::new(VirtualTime::default())?))
+            }
         };
         Ok(Worker {
             kernel,
@@ -185,8 +186,8 @@ impl Worker {
             fd_limit: FdLimit::raise(),
             statistics: Statistics::new(),
             tracer: None,
-            cpu_affinity: sched.is_none().then(CpuAffinity::new).flatten(),
-            sched,
+            cpu_affinity: (!clock.is_virtual()).then(CpuAffinity::new).flatten(),
+            clock,
             ring_polling: None,
         })
     }
@@ -300,7 +301,7 @@ impl Worker {
             listener,
             shared,
             namespaces,
-        } = match (&self.ring_polling, &self.sched) {
+        } = match (&self.ring_polling, self.clock.virtual_time()) {
             (polling, Some(sched)) => {
                 let linker = LdSo::expected();
                 let purpose = match polling {
@@ -337,8 +338,10 @@ impl Worker {
         });
         self.register_machine_netns(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
-        self.note_standard_fds(machine, program.descriptors());
-        self.process_started(pid);
+        if let Some(mut time) = self.virtual_time() {
+            time.note_standard_fds(machine, program.descriptors());
+            time.process_started(pid);
+        }
         Ok(name)
     }
 
@@ -538,8 +541,8 @@ impl Worker {
     /// # Errors
     /// [`Error::Kernel`] if the kernel panicked: the worker is of no use any more.
     pub fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        if self.sched.is_some() {
-            return self.step_virtual(timeout);
+        if let Some(mut time) = self.virtual_time() {
+            return time.step(timeout);
         }
         if self.is_timer_due() {
             self.kernel_dirty = true;
@@ -596,7 +599,8 @@ impl Worker {
                     if !std::mem::replace(&mut deferred_sent, true) {
                         self.send_deferred()?;
                     }
-                    if !self.defer_exit(pid) {
+                    let deferred = |mut time: VirtualWorker<'_>| time.defer_exit(pid);
+                    if !self.virtual_time().is_some_and(deferred) {
                         self.on_process_exit(pid)?;
                         self.run_kernel()?;
                     }
@@ -606,8 +610,12 @@ impl Worker {
                     self.release_held()?;
                     self.run_kernel()?;
                 }
-                Token::Pipe(tid) if self.defer_pipe(tid) => {}
-                Token::Pipe(tid) => self.on_pipe_ready(tid),
+                Token::Pipe(tid) => {
+                    let deferred = |mut time: VirtualWorker<'_>| time.defer_pipe(tid);
+                    if !self.virtual_time().is_some_and(deferred) {
+                        self.on_pipe_ready(tid);
+                    }
+                }
                 Token::Device(id) => {
                     self.serve_device(id)?;
                     self.run_kernel()?;
@@ -672,9 +680,11 @@ impl Worker {
         // A program that gets its call's result may at once look for what the call changed
         // elsewhere: all readiness is shown before any answer is sent.
         while let Some((pending, outcome)) = self.finished.pop_front() {
-            match self.may_conclude(pending.in_flight.call.tid) {
-                true => self.conclude(pending, outcome)?,
-                false => self.enqueue_completed(pending, outcome),
+            match self.clock.virtual_time_mut() {
+                Some(sched) if !sched.is_in_batch(pending.in_flight.call.tid) => {
+                    sched.enqueue_completed(pending, outcome);
+                }
+                _ => self.conclude(pending, outcome)?,
             }
         }
         while let Some(id) = self.ready_devices.pop() {
@@ -718,7 +728,8 @@ impl Worker {
         }
         if events & libc::EPOLLHUP as u32 != 0 {
             self.reactor.remove(listener.as_fd().as_raw_fd());
-            if !self.defer_tree_exit(id) {
+            let deferred = |mut time: VirtualWorker<'_>| time.defer_tree_exit(id);
+            if !self.virtual_time().is_some_and(deferred) {
                 self.on_tree_exit(id);
             }
         }
@@ -748,9 +759,15 @@ impl Worker {
             tracer.died(pid);
         }
         // Its parent gets a SIGCHLD.
-        let counter = self.sched.as_ref().and_then(|sched| sched.tsc.as_ref());
+        let counter = self
+            .clock
+            .virtual_time()
+            .and_then(|sched| sched.tsc.as_ref());
         let traced = counter.map(|counter| counter.end_of(pid));
-        let kin = self.sched.as_ref().and_then(|_| tracee::tgid_and_ppid(pid));
+        let kin = self
+            .clock
+            .virtual_time()
+            .and_then(|_| tracee::tgid_and_ppid(pid));
         match kin {
             Some((_, parent)) => self.signals.hint_of(parent),
             None => self.signals.hint(),
@@ -759,7 +776,9 @@ impl Worker {
             Some(status) => status.map(Status::of),
             None => reap(&pidfd),
         };
-        self.find_orphan(program)?;
+        if let Some(mut time) = self.virtual_time() {
+            time.find_orphan(program)?;
+        }
         let entry = &mut self.programs[program];
         let first = entry.namespaces.as_ref().map(|n| n.init_pid());
         if first.is_some() && kin.map(|(_, parent)| parent) == first {
@@ -778,12 +797,14 @@ impl Worker {
         let Some(file) = self.watches.file(cookie) else {
             return;
         };
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = self.clock.virtual_time_mut() {
             sched.note_error(events);
         }
         file.placeholder
             .signal_edge(events, file.mirrors_edges.get());
-        self.wake_watchers(cookie);
+        if let Some(mut time) = self.virtual_time() {
+            time.wake_watchers(cookie);
+        }
         if file.owned.get() {
             self.signals.hint();
         }

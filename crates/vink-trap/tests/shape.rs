@@ -12,12 +12,14 @@ use syn::{Expr, ImplItem, Item, ItemMod, Member, Type, UseTree};
 /// No type but these has more methods than this.
 const MAX_METHODS: usize = 60;
 /// Types that still have more, with how many.
-const LARGE_TYPES: [(&str, usize); 1] = [("Worker", 412)];
+const LARGE_TYPES: [(&str, usize); 2] = [("VirtualWorker", 183), ("Worker", 233)];
 /// Files that use the worker's tables.
 const FILES_WITH_THREADS: usize = 43;
 const FILES_WITH_PROCESSES: usize = 28;
-/// How often code relies on the clock being virtual without having been given the scheduler.
-const VIRTUAL_TIME_EXPECTED: usize = 103;
+/// What says that code relies on a virtual clock, and how often: it was 103 times before there was a
+/// `VirtualWorker`.
+const VIRTUAL_TIME: [&str; 2] = ["virtual time", "a virtual worker's clock"];
+const VIRTUAL_TIME_EXPECTED: usize = 2;
 /// Modules that use one another in the largest circle, those above and below one another in the
 /// tree of modules aside.
 const MODULES_IN_CIRCLE: usize = 30;
@@ -90,11 +92,13 @@ impl<'ast> Visit<'ast> for Shape {
     }
 
     fn visit_expr_field(&mut self, field: &'ast syn::ExprField) {
-        if let (Expr::Path(base), Member::Named(name)) = (&*field.base, &field.member) {
-            let of = |name| base.path.is_ident(name);
-            if of("self") || of("worker") {
-                self.fields.insert(name.to_string());
-            }
+        let is_worker = match &*field.base {
+            Expr::Path(base) => base.path.is_ident("self") || base.path.is_ident("worker"),
+            Expr::Field(base) => matches!(&base.member, Member::Named(name) if name == "worker"),
+            _ => false,
+        };
+        if let (true, Member::Named(name)) = (is_worker, &field.member) {
+            self.fields.insert(name.to_string());
         }
         visit::visit_expr_field(self, field);
     }
@@ -103,7 +107,7 @@ impl<'ast> Visit<'ast> for Shape {
         if call.method == "expect" {
             let expects = |argument: &Expr| {
                 matches!(argument, Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. })
-                    if text.value() == "virtual time")
+                    if VIRTUAL_TIME.contains(&text.value().as_str()))
             };
             self.virtual_time_expected += usize::from(call.args.iter().any(expects));
         }
@@ -265,7 +269,7 @@ fn few_files_use_the_tables() {
 fn the_scheduler_is_given_and_not_expected() {
     let all = shapes("vink-trap").into_values();
     let expected = all.map(|shape| shape.virtual_time_expected).sum();
-    holds("expect(\"virtual time\")", expected, VIRTUAL_TIME_EXPECTED);
+    holds("virtual time expected", expected, VIRTUAL_TIME_EXPECTED);
 }
 
 #[test]

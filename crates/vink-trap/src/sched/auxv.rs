@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::vdso;
+use super::VirtualWorker;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const AT_BASE: u64 = 7;
@@ -40,14 +40,14 @@ impl Auxv {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// The first trapped call of a program after its exec, before it has read the time or used its
     /// random bytes: C libraries make others earlier. If the exec has failed, nothing is changed.
     ///
     /// # Errors
     /// [`Error::System`]: the program's memory can't be written.
     pub(crate) fn prepare_executed(&mut self, tid: i32) -> Result<(), Error> {
-        let pid = self.threads[&tid].pid;
+        let pid = self.worker.threads[&tid].pid;
         let Some(auxv) = Auxv::of(pid) else {
             return Ok(());
         };

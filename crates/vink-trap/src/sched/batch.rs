@@ -6,8 +6,7 @@ use std::os::fd::AsRawFd;
 
 use vink_kernel::MachineId;
 
-use super::{Runnable, Scheduler, TIMESLICE};
-use crate::worker::Worker;
+use super::{Runnable, Scheduler, VirtualWorker, TIMESLICE};
 use crate::Error;
 
 /// How many threads may be in a batch. Runs repeat, so it does not depend on the number of
@@ -152,11 +151,11 @@ impl Scheduler {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// No thread is running: takes the next batch out of the run queue. False: the run queue is
     /// empty.
     pub(super) fn begin_batch(&mut self) -> Result<bool, Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let Some(first) = sched.dequeue() else {
             sched.batch.begin(VecDeque::new(), &[]);
             return Ok(false);
@@ -172,11 +171,11 @@ impl Worker {
         }
         let same_cpu = chosen.len() == 1;
         for runnable in &chosen {
-            if let Some(listener) = &self.programs[self.program_of(runnable)].listener {
+            if let Some(listener) = &self.worker.programs[self.program_of(runnable)].listener {
                 listener.wake_same_cpu(same_cpu);
             }
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.batch.begin(chosen, &machines);
         if batches && !is_independent {
             // Threads behind it in the run queue make such calls, too, before they all run in a
@@ -190,7 +189,7 @@ impl Worker {
     fn fill_batch(&mut self, chosen: &mut VecDeque<Runnable>, machines: &mut Vec<MachineId>) {
         let mut index = 0;
         for _ in 0..MAX_SCANNED {
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             let Some(runnable) = sched.run_queue.remove(index) else {
                 return;
             };
@@ -203,7 +202,7 @@ impl Worker {
                     return;
                 }
             } else {
-                let sched = self.sched.as_mut().expect("virtual time");
+                let sched = self.worker.clock.sched_mut();
                 sched.run_queue.insert(index, runnable);
                 index += 1;
             }
@@ -212,25 +211,25 @@ impl Worker {
 
     /// Whether a thread of another machine is among the first of the run queue.
     fn has_other_machine(&self, machine: MachineId) -> bool {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let mut first = sched.run_queue.iter().take(MAX_SCANNED);
         first.any(|runnable| self.machine_of(runnable) != machine)
     }
 
     /// The machine of its program, whatever network namespace the thread is in.
     pub(super) fn machine_of(&self, runnable: &Runnable) -> MachineId {
-        self.programs[self.program_of(runnable)].machine
+        self.worker.programs[self.program_of(runnable)].machine
     }
 
     /// The same of a process.
     pub(super) fn machine_of_process(&self, pid: i32) -> MachineId {
-        self.programs[self.processes[&pid].program].machine
+        self.worker.programs[self.worker.processes[&pid].program].machine
     }
 
     fn program_of(&self, runnable: &Runnable) -> usize {
         match runnable {
             Runnable::Syscall(program, _) => *program,
-            _ => self.processes[&self.threads[&runnable.tid()].pid].program,
+            _ => self.worker.processes[&self.worker.threads[&runnable.tid()].pid].program,
         }
     }
 
@@ -238,24 +237,24 @@ impl Worker {
     /// with calls or by the host's clock, where a thread is blocked on the host, or where programs
     /// have a budget of untrapped calls, which they use alone (`call_budget`).
     fn may_batch(&self, tid: i32) -> bool {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         sched.tsc.is_none()
             && sched.config.charge.call.is_zero()
             && sched.blocked_on_host.is_empty()
             && sched.runaways.limit().is_none()
             && !sched.parents.has_stopped()
             && !sched.shared_state.forbids_batches()
-            && self.file_holder.is_none()
-            && self.ring_polling.is_none()
+            && self.worker.file_holder.is_none()
+            && self.worker.ring_polling.is_none()
             && !sched.is_near_penalty(tid, MAX_SCANNED as u64)
     }
 
     /// Sorts threads by the first member of the batch that is on their machine; threads of one
     /// machine stay in their order.
     pub(super) fn sort_by_batch<T>(&self, all: &mut [T], tid: impl Fn(&T) -> i32) {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         all.sort_by_key(|one| {
-            let pid = self.threads.get(&tid(one)).map(|thread| thread.pid);
+            let pid = self.worker.threads.get(&tid(one)).map(|thread| thread.pid);
             let machine = pid.map(|pid| self.machine_of_process(pid));
             let mut members = sched.batch.members.iter();
             let index = members.position(|member| Some(member.machine) == machine);
@@ -271,17 +270,16 @@ impl Worker {
         };
         sched.running.retain(|running| running.pid != pid);
         sched.batch.exited.push(pid);
-        if let Some(process) = self.processes.get(&pid) {
-            self.reactor.remove(process.pidfd.as_raw_fd());
+        if let Some(process) = self.worker.processes.get(&pid) {
+            self.worker.reactor.remove(process.pidfd.as_raw_fd());
         }
         true
     }
 
-    /// The scheduler while threads are running; `None` also by the host's clock.
+    /// The scheduler while threads are running.
     fn sched_in_batch(&mut self) -> Option<&mut Scheduler> {
-        self.sched
-            .as_deref_mut()
-            .filter(|sched| !sched.running.is_empty())
+        let sched = self.worker.clock.sched_mut();
+        (!sched.running.is_empty()).then_some(sched)
     }
 
     /// The same of a pipe that a thread waits for.
@@ -304,7 +302,7 @@ impl Worker {
 
     /// No thread is running: handles what was deferred.
     pub(super) fn handle_deferred(&mut self) -> Result<(), Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let batch = &sched.batch;
         if batch.exited.is_empty() && batch.hung_up.is_empty() && batch.ready_pipes.is_empty() {
             return Ok(());
@@ -317,7 +315,7 @@ impl Worker {
             self.on_process_exit(pid)?;
             self.run_kernel()?;
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let mut hung_up = std::mem::take(&mut sched.batch.hung_up);
         hung_up.sort_unstable();
         for id in hung_up {

@@ -19,11 +19,10 @@ use std::sync::atomic::Ordering;
 
 use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, PIPE_BROKEN};
 
-use super::{BlockCondition, ThreadState};
+use super::{BlockCondition, ThreadState, VirtualWorker};
 use crate::notify::Notification;
 use crate::ready::POLLFD;
 use crate::shared_ring::ProcessRing;
-use crate::worker::Worker;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
 const CALL_BUDGET: u32 = 256;
@@ -54,25 +53,19 @@ fn set_call_budget(ring: &ProcessRing, calls: u32) {
     ring.sched().pipe_would_block.store(0, Ordering::Relaxed);
 }
 
-impl Worker {
-    /// Whether each call costs virtual time, so that each must be trapped.
-    pub(crate) fn charges_calls(&self) -> bool {
-        let sched = self.sched.as_ref();
-        sched.is_some_and(|sched| !sched.config.charge.call.is_zero())
-    }
-
+impl VirtualWorker<'_> {
     fn ring_of(&self, pid: i32) -> Option<std::rc::Rc<ProcessRing>> {
-        self.ring_polling.as_ref()?;
-        self.processes.get(&pid)?.table.ring()
+        self.worker.ring_polling.as_ref()?;
+        self.worker.processes.get(&pid)?.table.ring()
     }
 
     /// This thread is scheduled.
     pub(super) fn grant_call_budget(&self, tid: i32) {
-        if self.ring_polling.is_none() {
+        if self.worker.ring_polling.is_none() {
             return;
         }
-        let sched = self.sched.as_ref().expect("virtual time");
-        let thread = self.threads.get(&tid);
+        let sched = self.worker.clock.sched();
+        let thread = self.worker.threads.get(&tid);
         if let Some(ring) = thread.and_then(|thread| self.ring_of(thread.pid)) {
             let others = !sched.blocked_on_host.is_empty() || !sched.vforked.is_empty();
             let alone = !others && sched.runaways.limit().is_none();
@@ -89,10 +82,10 @@ impl Worker {
 
     /// The thread's call was received: what it has done to pipes may matter to others.
     pub(super) fn note_untrapped(&mut self, tid: i32) {
-        if self.ring_polling.is_none() {
+        if self.worker.ring_polling.is_none() {
             return;
         }
-        let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
             return;
         };
         let Some(ring) = self.ring_of(pid) else {
@@ -103,19 +96,19 @@ impl Worker {
         ring.sched().polled_count.store(0, Ordering::Relaxed);
         match ring.sched().touched.swap(0, Ordering::Relaxed) {
             0 => return,
-            touched if touched & PIPE_BROKEN != 0 => self.signals.invalidate(pid),
+            touched if touched & PIPE_BROKEN != 0 => self.worker.signals.invalidate(pid),
             _ => {}
         }
         // The worker itself waits for pipes only for splice(2).
-        let waits = self.scratch_pipe.is_some();
-        let sched = self.sched.as_mut().expect("virtual time");
+        let waits = self.worker.scratch_pipe.is_some();
+        let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.host_ran |= waits;
     }
 
     /// What the thread's call moves data to or from is a pipe.
     pub(super) fn mark_pipe(&self, tid: i32, number: u64) {
-        if let Some(ring) = self.ring_of(self.threads[&tid].pid) {
+        if let Some(ring) = self.ring_of(self.worker.threads[&tid].pid) {
             ring.mark_pipe(number as i32);
         }
     }
@@ -132,13 +125,13 @@ impl Worker {
     /// What a poll(2) has found of its descriptors, for the next one: valid when the call is
     /// answered.
     pub(super) fn publish_polled(&self, call: Notification, fds: &[u8]) {
-        let Some(ring) = self.ring_of(self.threads[&call.tid].pid) else {
+        let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) else {
             return;
         };
         let count = fds.len() / POLLFD;
         ring.polled_by.set(0);
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        if count > MAX_POLLED || self.file_holder.is_some() {
+        if count > MAX_POLLED || self.worker.file_holder.is_some() {
             return;
         }
         let (table, sched) = (self.fd_table(call.tid), ring.sched());
@@ -154,7 +147,7 @@ impl Worker {
 
     /// The call is answered, and what was written down for it is still true.
     pub(super) fn validate_polled(&self, call: Notification, count: usize) {
-        let ring = self.ring_of(self.threads[&call.tid].pid);
+        let ring = self.ring_of(self.worker.threads[&call.tid].pid);
         if let Some(ring) = ring.filter(|ring| ring.polled_by.get() == call.id) {
             ring.sched()
                 .polled_count
@@ -164,7 +157,7 @@ impl Worker {
 
     /// What the process has written down of this poll(2).
     pub(super) fn take_posted_poll(&self, call: Notification) -> Option<PostedPoll> {
-        let ring = self.ring_of(self.threads[&call.tid].pid)?;
+        let ring = self.ring_of(self.worker.threads[&call.tid].pid)?;
         let sched = ring.sched();
         let count = call.args[1] as usize;
         let is_first = sched.posted_poll.swap(0, Ordering::Relaxed) == call.args[0];
@@ -189,7 +182,7 @@ impl Worker {
 
     /// The thread waits until then for these, of which nothing is ready.
     pub(super) fn note_last_poll(&mut self, call: Notification, fds: Vec<u64>, cookies: Vec<u64>) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let watched = sched.blocked[&call.tid].polled.len();
         let id = call.id;
         let waited = LastPoll {
@@ -210,7 +203,7 @@ impl Worker {
         events: u32,
         cookie: u64,
     ) -> bool {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let Some(waited) = sched.last_polls.get(&tid) else {
             return false;
         };
@@ -232,12 +225,12 @@ impl Worker {
         ns: Option<u64>,
     ) -> bool {
         let deadline = self.deadline(ns);
-        let now = self.kernel.now();
-        let Some(ring) = self.ring_of(self.threads[&call.tid].pid) else {
+        let now = self.worker.kernel.now();
+        let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) else {
             return false;
         };
-        let carries = self.file_holder.is_some();
-        let sched = self.sched.as_mut().expect("virtual time");
+        let carries = self.worker.file_holder.is_some();
+        let sched = self.worker.clock.sched_mut();
         let ends = deadline.is_some_and(|deadline| deadline > now);
         let Some(waited) = sched.last_polls.get_mut(&call.tid) else {
             return false;
@@ -279,13 +272,13 @@ impl Worker {
     /// Whether the process itself has written down what this poll(2) is to wait for, and will look
     /// there for what was found.
     pub(super) fn has_posted_poll(&self, call: Notification) -> bool {
-        let ring = self.ring_of(self.threads[&call.tid].pid);
+        let ring = self.ring_of(self.worker.threads[&call.tid].pid);
         ring.is_some_and(|ring| ring.posted_by.get() == call.id && ring.polled_by.get() == call.id)
     }
 
     /// The process finds what was written down for this poll(2).
     pub(super) fn post_results(&self, call: Notification) {
-        if let Some(ring) = self.ring_of(self.threads[&call.tid].pid) {
+        if let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) {
             ring.sched().results_ready.store(1, Ordering::Relaxed);
         }
     }
@@ -293,7 +286,7 @@ impl Worker {
     /// A poll(2) that the process has posted ends: it copies the published time itself, unless it
     /// may read that before it gets there, or that is unknown.
     pub(super) fn post_time(&mut self, call: Notification) {
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         if !self.has_no_pending_signal(call.tid) || !self.is_time_published(pid) {
             return;
         }

@@ -5,12 +5,11 @@ use vink_sys::errno::{EFAULT, EINVAL, EPERM};
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
-use super::{BlockCondition, BlockedThread, ThreadState, ERESTARTNOHAND};
+use super::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
 use crate::notify::Notification;
 use crate::process::Continuation;
 use crate::timeouts::read_timespec;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const SECOND: u64 = 1_000_000_000;
@@ -62,15 +61,15 @@ fn pair(a: u64, b: u64) -> [u8; 16] {
     bytes
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// What a clock shows to the thread, in ns; `None`: there is no such clock.
     pub(crate) fn clock(&self, tid: i32, clock: i32) -> Option<u64> {
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         match clock {
             libc::CLOCK_REALTIME
             | libc::CLOCK_REALTIME_COARSE
             | libc::CLOCK_REALTIME_ALARM
-            | libc::CLOCK_TAI => Some(self.kernel.date(now)),
+            | libc::CLOCK_TAI => Some(self.worker.kernel.date(now)),
             libc::CLOCK_MONOTONIC
             | libc::CLOCK_MONOTONIC_COARSE
             | libc::CLOCK_MONOTONIC_RAW
@@ -78,7 +77,7 @@ impl Worker {
             | libc::CLOCK_BOOTTIME_ALARM => Some(now + BOOTED),
             // Of processes and threads: by what they have called.
             libc::CLOCK_THREAD_CPUTIME_ID => {
-                Some(self.cpu_time_of(&[tid]) + self.vvar_cpu_time(self.threads[&tid].pid))
+                Some(self.cpu_time_of(&[tid]) + self.vvar_cpu_time(self.worker.threads[&tid].pid))
             }
             libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
             _ => None,
@@ -87,14 +86,14 @@ impl Worker {
 
     /// The CPU time of these threads, computed from their calls.
     pub(super) fn cpu_time_of(&self, tids: &[i32]) -> u64 {
-        let Some(sched) = &self.sched else { return 0 };
+        let sched = self.worker.clock.sched();
         let calls = tids.iter().filter_map(|tid| sched.calls.get(tid));
         calls.sum::<u64>() * CPU_PER_CALL
     }
 
     fn cpu_time_of_process(&self, tid: i32) -> u64 {
-        let pid = self.threads[&tid].pid;
-        self.cpu_time_of(&self.processes[&pid].threads) + self.vvar_cpu_time(pid)
+        let pid = self.worker.threads[&tid].pid;
+        self.cpu_time_of(&self.worker.processes[&pid].threads) + self.vvar_cpu_time(pid)
     }
 
     /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
@@ -102,7 +101,7 @@ impl Worker {
         self.count_poll(call.tid)?;
         let of = sched_class(call.nr);
         if of == Sched::ClockGettime {
-            self.start_publishing_time(self.threads[&call.tid].pid);
+            self.start_publishing_time(self.worker.threads[&call.tid].pid);
         }
         let [first, second, ..] = call.args;
         if matches!(
@@ -112,7 +111,7 @@ impl Worker {
             self.republish_time(call.tid);
         }
         let write = |address, bytes: &[u8]| address == 0 || tracee::write(call.tid, address, bytes);
-        let date = self.kernel.date(self.kernel.now());
+        let date = self.worker.kernel.date(self.worker.kernel.now());
         let result = match of {
             Sched::Time => {
                 let secs = date / SECOND;
@@ -150,7 +149,7 @@ impl Worker {
 
     /// For how long times(2) tells the same.
     pub(super) fn until_tick(&self) -> u64 {
-        TICK - (self.kernel.now() + BOOTED) % TICK
+        TICK - (self.worker.kernel.now() + BOOTED) % TICK
     }
 
     /// times(2).
@@ -160,7 +159,7 @@ impl Worker {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&ticks.to_ne_bytes());
         let written = call.args[0] == 0 || tracee::write(call.tid, call.args[0], &bytes);
-        let now = ((self.kernel.now() + BOOTED) / TICK) as i64;
+        let now = ((self.worker.kernel.now() + BOOTED) / TICK) as i64;
         self.answer(call, if written { now } else { EFAULT })
     }
 
@@ -232,7 +231,7 @@ impl Worker {
         let Some(shown) = self.clock(call.tid, clock) else {
             return self.answer(call, EINVAL);
         };
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         let ahead = match absolute {
             true => time.saturating_sub(shown),
             false => time,
@@ -256,7 +255,7 @@ impl Worker {
     pub(super) fn write_remaining(&mut self, blocked: &BlockedThread) {
         debug_assert_eq!(blocked.condition.on_signal, ERESTARTNOHAND);
         let deadline = blocked.condition.deadline.unwrap_or(0);
-        let rest = deadline.saturating_sub(self.kernel.now());
+        let rest = deadline.saturating_sub(self.worker.kernel.now());
         let rest = remaining(blocked.call, rest);
         // The host does not mind either if that fails.
         let tid = blocked.call.tid;

@@ -22,12 +22,11 @@ use vink_syscalls::{
 };
 
 use super::host_fds::file_type_of;
-use super::Runnable;
+use super::{Runnable, VirtualWorker};
 use crate::notify::Notification;
 use crate::process::Continuation;
 use crate::ready::{MAX_FDS, POLLFD};
 use crate::tracee;
-use crate::worker::Worker;
 
 /// Of the host's devices that keep nothing, such as /dev/null: memory (3).
 const MEMORY_MAJOR: u32 = 1;
@@ -165,12 +164,12 @@ fn is_independent(class: &ConflictClass, files: &mut impl Files) -> bool {
 }
 
 /// The files of a call's thread.
-struct TraceeFiles<'a> {
-    worker: &'a mut Worker,
+struct TraceeFiles<'a, 'w> {
+    worker: &'a mut VirtualWorker<'w>,
     call: Notification,
 }
 
-impl Files for TraceeFiles<'_> {
+impl Files for TraceeFiles<'_, '_> {
     fn is_vink(&self, fd: u64) -> bool {
         self.worker.fd_table(self.call.tid).get(fd).is_some()
     }
@@ -198,11 +197,11 @@ impl Files for TraceeFiles<'_> {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Whether this may be done while threads of other machines run.
     pub(super) fn is_independent(&mut self, runnable: &Runnable) -> bool {
         let machine = self.machine_of(runnable);
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         if sched.shared_state.tainted.contains(&machine) {
             return false;
         }
@@ -221,12 +220,12 @@ impl Worker {
     /// Before a call by which its machine may come to share memory or descriptors with others, or
     /// to have a file that others may execute: taints the machine.
     pub(super) fn note_sharing(&mut self, call: Notification) {
-        let Some(pid) = self.threads.get(&call.tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.threads.get(&call.tid).map(|thread| thread.pid) else {
             return;
         };
         let args = call.args;
         let is_executable = |mode: usize| args[mode] & EXECUTABLE != 0;
-        let is_foreign = |worker: &mut Worker| {
+        let is_foreign = |worker: &mut VirtualWorker<'_>| {
             matches!(conflict_class(call.nr, args), ConflictClass::Descriptor(fd, events)
                 if worker.fd_table(call.tid).get(fd).is_none()
                     && !worker.is_private(call.tid, fd, events))
@@ -250,15 +249,11 @@ impl Worker {
         };
         if shares {
             let machine = self.machine_of_process(pid);
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             sched.shared_state.tainted.insert(machine);
         }
         if watches_files {
-            self.sched
-                .as_mut()
-                .expect("virtual time")
-                .shared_state
-                .files_are_watched = true;
+            self.worker.clock.sched_mut().shared_state.files_are_watched = true;
         }
     }
 
@@ -274,7 +269,7 @@ impl Worker {
     /// Whether nothing says that a call has to do with what other machines have.
     fn is_self_contained(&mut self, call: Notification) -> bool {
         let class = conflict_class(call.nr, call.args);
-        if !self.threads.contains_key(&call.tid) {
+        if !self.worker.threads.contains_key(&call.tid) {
             // A new one, which has nothing that the worker knows.
             return class == ConflictClass::None;
         }
@@ -286,8 +281,8 @@ impl Worker {
         let Some(copy) = self.dup_tracee_fd(tid, number) else {
             return true; // to be refused
         };
-        let machine = self.machine_of_process(self.threads[&tid].pid);
-        let sched = self.sched.as_ref().expect("virtual time");
+        let machine = self.machine_of_process(self.worker.threads[&tid].pid);
+        let sched = self.worker.clock.sched();
         let (kind, identity, device) = file_type_of(copy.as_raw_fd());
         match kind {
             libc::S_IFREG => events != libc::POLLOUT,
@@ -297,7 +292,7 @@ impl Worker {
             libc::S_IFIFO => is_nameless(identity.0),
             libc::S_IFSOCK => {
                 let peer = peer_of(copy.as_raw_fd());
-                let peer = peer.filter(|pid| self.processes.contains_key(pid));
+                let peer = peer.filter(|pid| self.worker.processes.contains_key(pid));
                 peer.is_some_and(|peer| self.machine_of_process(peer) == machine)
             }
             _ => false,

@@ -6,17 +6,17 @@
 //! descriptor or make it another file's, nor for processes that share their descriptors.
 
 use super::host_fds::{CachedFd, PolledFd};
+use super::VirtualWorker;
 use crate::notify::Notification;
-use crate::worker::Worker;
 use vink_syscalls::{kind, Kind};
 
 /// So many files that data was moved to or from are kept of a process.
 const MAX_CACHED: usize = 32;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// What is kept of the thread's last wait.
     pub(super) fn take_polled(&mut self, tid: i32) -> Vec<PolledFd> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.polled_fds.remove(&tid).unwrap_or_default()
     }
 
@@ -27,7 +27,7 @@ impl Worker {
         number: u64,
         events: i16,
     ) -> Option<PolledFd> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let polled = sched.polled_fds.get_mut(&tid)?;
         let index = polled.iter().position(|polled| polled.is(number, events))?;
         Some(polled.swap_remove(index))
@@ -35,17 +35,20 @@ impl Worker {
 
     /// The thread's wait is over.
     pub(super) fn cache_polled(&mut self, tid: i32, mut polled: Vec<PolledFd>) {
-        if polled.is_empty() || !self.threads.contains_key(&tid) || self.fd_table(tid).is_shared() {
+        if polled.is_empty()
+            || !self.worker.threads.contains_key(&tid)
+            || self.fd_table(tid).is_shared()
+        {
             return;
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.polled_fds.entry(tid).or_default().append(&mut polled);
     }
 
     /// What is kept of a file that data was moved to or from.
     pub(super) fn cached_fd(&self, tid: i32, number: u32) -> Option<CachedFd> {
-        let sched = self.sched.as_ref().expect("virtual time");
-        let polled = sched.cached_fds.get(&self.threads[&tid].pid)?;
+        let sched = self.worker.clock.sched();
+        let polled = sched.cached_fds.get(&self.worker.threads[&tid].pid)?;
         polled
             .iter()
             .find(|cached| cached.number == number)
@@ -57,8 +60,8 @@ impl Worker {
         if self.fd_table(tid).is_shared() {
             return;
         }
-        let pid = self.threads[&tid].pid;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let pid = self.worker.threads[&tid].pid;
+        let sched = self.worker.clock.sched_mut();
         let polled = sched.cached_fds.entry(pid).or_default();
         if polled.len() == MAX_CACHED {
             polled.remove(0);
@@ -79,16 +82,16 @@ impl Worker {
             | Kind::Unshare => None,
             _ => return,
         };
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         self.unmark_pipes(pid, closed);
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if let Some(cached) = sched.cached_fds.get_mut(&pid) {
             cached.retain(|cached| closed.is_some_and(|closed| closed != cached.number));
         }
         if sched.polled_fds.is_empty() && sched.last_polls.is_empty() {
             return;
         }
-        for tid in &self.processes[&pid].threads {
+        for tid in &self.worker.processes[&pid].threads {
             sched.last_polls.remove(tid);
             if let Some(polled) = sched.polled_fds.get_mut(tid) {
                 polled.retain(|polled| closed.is_some_and(|closed| closed != polled.number()));

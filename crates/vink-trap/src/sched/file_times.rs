@@ -15,9 +15,9 @@ use vink_sys::process::geteuid;
 
 use vink_syscalls::{status, Status};
 
+use super::VirtualWorker;
 use crate::notify::Notification;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const SECOND: i128 = 1_000_000_000;
@@ -100,17 +100,9 @@ impl FileTimes {
     }
 }
 
-impl Worker {
-    /// A call that asks for the times of a file of the host's.
-    pub(crate) fn stat_on_host(&mut self, call: Notification) -> Result<(), Error> {
-        match self.sched.is_some() && self.stat_file(call)? {
-            true => Ok(()),
-            false => self.passthrough(call),
-        }
-    }
-
-    /// stat(2) and the like in virtual time. False: the host's answer will do.
-    fn stat_file(&mut self, call: Notification) -> Result<bool, Error> {
+impl VirtualWorker<'_> {
+    /// stat(2) and the like, of a file of the host's. False: the host's answer will do.
+    pub(crate) fn stat_file(&mut self, call: Notification) -> Result<bool, Error> {
         let Some(target) = target_of(&call) else {
             return Ok(false);
         };
@@ -126,8 +118,8 @@ impl Worker {
             return Ok(false);
         };
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        let date = self.kernel.date(self.kernel.now()) as i64;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let date = self.worker.kernel.date(self.worker.kernel.now()) as i64;
+        let sched = self.worker.clock.sched_mut();
         let mut times =
             stamps(&mut found).map(|t| i128::from(t.tv_sec) * SECOND + i128::from(t.tv_nsec));
         if !sched
@@ -176,7 +168,7 @@ impl Worker {
             }
             None => &[],
         };
-        let pid = self.threads[&tid].pid;
+        let pid = self.worker.threads[&tid].pid;
         let descriptor = format!("/proc/{pid}/fd/{}", target.from);
         let whole = match path {
             [] if target.from < 0 => return None,

@@ -8,27 +8,26 @@ use std::time::Instant;
 use vink_sys::pidfd::open_thread;
 use vink_sys::poll::is_readable;
 
-use super::{thread_states, RunningThread, ThreadState, STALL_TIMEOUT};
+use super::{thread_states, RunningThread, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::spawn::{has_ended, open_pidfd};
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// A call that makes a thread or a process is about to pass.
     pub(crate) fn watch_fork(&mut self, tid: i32, flags: u64) {
-        let Some(sched) = &mut self.sched else { return };
+        let sched = self.worker.clock.sched_mut();
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         sched.batch.expect_fork(tid, thread);
-        self.revoke_call_budget(self.threads[&tid].pid);
+        self.revoke_call_budget(self.worker.threads[&tid].pid);
         if !thread && flags & libc::CLONE_VM as u64 != 0 {
-            self.keep_vvar_current(self.threads[&tid].pid);
+            self.keep_vvar_current(self.worker.threads[&tid].pid);
         }
     }
 
     /// If a member is back from a call that creates threads or processes, finds these.
     pub(super) fn find_forked(&mut self) -> Result<(), Error> {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let mut parents = sched.batch.forking();
         parents.retain(|tid| sched.has_arrived(*tid));
         for parent in parents {
@@ -39,11 +38,11 @@ impl Worker {
 
     /// The same of a holder that is back for sure.
     pub(super) fn find_forked_by(&mut self, parent: i32) -> Result<(), Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let Some(thread) = sched.batch.take_fork(parent) else {
             return Ok(());
         };
-        let Some(pid) = self.threads.get(&parent).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.threads.get(&parent).map(|thread| thread.pid) else {
             return Ok(());
         };
         match thread {
@@ -58,11 +57,11 @@ impl Worker {
         let tasks = fs::read_dir(format!("/proc/{pid}/task"))
             .into_iter()
             .flatten();
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let mut found: Vec<i32> = tasks
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|tid| !self.threads.contains_key(tid))
+            .filter(|tid| !self.worker.threads.contains_key(tid))
             .filter(|tid| {
                 !sched.has_arrived(*tid)
                     && !sched.is_running(*tid)
@@ -85,9 +84,9 @@ impl Worker {
     /// Adds the thread's new children; those that have made no call are running. The first of them.
     fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
         let mut unknown = tracee::children(pid, tid);
-        unknown.retain(|child| !self.processes.contains_key(child));
+        unknown.retain(|child| !self.worker.processes.contains_key(child));
         self.resolve_forks(pid, tid)?;
-        unknown.retain(|child| self.processes.contains_key(child));
+        unknown.retain(|child| self.worker.processes.contains_key(child));
         for child in &unknown {
             self.process_created(tid, *child);
         }
@@ -96,7 +95,7 @@ impl Worker {
 
     /// A new process is running, unless it has made a call.
     fn process_created(&mut self, parent: i32, child: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.batch.note_created(parent, child);
         let heard = sched
             .run_queue
@@ -110,14 +109,16 @@ impl Worker {
     /// A process has ended. If its last call created a process that has made no call, that is now a
     /// child of the machine's init, and running.
     pub(crate) fn find_orphan(&mut self, program: usize) -> Result<(), Error> {
-        let entry = &self.programs[program];
+        let entry = &self.worker.programs[program];
         let first = entry.namespaces.as_ref().map(|n| n.init_pid());
-        let is_looked_for = self.sched.is_some() && !entry.orphans.is_empty();
+        let is_looked_for = !entry.orphans.is_empty();
         let Some(first) = first.filter(|_| is_looked_for) else {
             return Ok(());
         };
         for child in tracee::children(first, first) {
-            if self.processes.contains_key(&child) || self.programs[program].orphans.is_empty() {
+            if self.worker.processes.contains_key(&child)
+                || self.worker.programs[program].orphans.is_empty()
+            {
                 continue;
             }
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
@@ -132,7 +133,7 @@ impl Worker {
     /// A thread was found waiting in vfork(2): its child runs in its place.
     pub(super) fn wait_for_vfork(&mut self, tid: i32, pid: i32) -> Result<(), Error> {
         let child = self.find_children(pid, tid)?;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         match child {
             Some(child) => {
                 sched.batch.take_fork(tid);
@@ -152,12 +153,12 @@ impl Worker {
     /// The process executes a program, or has ended: if it was made by vfork(2), its parent goes
     /// on.
     pub(super) fn release_vfork(&mut self, child: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let Some(index) = sched.vforked.iter().position(|(_, c)| *c == child) else {
             return;
         };
         let (tid, _) = sched.vforked.remove(index);
-        let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
             return;
         };
         sched.add_running(tid, pid, ThreadState::VforkReleased(child));
@@ -171,9 +172,7 @@ impl Worker {
         tid: i32,
         number: i32,
     ) -> Result<(), Error> {
-        let Some(sched) = &mut self.sched else {
-            return Ok(());
-        };
+        let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.running.retain(|running| running.tid != tid);
         if let Ok(thread) = open_thread(tid) {

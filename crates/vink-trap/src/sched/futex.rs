@@ -12,12 +12,11 @@ use std::fs;
 use vink_kernel::Numbered;
 use vink_sys::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT};
 
-use super::{BlockCondition, ERESTARTNOHAND};
+use super::{BlockCondition, VirtualWorker, ERESTARTNOHAND};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
 use crate::timeouts::read_timespec;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Set in the word of a robust mutex whose owner is dead.
@@ -219,7 +218,7 @@ fn most(argument: u64) -> usize {
     (argument as i32).max(1) as usize
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// futex(2).
     pub(crate) fn futex(&mut self, call: Notification) -> Result<(), Error> {
         let result = match operation(&call) {
@@ -250,7 +249,7 @@ impl Worker {
         if by_date && relative {
             return Err(ENOSYS);
         }
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         let deadline = match call.args[3] {
             0 => None,
             address => {
@@ -373,14 +372,14 @@ impl Worker {
     }
 
     fn futexes(&mut self) -> &mut Futexes {
-        &mut self.sched.as_mut().expect("virtual time").futexes
+        &mut self.worker.clock.sched_mut().futexes
     }
 
     fn futex_key(&mut self, call: &Notification, address: u64) -> Result<Key, i64> {
         if !address.is_multiple_of(4) {
             return Err(EINVAL);
         }
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         let memory = self.memory_of(pid);
         if call.args[1] as i32 & libc::FUTEX_PRIVATE_FLAG != 0 {
             return Ok(Key::Private(memory, address));
@@ -398,7 +397,8 @@ impl Worker {
             return *memory;
         }
         let parent = tracee::tgid_and_ppid(pid).map_or(0, |(_, parent)| parent);
-        let memory = match self.processes.contains_key(&parent) && tracee::share_memory(pid, parent)
+        let memory = match self.worker.processes.contains_key(&parent)
+            && tracee::share_memory(pid, parent)
         {
             true => self.memory_of(parent),
             false => pid,

@@ -15,10 +15,9 @@ use vink_sys::plain::Zeroed;
 use vink_sys::{epoll, fd, poll};
 use vink_syscalls::{blocks, is_plain_io, Blocks};
 
-use super::{BlockCondition, ThreadState};
+use super::{BlockCondition, ThreadState, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
-use crate::worker::Worker;
 use crate::Error;
 
 /// As much can be written to a pipe that is not full without waiting (`PIPE_BUF`).
@@ -114,10 +113,10 @@ fn is_refused(nr: i64, kind: libc::mode_t, flags: i32, events: i16) -> bool {
     !is_for_all(nr) && kind != libc::S_IFSOCK || flags & libc::O_ACCMODE == other
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// What the process has open under this number.
     pub(super) fn dup_tracee_fd(&self, tid: i32, number: u64) -> Option<OwnedFd> {
-        let process = &self.processes[&self.threads[&tid].pid];
+        let process = &self.worker.processes[&self.worker.threads[&tid].pid];
         copy_fd(&process.pidfd, number as i32).ok()
     }
 
@@ -133,7 +132,7 @@ impl Worker {
             libc::S_IFCHR => matches!(libc::major(device), 4 | 5 | 136..=143),
             _ => true,
         };
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let cached = CachedFd {
             number: number as u32,
             copy: waits.then(|| Rc::new(copy)),
@@ -146,14 +145,13 @@ impl Worker {
 
     /// The worker itself has moved something into a pipe, or out of one.
     pub(crate) fn note_host_io(&mut self) {
-        if let Some(sched) = &mut self.sched {
-            sched.host_fds_dirty = true;
-            sched.host_ran = true;
-        }
+        let sched = self.worker.clock.sched_mut();
+        sched.host_fds_dirty = true;
+        sched.host_ran = true;
     }
 
     fn host_epoll(&self) -> BorrowedFd<'_> {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         sched.host_epoll.as_fd()
     }
 
@@ -198,7 +196,7 @@ impl Worker {
         }
         self.sort_by_batch(&mut ready, |(tid, _)| *tid);
         for (tid, number) in ready {
-            let sched = self.sched.as_ref().expect("virtual time");
+            let sched = self.worker.clock.sched();
             // What is cached for a thread's next wait is in the epoll instance, too.
             if let Some(blocked) = sched.blocked.get(&tid) {
                 if blocked.polled.iter().any(|w| w.number() == number) {
@@ -227,7 +225,9 @@ impl Worker {
         }) = cached
         else {
             // It may get a SIGXFSZ.
-            self.signals.invalidate(self.threads[&call.tid].pid);
+            self.worker
+                .signals
+                .invalidate(self.worker.threads[&call.tid].pid);
             return Ok(Some(ThreadState::Running));
         };
         let fd = copy.as_raw_fd();
@@ -241,7 +241,9 @@ impl Worker {
         let found = events_of(fd, events);
         if found & (libc::POLLERR | libc::POLLHUP) != 0 || kind == libc::S_IFCHR {
             // It may get a SIGPIPE, or what terminals send.
-            self.signals.invalidate(self.threads[&call.tid].pid);
+            self.worker
+                .signals
+                .invalidate(self.worker.threads[&call.tid].pid);
         }
         if flags & libc::O_NONBLOCK != 0 {
             if found == 0 {
@@ -293,7 +295,7 @@ impl Worker {
 
     /// A program's standard descriptors, which come from outside.
     pub(crate) fn note_standard_fds(&mut self, machine: MachineId, descriptors: [RawFd; 3]) {
-        let Some(sched) = &mut self.sched else { return };
+        let sched = self.worker.clock.sched_mut();
         for fd in descriptors {
             let (kind, identity, _) = file_type_of(fd);
             match kind {

@@ -8,18 +8,17 @@ use vink_sys::errno::{ENOSYS, ETIMEDOUT};
 use vink_sys::fd;
 
 use super::host_fds::events_of;
-use super::BlockCondition;
+use super::{BlockCondition, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
 use crate::timeouts::read_timespec;
-use crate::worker::Worker;
 use crate::Error;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// mq_timedsend(2), mq_timedreceive(2): `events` (`POLL*`) is what it waits for.
     pub(crate) fn mq_call(&mut self, call: Notification, events: i16) -> Result<(), Error> {
         // It may be said by a signal that there is a message (mq_notify(3)).
-        self.signals.hint();
+        self.worker.signals.hint();
         let Some(copy) = self.dup_tracee_fd(call.tid, call.args[0]) else {
             return self.passthrough(call);
         };
@@ -54,7 +53,7 @@ impl Worker {
         if call.args[3] == 0 {
             return self.passthrough_that_may_block(call);
         }
-        self.statistics.count_unsupported(call.nr);
+        self.worker.statistics.count_unsupported(call.nr);
         self.answer(call, ENOSYS)
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use vink_sys::poll::is_readable;
 
 use super::thread_states::parse_status;
-use crate::worker::Worker;
+use super::VirtualWorker;
 use crate::Error;
 
 /// How long an end is waited for: it may dump a core. In ms.
@@ -22,25 +22,25 @@ const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 /// In the flags of proc_pid_stat(5): a signal ends it (`PF_SIGNALED` of the kernel's sched.h).
 const PF_SIGNALED: u64 = 0x400;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// A call of this thread that may kill others of its machine is about to pass.
     pub(super) fn expect_kills(&mut self, tid: i32) {
-        let pid = self.threads[&tid].pid;
+        let pid = self.worker.threads[&tid].pid;
         // It is not to see what they have open being closed, either.
         self.revoke_call_budget(pid);
-        let machine = self.processes[&pid].machine;
-        self.sched.as_mut().expect("virtual time").kill_sent_on = Some(machine);
+        let machine = self.worker.processes[&pid].machine;
+        self.worker.clock.sched_mut().kill_sent_on = Some(machine);
     }
 
     /// No thread is running: waits for the end of processes that may have been killed. Whether it
     /// has looked for any.
     pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let Some(machine) = sched.kill_sent_on.take() else {
             return Ok(false);
         };
         // One that executes ends its own threads.
-        let own = self.processes.iter();
+        let own = self.worker.processes.iter();
         let own = own.filter(|(_, p)| p.machine == machine && p.executing.is_none());
         for (pid, process) in own {
             let mut threads = process.threads.iter();

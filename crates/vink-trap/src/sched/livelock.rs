@@ -2,7 +2,7 @@
 //! nothing hangs in silence.
 //!
 //! A thread that calls again and again is penalised by count, so that the run repeats
-//! ([`Worker::count_poll`], [`Worker::count_call`]): time passes for it, but no further than to the
+//! ([`VirtualWorker::count_poll`], [`VirtualWorker::count_call`]): time passes for it, but no further than to the
 //! next event. A thread that makes no call at all, since it computes or spins on memory, can't be
 //! counted: when it has used up its [`super::Charge::cpu_budget`] it becomes a *runaway*. The
 //! others go on beside it then, and time passes as on the host's clock, until it makes a call.
@@ -21,10 +21,9 @@ use vink_sys::procfs::StatFields;
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
-use super::{Scheduler, ThreadState, STALL_TIMEOUT};
+use super::{Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::notify::Notification;
 use crate::trace::call_name;
-use crate::worker::Worker;
 use crate::Error;
 
 /// How long a thread may compute without a system call if its process has had a runaway before.
@@ -177,12 +176,10 @@ impl Scheduler {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// The thread reads the clock, or polls: if it does so for ever, time must pass.
     pub(crate) fn count_poll(&mut self, tid: i32) -> Result<(), Error> {
-        let Some(sched) = &mut self.sched else {
-            return Ok(());
-        };
+        let sched = self.worker.clock.sched_mut();
         let looks = sched.polls_since_jump.entry(tid).or_default();
         *looks += 1;
         match POLL_PENALTY.after(*looks) {
@@ -193,7 +190,7 @@ impl Worker {
 
     /// The same of a call of any kind.
     pub(super) fn count_call(&mut self, call: &Notification) -> Result<(), Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.calls_since_jump += 1;
         let any = CALL_PENALTY.after(sched.calls_since_jump);
         let again = REPEAT_PENALTY.after(sched.repeated_call.add(call));
@@ -216,15 +213,15 @@ impl Worker {
 
     /// Makes time pass for the thread, and lets the others go first. `tells`: says so, once.
     fn penalize(&mut self, tid: i32, penalty: u64, tells: bool) -> Result<(), Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.batch.end_timeslice(tid);
         if tells && sched.warned.insert(tid) {
             let thread = self.describe(tid);
             warn!(target: "sched", "{thread} calls again and again without waiting: time is made to pass for it"
             );
         }
-        let now = self.kernel.now();
-        let next = [self.next_timer(), Some(self.horizon)];
+        let now = self.worker.kernel.now();
+        let next = [self.next_timer(), Some(self.worker.horizon)];
         let next = next.into_iter().flatten().filter(|next| *next > now);
         self.advance_to(next.fold(now.saturating_add(penalty), u64::min));
         self.run_kernel()?;
@@ -234,8 +231,8 @@ impl Worker {
     /// No call has come from the running threads for a while: names the first, and ends the wait
     /// when its budget is used up.
     pub(super) fn check_stall(&mut self) -> Result<(), Error> {
-        let now = self.kernel.now();
-        let sched = self.sched.as_mut().expect("virtual time");
+        let now = self.worker.kernel.now();
+        let sched = self.worker.clock.sched_mut();
         let waits = [ThreadState::WaitsOutside, ThreadState::InVfork];
         let mut quiet = sched.running.iter().filter(|o| !waits.contains(&o.state));
         let Some((pid, tid)) = quiet.next().map(|running| (running.pid, running.tid)) else {
@@ -260,7 +257,7 @@ impl Worker {
         if used < cpu_budget {
             return Ok(());
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.running.retain(|running| running.tid != tid);
         if sched.runaways.add(pid, tid, now, used) {
             let thread = self.describe(tid);
@@ -269,23 +266,27 @@ impl Worker {
                  they wait {RUNAWAY_BUDGET:?} for this process"
             );
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         let holds = sched.batch.index_of(tid).is_some();
-        if let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) {
+        if let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) {
             self.revoke_call_budget(pid);
         }
         if holds {
             self.find_forked_by(tid)?;
-            self.sched.as_mut().expect("virtual time").batch.leave(tid);
+            self.worker.clock.sched_mut().batch.leave(tid);
         }
         Ok(())
     }
 
     fn describe(&self, tid: i32) -> String {
-        let pid = self.threads.get(&tid).map_or(tid, |thread| thread.pid);
+        let pid = self
+            .worker
+            .threads
+            .get(&tid)
+            .map_or(tid, |thread| thread.pid);
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let last = sched.last_calls.get(&tid).map(|last| call_name(last.nr));
         let last = last.unwrap_or_else(|| "none".to_owned());
         format!("{} (process {pid}, last call: {last})", name.trim())

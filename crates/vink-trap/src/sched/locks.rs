@@ -9,11 +9,10 @@ use vink_sys::errno::EDEADLK;
 use vink_sys::fd::{set_lock, try_flock, LockOwner};
 use vink_sys::plain::FromBytes;
 
-use super::BlockCondition;
+use super::{BlockCondition, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Which lock is waited for, and how to get it.
@@ -172,7 +171,7 @@ fn all_locks() -> String {
     fs::read_to_string("/proc/locks").unwrap_or_default()
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// flock(2), and fcntl(2) with `F_SETLKW` and `F_OFD_SETLKW`. False: nothing that may wait.
     pub(crate) fn lock(&mut self, call: Notification) -> Result<bool, Error> {
         let Some(wait) = self.wait_of(call) else {
@@ -197,7 +196,7 @@ impl Worker {
     }
 
     fn wait_of(&self, call: Notification) -> Option<LockWait> {
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         let how = call.args[1] as i32;
         let copy = || self.dup_tracee_fd(call.tid, call.args[0]);
         if call.nr == libc::SYS_flock {
@@ -229,7 +228,7 @@ impl Worker {
         };
         let all = all_locks();
         let waits_for = |other: i32| {
-            let waits = self.sched.as_ref().expect("virtual time").locks.0.iter();
+            let waits = self.worker.clock.sched().locks.0.iter();
             let of_other = waits.filter(|(tid, id, _)| self.is_blocked(*tid, *id));
             let held = of_other.filter_map(|(_, _, wait)| match wait {
                 LockWait::Process(pid, place, range) if *pid == other => {
@@ -263,7 +262,7 @@ impl Worker {
     }
 
     fn locks(&mut self) -> &mut Locks {
-        &mut self.sched.as_mut().expect("virtual time").locks
+        &mut self.worker.clock.sched_mut().locks
     }
 }
 

@@ -17,13 +17,13 @@
 //!
 //! # Blocked threads
 //!
-//! The handler of a call that has to wait outside the kernel calls [`Worker::block`]. It says until
+//! The handler of a call that has to wait outside the kernel calls [`VirtualWorker::block`]. It says until
 //! when ([`BlockCondition::deadline`]) and what is answered then ([`BlockCondition::on_timeout`];
-//! `None`: the call is dispatched again, and finds by [`Worker::deadline`] that its deadline has
+//! `None`: the call is dispatched again, and finds by [`VirtualWorker::deadline`] that its deadline has
 //! passed). Blocked threads are never polled. Code that makes a condition true calls
-//! [`Worker::wake`], which puts the thread in the run queue, either with a result or to be
+//! [`VirtualWorker::wake`], which puts the thread in the run queue, either with a result or to be
 //! dispatched again. A list of blocked calls names them by thread and by [`Notification::id`], and
-//! asks [`Worker::is_blocked`]: a call also ends by its deadline, a signal or a death. A signal
+//! asks [`VirtualWorker::is_blocked`]: a call also ends by its deadline, a signal or a death. A signal
 //! ends it as [`BlockCondition::on_signal`] says.
 //!
 //! Calls that wait in the kernel are the kernel's: `Thread::pending`. Threads that wait for
@@ -59,6 +59,7 @@ mod thread_states;
 mod timers;
 pub(crate) mod tsc;
 pub(crate) mod vdso;
+mod virtual_worker;
 mod vvar;
 mod wait_children;
 mod wait_log;
@@ -87,6 +88,7 @@ use host_fds::{CachedFd, PolledFd};
 use livelock::{RepeatedCall, Runaways, Stall};
 use locks::Locks;
 use timers::Timers;
+pub(crate) use virtual_worker::{Clock, VirtualWorker};
 use wait_children::Parents;
 use wait_log::LastCall;
 
@@ -452,6 +454,17 @@ impl Scheduler {
         self.running.iter().any(|running| running.tid == tid)
     }
 
+    /// Whether the thread is scheduled: its calls may be concluded.
+    pub(crate) fn is_in_batch(&self, tid: i32) -> bool {
+        self.batch.index_of(tid).is_some()
+    }
+
+    /// The kernel is done with a call whose thread is not in the batch.
+    pub(crate) fn enqueue_completed(&mut self, pending: PendingCall, outcome: Outcome) {
+        let done = Runnable::Completed(Box::new((pending, outcome)));
+        self.run_queue.push_back(done);
+    }
+
     /// No running thread needs to be waited for: one can be scheduled, or none is running.
     fn can_go_on(&self) -> bool {
         let next = self.batch.has_pending() && self.calls_left != Some(0);
@@ -482,7 +495,7 @@ impl Worker {
     /// Says how virtual time passes, before the first program is started. The worker's kernel must
     /// be on [`vink_kernel::Clock::Virtual`], or nothing comes of it.
     pub fn set_time(&mut self, how: VirtualTime) {
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = self.clock.virtual_time_mut() {
             sched.draw_state = how.seed.unwrap_or(0);
             sched.tsc = how.tsc.then(Arc::default);
             sched.config = how;
@@ -492,7 +505,7 @@ impl Worker {
     /// In virtual time: calls this for all calls of programs, in their order. There is one observer
     /// at most.
     pub fn observe_calls(&mut self, observer: Option<Observer>) {
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = self.clock.virtual_time_mut() {
             sched.observer = observer;
         }
     }
@@ -500,7 +513,7 @@ impl Worker {
     /// In virtual time: how often the clock may jump in one step, for callers that have work to do
     /// after each jump.
     pub fn set_max_jumps(&mut self, jumps: u32) {
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = self.clock.virtual_time_mut() {
             sched.max_jumps = jumps;
         }
     }
@@ -508,31 +521,33 @@ impl Worker {
     /// In virtual time: how many more system calls of programs may be dispatched. `None`: any
     /// number.
     pub fn allow_calls(&mut self, turns: Option<u64>) {
-        if let Some(sched) = &mut self.sched {
+        if let Some(sched) = self.clock.virtual_time_mut() {
             sched.calls_left = turns;
         }
     }
 
     /// In virtual time: whether programs could go on, but for [`Worker::allow_calls`].
     pub fn is_held(&self) -> bool {
-        let sched = self.sched.as_ref();
+        let sched = self.clock.virtual_time();
         sched.is_some_and(|sched| sched.calls_left == Some(0) && sched.running.is_empty())
     }
+}
 
+impl VirtualWorker<'_> {
     /// [`Worker::step`] in virtual time.
-    pub(crate) fn step_virtual(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+    pub(crate) fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
         self.refresh_rings()?;
-        let stood = std::mem::take(&mut self.idle);
+        let stood = std::mem::take(&mut self.worker.idle);
         match self.advance()? {
-            Progress::Running if self.sched.as_ref().is_some_and(|t| t.can_go_on()) => Ok(()),
+            Progress::Running if self.worker.clock.sched().can_go_on() => Ok(()),
             Progress::Running | Progress::Paced => self.wait_for_running(timeout),
             Progress::Held => self.wait_for_outside(timeout).map(drop),
             Progress::Idle if stood => {
-                self.idle = !self.wait_for_outside(timeout)?;
+                self.worker.idle = !self.wait_for_outside(timeout)?;
                 Ok(())
             }
             Progress::Idle => {
-                self.idle = true;
+                self.worker.idle = true;
                 Ok(())
             }
         }
@@ -544,7 +559,7 @@ impl Worker {
         let mut granted = false;
         loop {
             self.run_kernel()?;
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             if granted && !sched.running.is_empty() {
                 // The caller of `step` may act before the next member of the batch.
                 return Ok(Progress::Running);
@@ -568,8 +583,8 @@ impl Worker {
                 continue;
             }
             self.enqueue_arrived()?;
-            let sched = self.sched.as_mut().expect("virtual time");
-            if !sched.running.is_empty() || self.kernel_dirty {
+            let sched = self.worker.clock.sched_mut();
+            if !sched.running.is_empty() || self.worker.kernel_dirty {
                 continue;
             }
             if sched.calls_left == Some(0) {
@@ -578,7 +593,7 @@ impl Worker {
             if self.begin_batch()? {
                 continue;
             }
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             jumps += 1;
             if jumps > sched.max_jumps {
                 return Ok(Progress::Running);
@@ -588,17 +603,17 @@ impl Worker {
                 self.poll_events(Some(Duration::ZERO))?;
                 self.note_arrivals()?;
             }
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             if sched.jumps.is_multiple_of(JUMPS_PER_SIGNAL_CHECK) {
-                self.signals.invalidate_all();
+                self.worker.signals.invalidate_all();
             }
-            if !sched.running.is_empty() || !sched.arrived.is_empty() || self.kernel_dirty {
+            if !sched.running.is_empty() || !sched.arrived.is_empty() || self.worker.kernel_dirty {
                 continue;
             }
             if !self.jump()? {
-                let sched = self.sched.as_ref().expect("virtual time");
+                let sched = self.worker.clock.sched();
                 return Ok(match sched.runaways.limit() {
-                    Some(limit) if limit < self.horizon => Progress::Paced,
+                    Some(limit) if limit < self.worker.horizon => Progress::Paced,
                     _ => Progress::Idle,
                 });
             }
@@ -608,23 +623,27 @@ impl Worker {
     /// Lets the clock jump to whatever comes next. False: there is nothing, or it may not.
     fn jump(&mut self) -> Result<bool, Error> {
         let alarm = self.next_deadline();
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         // What the kernel does by itself does not matter if no program waits for it.
-        let matters = self.horizon != u64::MAX
+        let matters = self.worker.horizon != u64::MAX
             || alarm.is_some()
-            || self.threads.is_empty()
-            || self.kernel.has_fibers()
+            || self.worker.threads.is_empty()
+            || self.worker.kernel.has_fibers()
             || sched
                 .blocked
                 .values()
                 .any(|blocked| blocked.condition.by_network)
-            || self.threads.values().any(|thread| thread.pending.is_some());
-        let kernel = self.deadline.filter(|_| matters);
-        let now = self.kernel.now();
+            || self
+                .worker
+                .threads
+                .values()
+                .any(|thread| thread.pending.is_some());
+        let kernel = self.worker.deadline.filter(|_| matters);
+        let now = self.worker.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
         let horizon = match sched.runaways.limit() {
-            Some(limit) => limit.min(self.horizon),
-            None => self.horizon,
+            Some(limit) => limit.min(self.worker.horizon),
+            None => self.worker.horizon,
         };
         let to = match next {
             None if horizon == u64::MAX => return Ok(false),
@@ -633,14 +652,14 @@ impl Worker {
         };
         if to > now {
             self.advance_to(to);
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             sched.polls_since_jump.clear();
             sched.calls_since_jump = 0;
             sched.repeated_call = RepeatedCall::default();
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
-            self.kernel_dirty = true;
+            self.worker.kernel_dirty = true;
         }
         self.run_kernel()?;
         self.fire_deadlines()?;
@@ -648,18 +667,18 @@ impl Worker {
     }
 
     fn advance_to(&mut self, to: u64) {
-        self.kernel.wait(to);
-        self.kernel_dirty = true;
+        self.worker.kernel.wait(to);
+        self.worker.kernel_dirty = true;
         self.publish_time_to_runaways();
-        let counter = self.sched.as_ref().and_then(|sched| sched.tsc.as_ref());
+        let counter = self.worker.clock.sched().tsc.as_ref();
         if let Some(counter) = counter {
-            counter.set(self.kernel.now());
+            counter.set(self.worker.kernel.now());
         }
     }
 
     /// When the next deadline is that still means something, or the next timer of a program is due.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
-        let sched = self.sched.as_mut()?;
+        let sched = self.worker.clock.sched_mut();
         let timer = sched.timers.next();
         while let Some(Reverse((time, _, (tid, id)))) = sched.deadlines.peek() {
             match sched.blocked.get(tid) {
@@ -674,10 +693,10 @@ impl Worker {
 
     /// Does what is due: timers of programs first.
     fn fire_deadlines(&mut self) -> Result<(), Error> {
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         self.fire_timers();
         while self.next_deadline().is_some_and(|time| time <= now) {
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             if let Some(Reverse((_, _, (tid, id)))) = sched.deadlines.pop() {
                 let blocked = sched.blocked.get(&tid);
                 let late = blocked.and_then(|blocked| blocked.condition.on_timeout);
@@ -691,33 +710,33 @@ impl Worker {
     fn schedule(&mut self, runnable: Runnable) -> Result<(), Error> {
         let tid = runnable.tid();
         self.grant_call_budget(tid);
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if sched.signal_checks.remove(&tid) {
-            if let Some(thread) = self.threads.get(&tid) {
-                self.signals.hint_of(thread.pid);
+            if let Some(thread) = self.worker.threads.get(&tid) {
+                self.worker.signals.hint_of(thread.pid);
             }
         }
         match runnable {
             Runnable::Syscall(program, call) => {
                 sched.serial(tid);
                 *sched.calls.entry(tid).or_default() += 1;
-                let (nr, time) = (call.nr, self.kernel.now());
+                let (nr, time) = (call.nr, self.worker.kernel.now());
                 sched.last_calls.insert(tid, LastCall { nr, time });
                 let cost = sched.config.charge.call;
                 self.note_sharing(call);
                 self.count_call(&call)?;
                 if !cost.is_zero() {
-                    let to = self.kernel.now() + cost.as_nanos() as u64;
+                    let to = self.worker.kernel.now() + cost.as_nanos() as u64;
                     self.advance_to(to);
                     self.run_kernel()?;
                     self.fire_deadlines()?;
                 }
-                let sched = self.sched.as_mut().expect("virtual time");
+                let sched = self.worker.clock.sched_mut();
                 let restart = sched.restarts.remove(&tid);
                 let same = restart.filter(|(first, _)| *first == (call.nr, call.args));
                 sched.resumed_deadline = same.map(|(_, deadline)| Some(deadline));
                 let done = self.on_syscall(program, call);
-                self.sched.as_mut().expect("virtual time").resumed_deadline = None;
+                self.worker.clock.sched_mut().resumed_deadline = None;
                 done
             }
             Runnable::Completed(done) => self.conclude(done.0, done.1),
@@ -729,11 +748,11 @@ impl Worker {
                 match result {
                     Some(result) => self.answer_blocked(blocked, result),
                     None => {
-                        let sched = self.sched.as_mut().expect("virtual time");
+                        let sched = self.worker.clock.sched_mut();
                         sched.resumed_deadline = Some(blocked.condition.deadline);
                         drop(blocked);
                         let done = self.dispatch(call);
-                        self.sched.as_mut().expect("virtual time").resumed_deadline = None;
+                        self.worker.clock.sched_mut().resumed_deadline = None;
                         done
                     }
                 }
@@ -768,20 +787,6 @@ impl Worker {
         self.answer(call, result)
     }
 
-    /// Whether calls of this thread may be concluded now.
-    pub(crate) fn may_conclude(&self, tid: i32) -> bool {
-        let sched = self.sched.as_ref();
-        sched.is_none_or(|sched| sched.batch.index_of(tid).is_some())
-    }
-
-    /// The kernel is done with a call whose thread is not in the batch.
-    pub(crate) fn enqueue_completed(&mut self, pending: PendingCall, outcome: Outcome) {
-        let sched = self.sched.as_mut().expect("virtual time");
-        sched
-            .run_queue
-            .push_back(Runnable::Completed(Box::new((pending, outcome))));
-    }
-
     /// The thread's call waits, for something that is not the kernel's.
     pub(crate) fn block(&mut self, call: Notification, condition: BlockCondition) {
         self.block_on(call, condition, Vec::new(), 0);
@@ -794,7 +799,7 @@ impl Worker {
         polled: Vec<PolledFd>,
         rest: u64,
     ) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if let Some(deadline) = condition.deadline {
             let serial = sched.serial(call.tid);
             let name = (call.tid, call.id);
@@ -804,9 +809,11 @@ impl Worker {
             || condition.mask.is_some() && !self.has_no_pending_signal(call.tid)
         {
             // One that it waits for may be pending already.
-            self.signals.hint_of(self.threads[&call.tid].pid);
+            self.worker
+                .signals
+                .hint_of(self.worker.threads[&call.tid].pid);
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let blocked = BlockedThread {
             call,
             condition,
@@ -820,7 +827,7 @@ impl Worker {
 
     /// Whether the thread waits in this call.
     pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
-        let blocked = self.sched.as_ref().and_then(|t| t.blocked.get(&tid));
+        let blocked = self.worker.clock.sched().blocked.get(&tid);
         blocked.is_some_and(|blocked| blocked.call.id == id && !blocked.is_queued)
     }
 
@@ -830,7 +837,7 @@ impl Worker {
         if !self.is_blocked(tid, id) {
             return false;
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
         sched
@@ -841,14 +848,14 @@ impl Worker {
 
     /// Until when a call waits that may last so many ns: from its first dispatch on.
     pub(crate) fn deadline(&self, lasting: Option<u64>) -> Option<u64> {
-        let resumed = self.sched.as_ref().and_then(|sched| sched.resumed_deadline);
-        resumed.unwrap_or_else(|| lasting.map(|ns| self.kernel.now().saturating_add(ns)))
+        let resumed = self.worker.clock.sched().resumed_deadline;
+        resumed.unwrap_or_else(|| lasting.map(|ns| self.worker.kernel.now().saturating_add(ns)))
     }
 
     /// The thread has its answer, or its call is the host's now.
     pub(crate) fn thread_resumed(&mut self, call: Notification, sent: Reply, state: ThreadState) {
-        let Some(sched) = &mut self.sched else { return };
-        let Some(thread) = self.threads.get(&call.tid) else {
+        let sched = self.worker.clock.sched_mut();
+        let Some(thread) = self.worker.threads.get(&call.tid) else {
             return;
         };
         if sent == Reply::ThreadGone {
@@ -861,12 +868,12 @@ impl Worker {
 
     /// Tells the observer of a call that is about to be answered.
     pub(crate) fn notify_observer(&mut self, call: Notification, result: Option<i64>) {
-        let Some(sched) = &mut self.sched else { return };
-        let thread = self.threads.get(&call.tid);
+        let sched = self.worker.clock.sched_mut();
+        let thread = self.worker.threads.get(&call.tid);
         if let (Some(observer), Some(thread)) = (&mut sched.observer, thread) {
             observer(&Called {
-                time: self.kernel.now(),
-                machine: self.processes[&thread.pid].machine,
+                time: self.worker.kernel.now(),
+                machine: self.worker.processes[&thread.pid].machine,
                 thread: sched.serials.get(&call.tid).copied().unwrap_or(0),
                 tid: call.tid,
                 nr: call.nr,
@@ -878,19 +885,18 @@ impl Worker {
 
     /// A process that has made no call yet runs.
     pub(crate) fn process_started(&mut self, pid: i32) {
-        if let Some(sched) = &mut self.sched {
-            sched.serial(pid);
-            sched.add_running(pid, pid, ThreadState::Running);
-        }
+        let sched = self.worker.clock.sched_mut();
+        sched.serial(pid);
+        sched.add_running(pid, pid, ThreadState::Running);
     }
 
     /// Threads whose calls were received are not running any more.
     fn note_arrivals(&mut self) -> Result<(), Error> {
-        for index in 0..self.received.len() {
-            self.note_untrapped(self.received[index].1.tid);
+        for index in 0..self.worker.received.len() {
+            self.note_untrapped(self.worker.received[index].1.tid);
         }
-        let sched = self.sched.as_mut().expect("virtual time");
-        for (program, call) in self.received.drain(..) {
+        let sched = self.worker.clock.sched_mut();
+        for (program, call) in self.worker.received.drain(..) {
             let execed = |running: &RunningThread| {
                 running.state == ThreadState::InExec
                     && running.pid == call.tid
@@ -914,14 +920,14 @@ impl Worker {
     fn enqueue_arrived(&mut self) -> Result<(), Error> {
         self.note_arrivals()?;
         self.handle_deferred()?;
-        let mut sched = self.sched.as_mut().expect("virtual time");
+        let mut sched = self.worker.clock.sched_mut();
         let mut stale = false;
         // A thread that goes on in the host because of what has happened must make its next call
         // before other threads are woken by the same.
         while sched.running.is_empty() && std::mem::take(&mut sched.host_fds_dirty) {
             stale = true;
             self.check_blocked_on_host()?;
-            sched = self.sched.as_mut().expect("virtual time");
+            sched = self.worker.clock.sched_mut();
         }
         if !sched.running.is_empty() {
             sched.host_fds_dirty |= stale;
@@ -948,7 +954,7 @@ impl Worker {
         }
         self.wake_waiting_parents();
         self.check_signals()?;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         own.sort_by_key(|(index, _)| *index);
         for (index, own) in own.into_iter().rev() {
             match sched.batch.has_timeslice(index) {
@@ -961,13 +967,13 @@ impl Worker {
 
     /// Waits until a running thread makes a call.
     fn wait_for_running(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let interval = thread_states::interval(&sched.running, sched.empty_waits, &sched.runaways);
         let limit = timeout.map_or(interval, |t| t.min(interval));
         let before = sched.running.len();
         self.poll_events(Some(limit))?;
         self.note_arrivals()?;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if sched.running.len() == before && limit == interval {
             sched.empty_waits += 1;
             sched.stall.lasted += limit;
@@ -979,11 +985,7 @@ impl Worker {
             }
         }
         // Before time passes, the caller of `step` is to see which processes have ended.
-        match self
-            .sched
-            .as_ref()
-            .is_some_and(|sched| sched.running.is_empty())
-        {
+        match self.worker.clock.sched().running.is_empty() {
             true => self.handle_deferred(),
             false => Ok(()),
         }
@@ -992,7 +994,7 @@ impl Worker {
     /// No thread can go on: waits for events from outside. Whether there was one.
     fn wait_for_outside(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
         let own = self.as_raw_fd();
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         let mut fds = [own, sched.host_epoll.as_raw_fd()].map(|fd| wanted(fd, libc::POLLIN));
         // A waiting thread may be sent a signal from outside, of which there is no event.
@@ -1002,18 +1004,17 @@ impl Worker {
         let any = fds.iter().any(|fd| fd.revents != 0);
         if !any {
             self.log_waits();
-            self.signals.hint();
+            self.worker.signals.hint();
         }
         Ok(self.poll_events(Some(Duration::ZERO))? > 0 || any)
     }
 
     /// Forgets a thread that is gone.
     pub(crate) fn forget_thread(&mut self, tid: i32) {
-        self.forget_affinity(tid);
-        let Some(sched) = &mut self.sched else { return };
+        let sched = self.worker.clock.sched_mut();
         sched.blocked.remove(&tid);
         // A signal to others may have gone with it.
-        self.signals.invalidate_all();
+        self.worker.signals.invalidate_all();
         sched.running.retain(|running| running.tid != tid);
         sched
             .blocked_on_host
@@ -1036,7 +1037,7 @@ impl Worker {
 
     /// Forgets a process that is gone.
     pub(crate) fn forget_process(&mut self, pid: i32) {
-        let Some(sched) = &mut self.sched else { return };
+        let sched = self.worker.clock.sched_mut();
         sched.running.retain(|running| running.pid != pid);
         sched
             .blocked_on_host

@@ -7,14 +7,18 @@
 
 use vink_syscalls::{file_signals, is_plain_io, FileSignals, FIOSETOWN, F_SETOWN_EX, SIOCSPGRP};
 
+use super::VirtualWorker;
 use crate::notify::Notification;
-use crate::worker::Worker;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Whether this is known of a thread.
     pub(super) fn has_no_pending_signal(&self, tid: i32) -> bool {
-        let sched = self.sched.as_ref().expect("virtual time");
-        !sched.any_file_signals && self.signals.is_without_signal(self.threads[&tid].pid, tid)
+        let sched = self.worker.clock.sched();
+        !sched.any_file_signals
+            && self
+                .worker
+                .signals
+                .is_without_signal(self.worker.threads[&tid].pid, tid)
     }
 
     /// Before a call: it may ask for signals that come with other calls than those that send them.
@@ -34,14 +38,14 @@ impl Worker {
             }
         };
         if asks {
-            self.sched.as_mut().expect("virtual time").any_file_signals = true;
+            self.worker.clock.sched_mut().any_file_signals = true;
         }
     }
 
     /// The host does a call, which may send signals.
     pub(super) fn invalidate_signals_after(&mut self, call: Notification) {
         if !is_plain_io(call.nr) {
-            self.signals.invalidate_all();
+            self.worker.signals.invalidate_all();
         }
     }
 }

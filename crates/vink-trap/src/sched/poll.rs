@@ -11,14 +11,13 @@ use super::call_budget::PostedPoll;
 use super::clocks::remaining;
 use super::host_fds::{events_of, PolledFd};
 use super::signals::{members, Signals};
-use super::{BlockCondition, Scheduler, ThreadState};
+use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
 use crate::process::Entry;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -64,7 +63,7 @@ impl Scheduler {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// What is true of one of the thread's descriptors; it is added to what is waited for.
     fn find(
         &mut self,
@@ -142,7 +141,7 @@ impl Worker {
         if lasting == Some(0) {
             self.count_poll(call.tid)?;
         }
-        let late = deadline.is_some_and(|deadline| deadline <= self.kernel.now());
+        let late = deadline.is_some_and(|deadline| deadline <= self.worker.kernel.now());
         // As on the host, a signal comes before the end of time.
         let interrupted = late && mask.is_some_and(|mask| self.lets_in(call.tid, mask));
         if late && !interrupted {
@@ -158,7 +157,7 @@ impl Worker {
             by_network: true,
             ..BlockCondition::forever()
         };
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         for cookie in waits.cookies {
             let watchers = sched.watchers.entry(cookie).or_default();
             watchers.retain(|(tid, _)| *tid != call.tid);
@@ -173,10 +172,10 @@ impl Worker {
 
     /// A file of the kernel's has become ready.
     pub(crate) fn wake_watchers(&mut self, cookie: u64) {
-        let Some(sched) = &mut self.sched else { return };
+        let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         for (tid, id) in sched.watchers.remove(&cookie).unwrap_or_default() {
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             let blocked = sched.blocked.get_mut(&tid);
             if let Some(blocked) = blocked.filter(|blocked| blocked.call.id == id) {
                 blocked.kernel_file_ready = true;
@@ -190,10 +189,10 @@ impl Worker {
         if self.has_no_pending_signal(tid) {
             return false;
         }
-        let pid = self.threads[&tid].pid;
+        let pid = self.worker.threads[&tid].pid;
         let signals = Signals::of(pid, tid);
         if signals.pending == 0 {
-            self.signals.mark_without_signal(pid, tid);
+            self.worker.signals.mark_without_signal(pid, tid);
         }
         let blocked = mask;
         Signals { blocked, ..signals }.would_act()
@@ -255,7 +254,7 @@ impl Worker {
         if ready != 0 {
             self.cache_polled(call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             let condition = &mut sched
                 .blocked
                 .get_mut(&call.tid)
@@ -292,7 +291,7 @@ impl Worker {
         result: i64,
     ) -> Result<(), Error> {
         let deadline = self.deadline(lasting).unwrap_or(0);
-        let left = remaining(call, deadline.saturating_sub(self.kernel.now()));
+        let left = remaining(call, deadline.saturating_sub(self.worker.kernel.now()));
         let rest = [(time_out_of(call), &left[..])];
         let rest = rest.into_iter().filter(|(address, _)| *address != 0);
         let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
@@ -353,14 +352,10 @@ impl Worker {
 
     /// Corrects what an epoll instance of the host's reports of files with errors.
     fn correct_errors(&mut self, call: Notification, events: &mut [u8]) -> Result<(), Error> {
-        if !self
-            .sched
-            .as_ref()
-            .is_some_and(|sched| sched.any_file_error)
-        {
+        if !self.worker.clock.sched().any_file_error {
             return Ok(());
         }
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
             let entry = self.fd_table(call.tid).get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
@@ -428,7 +423,7 @@ impl Worker {
                 signals,
             };
             if self.wait_for(call, waits, lasting, mask)? {
-                let sched = self.sched.as_mut().expect("virtual time");
+                let sched = self.worker.clock.sched_mut();
                 let blocked = sched.blocked.get_mut(&call.tid).expect("just blocked");
                 blocked.condition.on_signal = EINTR;
                 blocked.condition.on_timeout = Some(0);

@@ -4,11 +4,10 @@
 use vink_kernel::Numbered;
 use vink_sys::errno::{EFAULT, EINVAL};
 
-use super::splitmix;
+use super::{splitmix, VirtualWorker};
 use crate::dispatch::to_errno_result;
 use crate::notify::Notification;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// What one getrandom(2) gives at most, as in Linux.
@@ -43,14 +42,11 @@ fn fill(sequence: &mut u64, bytes: &mut [u8]) {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Random bytes for a thread's process. The error is the call's result.
     pub(crate) fn draw(&mut self, tid: i32, bytes: &mut [u8]) -> Result<Result<(), i64>, Error> {
-        let pid = self.threads[&tid].pid;
-        let known = self
-            .sched
-            .as_ref()
-            .is_some_and(|sched| sched.prngs.root.is_some());
+        let pid = self.worker.threads[&tid].pid;
+        let known = self.worker.clock.sched().prngs.root.is_some();
         let mut seed = [0; 8];
         if !known {
             let task = match self.task_of(tid) {
@@ -60,7 +56,7 @@ impl Worker {
             let args = [seed.as_mut_ptr() as u64, seed.len() as u64, 0, 0, 0, 0];
             self.kernel_call(task, libc::SYS_getrandom, args)?;
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         fill(sched.prngs.sequence(pid, u64::from_le_bytes(seed)), bytes);
         Ok(Ok(()))
     }

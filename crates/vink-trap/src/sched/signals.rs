@@ -7,11 +7,10 @@ use std::fs;
 use vink_sys::errno::{EAGAIN, EFAULT, EINTR};
 use vink_sys::procfs::status_field;
 
-use super::BlockCondition;
+use super::{BlockCondition, VirtualWorker};
 use crate::notify::Notification;
 use crate::timeouts::read_timespec;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Sets of signals of a thread: signal N is bit N - 1.
@@ -101,14 +100,14 @@ pub(super) fn members(pid: i32, fd: i32) -> Vec<(i32, u32, u64)> {
     info.lines().filter_map(member).collect()
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// The signals that one of the thread's descriptors reports, if it is a signalfd(2), and
     /// whether any is pending.
     pub(super) fn signalfd_state(&self, tid: i32, fd: i32) -> Option<(u64, bool)> {
-        if !self.sched.as_ref().expect("virtual time").any_signalfd {
+        if !self.worker.clock.sched().any_signalfd {
             return None;
         }
-        let pid = self.threads[&tid].pid;
+        let pid = self.worker.threads[&tid].pid;
         let set = signalfd_mask(pid, fd)?;
         Some((set, Signals::of(pid, tid).pending & set != 0))
     }
@@ -116,10 +115,10 @@ impl Worker {
     /// The same for all that are in an epoll instance; with the events that it has.
     pub(super) fn signalfd_states_in(&self, tid: i32, fd: i32) -> (u64, Vec<(u32, u64)>) {
         let (mut all, mut events) = (0, Vec::new());
-        if !self.sched.as_ref().expect("virtual time").any_signalfd {
+        if !self.worker.clock.sched().any_signalfd {
             return (all, events);
         }
-        for (fd, wanted, data) in members(self.threads[&tid].pid, fd) {
+        for (fd, wanted, data) in members(self.worker.threads[&tid].pid, fd) {
             if let Some((set, has_any)) = self.signalfd_state(tid, fd) {
                 all |= set;
                 let found = wanted & libc::EPOLLIN as u32;
@@ -147,12 +146,12 @@ impl Worker {
                 Err(errno) => return self.answer(call, errno),
             },
         };
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         if Signals::of(pid, call.tid).pending & wanted != 0 {
             return self.passthrough(call);
         }
         let deadline = self.deadline(lasting);
-        if deadline.is_some_and(|deadline| deadline <= self.kernel.now()) {
+        if deadline.is_some_and(|deadline| deadline <= self.worker.kernel.now()) {
             self.count_poll(call.tid)?;
             return self.answer(call, EAGAIN);
         }

@@ -3,14 +3,13 @@
 use vink_sys::errno::{EFAULT, ENOSYS};
 use vink_syscalls::{blocks, sched_class, Blocks, Sched};
 
-use super::{BlockCondition, ThreadState};
+use super::{BlockCondition, ThreadState, VirtualWorker};
 use crate::notify::Notification;
 use crate::process::Continuation;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Handles a call that virtual time treats differently. False: it is treated as in real time.
     pub(crate) fn on_virtual_syscall(&mut self, call: Notification) -> Result<bool, Error> {
         self.invalidate_fd_cache(call);
@@ -52,14 +51,14 @@ impl Worker {
             Sched::Yield => {
                 self.count_poll(call.tid)?;
                 let condition = BlockCondition {
-                    deadline: Some(self.kernel.now()),
+                    deadline: Some(self.worker.kernel.now()),
                     on_timeout: Some(0),
                     ..BlockCondition::forever()
                 };
                 self.block(call, condition);
             }
             Sched::SendSignal => {
-                self.signals.hint();
+                self.worker.signals.hint();
                 self.expect_kills(call.tid);
                 return Ok(false);
             }
@@ -77,11 +76,11 @@ impl Worker {
             | Sched::TimerGetoverrun
             | Sched::TimerDelete => self.timer_call(call)?,
             Sched::Signalfd => {
-                self.sched.as_mut().expect("virtual time").any_signalfd = true;
+                self.worker.clock.sched_mut().any_signalfd = true;
                 return Ok(false);
             }
             Sched::Ptrace => {
-                self.note_tracer(self.threads[&call.tid].pid);
+                self.note_tracer(self.worker.threads[&call.tid].pid);
                 return Ok(false);
             }
             Sched::HostMayBlock => self.passthrough_that_may_block(call)?,
@@ -105,9 +104,6 @@ impl Worker {
         &mut self,
         call: Notification,
     ) -> Result<Option<ThreadState>, Error> {
-        if self.sched.is_none() {
-            return Ok(Some(ThreadState::Running));
-        }
         let vforks = |flags: u64| match flags & libc::CLONE_VFORK as u64 != 0 {
             true => ThreadState::InVfork,
             false => ThreadState::Running,
@@ -140,30 +136,18 @@ impl Worker {
                 return Ok(Some(vforks(flags.unwrap_or(0))));
             }
             Blocks::Exec => {
-                self.release_vfork(self.threads[&call.tid].pid);
+                self.release_vfork(self.worker.threads[&call.tid].pid);
                 return Ok(Some(ThreadState::InExec));
             }
         };
         self.block_or_move(call, events, len)
     }
 
-    /// The host does it.
-    pub(crate) fn passthrough_as(
-        &mut self,
-        call: Notification,
-        state: ThreadState,
-    ) -> Result<(), Error> {
-        if let Some(sched) = &mut self.sched {
-            sched.host_fds_dirty = true;
-            sched.host_ran = true;
-            self.invalidate_signals_after(call);
-        }
-        self.notify_observer(call, None);
-        self.publish_time(call.tid, state);
-        if let Some(listener) = self.listener(call.tid) {
-            let sent = listener.continue_call(call.id);
-            self.thread_resumed(call, sent, state);
-        }
-        Ok(())
+    /// Before the host does a call.
+    pub(crate) fn note_passthrough(&mut self, call: Notification) {
+        let sched = self.worker.clock.sched_mut();
+        sched.host_fds_dirty = true;
+        sched.host_ran = true;
+        self.invalidate_signals_after(call);
     }
 }

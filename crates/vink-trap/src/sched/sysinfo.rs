@@ -6,9 +6,9 @@ use vink_sys::errno::{EFAULT, EINVAL, ENOSYS};
 use vink_syscalls::{sched_class, Sched};
 
 use super::clocks::BOOTED;
+use super::VirtualWorker;
 use crate::notify::Notification;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// The memory that sysinfo(2) reports, in bytes.
@@ -16,7 +16,7 @@ const MEMORY: u64 = 4 << 30;
 /// Of the only processor there is.
 const FIRST_CPU: u64 = 1;
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Answers what is asked of the host and would not be the same in each run. False: the call is
     /// of no such kind.
     pub(super) fn answer_sysinfo(&mut self, call: Notification) -> Result<bool, Error> {
@@ -38,7 +38,7 @@ impl Worker {
                 error => error,
             },
             Sched::Sysinfo => {
-                let uptime = (self.kernel.now() + BOOTED) / 1_000_000_000;
+                let uptime = (self.worker.kernel.now() + BOOTED) / 1_000_000_000;
                 let mut info = [0; size_of::<libc::sysinfo>()];
                 for (at, value) in [
                     (offset_of!(libc::sysinfo, uptime), &uptime.to_ne_bytes()[..]),

@@ -11,10 +11,9 @@ use vink_sys::procfs::stat_state;
 
 use super::livelock::Runaways;
 use super::signals::Signals;
-use super::{Runnable, RunningThread, ThreadState, ERESTARTNOHAND, STALL_TIMEOUT};
+use super::{Runnable, RunningThread, ThreadState, VirtualWorker, ERESTARTNOHAND, STALL_TIMEOUT};
 use crate::interrupt::Suspects;
 use crate::notify::Notification;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Between checks of a thread that may wait in the host.
@@ -73,10 +72,10 @@ pub(super) fn parse_status(status: &str) -> Option<(u8, (u64, u64))> {
     Some((state?, (pending, pending & !ignored)))
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// No call has come from the running threads: some of them may not be running.
     pub(super) fn check_running(&mut self) -> Result<(), Error> {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let mut waiting = Vec::new();
         let (mut gone, mut stopped) = (Vec::new(), Vec::new());
         for running in &sched.running {
@@ -102,7 +101,7 @@ impl Worker {
                         stopped.push(pid);
                     }
                     if state != b'S' {
-                        self.signals.hint();
+                        self.worker.signals.hint();
                     }
                 }
                 None if fs::metadata(format!("/proc/{pid}")).is_ok() => gone.push(tid),
@@ -116,7 +115,7 @@ impl Worker {
         self.drain_events()?;
         self.note_arrivals()?;
         for (tid, pid) in waiting {
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             let Some(index) = sched.running.iter().position(|running| running.tid == tid) else {
                 continue;
             };
@@ -130,14 +129,14 @@ impl Worker {
                 }
             }
         }
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.running.retain(|running| !gone.contains(&running.tid));
         Ok(())
     }
 
     /// Receives all that there is: at once that is one call of a program, and so many events only.
     fn drain_events(&mut self) -> Result<(), Error> {
-        for _ in 0..=self.threads.len() {
+        for _ in 0..=self.worker.threads.len() {
             if self.poll_events(Some(Duration::ZERO))? == 0 {
                 break;
             }
@@ -147,7 +146,7 @@ impl Worker {
 
     /// Threads that are blocked on the host may have been woken: these are running again.
     pub(super) fn check_blocked_on_host(&mut self) -> Result<(), Error> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let mut blocked_on_host = std::mem::take(&mut sched.blocked_on_host);
         if blocked_on_host.is_empty() {
             return Ok(());
@@ -155,7 +154,7 @@ impl Worker {
         blocked_on_host.retain(|(tid, pid)| match state_of(*pid, *tid) {
             // It may have run, and stopped again.
             Some(b't') if is_off_processor(*pid, *tid) => {
-                self.signals.hint();
+                self.worker.signals.hint();
                 true
             }
             Some(b'S' | b'D' | b'T') => true,
@@ -174,16 +173,16 @@ impl Worker {
     /// Finds the blocked threads, and those with calls in the kernel, that have been sent signals.
     /// Waits for dying processes.
     pub(super) fn check_signals(&mut self) -> Result<(), Error> {
-        let mut tids: Vec<i32> = match self.signals.take_suspects() {
+        let mut tids: Vec<i32> = match self.worker.signals.take_suspects() {
             Suspects::These(pids) if pids.is_empty() => return Ok(()),
             Suspects::These(pids) => {
-                let known = pids.iter().filter_map(|pid| self.processes.get(pid));
+                let known = pids.iter().filter_map(|pid| self.worker.processes.get(pid));
                 known.flat_map(|process| process.threads.clone()).collect()
             }
-            Suspects::All => self.threads.keys().copied().collect(),
+            Suspects::All => self.worker.threads.keys().copied().collect(),
         };
         tids.dedup();
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         tids.retain(|tid| {
             !sched.is_running(*tid)
                 && !sched.runaways.includes(*tid)
@@ -192,20 +191,20 @@ impl Worker {
         tids.sort_by_key(|tid| sched.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
         for tid in tids {
-            let Some(pid) = self.threads.get(&tid).map(|thread| thread.pid) else {
+            let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
                 continue;
             };
             let start = Instant::now();
             loop {
-                let sched = self.sched.as_ref().expect("virtual time");
+                let sched = self.worker.clock.sched();
                 let waiting = sched.blocked.get(&tid);
-                let busy_with = self.threads[&tid]
+                let busy_with = self.worker.threads[&tid]
                     .pending
                     .as_ref()
                     .map(|r| r.in_flight.call.id);
                 let id = waiting.map(|blocked| blocked.call.id).or(busy_with);
                 let blocked = waiting.filter(|blocked| !blocked.is_queued);
-                let listener = self.programs[self.processes[&pid].program]
+                let listener = self.worker.programs[self.worker.processes[&pid].program]
                     .listener
                     .as_ref();
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
@@ -214,7 +213,7 @@ impl Worker {
                     Some(_) => self.read_status(pid, tid).unzip(),
                     None => (state_of(pid, tid), None),
                 };
-                let sched = self.sched.as_ref().expect("virtual time");
+                let sched = self.worker.clock.sched();
                 let blocked = sched.blocked.get(&tid).filter(|blocked| !blocked.is_queued);
                 let traced = sched.tsc.is_some() && blocked.is_some();
                 let state = match state {
@@ -228,16 +227,16 @@ impl Worker {
                     // A dying thread may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < STALL_TIMEOUT => {
                         self.poll_events(Some(Duration::from_micros(50)))?;
-                        if self.threads.contains_key(&tid) {
+                        if self.worker.threads.contains_key(&tid) {
                             continue;
                         }
                         self.wake_waiting_parents();
                     }
                     Some(b'D') if blocked.is_some() => self.interrupt(tid),
-                    Some(b'D') if self.threads[&tid].pending.is_some() => busy = true,
+                    Some(b'D') if self.worker.threads[&tid].pending.is_some() => busy = true,
                     // Its call has not been dispatched, or is done: it will block, or be answered.
                     Some(b'D') => {
-                        let sched = self.sched.as_mut().expect("virtual time");
+                        let sched = self.worker.clock.sched_mut();
                         sched.signal_checks.insert(tid);
                     }
                     Some(b'S') => {
@@ -248,7 +247,9 @@ impl Worker {
                             break;
                         }
                         match (mask, pending) {
-                            (Some(_), Some((0, _))) => self.signals.mark_without_signal(pid, tid),
+                            (Some(_), Some((0, _))) => {
+                                self.worker.signals.mark_without_signal(pid, tid)
+                            }
                             (Some(mask), Some((_, pending))) if pending & !mask != 0 => {
                                 self.have_host_interrupt(tid);
                             }
@@ -259,16 +260,18 @@ impl Worker {
                     Some(b'R') if start.elapsed() < STALL_TIMEOUT => {
                         std::thread::yield_now();
                         self.poll_events(Some(Duration::ZERO))?;
-                        if self.threads.contains_key(&tid) {
+                        if self.worker.threads.contains_key(&tid) {
                             continue;
                         }
                     }
                     Some(b'Z' | b'X') | None => {
                         // The last of its threads to go makes the process's end known.
-                        while self.threads.contains_key(&tid) && start.elapsed() < STALL_TIMEOUT {
+                        while self.worker.threads.contains_key(&tid)
+                            && start.elapsed() < STALL_TIMEOUT
+                        {
                             self.poll_events(Some(Duration::from_millis(1)))?;
                             if fs::metadata(format!("/proc/{pid}/task/{tid}")).is_err()
-                                && self.processes.contains_key(&pid)
+                                && self.worker.processes.contains_key(&pid)
                                 && state_of(pid, pid).is_some_and(|s| !matches!(s, b'Z' | b'X'))
                             {
                                 self.end_thread(tid);
@@ -290,7 +293,7 @@ impl Worker {
 
     /// As [`parse_status`], of a thread that is checked often.
     fn read_status(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let status = match sched.status_files.entry(tid) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(place) => {
@@ -305,8 +308,8 @@ impl Worker {
 
     /// A signal has come for a blocked thread.
     fn interrupt(&mut self, tid: i32) {
-        let pid = self.threads[&tid].pid;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let pid = self.worker.threads[&tid].pid;
+        let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
         let restarts = blocked.condition.on_signal == ERESTARTNOHAND;
@@ -324,7 +327,7 @@ impl Worker {
 
     /// ... which only the mask of its call lets through.
     pub(super) fn have_host_interrupt(&mut self, tid: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
         sched

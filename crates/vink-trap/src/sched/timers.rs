@@ -14,10 +14,10 @@ use vink_syscalls::{sched_class, Sched};
 
 use super::clocks::timespec;
 use super::signals::{bit, Signals};
+use super::VirtualWorker;
 use crate::notify::Notification;
 use crate::timeouts::{read_pair, read_timespec};
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const SECOND: u64 = 1_000_000_000;
@@ -376,10 +376,10 @@ fn send(pid: i32, due: &Due) -> io::Result<()> {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// alarm(2), setitimer(2), getitimer(2), and those whose name begins with timer_.
     pub(crate) fn timer_call(&mut self, call: Notification) -> Result<(), Error> {
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         let made = TimerId::Made(pid, call.args[0] as i32);
         let result = match sched_class(call.nr) {
             Sched::Alarm => Ok(self.set_alarm(pid, call.args[0] as u32)),
@@ -399,18 +399,18 @@ impl Worker {
     /// The process has executed a program: its memory is another, and timers that were made are
     /// gone.
     pub(super) fn note_executed(&mut self, pid: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.timers.executed(pid);
         sched.futexes.forget_memory(pid);
         sched.runaways.forget_process(pid);
     }
 
     fn timers(&mut self) -> &mut Timers {
-        &mut self.sched.as_mut().expect("virtual time").timers
+        &mut self.worker.clock.sched_mut().timers
     }
 
     fn set_alarm(&mut self, pid: i32, seconds: u32) -> i64 {
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         let next = match seconds {
             0 => 0,
             seconds => now + u64::from(seconds) * SECOND,
@@ -423,7 +423,7 @@ impl Worker {
     /// The timer that setitimer(2) calls by this number, and what its clock shows.
     fn interval_timer(&self, pid: i32, which: u64) -> Result<(TimerId, u64), i64> {
         match which as i32 {
-            libc::ITIMER_REAL => Ok((TimerId::Alarm(pid), self.kernel.now())),
+            libc::ITIMER_REAL => Ok((TimerId::Alarm(pid), self.worker.kernel.now())),
             which @ (libc::ITIMER_VIRTUAL | libc::ITIMER_PROF) => Ok((TimerId::Cpu(pid, which), 0)),
             _ => Err(EINVAL),
         }
@@ -508,7 +508,10 @@ impl Worker {
     fn time_for(&mut self, tid: i32, name: TimerId) -> Result<(u64, u64), i64> {
         let clock = self.timers().clock(name).ok_or(EINVAL)?;
         match timer_clock(clock)? {
-            TimerClock::Goes => Ok((self.clock(tid, clock).ok_or(EINVAL)?, self.kernel.now())),
+            TimerClock::Goes => Ok((
+                self.clock(tid, clock).ok_or(EINVAL)?,
+                self.worker.kernel.now(),
+            )),
             TimerClock::Stands => Ok((0, 0)),
         }
     }
@@ -554,7 +557,7 @@ impl Worker {
 
     /// Sends the signals of all timers that are due.
     pub(crate) fn fire_timers(&mut self) {
-        let now = self.kernel.now();
+        let now = self.worker.kernel.now();
         while let Some(due) = self.timers().take_due(now) {
             let (TimerId::Alarm(pid) | TimerId::Cpu(pid, _) | TimerId::Made(pid, _)) = due.name;
             let notice = TimerNotify::Signal {
@@ -568,7 +571,7 @@ impl Worker {
                 continue;
             }
             self.timers().delivered(&due, pending);
-            self.signals.hint_of(pid);
+            self.worker.signals.hint_of(pid);
         }
     }
 }

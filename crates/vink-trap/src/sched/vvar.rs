@@ -13,9 +13,8 @@
 
 use super::auxv::Auxv;
 use super::clocks::{timespec, BOOTED, CPU_PER_CALL};
-use super::{vdso, ThreadState};
+use super::{vdso, ThreadState, VirtualWorker};
 use crate::tracee;
-use crate::worker::Worker;
 
 /// So many reads need no system call.
 const FREE_READS: u32 = 1_000;
@@ -166,23 +165,23 @@ impl VvarPage {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// The process has a new vDSO.
     pub(super) fn set_vvar_page(&mut self, pid: i32, place: Option<u64>) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         sched.vvars.insert(pid, VvarPage::new(place));
     }
 
     /// The process is to have a child with the same memory.
     pub(super) fn keep_vvar_current(&mut self, pid: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         let shown = sched.vvars.entry(pid).or_insert_with(|| VvarPage::of(pid));
         (shown.wanted, shown.shared) = (true, true);
     }
 
     /// The process has asked for the time by a system call.
     pub(super) fn start_publishing_time(&mut self, pid: i32) {
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if let Some(shown) = sched.vvars.get_mut(&pid).filter(|shown| !shown.wanted) {
             (shown.wanted, shown.state) = (true, None);
         }
@@ -191,13 +190,13 @@ impl Worker {
     /// Whether the process's memory could be written to when it was shown the clock last, and is
     /// its own.
     pub(super) fn is_time_published(&self, pid: i32) -> bool {
-        let shown = self.sched.as_ref().and_then(|sched| sched.vvars.get(&pid));
+        let shown = self.worker.clock.sched().vvars.get(&pid);
         shown.is_some_and(|shown| shown.written && !shown.shared)
     }
 
     /// What the process's reads of its CPU time have added to that, in ns.
     pub(super) fn vvar_cpu_time(&self, pid: i32) -> u64 {
-        let shown = self.sched.as_ref().and_then(|sched| sched.vvars.get(&pid));
+        let shown = self.worker.clock.sched().vvars.get(&pid);
         let place = shown.and_then(|shown| shown.place.as_ref());
         place
             .and_then(|address| tracee::read_u64(pid, address + LOOKED))
@@ -206,8 +205,8 @@ impl Worker {
 
     /// The process has read its CPU time by a call: what it reads here must not be behind that.
     pub(super) fn republish_time(&mut self, tid: i32) {
-        let pid = self.threads[&tid].pid;
-        let sched = self.sched.as_mut().expect("virtual time");
+        let pid = self.worker.threads[&tid].pid;
+        let sched = self.worker.clock.sched_mut();
         if let Some(shown) = sched.vvars.get_mut(&pid) {
             shown.state = None;
         }
@@ -237,8 +236,8 @@ impl Worker {
         if let Some(clock) = clock {
             let missed = written < wanted + WRITTEN;
             let missed = missed && (written >= wanted || !tracee::write(tid, clock.0, clock.1));
-            let pid = self.threads[&tid].pid;
-            let sched = self.sched.as_mut().expect("virtual time");
+            let pid = self.worker.threads[&tid].pid;
+            let sched = self.worker.clock.sched_mut();
             if let Some(shown) = sched.vvars.get_mut(&pid) {
                 shown.written = !missed;
                 if missed {
@@ -256,9 +255,9 @@ impl Worker {
         tid: i32,
         state: ThreadState,
     ) -> Option<(u64, [u8; WRITTEN])> {
-        let sched = self.sched.as_mut()?;
-        let now = self.kernel.now();
-        let pid = self.threads.get(&tid)?.pid;
+        let sched = self.worker.clock.sched_mut();
+        let now = self.worker.kernel.now();
+        let pid = self.worker.threads.get(&tid)?.pid;
         // Each look costs time then, and must be known.
         if !sched.config.charge.call.is_zero() {
             return None;
@@ -293,15 +292,15 @@ impl Worker {
             at += bytes.len();
         };
         add(&timespec(now + BOOTED));
-        add(&timespec(self.kernel.date(now)));
+        add(&timespec(self.worker.kernel.date(now)));
         add(&self
-            .cpu_time_of(&self.processes[&pid].threads)
+            .cpu_time_of(&self.worker.processes[&pid].threads)
             .to_ne_bytes());
         add(&self.cpu_time_of(&[tid]).to_ne_bytes());
         add(&looks.to_ne_bytes());
         if leaves {
             // Where it was shown the time there may be something else soon.
-            let sched = self.sched.as_mut().expect("virtual time");
+            let sched = self.worker.clock.sched_mut();
             sched.vvars.remove(&pid);
         }
         Some((place, all))
@@ -309,7 +308,7 @@ impl Worker {
 
     /// Time has passed: publishes it to threads that may go on without the worker.
     pub(super) fn publish_time_to_runaways(&mut self) {
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         if sched.blocked_on_host.is_empty() && sched.vforked.is_empty() && sched.running.is_empty()
         {
             return;

@@ -7,11 +7,10 @@ use std::fs;
 
 use vink_sys::procfs::StatFields;
 
-use super::{thread_states, BlockCondition};
+use super::{thread_states, BlockCondition, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
 use crate::notify::Notification;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// `__WNOTHREAD`, `__WCLONE` and `__WALL` of `<linux/wait.h>`.
@@ -229,10 +228,10 @@ impl Child {
     }
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// wait4(2) and waitid(2).
     pub(crate) fn wait_for_child(&mut self, call: Notification) -> Result<(), Error> {
-        let pid = self.threads[&call.tid].pid;
+        let pid = self.worker.threads[&call.tid].pid;
         if self.parents().tracers.contains(&pid) {
             return self.passthrough_that_may_block(call);
         }
@@ -280,7 +279,7 @@ impl Worker {
             if !self.is_blocked(*tid, *id) {
                 return false;
             }
-            let pid = self.threads[tid].pid;
+            let pid = self.worker.threads[tid].pid;
             if !parents.news_for_all && !parents.news.contains(&pid)
                 || wanted.outcome(pid, *tid, &parents) == WaitOutcome::Waits
             {
@@ -317,7 +316,7 @@ impl Worker {
 
     /// A signal has stopped a thread of the process.
     pub(super) fn note_stop(&mut self, pid: i32) {
-        let traces = self.sched.as_ref().is_some_and(|t| t.tsc.is_some());
+        let traces = self.worker.clock.sched().tsc.is_some();
         let parents = self.parents();
         parents.stopped.insert(pid);
         parents.continued.remove(&pid);
@@ -332,7 +331,7 @@ impl Worker {
         if self.parents().stopped.is_empty() {
             return;
         }
-        let counter = self.sched.as_ref().and_then(|sched| sched.tsc.clone());
+        let counter = self.worker.clock.sched().tsc.clone();
         let goes = |pid: &i32| match thread_states::state_of(*pid, *pid) {
             Some(b'T') => false,
             Some(b't') => counter.as_ref().is_none_or(|c| !c.holds(*pid)),
@@ -359,7 +358,7 @@ impl Worker {
     }
 
     fn parents(&mut self) -> &mut Parents {
-        &mut self.sched.as_mut().expect("virtual time").parents
+        &mut self.worker.clock.sched_mut().parents
     }
 }
 

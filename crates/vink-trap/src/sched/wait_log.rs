@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use tracing::{debug, enabled, Level};
 
-use super::ThreadState;
+use super::{ThreadState, VirtualWorker};
 use crate::trace::call_name;
-use crate::worker::Worker;
 use vink_syscalls::{fd_role, FdRole};
 
 /// How long nothing must have been heard of running threads, on the host's clock.
@@ -24,13 +23,13 @@ pub(super) struct LastCall {
     pub(super) time: u64,
 }
 
-impl Worker {
+impl VirtualWorker<'_> {
     /// Logs what each thread waits for, if that is wanted and has changed.
     pub(super) fn log_waits(&mut self) {
         if !enabled!(target: "sched", Level::DEBUG) {
             return;
         }
-        let Some(sched) = &self.sched else { return };
+        let sched = self.worker.clock.sched();
         let mut lines = Vec::new();
         for running in &sched.running {
             let what = match running.state {
@@ -46,7 +45,11 @@ impl Worker {
             lines.push(self.wait_line(*pid, *tid, "is blocked on the host", None));
         }
         for (tid, blocked) in sched.blocked.iter() {
-            let pid = self.threads.get(tid).map_or(*tid, |thread| thread.pid);
+            let pid = self
+                .worker
+                .threads
+                .get(tid)
+                .map_or(*tid, |thread| thread.pid);
             let what = match blocked.polled.is_empty() {
                 true => "is blocked",
                 false => "is blocked on files of the host",
@@ -58,7 +61,7 @@ impl Worker {
             let call = call_on_file(pid, blocked.call.nr, blocked.call.args[0]);
             lines.push(self.wait_line(pid, *tid, what, Some((call, until))));
         }
-        for (tid, thread) in self.threads.iter() {
+        for (tid, thread) in self.worker.threads.iter() {
             if let Some(pending) = &thread.pending {
                 let call = pending.in_flight.call;
                 let call = call_on_file(thread.pid, call.nr, call.args[0]);
@@ -68,9 +71,9 @@ impl Worker {
         }
         lines.sort();
         lines.dedup();
-        let now = seconds(self.kernel.now());
+        let now = seconds(self.worker.kernel.now());
         let state = (now.clone(), lines);
-        let sched = self.sched.as_mut().expect("virtual time");
+        let sched = self.worker.clock.sched_mut();
         if sched.logged_waits.as_ref() == Some(&state) {
             return;
         }
@@ -84,7 +87,7 @@ impl Worker {
     /// `known` is the call, and until when it waits, if the worker or its kernel has it; `None`: the host has it.
     fn wait_line(&self, pid: i32, tid: i32, what: &str, known: Option<(String, String)>) -> String {
         let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-        let sched = self.sched.as_ref().expect("virtual time");
+        let sched = self.worker.clock.sched();
         let last = sched.last_calls.get(&tid);
         let (call, until) = known.unwrap_or_else(|| {
             let of_host = host_call(pid, tid);
@@ -93,8 +96,12 @@ impl Worker {
             (call, String::new())
         });
         let since = last.map(|last| format!(", since {}", seconds(last.time)));
-        let machine = self.processes.get(&pid).map(|process| process.machine);
-        let machine = machine.and_then(|id| self.kernel.machine_name(id));
+        let machine = self
+            .worker
+            .processes
+            .get(&pid)
+            .map(|process| process.machine);
+        let machine = machine.and_then(|id| self.worker.kernel.machine_name(id));
         format!(
             "{} (process {pid}, thread {tid}, machine {}) {what}: {call}{}{until}",
             name.trim(),
