@@ -75,8 +75,10 @@ pub const VINK_CALL_WIRE_CARRIER: u32 = VINK_CALL_BASE + 23;
 pub const VINK_CALL_WIRE_RELEASE: u32 = VINK_CALL_BASE + 24;
 /// Have the image ask for frames ([`Ops::put`]).
 pub const VINK_CALL_WIRE_PUT: u32 = VINK_CALL_BASE + 25;
+/// Control task; `*const u64` ends, how many, `*mut` [`EndCounts`]. Result: 0.
+pub const VINK_CALL_WIRE_COUNTS: u32 = VINK_CALL_BASE + 26;
 /// The first number that is no call.
-pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 26;
+pub const VINK_CALL_END: u32 = VINK_CALL_BASE + 27;
 
 /// [`VINK_CALL_WIRE_CREATE`]: an Ethernet segment of any number of ends.
 pub const VINK_WIRE_BUS: u64 = 1;
@@ -94,6 +96,11 @@ pub const VINK_PACKET_ARRIVAL: u32 = 2;
 pub const VINK_PACKET_LOSS: u32 = 4;
 /// [`Packet::kind`]: the stack dropped it.
 pub const VINK_PACKET_DROP: u32 = 8;
+
+/// [`VINK_CALL_WIRE_TRACE`]: [`Ops::flight`] tells of packets that the interface sends.
+pub const VINK_PACKET_FLIGHT: u32 = 0x400;
+/// [`Flight::captured`]: at most.
+pub const VINK_FLIGHT_BYTES: u32 = 256;
 
 /// [`VINK_CALL_WIRE_TRACE`]: [`Ops::verdict`] is asked about departures.
 pub const VINK_ASK_DEPARTURE: u32 = VINK_PACKET_DEPARTURE << 4;
@@ -245,6 +252,22 @@ pub struct WireStats {
     pub under_way: u64,
 }
 
+/// `struct vink_end_counts`: what is asked of many ends often, of packets that each sent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndCounts {
+    /// By the interface.
+    pub sent: u64,
+    /// By the interface, in bytes.
+    pub sent_bytes: u64,
+    /// Whatever for.
+    pub lost: u64,
+    /// Being sent or delayed now.
+    pub under_way: u32,
+    /// In the interface's queueing discipline now.
+    pub queued: u32,
+}
+
 /// `struct vink_packet`: an event of a traced end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -271,6 +294,30 @@ pub struct Packet {
     pub put: u32,
     /// For [`Ops::verdict`]: the `struct sock` of a TCP segment's connection, or null.
     pub sock: *const c_void,
+}
+
+/// `struct vink_flight`: a packet under way.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Flight {
+    /// Names it, also when it is lost later; 0: it is lost, and was not told before.
+    pub id: u64,
+    /// The end that sends it.
+    pub end: u64,
+    /// When the interface sent it, on [`Ops::clock`], ns.
+    pub sent: u64,
+    /// When it will arrive, or was lost.
+    pub arrives: u64,
+    /// `VINK_LOST_*`, or 0.
+    pub lost: u32,
+    /// Its bytes, from the Ethernet header on.
+    pub len: u32,
+    /// The first ones of them.
+    pub bytes: *const c_void,
+    /// So many.
+    pub captured: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// `struct vink_verdict`: what becomes of a packet.
@@ -487,6 +534,8 @@ pub struct Ops {
     >,
     /// The next frame that the host has; 0: there are no more. May be `None`.
     pub put: Option<unsafe extern "C" fn(host: *mut c_void, put: *mut Put) -> c_int>,
+    /// A packet is under way, or was lost; may be `None`.
+    pub flight: Option<unsafe extern "C" fn(host: *mut c_void, flight: *const Flight)>,
 }
 
 /// `struct vink_boot`: how to boot.

@@ -47,7 +47,9 @@ fn facts() -> Vec<Fact> {
     layout!(f, Counters, "vink_counters":
         tasks, machines, sockets, files, arena_pages, free_pages, switches, calls);
     layout!(f, Ops, "vink_ops":
-        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe, bell, verdict, put);
+        clock, console, panic, user_read, user_write, done, ready, gone, release, packet, probe, bell, verdict, put, flight);
+    layout!(f, EndCounts, "vink_end_counts": sent, sent_bytes, lost, under_way, queued);
+    layout!(f, Flight, "vink_flight": id, end, sent, arrives, lost, len, bytes, captured, reserved);
     layout!(f, Pipe, "vink_pipe": head, tail, asleep, starved, most);
     layout!(f, Frame, "vink_frame": len, reserved, header);
     layout!(f, Share, "vink_share": out, inward, out_bytes, in_bytes, size, cookie);
@@ -72,7 +74,7 @@ fn facts() -> Vec<Fact> {
         VINK_CALL_WIRE_CREATE, VINK_CALL_WIRE_DESTROY, VINK_CALL_WIRE_ATTACH,
         VINK_CALL_WIRE_DETACH, VINK_CALL_WIRE_SET, VINK_CALL_WIRE_STATE, VINK_CALL_WIRE_STATS,
         VINK_CALL_WIRE_TRACE, VINK_CALL_YIELD, VINK_CALL_PROBE, VINK_CALL_WIRE_SHARE, VINK_CALL_WIRE_CARRIER,
-        VINK_CALL_WIRE_RELEASE, VINK_CALL_WIRE_PUT, VINK_ASK_FRAMES, VINK_ASK_MARK, VINK_VERDICT_TAKE, VINK_ASK_DEPARTURE, VINK_ASK_ARRIVAL, VINK_ASK_LOSS, VINK_ASK_DROP,
+        VINK_CALL_WIRE_RELEASE, VINK_CALL_WIRE_PUT, VINK_CALL_WIRE_COUNTS, VINK_PACKET_FLIGHT, VINK_FLIGHT_BYTES, VINK_ASK_FRAMES, VINK_ASK_MARK, VINK_VERDICT_TAKE, VINK_ASK_DEPARTURE, VINK_ASK_ARRIVAL, VINK_ASK_LOSS, VINK_ASK_DROP,
         VINK_VERDICT_DROP, VINK_VERDICT_CORRUPT, VINK_VERDICT_AGAIN, VINK_LOST_VERDICT,
         VINK_SHARE_MIN, VINK_CALL_END, VINK_WIRE_BUS, VINK_WIRE_OVERTAKE, VINK_WIRE_BURSTS,
         VINK_PACKET_DEPARTURE, VINK_PACKET_ARRIVAL, VINK_PACKET_LOSS, VINK_PACKET_DROP,

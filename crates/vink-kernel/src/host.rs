@@ -10,6 +10,7 @@ use vink_abi::{Ops, VINK_VERDICT_TAKE};
 use crate::arena::Arena;
 use crate::clock::{stopped, Clock};
 use crate::counter::Counter;
+use crate::flight::Flights;
 use crate::probe::Probes;
 use crate::put::Puts;
 use crate::shared::Shares;
@@ -53,6 +54,8 @@ pub(crate) struct Host {
     pub packets: RefCell<PacketQueue>,
     /// The callback that gives verdicts on packets.
     pub verdicts: RefCell<Verdicts>,
+    /// The callback that hears of flights.
+    pub flights: RefCell<Flights>,
     /// Frames of the host's.
     pub puts: RefCell<Puts>,
     /// What the kernel has passed.
@@ -117,6 +120,7 @@ pub(crate) static OPS: Ops = Ops {
     bell: Some(bell),
     verdict: Some(verdict),
     put: Some(put),
+    flight: Some(flight),
 };
 
 /// So many of them, which need not be anywhere if there are none.
@@ -215,6 +219,11 @@ ops! {
         // SAFETY: the image gives a record, and waits.
         let packet = unsafe { PacketQuery::new(&*packet, &host.arena) };
         host.packets.borrow_mut().push(packet);
+    }
+
+    fn flight(host, flight: *const vink_abi::Flight) {
+        // SAFETY: the image gives a record, and waits.
+        unsafe { host.flights.borrow_mut().tell(&*flight) };
     }
 
     fn bell(host, cookie: u64, spoiled: u32) {

@@ -29,6 +29,7 @@ mod enter;
 mod error;
 mod fault;
 mod fiber;
+mod flight;
 mod fork;
 mod host;
 mod image;
@@ -55,6 +56,7 @@ pub use device::{watch, Device, DeviceHost, DeviceId, Interest};
 pub use enter::Entered;
 pub use error::Error;
 pub use fiber::Fiber;
+pub use flight::{Flight, Hear};
 pub use host::Console;
 pub use image::{cache, find_image, find_image_beside, image_named, images, name_of_image, Image};
 pub use image_file::ImageFile;
@@ -66,7 +68,7 @@ pub use put::{Puts, Replace};
 pub use ring::{Ring, RingId};
 pub use task::{Call, CloneKind, Event, MachineId, Outcome, SendMode, TaskId};
 pub use verdict::{Answer, Hold, PacketHooks, PacketQuery, Verdict};
-pub use vink_abi::{Counters, WireStats as WireStatistics};
+pub use vink_abi::{Counters, EndCounts, WireStats as WireStatistics};
 pub use vink_port::{halves, Half, PeerState};
 pub use wire::{
     Attachment, EndId, Loss, LossCause, PacketEvent, PacketKind, Trace, WireId, WireKind,

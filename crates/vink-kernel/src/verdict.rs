@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use vink_abi::{
     VINK_ASK_ARRIVAL, VINK_ASK_DEPARTURE, VINK_ASK_DROP, VINK_ASK_FRAMES, VINK_ASK_LOSS,
-    VINK_ASK_MARK, VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_PACKET_DEPARTURE, VINK_VERDICT_AGAIN,
-    VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
+    VINK_ASK_MARK, VINK_CALL_WIRE_RELEASE, VINK_NEVER, VINK_PACKET_DEPARTURE, VINK_PACKET_FLIGHT,
+    VINK_VERDICT_AGAIN, VINK_VERDICT_CORRUPT, VINK_VERDICT_DROP, VINK_VERDICT_TAKE,
 };
 
 use crate::arena::Arena;
@@ -194,6 +194,8 @@ impl Kernel {
         ];
         let mask: u32 = mask.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
         let (told, bytes) = self.told.get(&end).copied().unwrap_or((0, 0));
+        let flights = self.asked.get(&end).copied().unwrap_or(0) & VINK_PACKET_FLIGHT;
+        let mask = mask | flights;
         self.tell_of(end, told | mask, bytes)?;
         match mask {
             0 => self.asked.remove(&end),

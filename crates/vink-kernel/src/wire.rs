@@ -30,6 +30,7 @@ pub struct WireId(pub(crate) u64);
 
 /// One end of a wire: an interface. Only valid with the kernel that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct EndId(pub(crate) u64);
 
 impl WireId {

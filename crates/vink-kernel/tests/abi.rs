@@ -99,6 +99,7 @@ static OPS: Ops = Ops {
     bell: None,
     verdict: None,
     put: None,
+    flight: None,
 };
 
 macro_rules! export {
@@ -512,9 +513,13 @@ fn wire_calls_and_their_errors(raw: &mut Raw, machine: u64) {
     assert_eq!(stats, WireStats::default());
     let trace = VINK_CALL_WIRE_TRACE;
     assert_eq!(raw.control(trace, &[99, 0, 0]), error(ESRCH));
-    assert_eq!(raw.control(trace, &[end, 1024, 0]), error(EINVAL));
+    assert_eq!(raw.control(trace, &[end, 2048, 0]), error(EINVAL));
     assert_eq!(raw.control(trace, &[end, 1, 65536]), error(EINVAL));
-    for mask in [1, u64::from(VINK_ASK_DEPARTURE)] {
+    for mask in [
+        1,
+        u64::from(VINK_ASK_DEPARTURE),
+        u64::from(VINK_PACKET_FLIGHT),
+    ] {
         let none = raw.control(trace, &[end, mask, 100]);
         assert_eq!(none, error(EOPNOTSUPP), "this host has no op for it");
     }
@@ -579,6 +584,7 @@ fn control_calls_and_their_errors() {
         VINK_CALL_WIRE_TRACE,
         VINK_CALL_WIRE_RELEASE,
         VINK_CALL_WIRE_PUT,
+        VINK_CALL_WIRE_COUNTS,
     ] {
         assert_eq!(
             raw.call(task, nr.into(), &[1, 1]),

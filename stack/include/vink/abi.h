@@ -221,7 +221,12 @@
  * taken: they go on now. Result: 0, -EOPNOTSUPP (there is no such op).
  */
 #define VINK_CALL_WIRE_PUT		(VINK_CALL_BASE + 25)
-#define VINK_CALL_END			(VINK_CALL_BASE + 26)
+/*
+ * On the control task. args: const uint64_t *, how many, struct vink_end_counts *.
+ * The counts of each of these ends; of one that is not there, zeroes. Result: 0.
+ */
+#define VINK_CALL_WIRE_COUNTS		(VINK_CALL_BASE + 26)
+#define VINK_CALL_END			(VINK_CALL_BASE + 27)
 
 /* VINK_CALL_WIRE_CREATE: an Ethernet segment of any number of ends. */
 #define VINK_WIRE_BUS		1
@@ -309,6 +314,15 @@ struct vink_wire_stats {
 	uint64_t under_way;	/* now: being sent, or delayed */
 };
 
+/* What is asked of many ends often, of packets that each sent. */
+struct vink_end_counts {
+	uint64_t sent;		/* by the interface */
+	uint64_t sent_bytes;
+	uint64_t lost;		/* whatever for */
+	uint32_t under_way;	/* now: being sent, or delayed */
+	uint32_t queued;	/* now: in the interface's queueing discipline */
+};
+
 /* struct vink_packet, kind, and bits of VINK_CALL_WIRE_TRACE: */
 #define VINK_PACKET_DEPARTURE	1	/* the interface sends it */
 #define VINK_PACKET_ARRIVAL	2	/* the interface receives it */
@@ -331,6 +345,12 @@ struct vink_wire_stats {
 #define VINK_ASK_FRAMES		0x100
 /* ... with a departing packet's mark in its reason. */
 #define VINK_ASK_MARK		0x200
+
+/*
+ * One more bit of VINK_CALL_WIRE_TRACE: ops->flight tells of each packet that the
+ * interface sends when it is known when it will arrive.
+ */
+#define VINK_PACKET_FLIGHT	0x400
 
 #define VINK_LOST_RANDOM	1	/* by the loss that was set */
 #define VINK_LOST_LIMIT		2	/* too many packets under way, or no memory */
@@ -361,6 +381,29 @@ struct vink_packet {
 	 * sent a TCP segment, or whose connection it comes for; else NULL.
 	 */
 	const void *sock;
+};
+
+#define VINK_FLIGHT_BYTES	256	/* of a packet, at most */
+
+/* A packet under way; see VINK_PACKET_FLIGHT. Valid during ops->flight only. */
+struct vink_flight {
+	/*
+	 * Names it. One that is lost after it was told is told again by the same
+	 * id; one that is lost before has 0.
+	 */
+	uint64_t id;
+	uint64_t end;		/* which sends it */
+	/*
+	 * On ops->clock, ns: when the interface sent it, and when it will
+	 * arrive, or was lost. On a bus it may arrive at several ends.
+	 */
+	uint64_t sent;
+	uint64_t arrives;
+	uint32_t lost;		/* VINK_LOST_*, or 0 */
+	uint32_t len;		/* bytes, from the Ethernet header on; */
+	const void *bytes;	/* the first ones of them, */
+	uint32_t captured;	/* so many */
+	uint32_t reserved;
 };
 
 /*
@@ -580,6 +623,11 @@ struct vink_ops {
 	 * VINK_CALL_WIRE_PUT. May be NULL, or missing as ops->packet.
 	 */
 	int (*put)(void *host, struct vink_put *put);
+	/*
+	 * A packet is under way, or was lost (VINK_PACKET_FLIGHT). May be NULL,
+	 * or missing as ops->packet.
+	 */
+	void (*flight)(void *host, const struct vink_flight *flight);
 };
 
 /* How to boot. Only read during vink_boot(), except ops and the arena. */

@@ -24,6 +24,8 @@
 
 struct vx_cb {
 	u64 arrival;
+	u64 departed;			/* from the interface */
+	u64 flight;			/* its id, or 0: it was not told */
 };
 
 static struct vx_cb *vx_cb(struct sk_buff *skb)
@@ -132,6 +134,27 @@ static struct sk_buff *take_first(struct vx_end *end)
 	return skb;
 }
 
+/* The flight that may be lost now, which names it then. */
+static void begin(struct vx_end *end, struct sk_buff *skb, u64 flight)
+{
+	end->departed = vx_cb(skb)->departed;
+	end->flight = flight;
+}
+
+static void carry(struct vx_end *end, struct sk_buff *skb, u64 flight)
+{
+	begin(end, skb, flight);
+	vx_carry(end, skb);
+	vx_flight_over(end);
+}
+
+static void lose(struct vx_end *end, struct sk_buff *skb, u32 cause, u64 flight)
+{
+	begin(end, skb, flight);
+	vx_lose(end, skb, cause);
+	vx_flight_over(end);
+}
+
 /* How long a packet is under way, or 0 if it is one that overtakes the others. */
 static u64 delay(struct vx_end *end, bool *overtakes)
 {
@@ -156,12 +179,13 @@ static u64 delay(struct vx_end *end, bool *overtakes)
 static void travel(struct vx_end *end, struct sk_buff *skb, u64 sent)
 {
 	const struct vink_wire_settings *s = &end->settings;
+	u64 departed = vx_cb(skb)->departed;
 	u64 now = ktime_get_ns();
 	bool overtakes;
 	u64 arrival;
 
 	if (chance(end, s->corrupt) && !corrupt(end, skb)) {
-		vx_lose(end, skb, VINK_LOST_LIMIT);
+		lose(end, skb, VINK_LOST_LIMIT, 0);
 		return;
 	}
 	arrival = sent + delay(end, &overtakes);
@@ -173,11 +197,11 @@ static void travel(struct vx_end *end, struct sk_buff *skb, u64 sent)
 	}
 	if (arrival <= now &&
 	    (!end->under_way || arrival < vx_cb(first(end))->arrival)) {
-		vx_carry(end, skb);
+		carry(end, skb, vx_flight(end, skb, departed, arrival));
 		return;
 	}
 	if ((s->limit && end->under_way >= s->limit) || memory_is_short()) {
-		vx_lose(end, skb, VINK_LOST_LIMIT);
+		lose(end, skb, VINK_LOST_LIMIT, 0);
 		return;
 	}
 	/*
@@ -186,6 +210,7 @@ static void travel(struct vx_end *end, struct sk_buff *skb, u64 sent)
 	 */
 	skb_orphan(skb);
 	skb_scrub_packet(skb, true);
+	vx_cb(skb)->flight = vx_flight(end, skb, departed, arrival);
 	insert(end, skb, arrival);
 }
 
@@ -197,11 +222,11 @@ static void leave(struct vx_end *end, struct sk_buff *skb, u64 sent)
 
 	skb_reset_mac_header(skb);
 	if (s->mtu && skb->len - ETH_HLEN > s->mtu) {
-		vx_lose(end, skb, VINK_LOST_MTU);
+		lose(end, skb, VINK_LOST_MTU, 0);
 		return;
 	}
 	if (is_lost(end)) {
-		vx_lose(end, skb, VINK_LOST_RANDOM);
+		lose(end, skb, VINK_LOST_RANDOM, 0);
 		return;
 	}
 	if (chance(end, s->duplicate)) {
@@ -249,9 +274,10 @@ void vx_link_join(struct vx_end *end, struct sk_buff *skb, u64 *joined)
 	u64 start = ktime_get_ns();
 
 	if (!end->busy) {
-		vx_carry(end, skb);
+		vx_carry_at_once(end, skb);
 		return;
 	}
+	vx_cb(skb)->departed = start;
 	if (end->sending)
 		start = end->free_at;
 	if (end->next)
@@ -269,6 +295,7 @@ netdev_tx_t vx_link_send(struct vx_end *end, struct sk_buff *skb)
 {
 	u64 now = ktime_get_ns();
 
+	vx_cb(skb)->departed = now;
 	if (end->sending) {
 		end->next = skb;
 		netif_stop_queue(end->dev);
@@ -313,7 +340,7 @@ static enum hrtimer_restart arrival(struct hrtimer *timer)
 					    ns_to_ktime(vx_cb(skb)->arrival));
 			return HRTIMER_RESTART;
 		}
-		vx_carry(end, take_first(end));
+		carry(end, take_first(end), vx_cb(skb)->flight);
 	}
 	return HRTIMER_NORESTART;
 }
@@ -344,14 +371,18 @@ void vx_link_changed(struct vx_end *end)
 
 void vx_link_purge(struct vx_end *end)
 {
+	struct sk_buff *skb;
+
 	hrtimer_cancel(&end->transmitted);
 	hrtimer_cancel(&end->arrival);
-	while (end->under_way)
-		vx_lose(end, take_first(end), VINK_LOST_DOWN);
+	while (end->under_way) {
+		skb = take_first(end);
+		lose(end, skb, VINK_LOST_DOWN, vx_cb(skb)->flight);
+	}
 	if (end->sending)
-		vx_lose(end, end->sending, VINK_LOST_DOWN);
+		lose(end, end->sending, VINK_LOST_DOWN, 0);
 	if (end->next) {
-		vx_lose(end, end->next, VINK_LOST_DOWN);
+		lose(end, end->next, VINK_LOST_DOWN, 0);
 		netif_wake_queue(end->dev);
 	}
 	end->sending = NULL;

@@ -13,11 +13,15 @@
 
 #define TELLS	(VINK_PACKET_DEPARTURE | VINK_PACKET_ARRIVAL |	\
 		 VINK_PACKET_LOSS | VINK_PACKET_DROP)
+#define ASKS	(VINK_ASK_DEPARTURE | VINK_ASK_ARRIVAL | VINK_ASK_LOSS | \
+		 VINK_ASK_DROP | VINK_ASK_FRAMES | VINK_ASK_MARK)
 #define DROPS	(VINK_PACKET_DROP | VINK_ASK_DROP)
 
 static LIST_HEAD(traced);	/* of ends */
 static bool listening;		/* to the kernel's tracepoint */
 static u8 *snapshot;		/* of a packet whose bytes lie apart */
+static u64 flights;		/* told so far */
+static u64 boot;		/* the host's time when the kernel's was 0 */
 
 static const char *const causes[] = {
 	[VINK_LOST_RANDOM]	= "random",
@@ -42,17 +46,22 @@ static void describe(struct vink_packet *packet, struct vx_end *end, u32 kind,
 		packet->name = vink_drop_reason(reason);
 }
 
+/* So many of its bytes, or NULL. */
+static const void *bytes_of(struct sk_buff *skb, int from, u32 count)
+{
+	if (from + (int)count <= (int)skb_headlen(skb))
+		return skb->data + from;
+	return skb_copy_bits(skb, from, snapshot, count) ? NULL : snapshot;
+}
+
 /* Its bytes, from the Ethernet header on. */
 static void show(struct vink_packet *packet, struct sk_buff *skb, int from,
 		 u32 snaplen)
 {
 	packet->len = skb->len - from;
 	packet->captured = min(packet->len, snaplen);
-	if (from + (int)packet->captured <= (int)skb_headlen(skb))
-		packet->bytes = skb->data + from;
-	else if (!skb_copy_bits(skb, from, snapshot, packet->captured))
-		packet->bytes = snapshot;
-	else
+	packet->bytes = bytes_of(skb, from, packet->captured);
+	if (!packet->bytes)
 		packet->captured = 0;
 }
 
@@ -95,6 +104,49 @@ void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
 	packet.sock = sock;
 	packet.put = put;
 	vink_ops->verdict(vink_host, &packet, verdict);
+}
+
+/* The times are the kernel's. */
+static void tell_flight(struct vx_end *end, struct sk_buff *skb,
+			struct vink_flight *flight)
+{
+	flight->end = end->id;
+	flight->sent += boot;
+	flight->arrives += boot;
+	flight->len = skb->len;
+	flight->captured = min_t(u32, skb->len, VINK_FLIGHT_BYTES);
+	flight->bytes = bytes_of(skb, 0, flight->captured);
+	if (!flight->bytes)
+		flight->captured = 0;
+	vink_ops->flight(vink_host, flight);
+}
+
+u64 __vx_flight(struct vx_end *end, struct sk_buff *skb, u64 departed,
+		u64 arrival)
+{
+	struct vink_flight flight = {
+		.id		= ++flights,
+		.sent		= departed,
+		.arrives	= arrival,
+	};
+
+	tell_flight(end, skb, &flight);
+	return flight.id;
+}
+
+void vx_flight_lost(struct vx_end *end, struct sk_buff *skb, u32 cause)
+{
+	u64 now = ktime_get_ns();
+	struct vink_flight flight = {
+		.id		= end->flight,
+		.sent		= min(end->departed, now),
+		.arrives	= now,
+		.lost		= cause,
+	};
+
+	/* What is lost where it arrives has ended its flight there. */
+	if (skb->dev == end->dev)
+		tell_flight(end, skb, &flight);
 }
 
 /*
@@ -146,9 +198,10 @@ int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen)
 {
 	int err;
 
-	if (mask & TELLS && !vink_ops->packet)
+	if ((mask & TELLS && !vink_ops->packet) ||
+	    (mask & VINK_PACKET_FLIGHT && !vink_ops->flight))
 		return -EOPNOTSUPP;
-	if (mask & ~TELLS) {
+	if (mask & ASKS) {
 		err = vx_verdict_init(end);
 		if (err)
 			return err;
@@ -158,6 +211,7 @@ int vx_trace_set(struct vx_end *end, u32 mask, u32 snaplen)
 		if (!snapshot)
 			return -ENOMEM;
 	}
+	boot = vink_clock() - ktime_get_ns();
 	local_bh_disable();
 	end->trace = mask;
 	end->snaplen = snaplen;

@@ -63,6 +63,8 @@ void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause)
 		break;
 	}
 	vx_trace(end, VINK_PACKET_LOSS, cause, skb);
+	if (unlikely(end->trace & VINK_PACKET_FLIGHT))
+		vx_flight_lost(end, skb, cause);
 	/* The stack has dropped nothing: this is not for its own tracepoint. */
 	consume_skb(skb);
 }
@@ -151,6 +153,16 @@ void vx_carry(struct vx_end *end, struct sk_buff *skb)
 	}
 }
 
+/* The same for one that departs now. */
+void vx_carry_at_once(struct vx_end *end, struct sk_buff *skb)
+{
+	u64 now = ktime_get_ns();
+
+	end->flight = vx_flight(end, skb, now, now);
+	vx_carry(end, skb);
+	vx_flight_over(end);
+}
+
 static netdev_tx_t vx_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct vx_end *end = netdev_priv(dev);
@@ -165,6 +177,10 @@ static netdev_tx_t vx_xmit(struct sk_buff *skb, struct net_device *dev)
 		if (end->trace & VINK_ASK_DEPARTURE &&
 		    !vx_verdict(end, VINK_PACKET_DEPARTURE, skb))
 			return NETDEV_TX_OK;
+		if (end->trace & VINK_PACKET_FLIGHT && !end->busy) {
+			vx_carry_at_once(end, skb);
+			return NETDEV_TX_OK;
+		}
 	}
 	if (likely(!end->busy)) {
 		vx_carry(end, skb);
@@ -315,6 +331,7 @@ struct net_device *vx_create(struct net *net, const char *name,
 	INIT_LIST_HEAD(&end->list);
 	INIT_LIST_HEAD(&end->traced);
 	INIT_LIST_HEAD(&end->stopped);
+	vx_flight_over(end);
 	vx_link_init(end);
 	return dev;
 }

@@ -66,6 +66,10 @@ struct vx_end {
 	u64 random;
 	bool bad;			/* the state, of Gilbert's two */
 	u32 in_order;			/* since one that was not */
+
+	/* Of the packet that is carried or lost now: its flight, or 0. */
+	u64 flight;
+	u64 departed;			/* or VINK_NEVER: it departs now */
 };
 
 static inline bool vx_ideal(const struct vink_wire_settings *s)
@@ -87,6 +91,7 @@ struct net_device *vx_create(struct net *net, const char *name,
 			     const u8 *address, u32 mtu);
 int vx_switch(struct vx_end *end, const struct vink_wire_settings *settings);
 void vx_carry(struct vx_end *end, struct sk_buff *skb);
+void vx_carry_at_once(struct vx_end *end, struct sk_buff *skb);
 void vx_receive(struct vx_end *from, struct vx_end *to, struct sk_buff *skb);
 void vx_lose(struct vx_end *end, struct sk_buff *skb, u32 cause);
 
@@ -126,6 +131,24 @@ void __vx_trace(struct vx_end *end, u32 kind, u32 reason, struct sk_buff *skb);
 void vx_trace_ask(struct vx_end *end, u32 kind, struct sk_buff *skb,
 		  const struct sock *sock, bool put,
 		  struct vink_verdict *verdict);
+u64 __vx_flight(struct vx_end *end, struct sk_buff *skb, u64 departed,
+		u64 arrival);
+void vx_flight_lost(struct vx_end *end, struct sk_buff *skb, u32 cause);
+
+/* A packet arrives then, if nothing is to happen to it. Its flight's id, or 0. */
+static inline u64 vx_flight(struct vx_end *end, struct sk_buff *skb,
+			    u64 departed, u64 arrival)
+{
+	if (likely(!(end->trace & VINK_PACKET_FLIGHT)))
+		return 0;
+	return __vx_flight(end, skb, departed, arrival);
+}
+
+static inline void vx_flight_over(struct vx_end *end)
+{
+	end->flight = 0;
+	end->departed = VINK_NEVER;
+}
 
 static inline void vx_trace(struct vx_end *end, u32 kind, u32 reason,
 			    struct sk_buff *skb)

@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
+#include <net/sch_generic.h>
 
 #include "vx.h"
 
@@ -315,13 +316,38 @@ static long wire_stats(u64 id, struct vink_wire_stats *stats)
 	return 0;
 }
 
+static void count(u64 id, struct vink_end_counts *counts)
+{
+	struct vx_end *end = vx_find_end(id);
+	const struct vink_wire_stats *stats;
+
+	memset(counts, 0, sizeof(*counts));
+	if (!end)
+		return;
+	stats = &end->stats;
+	counts->sent = stats->sent;
+	counts->sent_bytes = stats->sent_bytes;
+	counts->lost = stats->lost_random + stats->lost_limit +
+		       stats->lost_mtu + stats->lost_down;
+	counts->under_way = end->under_way + !!end->sending + !!end->next;
+	counts->queued = qdisc_qlen_sum(rtnl_dereference(end->dev->qdisc));
+}
+
+static long wire_counts(const u64 *ids, u64 number,
+			struct vink_end_counts *counts)
+{
+	while (number--)
+		count(*ids++, counts++);
+	return 0;
+}
+
 static long wire_trace(u64 id, u64 mask, u64 snaplen)
 {
 	struct vx_end *end = vx_find_end(id);
 
 	if (!end)
 		return -ESRCH;
-	if (mask >= VINK_ASK_MARK << 1 || snaplen > U16_MAX)
+	if (mask >= VINK_PACKET_FLIGHT << 1 || snaplen > U16_MAX)
 		return -EINVAL;
 	return vx_trace_set(end, mask, snaplen);
 }
@@ -364,6 +390,9 @@ static long serve(u64 nr, const u64 *args)
 		return wire_release(args[0]);
 	case VINK_CALL_WIRE_PUT:
 		return vx_put();
+	case VINK_CALL_WIRE_COUNTS:
+		return wire_counts((const u64 *)args[0], args[1],
+				   (void *)args[2]);
 	}
 	return -ENOSYS;
 }

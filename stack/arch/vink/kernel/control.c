@@ -205,7 +205,7 @@ long vink_control_call(struct vink_slot *slot, u64 nr, const u64 *args)
 	case VINK_CALL_RING_POLL:
 		return vink_ring_poll(args[0]);
 	case VINK_CALL_WIRE_CREATE ... VINK_CALL_WIRE_TRACE:
-	case VINK_CALL_WIRE_SHARE ... VINK_CALL_WIRE_PUT:
+	case VINK_CALL_WIRE_SHARE ... VINK_CALL_WIRE_COUNTS:
 		if (!control)
 			return -EPERM;
 		return vink_wire_call(nr, args);
