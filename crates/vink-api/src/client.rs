@@ -14,11 +14,11 @@ use crate::socket::{events, open};
 use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
-    Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine, MachineSummary,
-    NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram, NewRelay,
-    NewSeries, NewTicket, NewWire, OutputQuery, PacketPath, Packets, Pod, Program, PutLab, Relay,
-    Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery, SendSignal, Series, Statistics,
-    Terminal, Ticket, Version, Wire,
+    Feed, Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine,
+    MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
+    NewProgram, NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketPath, Packets, Pod,
+    Program, PutLab, Relay, Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery,
+    SendSignal, Series, Statistics, Terminal, Ticket, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -156,6 +156,11 @@ impl Client {
     pub async fn samples(&self, lab: &str, query: &SampleQuery) -> Result<Packets, Error> {
         let path = path(lab, "/samples/stream") + &with(query);
         Ok(Packets(open(&self.address, &path).await?))
+    }
+
+    /// The feed of a lab, which tells nothing until it is subscribed to.
+    pub async fn feed(&self, lab: &str) -> Result<Feed, Error> {
+        Ok(Feed(open(&self.address, &path(lab, "/feed")).await?))
     }
 
     /// Events from now on.

@@ -11,6 +11,7 @@ mod client;
 mod clock;
 mod error;
 mod event;
+mod feed;
 mod file;
 mod filter;
 mod http;
@@ -37,6 +38,7 @@ pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
 pub use event::{Event, EventFilter, Happening, Packet};
+pub use feed::{FeedDetail, FeedOverview, FeedSubscription, FromViewer, ToViewer};
 pub use file::{
     CheckSpec, CheckedSpec, FormatSpec, FormattedSpec, Mistake, ReadyLab, ReadyLabFile,
 };
@@ -57,7 +59,7 @@ pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
 pub use series::{NewSeries, Series};
 pub use session::{NewSession, NewTicket, Role, Session, Ticket, UseTicket};
-pub use socket::{Events, Log, Packets};
+pub use socket::{Events, Feed, FromFeed, Log, Packets};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,
 };

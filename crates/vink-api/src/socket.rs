@@ -4,13 +4,13 @@ use std::future::ready;
 use std::io;
 
 use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt, TryStreamExt};
+use futures_util::{SinkExt, Stream, StreamExt, TryStreamExt};
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::WebSocketStream;
 
 use crate::http::{connect, head, refused, Connection};
-use crate::{Address, Bytes, Error, Event};
+use crate::{Address, Bytes, Error, Event, FromViewer, ToViewer};
 
 /// An open one.
 pub(crate) type Socket = WebSocketStream<Box<dyn Connection>>;
@@ -89,6 +89,44 @@ impl Log {
     /// The next piece; none at its end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         self.0.try_next().await
+    }
+}
+
+/// A feed that is open.
+pub struct Feed(pub(crate) Socket);
+
+/// What comes from a feed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FromFeed {
+    /// A frame (docs/api.md).
+    Frame(Bytes),
+    /// Anything else.
+    Told(ToViewer),
+}
+
+impl Feed {
+    /// Subscribes, or acknowledges.
+    pub async fn say(&mut self, what: &FromViewer) -> Result<(), Error> {
+        let text = serde_json::to_string(what).expect("plain data");
+        let sent = self.0.send(Message::Text(text.into())).await;
+        sent.map_err(|error| lost("takes nothing", error))
+    }
+
+    /// The next message; none when the lab ends.
+    pub async fn next(&mut self) -> Result<Option<FromFeed>, Error> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Binary(frame))) => return Ok(Some(FromFeed::Frame(frame))),
+                Some(Ok(Message::Text(text))) => {
+                    let told = serde_json::from_str(&text);
+                    let told = told.map_err(|error| Error::Answer(error.to_string()))?;
+                    return Ok(Some(FromFeed::Told(told)));
+                }
+                Some(Ok(Message::Close(_))) | None => return Ok(None),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(lost("went away", error)),
+            }
+        }
     }
 }
 

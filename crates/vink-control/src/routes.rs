@@ -427,7 +427,8 @@ fn query_of<Q: DeserializeOwned + 'static>(query: Option<&str>) -> Result<Q, Htt
         .map_err(|error| HttpError::invalid(format!("the query: {error}")))
 }
 
-fn body_of<B: DeserializeOwned + 'static>(body: &[u8]) -> Result<B, HttpError> {
+/// A message's JSON; errors name the place.
+pub(crate) fn body_of<B: DeserializeOwned + 'static>(body: &[u8]) -> Result<B, HttpError> {
     let body = match is_nothing::<B>() {
         true => b"null",
         false => body,

@@ -10,11 +10,11 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, CheckSpec,
-    CheckedSpec, EventFilter, FormatSpec, FormattedSpec, FromClient, FromServer, LabSummary,
-    Mistake, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod, NewProgram,
-    NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketVerdict, PutLab, Report, Restarted,
-    Rollback, RunClock, SampleQuery, SendSignal, Session, Statistics, StatisticsQuery, UseTicket,
-    Version,
+    CheckedSpec, EventFilter, FormatSpec, FormattedSpec, FromClient, FromServer, FromViewer,
+    LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
+    NewProgram, NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketVerdict, PutLab,
+    Report, Restarted, Rollback, RunClock, SampleQuery, SendSignal, Session, Statistics,
+    StatisticsQuery, ToViewer, UseTicket, Version,
 };
 
 use crate::engine::{CheckLab, Lab, Labs, Requester};
@@ -26,6 +26,9 @@ use crate::{ready, sockets};
 
 /// Bytes of a request: a lab of ten thousand machines has some ten million.
 const LARGEST: usize = 256 << 20;
+
+/// Bytes of what a viewer of a feed says.
+const LARGEST_SUBSCRIPTION: usize = 256 << 10;
 
 /// The path of a breakpoint.
 const BREAKPOINT: &str = "/v1/labs/{lab}/breakpoints/{breakpoint}";
@@ -691,6 +694,25 @@ fn observation(table: &mut RouteTable) {
                 upgrade
                     .on_upgrade(move |socket| sockets::packets(lab, capture.id, packets, socket)),
             )
+        },
+    );
+    let viewing = |generator: &mut SchemaGenerator| {
+        json!({
+            "from-client": { "text": generator.subschema_for::<FromViewer>() },
+            "from-server": {
+                "binary": "frames of flights, counters, queues and the time: docs/api.md has the format",
+                "text": generator.subschema_for::<ToViewer>()
+            }
+        })
+    };
+    table.socket(
+        "/v1/labs/{lab}/feed",
+        "Packets, counters and queues as they are now, for a picture of the lab",
+        viewing,
+        |app, call: Call, upgrade| async move {
+            let lab = app.lab(&call)?;
+            let upgrade = upgrade.max_message_size(LARGEST_SUBSCRIPTION);
+            Ok(upgrade.on_upgrade(move |socket| sockets::feed(lab, socket)))
         },
     );
     let samples =

@@ -1,15 +1,20 @@
 //! WebSockets, once they are open.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
-use futures_util::{SinkExt, Stream, StreamExt};
-use vink_api::{Event, FromClient, Input, INPUT};
+use futures_util::{stream, SinkExt, Stream, StreamExt};
+use tokio::sync::watch;
+use vink_api::{Event, FromClient, FromViewer, Input, ToViewer, INPUT};
 
-use crate::engine::{FromProgram, Lab, Pipe, Requester, PIECE};
+use crate::engine::{FromProgram, Lab, Pipe, Requester, Viewer, PIECE};
+use crate::routes::body_of;
+
+/// How long a viewer may take nothing.
+const VIEWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a program and carries its input and output until it ends. If the client goes away before,
 /// so does it.
@@ -78,6 +83,83 @@ pub(crate) async fn bytes(from: Pipe, socket: WebSocket) {
         }
     }
     let _ = sink.close().await;
+}
+
+/// A feed, until its viewer goes away, takes nothing for long, or the lab ends.
+pub(crate) async fn feed(lab: Arc<Lab>, socket: WebSocket) {
+    let (mut sink, mut stream) = socket.split();
+    let mut viewer: Option<Viewer> = None;
+    let mut ending = lab.ending.subscribe();
+    loop {
+        let (message, frames) = tokio::select! {
+            message = stream.next() => (message, Vec::new()),
+            frames = next(&mut viewer) => (None, frames),
+            () = ended(&mut ending) => break,
+        };
+        let messages = match message {
+            None if frames.is_empty() => break,
+            None => frames.into_iter().map(Message::Binary).collect(),
+            Some(Err(_) | Ok(Message::Close(_))) => break,
+            Some(Ok(message)) => match said(&lab, &mut viewer, &message).await {
+                Some(answer) => vec![text(&answer)],
+                None => continue,
+            },
+        };
+        let mut messages = stream::iter(messages.into_iter().map(Ok));
+        tokio::select! {
+            sent = tokio::time::timeout(VIEWER_TIMEOUT, sink.send_all(&mut messages)) => match sent {
+                Ok(Ok(())) => {}
+                _ => break,
+            },
+            () = ended(&mut ending) => break,
+        }
+    }
+    let _ = tokio::time::timeout(VIEWER_TIMEOUT, sink.close()).await;
+}
+
+/// Waits until a lab is to be taken down.
+async fn ended(ending: &mut watch::Receiver<bool>) {
+    let _ = ending.wait_for(|ending| *ending).await;
+}
+
+/// The next frames of what is looked at, if something is.
+async fn next(viewer: &mut Option<Viewer>) -> Vec<axum::body::Bytes> {
+    let frames = match viewer {
+        Some(viewer) => viewer.next().await,
+        None => None,
+    };
+    match frames {
+        Some(frames) => frames,
+        None => pending().await,
+    }
+}
+
+/// What a viewer has said, and the answer.
+async fn said(lab: &Arc<Lab>, viewer: &mut Option<Viewer>, message: &Message) -> Option<ToViewer> {
+    let Message::Text(message) = message else {
+        return None;
+    };
+    let subscription = match body_of(message.as_bytes()) {
+        Ok(FromViewer::Ack(seq)) => {
+            if let Some(viewer) = viewer {
+                viewer.acknowledge(seq);
+            }
+            return None;
+        }
+        Ok(FromViewer::Subscribe(subscription)) => Ok(subscription),
+        Err(error) => Err(error),
+    };
+    let begun = match subscription {
+        Ok(subscription) => lab.view(&subscription).await,
+        Err(error) => Err(error),
+    };
+    Some(match begun {
+        Ok(begun) => {
+            *viewer = Some(begun);
+            ToViewer::Subscribed
+        }
+        Err(error) => ToViewer::Refused(*error.problem),
+    })
 }
 
 /// Events, until the client goes away or the control process ends.

@@ -9,6 +9,7 @@
 mod channel;
 mod config;
 mod descriptors;
+mod feed;
 mod filter;
 mod frame;
 mod message;
@@ -16,6 +17,7 @@ mod message;
 pub use channel::Channel;
 pub use config::{WorkerClock, WorkerConfig};
 pub use descriptors::{receive_with, send_with};
+pub use feed::{EndNumber, FeedDetail, FeedHeader, FeedKind, FeedRequest, FEED_HEADER};
 pub use filter::{Filter, Instruction, MAX_COMPILE_SECONDS};
 pub use frame::{encode, FrameDecoder, MAX_FRAME};
 pub use message::*;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use vink_record::Totals;
 use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, ShareGrant, Uplink};
 
-use crate::Filter;
+use crate::{EndNumber, FeedRequest, Filter};
 
 /// The version of this protocol: control and worker are the same `vink`, so that another one means
 /// that the file has been replaced.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Asks a worker to do something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -310,6 +310,15 @@ pub enum Action {
         /// `machine:interface`.
         interfaces: Vec<String>,
     },
+    /// From now on frames name ends by these numbers, which those of other ends have no more.
+    NumberEnds {
+        /// The topology's revision that has them.
+        revision: u64,
+        /// Of all ends of this worker.
+        ends: Vec<EndNumber>,
+    },
+    /// Writes a feed's frames to the descriptor that comes along, until its reader has closed it.
+    Feed(FeedRequest),
     /// From now on writes all that happens to the descriptor that comes along: a journal
     /// (`vink_record`).
     Journal,
@@ -360,6 +369,7 @@ impl Action {
             Action::Capture { .. }
             | Action::AddSeries { .. }
             | Action::Probe(_)
+            | Action::Feed(_)
             | Action::Journal => 1,
             _ => 0,
         }

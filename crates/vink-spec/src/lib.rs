@@ -53,7 +53,7 @@ pub use file::{open_file, read_file, read_most, read_text_file, LARGEST_FILE};
 pub use folder::{inside, PathError};
 pub use import::{import, Format, ImportOptions, Imported};
 pub use lab::{Lab, WireSpec};
-pub use look::{cycle, named_by, order, Program};
+pub use look::{cycle, named_by, order, Program, WireEnds};
 pub use machine::{FileSpec, Interface, MachineSpec, Route, Scalar};
 pub use pod::{OnFault, PathPoint, PathSpec, PodSpec, Wall};
 pub use program::{Command, ProgramSpec, Readiness, Ready, Restart};

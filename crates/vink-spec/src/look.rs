@@ -9,6 +9,8 @@ use crate::{Lab, Settings, WireSpec};
 
 /// A program by its machine and its name there.
 pub type Program<'a> = (&'a str, &'a str);
+/// A wire and its ends by machine and interface; `None`: the one outside.
+pub type WireEnds<'a> = (&'a str, Vec<Option<(&'a str, &'a str)>>);
 
 impl Lab {
     /// The ends of each wire that there is, by machine and interface, without uplinks. Wires come
@@ -27,6 +29,20 @@ impl Lab {
             }
         }
         ends
+    }
+
+    /// The ends of each of `wires`, and its end outside as `None`: the place of an end among all of
+    /// them is its number in the lab's topology.
+    pub fn ends_of_wires(&self) -> Vec<WireEnds<'_>> {
+        let mut attached = self.ends();
+        let wires = self.wires.iter();
+        let ends = wires.map(|(name, wire)| {
+            let attached = attached.get_mut(name.as_str()).map(std::mem::take);
+            let mut ends: Vec<_> = attached.unwrap_or_default().into_iter().map(Some).collect();
+            ends.extend(wire.uplink.is_some().then_some(None));
+            (name.as_str(), ends)
+        });
+        ends.collect()
     }
 
     /// The same lab with all said that this file format lets one leave out about wires: each is in

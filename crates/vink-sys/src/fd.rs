@@ -237,6 +237,15 @@ pub fn set_blocking(fd: impl AsFd, blocking: bool) -> io::Result<()> {
     set_flags(fd, flags)
 }
 
+/// Gives a pipe room for so many bytes.
+///
+/// # Errors
+/// As of `F_SETPIPE_SZ`, fcntl(2): it is none, or the host lets pipes have less.
+pub fn set_pipe_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
+    Ok(())
+}
+
 /// A pipe's ends, for reading and for writing, that no executed program inherits.
 ///
 /// # Errors

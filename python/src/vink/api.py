@@ -114,6 +114,10 @@ FromServer: TypeAlias = "dict[str, Any]"
 """What a client is told about its program."""
 
 
+FromViewer: TypeAlias = "dict[str, Any]"
+"""What a viewer says."""
+
+
 InterfaceSpec = TypedDict(
     "InterfaceSpec",
     {
@@ -462,6 +466,10 @@ SwitchSpec = TypedDict(
 
 Time: TypeAlias = "ClockName | ClockKind"
 """The clock of a lab: `real`, `virtual`, or `{scaled: 2}`."""
+
+
+ToViewer: TypeAlias = "Literal['subscribed'] | dict[str, Any]"
+"""What a viewer is told beside frames."""
 
 
 TransportPort: TypeAlias = "str | int"
@@ -1126,6 +1134,89 @@ class Event:
             ("path", self.path),
             ("fault", self.fault),
             ("events", self.events),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FeedDetail:
+    """Which packets are told one by one."""
+
+    ends: list[str] | None = None
+    """Those that these ends send, 400 at most: `machine:interface`, or `:WIRE` for what comes over that
+    wire from outside; none: all ends."""
+    budget: int
+    """So many a second by the host's clock, 1 to 200,000. If there are more, one of so many is told,
+    the same ones on each hop."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            ends=value.get("ends", None),
+            budget=value["budget"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("ends", self.ends),
+            ("budget", self.budget),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FeedOverview:
+    """How often counters are told."""
+
+    hz: int
+    """Times a second by the host's clock, 1 to 10."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            hz=value["hz"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("hz", self.hz),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class FeedSubscription:
+    """What a viewer wants to see."""
+
+    classes: list[str] = field(default_factory=list)
+    """Filters as in pcap-filter(7), 32 at most, of 1,000 characters each. A flight's class is the place
+    of the first one that it fits, from 1 on; 0: it fits none. They see the first 256 bytes of a
+    packet."""
+    overview: FeedOverview | None = None
+    """Counters and queues of all ends, and the time; none: they are not told."""
+    detail: FeedDetail | None = None
+    """Packets one by one; none: they are not told."""
+    follow: str | None = None
+    """A filter: its packets are told beside the budget."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            classes=value.get("classes", []),
+            overview=value.get("overview", None),
+            detail=value.get("detail", None),
+            follow=value.get("follow", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("classes", self.classes),
+            ("overview", self.overview and self.overview.to_json()),
+            ("detail", self.detail and self.detail.to_json()),
+            ("follow", self.follow),
         )
 
 
@@ -3422,6 +3513,10 @@ class Client(Transport):
         ):
             yield each
 
+    def get_labs_lab_feed(self, lab: str) -> Socket:
+        """Packets, counters and queues as they are now, for a picture of the lab."""
+        return self._open(path_of("/v1/labs/{}/feed", lab))
+
     def samples(
         self, lab: str, *, machine: str, points: str, bytes: int, offset: int | None = None, number: int | None = None
     ) -> Iterator[bytes]:
@@ -3808,6 +3903,10 @@ class AsyncClient(AsyncTransport):
             path_of("/v1/labs/{}/captures/stream", lab) + query_of(interfaces=interfaces, filter=filter, snap=snap)
         ):
             yield each
+
+    async def get_labs_lab_feed(self, lab: str) -> AsyncSocket:
+        """Packets, counters and queues as they are now, for a picture of the lab."""
+        return await self._open(path_of("/v1/labs/{}/feed", lab))
 
     async def samples(
         self, lab: str, *, machine: str, points: str, bytes: int, offset: int | None = None, number: int | None = None

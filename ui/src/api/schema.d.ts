@@ -837,6 +837,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/labs/{lab}/feed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Packets, counters and queues as they are now, for a picture of the lab */
+        get: operations["getLabsLabFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/labs/{lab}/samples/stream": {
         parameters: {
             query?: never;
@@ -2531,6 +2548,68 @@ export interface components {
             /** @description As in a lab file. */
             spec: components["schemas"]["Series"];
         };
+        /** @description What a viewer says. */
+        FromViewer: {
+            subscribe: components["schemas"]["FeedSubscription"];
+        } | {
+            /** Format: uint32 */
+            ack: number;
+        };
+        /** @description What a viewer wants to see. */
+        FeedSubscription: {
+            /**
+             * @description Filters as in pcap-filter(7), 32 at most, of 1,000 characters each. A flight's class is the
+             *     place of the first one that it fits, from 1 on; 0: it fits none. They see the first 256 bytes
+             *     of a packet.
+             * @default []
+             */
+            classes?: string[];
+            /** @description Counters and queues of all ends, and the time; none: they are not told. */
+            overview?: components["schemas"]["FeedOverview"] | null;
+            /** @description Packets one by one; none: they are not told. */
+            detail?: components["schemas"]["FeedDetail"] | null;
+            /** @description A filter: its packets are told beside the budget. */
+            follow?: string | null;
+        };
+        /** @description How often counters are told. */
+        FeedOverview: {
+            /**
+             * Format: uint32
+             * @description Times a second by the host's clock, 1 to 10.
+             */
+            hz: number;
+        };
+        /** @description Which packets are told one by one. */
+        FeedDetail: {
+            /**
+             * @description Those that these ends send, 400 at most: `machine:interface`, or `:WIRE` for what comes over
+             *     that wire from outside; none: all ends.
+             */
+            ends?: string[] | null;
+            /**
+             * Format: uint32
+             * @description So many a second by the host's clock, 1 to 200,000. If there are more, one of so many is
+             *     told, the same ones on each hop.
+             */
+            budget: number;
+        };
+        /** @description What a viewer is told beside frames. */
+        ToViewer: "subscribed" | {
+            refused: components["schemas"]["Problem"];
+        };
+        /** @description The answer to a request that failed. */
+        Problem: {
+            /** @description What was tried and what was found. */
+            error: string;
+            /** @description What to do. */
+            hint?: string | null;
+            /** @description Where in the request, as JSON pointers (RFC 6901), if that is what is wrong. */
+            paths?: string[];
+            /** @description What had been changed before, if a change failed half-way. */
+            done?: string[];
+            /** @description What was not changed for that. */
+            "not-done"?: string[];
+        };
         /** @description Something that happened. */
         Event2: {
             /** @description In which lab. */
@@ -2787,19 +2866,6 @@ export interface components {
             counters: {
                 [key: string]: number;
             };
-        };
-        /** @description The answer to a request that failed. */
-        Problem: {
-            /** @description What was tried and what was found. */
-            error: string;
-            /** @description What to do. */
-            hint?: string | null;
-            /** @description Where in the request, as JSON pointers (RFC 6901), if that is what is wrong. */
-            paths?: string[];
-            /** @description What had been changed before, if a change failed half-way. */
-            done?: string[];
-            /** @description What was not changed for that. */
-            "not-done"?: string[];
         };
     };
     responses: {
@@ -4510,6 +4576,28 @@ export interface operations {
                 filter?: string | null;
                 snap?: number;
             };
+            header?: never;
+            path: {
+                lab: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket: x-messages says what it carries */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            426: components["responses"]["problem"];
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabFeed: {
+        parameters: {
+            query?: never;
             header?: never;
             path: {
                 lab: string;

@@ -19,6 +19,7 @@ use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
 use super::capture::ActiveCapture;
 use super::clock::Clock;
 use super::driver::WireDriver;
+use super::feed::Feeds;
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::ruleset::{machine_of, Filters};
@@ -45,6 +46,8 @@ pub(crate) struct Lab {
     /// All labs, of which this is one.
     pub(crate) labs: Weak<Labs>,
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Its revision, when it has changed.
+    pub(crate) changes: watch::Sender<u64>,
     /// Set once, when it is to be taken down.
     pub(crate) ending: watch::Sender<bool>,
     /// When this was made.
@@ -78,6 +81,7 @@ pub(crate) struct State {
     pub(crate) next: u64,
     pub(crate) recorded: Option<Recorded>,
     pub(crate) captures: BTreeMap<u64, ActiveCapture>,
+    pub(crate) feeds: Feeds,
     pub(crate) watched: WatchedInterfaces,
     pub(crate) timed: Timed,
     pub(crate) switch_box: Option<SwitchBox>,
@@ -117,6 +121,7 @@ impl Lab {
             events,
             labs,
             changing: tokio::sync::Mutex::default(),
+            changes: watch::Sender::new(0),
             ending: watch::Sender::new(false),
             made: Instant::now(),
             state: Mutex::new(State {
@@ -140,6 +145,7 @@ impl Lab {
                 recorded: None,
                 captures: BTreeMap::new(),
                 watched: WatchedInterfaces::default(),
+                feeds: Feeds::default(),
                 timed: Timed::default(),
                 switch_box: None,
                 filters: HashMap::new(),
@@ -466,6 +472,7 @@ impl Lab {
         }
         self.watch_again().await;
         self.reconcile(steps, false).await?;
+        self.number_ends().await;
         {
             let mut state = self.state();
             state.clock.up_at = state.clock.now;

@@ -5,6 +5,7 @@ mod capture;
 mod clock;
 mod clock_requests;
 mod driver;
+mod feed;
 mod filter;
 mod hosts;
 mod lab;
@@ -30,6 +31,7 @@ mod worker;
 mod worker_client;
 
 pub(crate) use clock::Requester;
+pub(crate) use feed::Viewer;
 pub(crate) use lab::{Lab, Labs};
 pub(crate) use terminal::{FromProgram, Pipe, PIECE, PIECES};
 

@@ -265,6 +265,7 @@ impl Lab {
             state.revision += 1;
             state.revision
         };
+        self.changes.send_replace(revision);
         self.tell(Happening::Changed {
             change: api_change(step),
             revision,

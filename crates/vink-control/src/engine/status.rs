@@ -390,23 +390,21 @@ impl Lab {
         };
         let mut ends = Vec::new();
         let mut wires = Vec::with_capacity(spec.wires.len());
-        let attached = spec.ends();
-        for (name, wire) in &spec.wires {
+        for (name, of_wire) in spec.ends_of_wires() {
+            let wire = &spec.wires[name];
             let first = ends.len();
-            for (machine, interface) in attached.get(name.as_str()).into_iter().flatten() {
-                ends.push(TopologyEnd {
-                    node: spec.machines.get_index_of(*machine),
-                    interface: (*interface).to_owned(),
-                });
-            }
-            if wire.uplink.is_some() {
-                ends.push(TopologyEnd {
+            ends.extend(of_wire.into_iter().map(|end| match end {
+                Some((machine, interface)) => TopologyEnd {
+                    node: spec.machines.get_index_of(machine),
+                    interface: interface.to_owned(),
+                },
+                None => TopologyEnd {
                     node: None,
                     interface: String::new(),
-                });
-            }
+                },
+            }));
             wires.push(TopologyWire {
-                name: name.clone(),
+                name: name.to_owned(),
                 up: wire.up != Some(false),
                 bus: wire.bus.unwrap_or(false),
                 ends: (first..ends.len()).collect(),

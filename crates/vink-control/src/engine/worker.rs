@@ -265,6 +265,7 @@ impl Lab {
         for action in first {
             self.have(number, action, Vec::new()).await?;
         }
+        self.open_feeds(number).await?;
         self.begin_record(number, &path).await
     }
 

@@ -13,6 +13,7 @@ use super::app::Fibers;
 use super::breakpoint::Breakpoints;
 use super::capture::Captures;
 use super::clock_driver::ClockDriver;
+use super::feed::Feeds;
 use super::loader::Loader;
 use super::machine::MachineEntry;
 use super::path::Paths;
@@ -57,6 +58,7 @@ pub(super) struct Lab {
     pub(super) last_program: u64,
     pub(super) fibers: Fibers,
     pub(super) captures: Captures,
+    pub(super) feeds: Feeds,
     pub(super) breakpoints: Breakpoints,
     pub(super) paths: Paths,
     /// Loads pods, once there were some.
@@ -95,6 +97,7 @@ impl Lab {
             last_program: 0,
             fibers,
             captures: Captures::default(),
+            feeds: Feeds::default(),
             breakpoints: Breakpoints::default(),
             paths,
             loader: None,
@@ -217,6 +220,8 @@ impl Lab {
             Action::Resume => self.resume()?,
             Action::ResumeMachine { machine } => self.resume_machine(machine.as_deref())?,
             Action::Probe(what) => self.probe(&what, descriptors)?,
+            Action::NumberEnds { revision, ends } => self.number_ends(revision, ends)?,
+            Action::Feed(what) => return self.feed(what, descriptors),
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
             Action::Note(noted) => self.note(noted)?,
@@ -261,6 +266,7 @@ impl Lab {
         self.look_after_apps()?;
         self.look_after_uplinks();
         self.look_after_packets()?;
+        self.look_after_feeds()?;
         self.look_after_breakpoints();
         self.look_after_paths()?;
         self.probes.look_after(&mut self.worker)?;

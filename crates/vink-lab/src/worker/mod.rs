@@ -10,7 +10,7 @@
 //! go on. Where a request's work takes long (a pod's loading), its answer comes later.
 //!
 //! What a request does is in the file of its object: `machine`, `wire`, `program`, `app`, `uplink`,
-//! `capture`, `breakpoint`, `path`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
+//! `capture`, `feed`, `breakpoint`, `path`, `series`, `status`; `clock_driver` runs a virtual clock. All of them
 //! work on one `Lab`, which has everything by its name.
 //!
 //! When the socket ends, so do all programs, and then the process.
@@ -22,10 +22,12 @@ mod breakpoint_tcp;
 mod capture;
 mod clock_driver;
 mod crossing;
+mod feed;
 mod journal;
 mod lab;
 mod loader;
 mod machine;
+mod packet_identity;
 mod path;
 mod program;
 mod series;

@@ -158,6 +158,7 @@ impl Lab {
         let attached = attached
             .ok_or_else(|| refused(format!("wire {name}: it has no uplink to be removed")))?;
         self.uplinks.wires.retain(|wire| wire != name);
+        self.forget_end_of_feeds(attached.end);
         attached.attached.detach(&mut self.worker)?;
         match &attached.guest {
             Some(guest) => {

@@ -145,6 +145,7 @@ impl Lab {
         };
         let end = self.interface(&end_name)?.end;
         self.forget_end_of_captures(end)?;
+        self.forget_end_of_feeds(end);
         self.forget_end_of_breakpoints(end);
         let kernel = self.worker.kernel();
         match kernel.detach(end) {
