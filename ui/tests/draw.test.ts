@@ -25,6 +25,7 @@ test('a_lab_is_drawn_from_nothing', async () => {
   await page.getByRole('heading', { name: 'wire alice-bob' }).waitFor();
   await until(async () => (await stats(page)).wires === 1);
 
+  await page.getByText('Click on a packet to follow its flow.').waitFor();
   // The lab is what was drawn.
   expect(vink('exec', '--lab', 'drawn', 'alice', '--', 'ping', '-c', '2', 'bob')).toContain('2 received');
   // Each hop of it has been under way in the picture: two requests, two replies, and ARP before.

@@ -33,6 +33,8 @@ import type {
 import { frames, toText, type Snapshot } from '../viewer/snapshot.ts';
 import { WebGl } from './webgl/backend.ts';
 
+/** The fate of a flight that was told before has this bit. */
+const TOLD = 0x80000000;
 /** How often flights are counted, ms. */
 const COUNT_MS = 250;
 /** How long a lost packet is shown at least, ms of the host's time. */
@@ -212,13 +214,29 @@ export class Picture implements PictureOf {
   flights(frame: ArrayBuffer): Taken | null {
     const { kind, seq, base, missed, oneIn } = header(frame);
     if (kind !== FLIGHTS) return null;
-    const taken = records(frame);
+    const taken = this.#lose(base, records(frame));
     this.#ring.add(base, taken, (start, count) => this.#backend?.records(this.#ring.words, start, count));
     this.#missed += missed;
     this.#oneIn = Math.max(oneIn, 1);
     if (this.#follow) this.#trace(taken);
     this.#ask();
     return { seq, count: taken.length / WORDS, missed, oneIn };
+  }
+
+  /** Has flights that were told before be lost, where records say that; the other records. */
+  #lose(base: bigint, words: Uint32Array): Uint32Array {
+    const others: number[] = [];
+    for (let word = 0; word < words.length; word += WORDS) {
+      if (words[word + 4]! < TOLD) continue;
+      words[word + 4]! -= TOLD;
+      const place = this.#ring.lose(base, words.subarray(word, word + WORDS));
+      if (place === null) continue;
+      this.#backend?.records(this.#ring.words, place, 1);
+      others.push(word);
+    }
+    if (!others.length) return words;
+    const gone = new Set(others);
+    return words.filter((_, at) => !gone.has(at - (at % WORDS)));
   }
 
   clear(): void {

@@ -110,6 +110,26 @@ export class Ring {
     }
   }
 
+  /** Gives a kept flight the fate and the end that a later record of it has: its place, or null if it is not kept. */
+  lose(base: bigint, record: Uint32Array): number | null {
+    const chunks = [...this.chunks].reverse();
+    for (const chunk of chunks) {
+      const sent = Number(base - chunk.base) + record[1]!;
+      for (const { start, count, from, to } of chunk.spans) {
+        if (sent < from || sent > to) continue;
+        for (let place = start; place < start + count; place++) {
+          const at = place * WORDS;
+          const isIt = this.words[at] === record[0] && this.words[at + 1] === sent && this.words[at + 3] === record[3];
+          if (!isIt) continue;
+          this.words[at + 2] = record[2]!;
+          this.words[at + 4] = record[4]!;
+          return place;
+        }
+      }
+    }
+    return null;
+  }
+
   clear(): void {
     this.chunks = [];
     this.count = 0;

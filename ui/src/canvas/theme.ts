@@ -31,13 +31,22 @@ const FALLBACK: Record<string, string> = {
 /** The colours of Okabe and Ito, which people with colour blindness tell apart; the glyphs say the same. */
 export const CLASSES: PacketClass[] = [
   { name: 'other', colour: '#7d8b97', glyph: 'disc' },
-  { name: 'ARP, ND', colour: '#f0e442', glyph: 'ring' },
-  { name: 'ICMP', colour: '#56b4e9', glyph: 'diamond' },
-  { name: 'TCP handshake', colour: '#cc79a7', glyph: 'up' },
-  { name: 'TCP', colour: '#0072b2', glyph: 'disc' },
-  { name: 'TCP again', colour: '#d55e00', glyph: 'down' },
-  { name: 'UDP', colour: '#009e73', glyph: 'square' },
-  { name: 'routing', colour: '#e69f00', glyph: 'plus' },
+  {
+    name: 'ARP, ND',
+    colour: '#f0e442',
+    glyph: 'ring',
+    filter: 'arp or (icmp6 and ip6[40] >= 133 and ip6[40] <= 137)',
+  },
+  { name: 'ICMP', colour: '#56b4e9', glyph: 'diamond', filter: 'icmp or icmp6' },
+  { name: 'routing', colour: '#e69f00', glyph: 'plus', filter: 'ip proto 89 or ip6 proto 89 or port 179 or port 520' },
+  {
+    name: 'TCP handshake',
+    colour: '#cc79a7',
+    glyph: 'up',
+    filter: 'tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0 or (ip6 proto 6 and ip6[53] & 7 != 0)',
+  },
+  { name: 'TCP', colour: '#0072b2', glyph: 'disc', filter: 'tcp' },
+  { name: 'UDP', colour: '#009e73', glyph: 'square', filter: 'udp' },
 ];
 
 /** `#rgb` or `#rrggbb` as a word; null for anything else. */

@@ -65,6 +65,8 @@ export interface PacketClass {
   /** `#rrggbb` */
   colour: string;
   glyph: Glyph;
+  /** What they are, as in pcap-filter(7): the first class of the list that a packet fits is its own. */
+  filter?: string;
 }
 
 /** What of the world is seen: its point in the canvas's middle, and CSS pixels per unit. */

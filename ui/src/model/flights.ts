@@ -1,20 +1,15 @@
-// Packets under way, from events of watched interfaces: a departure, and when the wire's settings let it arrive. For labs
-// of few wires; the picture draws them as it draws those of the control process's feed.
-import { follow } from '../api/client.ts';
-import type { Clock, Event, Packet, Settings, Wire } from '../api/types.ts';
-import { ARRIVES, encode, type Flight } from '../canvas/feed.ts';
+// Packets under way, from the control process's feed, and the time at which the picture shows them.
+import { api, body } from '../api/client.ts';
+import { transport } from '../api/transport.ts';
+import type { Clock } from '../api/types.ts';
+import { FLIGHTS, header } from '../canvas/feed.ts';
+import { CLASSES } from '../canvas/theme.ts';
 import type { PictureOf } from '../canvas/types.ts';
-import { classify, flow, hash, rate, span } from './packet.ts';
 
-/** Ends that are watched at most: each packet is a message of text. */
-export const MOST_ENDS = 200;
-/** Packets a second, of the whole lab, above which there are too many for that. */
-export const MOST_PACKETS = 3000;
-/** How often flights are given to the picture, ms. */
-const BATCH_MS = 50;
-const LOST = 1;
-/** What a frame is of at most, ns. */
-const FRAME_NS = 4e9;
+/** In labs of more ends, packets are not shown one by one. */
+export const MOST_ENDS = 2000;
+/** Packets a second that are shown, at most: of more, one of so many is. */
+const BUDGET = 20_000;
 /** Each hop is shown for at least so long, ms. */
 const LEAST_MS = 400;
 /** How far the picture is behind a clock that runs with the host's, so that packets are known before they are shown, ms. */
@@ -22,90 +17,87 @@ const BEHIND_MS = 200;
 /** What a virtual clock has jumped over is shown in so many ms, but not more than so many ns of it. */
 const REPLAY_MS = 1500;
 const REPLAY_NS = 20e9;
-
-interface Waiting extends Flight {
-  at: number;
-  key: string;
-}
+/** How long to wait before a feed that has closed is opened again, and a lab that has changed is asked for, ms. */
+const AGAIN_MS = 500;
 
 export class Flights {
+  #lab: string;
   #picture: PictureOf;
   #numbers: Map<string, number>;
-  #settings = new Map<string, Settings>();
-  #waiting: Waiting[] = [];
+  #share: (oneIn: number) => void;
+  #socket: WebSocket | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #stop: () => void;
-  #seq = 0;
-  #missed = 0;
+  #isClosed = false;
+  /** The topology's revision in which ends have the picture's numbers; null: not known. */
+  #revision: number | null = null;
+  #asks = false;
   /** The time of a virtual lab that is shown, ns, and when it was given. */
   #shown: number | null = null;
   #rate = 0;
   #given = 0;
 
-  constructor(lab: string, picture: PictureOf, numbers: Map<string, number>, wires: Wire[]) {
+  /** `share` is told of how many packets one is shown, from when packets are shown at all. */
+  constructor(lab: string, picture: PictureOf, numbers: Map<string, number>, share: (oneIn: number) => void) {
+    this.#lab = lab;
     this.#picture = picture;
     this.#numbers = numbers;
-    this.wires(wires);
-    const query = new URLSearchParams({
-      lab,
-      watch: [...numbers.keys()].filter((end) => !end.endsWith(':outside')).join(','),
-    });
-    this.#stop = follow<Event>(`/v1/events?${query}`, (event) => {
-      if (event.kind === 'packet') this.#take(event);
-      else if (event.kind === 'missed') this.#missed += event.events;
-    });
+    this.#share = share;
+    void this.#ask().then(() => this.#open());
   }
 
   close(): void {
-    this.#stop();
+    this.#isClosed = true;
     clearTimeout(this.#timer);
+    this.#socket?.close();
   }
 
-  wires(wires: Wire[]): void {
-    for (const wire of wires) {
-      for (const { end } of wire.ends) this.#settings.set(end, { ...wire.settings, ...wire.from[end] });
+  #open(): void {
+    if (this.#isClosed) return;
+    const socket = transport.open(`/v1/labs/${encodeURIComponent(this.#lab)}/feed`);
+    this.#socket = socket;
+    const classes = CLASSES.slice(1).map(({ filter }) => filter);
+    socket.onopen = () => socket.send(JSON.stringify({ subscribe: { classes, detail: { budget: BUDGET } } }));
+    socket.onmessage = ({ data }) => {
+      if (data instanceof ArrayBuffer) this.#take(data);
+      // The subscription is in force, with all packets at first.
+      else if (data === '"subscribed"') this.#share(1);
+    };
+    socket.onclose = () => {
+      if (!this.#isClosed) this.#timer = setTimeout(() => this.#open(), AGAIN_MS);
+    };
+  }
+
+  #take(frame: ArrayBuffer): void {
+    const { kind, flags, seq, count } = header(frame);
+    if (kind !== FLIGHTS) return;
+    if (count) this.#socket?.send(JSON.stringify({ ack: seq }));
+    // By other numbers than the picture's, it would show packets on wrong wires.
+    if (this.#revision === null || flags !== (this.#revision & 0xff)) {
+      void this.#ask();
+      return;
     }
+    const taken = this.#picture.flights(frame);
+    if (taken) this.#share(taken.oneIn);
   }
 
-  #take({ nanoseconds, end, what, length, summary }: Packet): void {
-    const number = this.#numbers.get(end);
-    if (number === undefined) return;
-    const key = `${end} ${summary}`;
-    if (what === 'departure') {
-      const { delay, rate: limit } = this.#settings.get(end) ?? {};
-      const bits = rate(limit);
-      const lasts = span(delay) + (bits ? (8e9 * length) / bits : 0);
-      this.#waiting.push({
-        at: nanoseconds,
-        key,
-        end: number,
-        sent: 0,
-        lasts: Math.round(lasts / 1e3),
-        id: hash(summary),
-        length: Math.min(length, 65535),
-        class: classify(summary),
-        fate: ARRIVES,
-        aux: flow(summary),
+  /** Finds out in which revision ends have the picture's numbers, if they still do. */
+  async #ask(): Promise<void> {
+    if (this.#asks) return;
+    this.#asks = true;
+    try {
+      const path = { params: { path: { lab: this.#lab } } };
+      const { revision, nodes, wires, ends } = await body(api.GET('/v1/labs/{lab}/topology', path));
+      const outside = new Map(wires.flatMap(({ name, ends }) => ends.map((end) => [end, name])));
+      const isSame = ends.every(({ node, interface: port }, number) => {
+        const at = typeof node === 'number' ? nodes[node]!.name : `${outside.get(number)}:outside`;
+        return this.#numbers.get(`${at}:${port}`) === number;
       });
-    } else if (what === 'loss') {
-      const lost = this.#waiting.findLast((one) => one.key === key);
-      if (lost) lost.fate = LOST;
+      this.#revision = isSame ? revision : null;
+    } catch {
+      // The lab is gone, or begins: it is asked again.
+      this.#revision = null;
     }
-    this.#timer ??= setTimeout(() => this.#give(), BATCH_MS);
-  }
-
-  #give(): void {
-    this.#timer = undefined;
-    const waiting = this.#waiting.splice(0).sort((a, b) => a.at - b.at);
-    // A frame has 32 bits for a departure: where a virtual clock has jumped, another one begins.
-    while (waiting.length) {
-      const base = waiting[0]!.at;
-      const end = waiting.findIndex(({ at }) => at - base > FRAME_NS);
-      const list = waiting.splice(0, Math.min(end < 0 ? waiting.length : end, 65535));
-      for (const one of list) one.sent = one.at - base;
-      this.#picture.flights(encode({ base: BigInt(base), seq: this.#seq++, missed: this.#missed }, list));
-      this.#missed = 0;
-    }
+    setTimeout(() => (this.#asks = false), AGAIN_MS);
   }
 
   /** The lab's clock as it is now. A virtual one jumps: what it has jumped over is shown slowly enough to be seen. */
