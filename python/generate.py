@@ -294,13 +294,13 @@ class Generator:
             optional = "" if each["required"] else " = None"
             if optional and "None" not in annotation:
                 annotation += " | None"
-            arguments.append(f"{each['name']}: {annotation}{optional}")
+            arguments.append(f"{attribute_of(each['name'])}: {annotation}{optional}")
         target = route
         for name in names:
             target = target.replace(f"{{{name}}}", "{}")
         target = f'path_of("{target}", {", ".join(names)})' if names else f'"{target}"'
         if queries:
-            asked = ", ".join(f"{each['name']}={each['name']}" for each in queries)
+            asked = ", ".join(as_argument(each["name"]) for each in queries)
             target += f" + query_of({asked})"
         verb = f'"{method.upper()}", {target}'
 
@@ -403,6 +403,12 @@ def quoted(annotation: str) -> str:
 def name_of(operation: str) -> str:
     """What an operation is called."""
     return NAMES.get(operation) or re.sub(r"(?<!^)([A-Z])", r"_\1", operation).lower()
+
+
+def as_argument(key: str) -> str:
+    """A key as an argument that is given by its name."""
+    name = attribute_of(key)
+    return f"{key}={name}" if key == name else f'**{{"{key}": {name}}}'
 
 
 def attribute_of(key: str) -> str:

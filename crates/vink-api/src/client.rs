@@ -16,9 +16,10 @@ use crate::{
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
     Feed, Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine,
     MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
-    NewProgram, NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketPath, Packets, Pod,
-    Program, PutLab, Relay, Report, Restarted, Rollback, RunClock, RuntimeDir, SampleQuery,
-    SendSignal, Series, Statistics, Terminal, Ticket, Version, Wire,
+    NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire, OpenRun, OpenedRun, OutputQuery,
+    PacketPath, Packets, Pod, Program, PutLab, Relay, Report, Restarted, Rollback, RunClock,
+    RunSummary, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal, Ticket, Version,
+    Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -73,6 +74,23 @@ impl Client {
     /// All labs.
     pub async fn labs(&self) -> Result<Vec<LabSummary>, Error> {
         self.get("labs".to_owned()).await
+    }
+
+    /// Recorded runs that are known.
+    pub async fn runs(&self) -> Result<Vec<RunSummary>, Error> {
+        self.get("runs".to_owned()).await
+    }
+
+    /// Lists the runs that were recorded at a path.
+    pub async fn add_run(&self, new: &NewRun) -> Result<Vec<RunSummary>, Error> {
+        self.ask(Method::POST, "/v1/runs".to_owned(), Some(new))
+            .await
+    }
+
+    /// Makes a lab that is as a run was at a moment. It is not made if this is dropped before.
+    pub async fn open_run(&self, run: &str, open: &OpenRun) -> Result<OpenedRun, Error> {
+        let path = format!("/v1/runs/{}/open", segment(run));
+        self.ask(Method::POST, path, Some(open)).await
     }
 
     /// Takes a lab down, one that is being made too.

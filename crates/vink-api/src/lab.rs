@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_spec::Lab;
 
+use crate::OpenedFrom;
+
 /// Which control process answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -146,6 +148,9 @@ pub struct LabSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub switchbox: Option<SocketAddr>,
+    /// The moment of a recorded run that it was opened at; none: it is no such lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<OpenedFrom>,
 }
 
 /// How a lab is: the summary, and its processes.

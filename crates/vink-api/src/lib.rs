@@ -21,6 +21,7 @@ mod machine;
 mod pod;
 mod program;
 mod relay;
+mod run;
 mod runtime_dir;
 mod sample;
 mod series;
@@ -55,6 +56,11 @@ pub use machine::{
 pub use pod::{NewPod, PacketPath, Pod};
 pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
 pub use relay::{NewRelay, Relay};
+pub use run::{
+    DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, OpenRun, OpenedFrom, OpenedRun, Run,
+    RunDifference, RunEnd, RunEvent, RunEventsQuery, RunPoint, RunProgram, RunState, RunStateQuery,
+    RunSummary, RunTimeline, TimelineQuery, TimelineRow,
+};
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
 pub use series::{NewSeries, Series};

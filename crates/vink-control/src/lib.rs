@@ -15,6 +15,7 @@ mod page;
 mod ready;
 mod replay;
 mod routes;
+mod runs;
 mod server;
 mod session;
 mod sockets;

@@ -10,16 +10,18 @@ use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
     CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, CheckSpec,
-    CheckedSpec, EventFilter, FormatSpec, FormattedSpec, FromClient, FromServer, FromViewer,
-    LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
-    NewProgram, NewRelay, NewSeries, NewTicket, NewWire, OutputQuery, PacketVerdict, PutLab,
-    Report, Restarted, Rollback, RunClock, SampleQuery, SendSignal, Session, Statistics,
-    StatisticsQuery, ToViewer, UseTicket, Version,
+    CheckedSpec, DifferenceQuery, EventFilter, FlightsQuery, FormatSpec, FormattedSpec, FromClient,
+    FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter,
+    NewInterface, NewMachine, NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire,
+    NextEventQuery, OpenRun, OutputQuery, PacketVerdict, PutLab, Report, Restarted, Rollback,
+    RunClock, RunEventsQuery, RunStateQuery, SampleQuery, SendSignal, Session, Statistics,
+    StatisticsQuery, TimelineQuery, ToViewer, UseTicket, Version,
 };
 
 use crate::engine::{CheckLab, Lab, Labs, Requester};
 use crate::http_error::HttpError;
 use crate::routes::{Call, RouteTable};
+use crate::runs::{reading, Recording};
 use crate::session::Access;
 use crate::tcp::TcpServer;
 use crate::{ready, sockets};
@@ -54,6 +56,10 @@ impl Inner {
         self.labs.get(call.name("lab"))
     }
 
+    fn run<Q, B>(&self, call: &Call<Q, B>) -> Result<Arc<Recording>, HttpError> {
+        self.labs.runs.get(call.name("run"))
+    }
+
     fn program<Q, B>(&self, call: &Call<Q, B>) -> Result<(Arc<Lab>, u64), HttpError> {
         let lab = self.lab(call)?;
         let id = lab.state().program(call.name("program"))?;
@@ -71,6 +77,7 @@ pub(crate) fn router(app: App) -> Router {
     wires(&mut table);
     programs(&mut table);
     observation(&mut table);
+    runs(&mut table);
     table.finish(app).layer(DefaultBodyLimit::max(LARGEST))
 }
 
@@ -774,6 +781,100 @@ fn observation(table: &mut RouteTable) {
                 return Err(HttpError::invalid("an interval is at least 10ms").at("?interval"));
             }
             Ok(upgrade.on_upgrade(move |socket| sockets::statistics(lab, interval, socket)))
+        },
+    );
+}
+
+fn runs(table: &mut RouteTable) {
+    table.route(
+        "get",
+        "/v1/runs",
+        "Recorded runs: those of this control process's labs, and what was listed since",
+        |app, _: Call| async move {
+            let labs = app.labs.clone();
+            reading(move || Ok(labs.runs.all())).await
+        },
+    );
+    table.route(
+        "post",
+        "/v1/runs",
+        "Lists what was recorded at a path, for all sessions",
+        |app, call: Call<(), NewRun>| async move {
+            let labs = app.labs.clone();
+            reading(move || labs.runs.add(&call.body)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}",
+        "A recorded run, with the topology that its lab was made with",
+        |app, call: Call| async move {
+            let (labs, run) = (app.labs.clone(), app.run(&call)?);
+            reading(move || run.run(&labs.runs)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/timeline",
+        "How much of which kind happened when",
+        |app, call: Call<TimelineQuery>| async move {
+            let run = app.run(&call)?;
+            reading(move || run.timeline(&call.query)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/events",
+        "What happened, packets included, each in a line",
+        |app, call: Call<RunEventsQuery>| async move {
+            let run = app.run(&call)?;
+            reading(move || run.events(&call.query)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/next",
+        "The next event of some kinds, or the last one before; a list of one, or empty",
+        |app, call: Call<NextEventQuery>| async move {
+            let run = app.run(&call)?;
+            reading(move || run.next(&call.query)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/state",
+        "What was counted, and which programs ran, at a moment",
+        |app, call: Call<RunStateQuery>| async move {
+            let run = app.run(&call)?;
+            reading(move || run.state(call.query.at)).await
+        },
+    );
+    table.stream(
+        "/v1/runs/{run}/flights",
+        "Packets under way, as frames of the page's picture one behind the other",
+        |app, call: Call<FlightsQuery>| async move {
+            let run = app.run(&call)?;
+            let frames = reading(move || run.flights(&call.query)).await?;
+            Ok(Body::from(frames))
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/difference",
+        "Where a run and another one part",
+        |app, call: Call<DifferenceQuery>| async move {
+            let run = app.run(&call)?;
+            let other = app.labs.runs.get(&call.query.with)?;
+            reading(move || run.difference(&other, &call.query)).await
+        },
+    );
+    table.route(
+        "post",
+        "/v1/runs/{run}/open",
+        "Makes a lab that is as a run was at a moment; answers when it is there",
+        |app, call: Call<(), OpenRun>| async move {
+            let run = app.run(&call)?;
+            app.labs.open_run(run, call.body).await
         },
     );
 }

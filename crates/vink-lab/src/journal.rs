@@ -93,6 +93,12 @@ impl Journal {
         self.writer.add(&Record { time, event });
     }
 
+    /// What was told until now is in the file: a journal that is cut short there is whole until then.
+    pub fn flush(&mut self) {
+        self.calls_before(u64::MAX);
+        self.writer.flush();
+    }
+
     /// The run is about to be ended while something was still to be done at that time.
     pub fn unfinished(&mut self) {
         self.writer.unfinished();

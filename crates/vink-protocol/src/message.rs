@@ -324,6 +324,8 @@ pub enum Action {
     Journal,
     /// Writes this into the journal, if there is one, behind all that has happened until now.
     Note(Noted),
+    /// Writes all of it that has happened until now.
+    FlushJournal,
     /// Ends it. [`Answer::Journal`].
     EndJournal {
         /// The control process has something to do at this time that is not done.

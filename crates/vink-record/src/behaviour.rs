@@ -63,6 +63,14 @@ pub struct Parting {
     pub before: usize,
 }
 
+impl Parting {
+    /// When the first event that differs happened in either run, ns; none: there is none.
+    pub fn times(&self) -> [Option<u64>; 2] {
+        let first = |side: &[(u64, String)]| side.get(self.before).map(|(time, _)| *time);
+        [first(&self.sides[0]), first(&self.sides[1])]
+    }
+}
+
 /// Compares two runs, each of which is read twice; `context` events are kept before the first
 /// difference and after it. `None`: they behave the same.
 ///

@@ -87,12 +87,23 @@ impl<'de> Deserialize<'de> for Hash {
 #[derive(Clone, Default)]
 pub struct Digest {
     main: blake3::Hasher,
+    /// Records in it.
+    count: u64,
     strands: BTreeMap<u64, blake3::Hasher>,
 }
 
 impl Digest {
     /// One more. Where outputs of a program are cut into pieces does not matter.
     pub fn add(&mut self, record: &Record) {
+        let mut bytes = Vec::new();
+        if record.event.is_compared() && record.event.strand().is_none() {
+            record.write(&mut bytes);
+        }
+        self.add_written(record, &bytes);
+    }
+
+    /// The same; `written`: as it stands in a journal.
+    pub(crate) fn add_written(&mut self, record: &Record, written: &[u8]) {
         if !record.event.is_compared() {
             return;
         }
@@ -112,12 +123,24 @@ impl Digest {
                     self.strands.entry(program).or_default()
                 }
                 None => {
-                    record.write(&mut bytes);
-                    &mut self.main
+                    self.main.update(written);
+                    self.count += 1;
+                    return;
                 }
             },
         };
         to.update(&bytes);
+    }
+
+    /// How many records there are in the order of packets and calls.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Of packets and calls in their order, without the strands, and how many these are: what is the
+    /// same at each moment of two runs that are the same, whenever their workers looked at programs.
+    pub fn main(&self) -> (u64, Hash) {
+        (self.count, Hash(self.main.finalize().into()))
     }
 
     /// Of all until now.

@@ -64,12 +64,19 @@ impl Writer {
         }
         record.write(&mut self.records);
         if self.records.len() >= BLOCK {
-            self.flush();
+            self.end_block();
         }
     }
 
-    /// Writes what has been added so far.
+    /// Gives what has been added so far to the host, in a block of its own.
     pub fn flush(&mut self) {
+        self.end_block();
+        if self.failed.is_none() {
+            self.failed = self.to.flush().err();
+        }
+    }
+
+    fn end_block(&mut self) {
         if !self.records.is_empty() {
             let stored = lz4_flex::block::compress(&self.records);
             let length = self.records.len();
@@ -93,7 +100,7 @@ impl Writer {
     /// # Errors
     /// [`Error::Host`]: something of it could not be written.
     pub fn finish(mut self, end: u64) -> Result<Totals, Error> {
-        self.flush();
+        self.end_block();
         self.totals.end = end;
         self.totals.digest = Some(self.digest.value());
         self.totals.programs = std::mem::take(&mut self.programs).into_iter().collect();
@@ -154,6 +161,15 @@ impl Tail {
     }
 }
 
+/// Where a block begins, and the check of the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Bytes from the file's beginning.
+    pub offset: u64,
+    /// What the block's own check goes on from.
+    pub check: [u8; 8],
+}
+
 /// Reads a journal.
 pub struct Reader<R> {
     from: R,
@@ -161,8 +177,10 @@ pub struct Reader<R> {
     epoch: u64,
     records: Vec<u8>,
     at: usize,
-    check: [u8; 8],
-    digest: Digest,
+    /// Where the next block begins.
+    next: Mark,
+    /// `None`: it was not read from its beginning.
+    digest: Option<Digest>,
     totals: Totals,
     programs: BTreeSet<Executed>,
     tail: Option<Tail>,
@@ -195,12 +213,47 @@ impl<R: Read> Reader<R> {
             epoch: u64::from_le_bytes(epoch),
             records: Vec::new(),
             at: 0,
-            check: [0; 8],
-            digest: Digest::default(),
+            next: Mark {
+                offset: (MAGIC.len() + epoch.len()) as u64,
+                check: [0; 8],
+            },
+            digest: Some(Digest::default()),
             totals: Totals::default(),
             programs: BTreeSet::new(),
             tail: None,
         })
+    }
+
+    /// Goes on where a block begins, which is where `from` is. Its totals are those of the run if
+    /// its end is there, and have no digest otherwise.
+    pub fn resume(from: R, name: impl Into<String>, epoch: u64, at: Mark) -> Reader<R> {
+        Reader {
+            from,
+            name: name.into(),
+            epoch,
+            records: Vec::new(),
+            at: 0,
+            next: at,
+            digest: None,
+            totals: Totals::default(),
+            programs: BTreeSet::new(),
+            tail: None,
+        }
+    }
+
+    /// Where the next block begins, if the next record is in it.
+    pub fn mark(&self) -> Option<Mark> {
+        (self.at == self.records.len() && self.tail.is_none()).then_some(self.next)
+    }
+
+    /// Bytes of records that are still to come of the block that is read.
+    pub(crate) fn left(&self) -> usize {
+        self.records.len() - self.at
+    }
+
+    /// Of the records so far; `None`: it was not read from its beginning.
+    pub fn digest(&self) -> Option<&Digest> {
+        self.digest.as_ref()
     }
 
     /// The date at which the run's clock was at 0, in ns since 1970.
@@ -225,8 +278,10 @@ impl<R: Read> Reader<R> {
                 why: "a record is unknown: it is of another version of vink".to_owned(),
             });
         };
-        self.at = self.records.len() - bytes.0.len();
-        self.digest.add(&record);
+        let began = std::mem::replace(&mut self.at, self.records.len() - bytes.0.len());
+        if let Some(digest) = &mut self.digest {
+            digest.add_written(&record, &self.records[began..self.at]);
+        }
         self.totals.count(&record);
         if let Event::Executed { path, hash, .. } = &record.event {
             let (path, hash) = (path.clone(), *hash);
@@ -255,17 +310,20 @@ impl<R: Read> Reader<R> {
         if !self.fill(&mut bytes)? {
             return Ok(self.is_cut());
         }
-        let check = check(self.check, &bytes);
+        let check = check(self.next.check, &bytes);
         if check != head[8..] {
             return Ok(self.is_cut());
         }
-        self.check = check;
         if length > 0 {
             let Ok(records) = lz4_flex::block::decompress(&bytes, length) else {
                 return Ok(self.is_cut());
             };
             self.records = records;
             self.at = 0;
+            self.next = Mark {
+                offset: self.next.offset + (HEAD + stored) as u64,
+                check,
+            };
             return Ok(true);
         }
         let Ok(totals) = serde_json::from_slice(&bytes) else {
@@ -286,7 +344,7 @@ impl<R: Read> Reader<R> {
 
     fn is_cut(&mut self) -> bool {
         let mut totals = std::mem::take(&mut self.totals);
-        totals.digest = Some(self.digest.value());
+        totals.digest = self.digest.as_ref().map(Digest::value);
         totals.programs = std::mem::take(&mut self.programs).into_iter().collect();
         self.tail = Some(Tail::Cut(totals));
         false

@@ -16,13 +16,18 @@
 //! [`first_difference`] finds where two journals part; [`perfetto`] and [`pcapng`] show one to
 //! other programs.
 //!
+//! An [`Index`] beside a journal finds any moment of the run, and a [`History`] tells of it.
+//!
 //! Nothing here knows of kernels or labs; docs/replay.md has the formats.
 
 mod behaviour;
 mod bytes;
 mod difference;
 mod digest;
+mod history;
+mod index;
 mod journal;
+mod look;
 mod manifest;
 mod pcapng;
 mod perfetto;
@@ -33,8 +38,11 @@ mod summary;
 pub use behaviour::{first_difference_in_behaviour, Parting};
 pub use difference::{first_difference, first_difference_before, Difference, Side};
 pub use digest::{Digest, Hash};
-pub use journal::{Reader, Tail, Writer};
-pub use manifest::{hash_file, Executed, Manifest, Totals, What, FORMAT};
+pub use history::{Count, Flight, History, Numbered, Snapshot, Timeline};
+pub use index::{index_of, kind, Bin, Counters, Index, Keyframe, Ran, UnderWay, KINDS, MARKS};
+pub use journal::{Mark, Reader, Tail, Writer};
+pub use look::{look, Look, CLASSES};
+pub use manifest::{hash_file, Executed, Manifest, Parent, Totals, What, FORMAT};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
 pub use record::{Event, PacketOutcome, Record, Request, BREAKPOINTS};

@@ -40,9 +40,22 @@ pub struct Manifest {
     pub terminals: Option<[bool; 3]>,
     /// The journal's file, from the manifest's folder.
     pub journal: PathBuf,
+    /// The moment of another run from which this one went its own way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
     /// What came of it; none while it runs, or if it was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
+}
+
+/// A moment of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Parent {
+    /// Its manifest.
+    pub manifest: PathBuf,
+    /// When, ns on its clock.
+    pub at: u64,
 }
 
 /// What was run.
@@ -250,6 +263,7 @@ mod tests {
             env: Vec::new(),
             terminals: Some([true, false, true]),
             journal: "j".into(),
+            parent: None,
             totals: Some(Totals {
                 programs: vec![Executed {
                     path: program.display().to_string(),

@@ -118,6 +118,7 @@ impl Recording {
             env: environment()?,
             terminals: Some(terminals()),
             journal: journal.file_name().map(PathBuf::from).unwrap_or_default(),
+            parent: None,
             totals: None,
         };
         manifest.write(path)?;

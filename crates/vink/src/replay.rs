@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use vink_record::{first_difference_before, Manifest, Totals, What};
+use vink_spec::Span;
 
 use crate::cli_error::CliError;
 use crate::explore;
@@ -11,6 +12,7 @@ use crate::print;
 use crate::record::{manifest_at, open, read_manifest, terminals, totals, MANIFEST};
 
 mod lab;
+mod moment;
 
 /// Events that are shown before and after the first that differs.
 pub(crate) const CONTEXT: usize = 5;
@@ -29,6 +31,12 @@ pub(crate) struct Arguments {
     /// Events that are shown before and after the first difference
     #[arg(long, value_name = "EVENTS", default_value_t = CONTEXT)]
     context: usize,
+    /// Open a moment of a recorded lab: repeat it until this time of its clock in another lab, which stands there then
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["keep", "context"])]
+    until: Option<Span>,
+    /// The name of that lab; LAB-at-TIME, if left away
+    #[arg(long, value_name = "NAME", requires = "until")]
+    open: Option<String>,
 }
 
 /// Repeats it and compares.
@@ -37,6 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return explore::replay(&arguments.manifest);
     }
     let path = manifest_at(&arguments.manifest);
+    if let Some(until) = arguments.until {
+        return moment::open(&path, until, arguments.open.as_deref(), arguments.anyway);
+    }
     let manifest = read_manifest(&path)?;
     let (then, cut) = totals(&manifest, &path)?;
     check(&manifest, &then, arguments.anyway)?;

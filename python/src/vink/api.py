@@ -1524,6 +1524,8 @@ class LabSummary:
     """Seconds since it is up; 0 before."""
     switchbox: str | None = None
     """Where its switch box listens."""
+    opened: OpenedFrom | None = None
+    """The moment of a recorded run that it was opened at; none: it is no such lab."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -1537,6 +1539,7 @@ class LabSummary:
             programs=value["programs"],
             up_seconds=value["up-seconds"],
             switchbox=value.get("switchbox", None),
+            opened=value.get("opened", None),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -1550,6 +1553,7 @@ class LabSummary:
             ("programs", self.programs),
             ("up-seconds", self.up_seconds),
             ("switchbox", self.switchbox),
+            ("opened", self.opened and self.opened.to_json()),
         )
 
 
@@ -1942,6 +1946,28 @@ class NewRelay:
 
 
 @dataclass(slots=True, kw_only=True)
+class NewRun:
+    """`POST /v1/runs`: lists what was recorded there, from now on."""
+
+    path: str
+    """A manifest, the folder that a lab was recorded to, or a folder that has some of these;
+    absolute."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            path=value["path"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("path", self.path),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class NewSeries:
     """A time series to be begun."""
 
@@ -2050,6 +2076,98 @@ class NewWire:
         return given(
             ("name", self.name),
             ("spec", self.spec),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenRun:
+    """`POST /v1/runs/RUN/open`: makes a lab that is as the run was at a moment."""
+
+    at: int
+    """When, ns on the run's clock. A moment before the lab was up is that at which it was."""
+    name: str | None = None
+    """The lab's name; `LAB-at-12.5s` if left away."""
+    anyway: bool = False
+    """Though the image, the lab file or programs are not what they were."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            at=value["at"],
+            name=value.get("name", None),
+            anyway=value.get("anyway", False),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("at", self.at),
+            ("name", self.name),
+            ("anyway", self.anyway),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedFrom:
+    """What of a run a lab is."""
+
+    path: str
+    """The run's manifest."""
+    run: str | None = None
+    """The run, if it is listed."""
+    nanoseconds: int
+    """The moment, ns on its clock."""
+    branch: bool
+    """It was changed since, or its clock has gone on: it goes its own way, which is recorded as a run
+    of its own."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            path=value["path"],
+            run=value.get("run", None),
+            nanoseconds=value["nanoseconds"],
+            branch=value["branch"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("path", self.path),
+            ("run", self.run),
+            ("nanoseconds", self.nanoseconds),
+            ("branch", self.branch),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedRun:
+    """A lab that is as a run was."""
+
+    lab: str
+    """The lab."""
+    nanoseconds: int
+    """The moment where it stands."""
+    checked: int
+    """Keyframes at which it was found to be as the run."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            lab=value["lab"],
+            nanoseconds=value["nanoseconds"],
+            checked=value["checked"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("lab", self.lab),
+            ("nanoseconds", self.nanoseconds),
+            ("checked", self.checked),
         )
 
 
@@ -2600,6 +2718,63 @@ class RulesetTable:
 
 
 @dataclass(slots=True, kw_only=True)
+class Run:
+    """A recorded run."""
+
+    summary: RunSummary
+    """What lists show of it."""
+    topology: Topology
+    """The lab as it was made. Ends of flights are these."""
+    nanoseconds: int
+    """How long it is, as far as its journal is whole."""
+    cut: bool
+    """The journal has no end: the run goes on, or was cut short."""
+    records: int
+    """How many records the journal has."""
+    packets: int
+    """How many departures, arrivals and losses of packets."""
+    calls: int
+    """How many calls."""
+    missed: int
+    """Packets that were not seen, since too many came at once."""
+    kinds: list[str]
+    """What is counted in timelines: `classes` of packets that depart, then everything else."""
+    classes: int
+    """How many of the kinds are classes of packets."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            summary=RunSummary.from_json(value["summary"]),
+            topology=Topology.from_json(value["topology"]),
+            nanoseconds=value["nanoseconds"],
+            cut=value["cut"],
+            records=value["records"],
+            packets=value["packets"],
+            calls=value["calls"],
+            missed=value["missed"],
+            kinds=value["kinds"],
+            classes=value["classes"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("summary", self.summary.to_json()),
+            ("topology", self.topology.to_json()),
+            ("nanoseconds", self.nanoseconds),
+            ("cut", self.cut),
+            ("records", self.records),
+            ("packets", self.packets),
+            ("calls", self.calls),
+            ("missed", self.missed),
+            ("kinds", self.kinds),
+            ("classes", self.classes),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class RunClock:
     """`POST /v1/labs/NAME/clock/run`: lets the clock go until the first of these, or until a breakpoint
     stops the lab, and answers then. Even a paused one, which is paused again then. One of them must be
@@ -2635,6 +2810,294 @@ class RunClock:
             ("next", self.next),
             ("ended", self.ended),
             ("ready", self.ready),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunDifference:
+    """Where two runs part."""
+
+    same: bool
+    """They do not."""
+    nanoseconds: list[int | None]
+    """When the first event that differs happened in either run, ns; none: it has no such event."""
+    text: str
+    """As `vink lab diff` tells it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            same=value["same"],
+            nanoseconds=value["nanoseconds"],
+            text=value["text"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("same", self.same),
+            ("nanoseconds", self.nanoseconds),
+            ("text", self.text),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunEnd:
+    """What an interface had counted."""
+
+    end: str
+    """`machine:interface`."""
+    sent: int
+    """Packets that departed."""
+    sent_bytes: int
+    """Their bytes."""
+    received: int
+    """Packets that arrived."""
+    received_bytes: int
+    """Their bytes."""
+    lost: int
+    """Packets that were lost."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            end=value["end"],
+            sent=value["sent"],
+            sent_bytes=value["sent-bytes"],
+            received=value["received"],
+            received_bytes=value["received-bytes"],
+            lost=value["lost"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("end", self.end),
+            ("sent", self.sent),
+            ("sent-bytes", self.sent_bytes),
+            ("received", self.received),
+            ("received-bytes", self.received_bytes),
+            ("lost", self.lost),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunEvent:
+    """Something that happened in a run."""
+
+    number: int
+    """Its place in the journal, from 0."""
+    nanoseconds: int
+    """When, on the run's clock."""
+    kind: str
+    """A kind as timelines have them, or `arrival`, `thread`, `output`."""
+    text: str
+    """In one line."""
+    end: str | None = None
+    """The interface where it happened, as `machine:interface`."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            number=value["number"],
+            nanoseconds=value["nanoseconds"],
+            kind=value["kind"],
+            text=value["text"],
+            end=value.get("end", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("number", self.number),
+            ("nanoseconds", self.nanoseconds),
+            ("kind", self.kind),
+            ("text", self.text),
+            ("end", self.end),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunPoint:
+    """A moment of a run."""
+
+    path: str
+    """The run's manifest."""
+    run: str | None = None
+    """The run, if it is listed."""
+    nanoseconds: int
+    """When, on its clock."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            path=value["path"],
+            run=value.get("run", None),
+            nanoseconds=value["nanoseconds"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("path", self.path),
+            ("run", self.run),
+            ("nanoseconds", self.nanoseconds),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunProgram:
+    """A program that ran."""
+
+    program: int
+    """Its number in the run."""
+    machine: str
+    """Where."""
+    name: str
+    """The first of its words."""
+    started: int
+    """Since when, ns."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            program=value["program"],
+            machine=value["machine"],
+            name=value["name"],
+            started=value["started"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("program", self.program),
+            ("machine", self.machine),
+            ("name", self.name),
+            ("started", self.started),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunState:
+    """How a run was at a moment, at the end of what happened then."""
+
+    nanoseconds: int
+    """When, on the run's clock."""
+    records: int
+    """How many records there were."""
+    revision: int
+    """How many changes users had asked for."""
+    under_way: int
+    """Packets under way."""
+    ends: list[RunEnd]
+    """What interfaces had counted."""
+    programs: list[RunProgram]
+    """Programs that ran."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            nanoseconds=value["nanoseconds"],
+            records=value["records"],
+            revision=value["revision"],
+            under_way=value["under-way"],
+            ends=[RunEnd.from_json(each) for each in value["ends"]],
+            programs=[RunProgram.from_json(each) for each in value["programs"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("nanoseconds", self.nanoseconds),
+            ("records", self.records),
+            ("revision", self.revision),
+            ("under-way", self.under_way),
+            ("ends", [each.to_json() for each in self.ends]),
+            ("programs", [each.to_json() for each in self.programs]),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunSummary:
+    """A recorded run in a list."""
+
+    id: str
+    """By this it is asked for."""
+    lab: str
+    """The lab; the program, if it was one by itself."""
+    path: str
+    """The manifest."""
+    began: float
+    """The date at which its clock was at 0, in seconds since 1970."""
+    nanoseconds: int | None = None
+    """How long it is on its own clock; none: it goes on, or was cut short."""
+    only_history: str | None = None
+    """Why its moments can't be opened as labs; none: they can."""
+    parent: RunPoint | None = None
+    """The moment of another run from which it went its own way."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            id=value["id"],
+            lab=value["lab"],
+            path=value["path"],
+            began=value["began"],
+            nanoseconds=value.get("nanoseconds", None),
+            only_history=value.get("only-history", None),
+            parent=value.get("parent", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("id", self.id),
+            ("lab", self.lab),
+            ("path", self.path),
+            ("began", self.began),
+            ("nanoseconds", self.nanoseconds),
+            ("only-history", self.only_history),
+            ("parent", self.parent and self.parent.to_json()),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunTimeline:
+    """How much happened over a span of time."""
+
+    from_: int
+    """When the first bin begins, ns."""
+    width: int
+    """How long each is, ns."""
+    bins: int
+    """How many there are."""
+    rows: list[TimelineRow]
+    """Of the kinds that there are in this span."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            from_=value["from"],
+            width=value["width"],
+            bins=value["bins"],
+            rows=[TimelineRow.from_json(each) for each in value["rows"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("from", self.from_),
+            ("width", self.width),
+            ("bins", self.bins),
+            ("rows", [each.to_json() for each in self.rows]),
         )
 
 
@@ -2805,6 +3268,31 @@ class Ticket:
             ("url", self.url),
             ("ticket", self.ticket),
             ("seconds", self.seconds),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class TimelineRow:
+    """How much of one kind happened in each bin."""
+
+    kind: str
+    """A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`."""
+    counts: list[int]
+    """For each bin."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            kind=value["kind"],
+            counts=value["counts"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("kind", self.kind),
+            ("counts", self.counts),
         )
 
 
@@ -3542,6 +4030,83 @@ class Client(Transport):
         for each in self._events(path_of("/v1/labs/{}/statistics/stream", lab) + query_of(interval=interval)):
             yield Statistics.from_json(each)
 
+    def get_runs(self) -> list[RunSummary]:
+        """Recorded runs: those of this control process's labs, and what was listed since."""
+        answer: Any = self._ask("GET", "/v1/runs")
+        return [RunSummary.from_json(each) for each in answer]
+
+    def post_runs(self, body: NewRun) -> list[RunSummary]:
+        """Lists what was recorded at a path, for all sessions."""
+        answer: Any = self._ask("POST", "/v1/runs", body.to_json())
+        return [RunSummary.from_json(each) for each in answer]
+
+    def get_runs_run(self, run: str) -> Run:
+        """A recorded run, with the topology that its lab was made with."""
+        answer: Any = self._ask("GET", path_of("/v1/runs/{}", run))
+        return Run.from_json(answer)
+
+    def get_runs_run_timeline(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        bins: int | None = None,
+        end: str | None = None,
+    ) -> RunTimeline:
+        """How much of which kind happened when."""
+        answer: Any = self._ask(
+            "GET", path_of("/v1/runs/{}/timeline", run) + query_of(**{"from": from_}, to=to, bins=bins, end=end)
+        )
+        return RunTimeline.from_json(answer)
+
+    def get_runs_run_events(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        after: int | None = None,
+        kinds: str | None = None,
+        count: int | None = None,
+    ) -> list[RunEvent]:
+        """What happened, packets included, each in a line."""
+        answer: Any = self._ask(
+            "GET",
+            path_of("/v1/runs/{}/events", run)
+            + query_of(**{"from": from_}, to=to, after=after, kinds=kinds, count=count),
+        )
+        return [RunEvent.from_json(each) for each in answer]
+
+    def get_runs_run_next(
+        self, run: str, *, at: int, kinds: str | None = None, back: bool | None = None
+    ) -> list[RunEvent]:
+        """The next event of some kinds, or the last one before; a list of one, or empty."""
+        answer: Any = self._ask("GET", path_of("/v1/runs/{}/next", run) + query_of(at=at, kinds=kinds, back=back))
+        return [RunEvent.from_json(each) for each in answer]
+
+    def get_runs_run_state(self, run: str, *, at: int) -> RunState:
+        """What was counted, and which programs ran, at a moment."""
+        answer: Any = self._ask("GET", path_of("/v1/runs/{}/state", run) + query_of(at=at))
+        return RunState.from_json(answer)
+
+    def get_runs_run_flights(self, run: str, *, from_: int, to: int, count: int | None = None) -> Iterator[bytes]:
+        """Packets under way, as frames of the page's picture one behind the other."""
+        for each in self._stream(path_of("/v1/runs/{}/flights", run) + query_of(**{"from": from_}, to=to, count=count)):
+            yield each
+
+    def get_runs_run_difference(self, run: str, *, with_: str, behaviour: bool | None = None) -> RunDifference:
+        """Where a run and another one part."""
+        answer: Any = self._ask(
+            "GET", path_of("/v1/runs/{}/difference", run) + query_of(**{"with": with_}, behaviour=behaviour)
+        )
+        return RunDifference.from_json(answer)
+
+    def post_runs_run_open(self, run: str, body: OpenRun) -> OpenedRun:
+        """Makes a lab that is as a run was at a moment; answers when it is there."""
+        answer: Any = self._ask("POST", path_of("/v1/runs/{}/open", run), body.to_json())
+        return OpenedRun.from_json(answer)
+
     def openapi(self) -> dict[str, Any]:
         """This description."""
         answer: dict[str, Any] = self._ask("GET", "/v1/openapi.json")
@@ -3932,6 +4497,87 @@ class AsyncClient(AsyncTransport):
         """Figures of a lab at an interval."""
         async for each in self._events(path_of("/v1/labs/{}/statistics/stream", lab) + query_of(interval=interval)):
             yield Statistics.from_json(each)
+
+    async def get_runs(self) -> list[RunSummary]:
+        """Recorded runs: those of this control process's labs, and what was listed since."""
+        answer: Any = await self._ask("GET", "/v1/runs")
+        return [RunSummary.from_json(each) for each in answer]
+
+    async def post_runs(self, body: NewRun) -> list[RunSummary]:
+        """Lists what was recorded at a path, for all sessions."""
+        answer: Any = await self._ask("POST", "/v1/runs", body.to_json())
+        return [RunSummary.from_json(each) for each in answer]
+
+    async def get_runs_run(self, run: str) -> Run:
+        """A recorded run, with the topology that its lab was made with."""
+        answer: Any = await self._ask("GET", path_of("/v1/runs/{}", run))
+        return Run.from_json(answer)
+
+    async def get_runs_run_timeline(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        bins: int | None = None,
+        end: str | None = None,
+    ) -> RunTimeline:
+        """How much of which kind happened when."""
+        answer: Any = await self._ask(
+            "GET", path_of("/v1/runs/{}/timeline", run) + query_of(**{"from": from_}, to=to, bins=bins, end=end)
+        )
+        return RunTimeline.from_json(answer)
+
+    async def get_runs_run_events(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        after: int | None = None,
+        kinds: str | None = None,
+        count: int | None = None,
+    ) -> list[RunEvent]:
+        """What happened, packets included, each in a line."""
+        answer: Any = await self._ask(
+            "GET",
+            path_of("/v1/runs/{}/events", run)
+            + query_of(**{"from": from_}, to=to, after=after, kinds=kinds, count=count),
+        )
+        return [RunEvent.from_json(each) for each in answer]
+
+    async def get_runs_run_next(
+        self, run: str, *, at: int, kinds: str | None = None, back: bool | None = None
+    ) -> list[RunEvent]:
+        """The next event of some kinds, or the last one before; a list of one, or empty."""
+        answer: Any = await self._ask("GET", path_of("/v1/runs/{}/next", run) + query_of(at=at, kinds=kinds, back=back))
+        return [RunEvent.from_json(each) for each in answer]
+
+    async def get_runs_run_state(self, run: str, *, at: int) -> RunState:
+        """What was counted, and which programs ran, at a moment."""
+        answer: Any = await self._ask("GET", path_of("/v1/runs/{}/state", run) + query_of(at=at))
+        return RunState.from_json(answer)
+
+    async def get_runs_run_flights(
+        self, run: str, *, from_: int, to: int, count: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Packets under way, as frames of the page's picture one behind the other."""
+        async for each in self._stream(
+            path_of("/v1/runs/{}/flights", run) + query_of(**{"from": from_}, to=to, count=count)
+        ):
+            yield each
+
+    async def get_runs_run_difference(self, run: str, *, with_: str, behaviour: bool | None = None) -> RunDifference:
+        """Where a run and another one part."""
+        answer: Any = await self._ask(
+            "GET", path_of("/v1/runs/{}/difference", run) + query_of(**{"with": with_}, behaviour=behaviour)
+        )
+        return RunDifference.from_json(answer)
+
+    async def post_runs_run_open(self, run: str, body: OpenRun) -> OpenedRun:
+        """Makes a lab that is as a run was at a moment; answers when it is there."""
+        answer: Any = await self._ask("POST", path_of("/v1/runs/{}/open", run), body.to_json())
+        return OpenedRun.from_json(answer)
 
     async def openapi(self) -> dict[str, Any]:
         """This description."""

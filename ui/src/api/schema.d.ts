@@ -922,6 +922,160 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Recorded runs: those of this control process's labs, and what was listed since */
+        get: operations["getRuns"];
+        put?: never;
+        /** Lists what was recorded at a path, for all sessions */
+        post: operations["postRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A recorded run, with the topology that its lab was made with */
+        get: operations["getRunsRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How much of which kind happened when */
+        get: operations["getRunsRunTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What happened, packets included, each in a line */
+        get: operations["getRunsRunEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The next event of some kinds, or the last one before; a list of one, or empty */
+        get: operations["getRunsRunNext"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What was counted, and which programs ran, at a moment */
+        get: operations["getRunsRunState"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/flights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Packets under way, as frames of the page's picture one behind the other */
+        get: operations["getRunsRunFlights"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/difference": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where a run and another one part */
+        get: operations["getRunsRunDifference"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a lab that is as a run was at a moment; answers when it is there */
+        post: operations["postRunsRunOpen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -1697,9 +1851,28 @@ export interface components {
             "up-seconds": number;
             /** @description Where its switch box listens. */
             switchbox?: string | null;
+            /** @description The moment of a recorded run that it was opened at; none: it is no such lab. */
+            opened?: components["schemas"]["OpenedFrom"] | null;
         };
         /** @description How far a lab is. */
         LabState: "starting" | "running" | "broken" | "failed" | "ending";
+        /** @description What of a run a lab is. */
+        OpenedFrom: {
+            /** @description The run's manifest. */
+            path: string;
+            /** @description The run, if it is listed. */
+            run?: string | null;
+            /**
+             * Format: uint64
+             * @description The moment, ns on its clock.
+             */
+            nanoseconds: number;
+            /**
+             * @description It was changed since, or its clock has gone on: it goes its own way, which is recorded as a
+             *     run of its own.
+             */
+            branch: boolean;
+        };
         /** @description What [`PutLab`] came to. */
         Applied: {
             /** @description The lab. */
@@ -2866,6 +3039,246 @@ export interface components {
             counters: {
                 [key: string]: number;
             };
+        };
+        /** @description A recorded run in a list. */
+        RunSummary: {
+            /** @description By this it is asked for. */
+            id: string;
+            /** @description The lab; the program, if it was one by itself. */
+            lab: string;
+            /** @description The manifest. */
+            path: string;
+            /**
+             * Format: double
+             * @description The date at which its clock was at 0, in seconds since 1970.
+             */
+            began: number;
+            /**
+             * Format: uint64
+             * @description How long it is on its own clock; none: it goes on, or was cut short.
+             */
+            nanoseconds?: number | null;
+            /** @description Why its moments can't be opened as labs; none: they can. */
+            "only-history"?: string | null;
+            /** @description The moment of another run from which it went its own way. */
+            parent?: components["schemas"]["RunPoint"] | null;
+        };
+        /** @description A moment of a run. */
+        RunPoint: {
+            /** @description The run's manifest. */
+            path: string;
+            /** @description The run, if it is listed. */
+            run?: string | null;
+            /**
+             * Format: uint64
+             * @description When, on its clock.
+             */
+            nanoseconds: number;
+        };
+        /** @description `POST /v1/runs`: lists what was recorded there, from now on. */
+        NewRun: {
+            /** @description A manifest, the folder that a lab was recorded to, or a folder that has some of these; absolute. */
+            path: string;
+        };
+        /** @description A recorded run. */
+        Run: {
+            /** @description What lists show of it. */
+            summary: components["schemas"]["RunSummary"];
+            /** @description The lab as it was made. Ends of flights are these. */
+            topology: components["schemas"]["Topology"];
+            /**
+             * Format: uint64
+             * @description How long it is, as far as its journal is whole.
+             */
+            nanoseconds: number;
+            /** @description The journal has no end: the run goes on, or was cut short. */
+            cut: boolean;
+            /**
+             * Format: uint64
+             * @description How many records the journal has.
+             */
+            records: number;
+            /**
+             * Format: uint64
+             * @description How many departures, arrivals and losses of packets.
+             */
+            packets: number;
+            /**
+             * Format: uint64
+             * @description How many calls.
+             */
+            calls: number;
+            /**
+             * Format: uint64
+             * @description Packets that were not seen, since too many came at once.
+             */
+            missed: number;
+            /** @description What is counted in timelines: `classes` of packets that depart, then everything else. */
+            kinds: string[];
+            /**
+             * Format: uint
+             * @description How many of the kinds are classes of packets.
+             */
+            classes: number;
+        };
+        /** @description How much happened over a span of time. */
+        RunTimeline: {
+            /**
+             * Format: uint64
+             * @description When the first bin begins, ns.
+             */
+            from: number;
+            /**
+             * Format: uint64
+             * @description How long each is, ns.
+             */
+            width: number;
+            /**
+             * Format: uint64
+             * @description How many there are.
+             */
+            bins: number;
+            /** @description Of the kinds that there are in this span. */
+            rows: components["schemas"]["TimelineRow"][];
+        };
+        /** @description How much of one kind happened in each bin. */
+        TimelineRow: {
+            /** @description A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`. */
+            kind: string;
+            /** @description For each bin. */
+            counts: number[];
+        };
+        /** @description Something that happened in a run. */
+        RunEvent: {
+            /**
+             * Format: uint64
+             * @description Its place in the journal, from 0.
+             */
+            number: number;
+            /**
+             * Format: uint64
+             * @description When, on the run's clock.
+             */
+            nanoseconds: number;
+            /** @description A kind as timelines have them, or `arrival`, `thread`, `output`. */
+            kind: string;
+            /** @description In one line. */
+            text: string;
+            /** @description The interface where it happened, as `machine:interface`. */
+            end?: string | null;
+        };
+        /** @description How a run was at a moment, at the end of what happened then. */
+        RunState: {
+            /**
+             * Format: uint64
+             * @description When, on the run's clock.
+             */
+            nanoseconds: number;
+            /**
+             * Format: uint64
+             * @description How many records there were.
+             */
+            records: number;
+            /**
+             * Format: uint64
+             * @description How many changes users had asked for.
+             */
+            revision: number;
+            /**
+             * Format: uint64
+             * @description Packets under way.
+             */
+            "under-way": number;
+            /** @description What interfaces had counted. */
+            ends: components["schemas"]["RunEnd"][];
+            /** @description Programs that ran. */
+            programs: components["schemas"]["RunProgram"][];
+        };
+        /** @description What an interface had counted. */
+        RunEnd: {
+            /** @description `machine:interface`. */
+            end: string;
+            /**
+             * Format: uint64
+             * @description Packets that departed.
+             */
+            sent: number;
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            "sent-bytes": number;
+            /**
+             * Format: uint64
+             * @description Packets that arrived.
+             */
+            received: number;
+            /**
+             * Format: uint64
+             * @description Their bytes.
+             */
+            "received-bytes": number;
+            /**
+             * Format: uint64
+             * @description Packets that were lost.
+             */
+            lost: number;
+        };
+        /** @description A program that ran. */
+        RunProgram: {
+            /**
+             * Format: uint64
+             * @description Its number in the run.
+             */
+            program: number;
+            /** @description Where. */
+            machine: string;
+            /** @description The first of its words. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Since when, ns.
+             */
+            started: number;
+        };
+        /** @description Where two runs part. */
+        RunDifference: {
+            /** @description They do not. */
+            same: boolean;
+            /** @description When the first event that differs happened in either run, ns; none: it has no such event. */
+            nanoseconds: (number | null)[];
+            /** @description As `vink lab diff` tells it. */
+            text: string;
+        };
+        /** @description A lab that is as a run was. */
+        OpenedRun: {
+            /** @description The lab. */
+            lab: string;
+            /**
+             * Format: uint64
+             * @description The moment where it stands.
+             */
+            nanoseconds: number;
+            /**
+             * Format: uint64
+             * @description Keyframes at which it was found to be as the run.
+             */
+            checked: number;
+        };
+        /** @description `POST /v1/runs/RUN/open`: makes a lab that is as the run was at a moment. */
+        OpenRun: {
+            /**
+             * Format: uint64
+             * @description When, ns on the run's clock. A moment before the lab was up is that at which it was.
+             */
+            at: number;
+            /** @description The lab's name; `LAB-at-12.5s` if left away. */
+            name?: string | null;
+            /**
+             * @description Though the image, the lab file or programs are not what they were.
+             * @default false
+             */
+            anyway?: boolean;
         };
     };
     responses: {
@@ -4712,6 +5125,264 @@ export interface operations {
                 content?: never;
             };
             426: components["responses"]["problem"];
+            default: components["responses"]["problem"];
+        };
+    };
+    getRuns: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunSummary"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postRuns: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRun"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunSummary"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunTimeline: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                to?: number | null;
+                bins?: number | null;
+                end?: string | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunTimeline"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunEvents: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                to?: number | null;
+                after?: number | null;
+                kinds?: string | null;
+                count?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunEvent"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunNext: {
+        parameters: {
+            query: {
+                at: number;
+                kinds?: string | null;
+                back?: boolean;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunEvent"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunState: {
+        parameters: {
+            query: {
+                at: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunState"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunFlights: {
+        parameters: {
+            query: {
+                from: number;
+                to: number;
+                count?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunDifference: {
+        parameters: {
+            query: {
+                with: string;
+                behaviour?: boolean;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDifference"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postRunsRunOpen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenRun"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenedRun"];
+                };
+            };
             default: components["responses"]["problem"];
         };
     };

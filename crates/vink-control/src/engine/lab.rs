@@ -20,6 +20,7 @@ use super::capture::ActiveCapture;
 use super::clock::Clock;
 use super::driver::WireDriver;
 use super::feed::Feeds;
+use super::opened::Opened;
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::ruleset::{machine_of, Filters};
@@ -28,6 +29,7 @@ use super::watched_interfaces::WatchedInterfaces;
 use super::worker::Worker;
 use super::{Hooks, SwitchBox};
 use crate::http_error::HttpError;
+use crate::runs::Runs;
 
 /// How many events a slow reader may be behind.
 const EVENTS: usize = 4096;
@@ -36,6 +38,9 @@ const EVENTS: usize = 4096;
 /// asked of it, and its programs, need not wait for that.
 pub(crate) struct Lab {
     pub(crate) name: String,
+    /// The name that its programs see, and that it is recorded under: another one if it is a moment
+    /// of a recorded run.
+    pub(crate) label: String,
     /// What relative paths are relative to.
     pub(crate) folder: PathBuf,
     /// Its own folder within the control process's: logs.
@@ -80,6 +85,8 @@ pub(crate) struct State {
     pub(crate) early: HashMap<(usize, u64), Vec<protocol::Event>>,
     pub(crate) next: u64,
     pub(crate) recorded: Option<Recorded>,
+    /// It is a moment of a recorded run.
+    pub(crate) opened: Option<Opened>,
     pub(crate) captures: BTreeMap<u64, ActiveCapture>,
     pub(crate) feeds: Feeds,
     pub(crate) watched: WatchedInterfaces,
@@ -111,9 +118,15 @@ impl Lab {
         hooks: Hooks,
         events: broadcast::Sender<Event>,
         labs: Weak<Labs>,
+        opened: Option<Opened>,
     ) -> Lab {
+        let label = match &opened {
+            Some(_) => asked.spec.name.clone(),
+            None => name.to_owned(),
+        };
         Lab {
             name: name.to_owned(),
+            label: label.clone(),
             folder: PathBuf::from(&asked.folder),
             runtime,
             env: asked.env.clone(),
@@ -126,7 +139,7 @@ impl Lab {
             made: Instant::now(),
             state: Mutex::new(State {
                 spec: Spec {
-                    name: name.to_owned(),
+                    name: label,
                     ..Spec::default()
                 },
                 revision: 0,
@@ -143,6 +156,7 @@ impl Lab {
                 early: HashMap::new(),
                 next: 0,
                 recorded: None,
+                opened,
                 captures: BTreeMap::new(),
                 watched: WatchedInterfaces::default(),
                 feeds: Feeds::default(),
@@ -322,7 +336,7 @@ impl Lab {
         let _one = self.changing.lock().await;
         let mut wanted = asked.spec.clone();
         // Ethernet addresses are made of it.
-        wanted.name.clone_from(&self.name);
+        wanted.name.clone_from(&self.label);
         let wanted = wanted.normal();
         let steps = diff(&self.state().spec, &wanted);
         let answer = |changes| Applied {
@@ -591,6 +605,8 @@ pub(crate) struct Labs {
     /// Set when the control process is about to end: nothing new is begun.
     pub(crate) closing: watch::Sender<bool>,
     labs: Mutex<BTreeMap<String, Arc<Lab>>>,
+    /// Recorded runs that are listed.
+    pub(crate) runs: Runs,
     /// How many there are.
     pub(crate) count: watch::Sender<usize>,
 }
@@ -604,6 +620,7 @@ impl Labs {
             events: broadcast::Sender::new(EVENTS),
             closing: watch::Sender::new(false),
             labs: Mutex::default(),
+            runs: Runs::default(),
             count: watch::Sender::new(0),
         })
     }
@@ -656,11 +673,35 @@ impl Labs {
         })
     }
 
+    /// Where this control process has its files.
+    pub(super) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
     /// Makes or changes one.
     pub(crate) async fn put(
         self: &Arc<Labs>,
         name: &str,
         asked: PutLab,
+    ) -> Result<Applied, HttpError> {
+        self.put_as(name, asked, None).await
+    }
+
+    /// Makes one that is a moment of a recorded run.
+    pub(super) async fn put_opened(
+        self: &Arc<Labs>,
+        name: &str,
+        asked: PutLab,
+        opened: Opened,
+    ) -> Result<Applied, HttpError> {
+        self.put_as(name, asked, Some(opened)).await
+    }
+
+    async fn put_as(
+        self: &Arc<Labs>,
+        name: &str,
+        asked: PutLab,
+        opened: Option<Opened>,
     ) -> Result<Applied, HttpError> {
         if *self.closing.borrow() {
             let error = "this control process is about to end";
@@ -676,7 +717,7 @@ impl Labs {
             }
             Ok(lab) => (lab, false),
             Err(fault) if asked.running => return Err(fault),
-            Err(_) => (self.make(name, &asked)?, true),
+            Err(_) => (self.make(name, &asked, opened)?, true),
         };
         if created && asked.dry_run {
             let changes = diff(&Spec::default(), &asked.spec)
@@ -715,9 +756,20 @@ impl Labs {
         })
     }
 
-    fn make(self: &Arc<Labs>, name: &str, asked: &PutLab) -> Result<Arc<Lab>, HttpError> {
+    fn make(
+        self: &Arc<Labs>,
+        name: &str,
+        asked: &PutLab,
+        opened: Option<Opened>,
+    ) -> Result<Arc<Lab>, HttpError> {
         let mut labs = self.labs.lock().expect("no panic while it is held");
-        let runtime = self.folder.join("labs").join(name);
+        // Programs see the folder's path: that of a moment of a run is the run's, if that is free.
+        let label = opened.as_ref().map_or(name, |_| asked.spec.name.as_str());
+        let folders = [label, name].map(|name| self.folder.join("labs").join(name));
+        let is_free = |folder: &PathBuf| labs.values().all(|lab| lab.runtime != *folder);
+        let others = (2..).map(|number| self.folder.join("labs").join(format!("{name}.{number}")));
+        let runtime = folders.into_iter().chain(others).find(is_free);
+        let runtime = runtime.expect("there are more numbers than labs");
         std::fs::create_dir_all(&runtime)
             .map_err(|error| HttpError::host(&runtime.display().to_string(), error))?;
         let lab = Lab::new(
@@ -727,6 +779,7 @@ impl Labs {
             self.hooks.clone(),
             self.events.clone(),
             Arc::downgrade(self),
+            opened,
         );
         let lab = Arc::new(lab);
         labs.insert(name.to_owned(), lab.clone());

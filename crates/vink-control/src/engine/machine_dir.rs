@@ -17,7 +17,7 @@ impl Lab {
         // A program that needs it fails with an error of its own.
         let _ = fs::create_dir_all(&run);
         [
-            ("VINK_LAB", self.name.clone()),
+            ("VINK_LAB", self.label.clone()),
             ("VINK_MACHINE", machine.to_owned()),
             ("VINK_RUN", run.display().to_string()),
         ]

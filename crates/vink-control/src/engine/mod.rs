@@ -11,6 +11,7 @@ mod hosts;
 mod lab;
 mod log;
 mod machine_dir;
+mod opened;
 mod pod;
 mod process_tree;
 mod program;
@@ -33,6 +34,7 @@ mod worker_client;
 pub(crate) use clock::Requester;
 pub(crate) use feed::Viewer;
 pub(crate) use lab::{Lab, Labs};
+pub(crate) use status::topology_of;
 pub(crate) use terminal::{FromProgram, Pipe, PIECE, PIECES};
 
 use std::future::Future;

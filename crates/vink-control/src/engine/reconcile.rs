@@ -477,7 +477,7 @@ impl Lab {
                         .collect(),
                 };
                 let mut state = self.state();
-                let commands = state.add_machine(&self.name, spec, new, worker)?;
+                let commands = state.add_machine(&self.label, spec, new, worker)?;
                 if state.worker_of.insert(machine.clone(), worker).is_none() {
                     state.workers[worker].machines += 1;
                 }

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use vink_api::PutLab;
 use vink_protocol::{Action, Answer, Noted};
-use vink_record::{hash_file, Manifest, What, FORMAT};
+use vink_record::{hash_file, Manifest, Parent, What, FORMAT};
 
 use super::clock::WakeCondition;
 use super::lab::Lab;
+use super::opened::{list, write_parent};
 use crate::http_error::HttpError;
+use crate::replay::under_name;
+use crate::runs::MANIFEST;
 
 /// How long a lab that is taken down has to finish what it does at that time.
 const QUIESCE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The names of both in the folder.
-const MANIFEST: &str = "manifest.json";
+/// The journal's name in the folder.
 const JOURNAL: &str = "run.journal";
 
 /// What is recorded of a lab.
@@ -59,6 +61,7 @@ impl Lab {
             env: asked.env.clone().into_iter().collect(),
             terminals: None,
             journal: JOURNAL.into(),
+            parent: None,
             totals: None,
         };
         self.state().recorded = Some(Recorded {
@@ -102,7 +105,18 @@ impl Lab {
         written.map_err(|error| HttpError::conflict(error.to_string()))?;
         self.have(worker, Action::Journal, vec![file.into()])
             .await?;
+        if let (Some(labs), false) = (self.labs.upgrade(), self.is_recorded_elsewhere()) {
+            list(&labs, &path);
+        }
         Ok(())
+    }
+
+    /// What is recorded has a parent from now on: its manifest; `None`: nothing is recorded.
+    pub(super) fn parent_of_record(&self, parent: Parent) -> Option<PathBuf> {
+        let mut state = self.state();
+        let recorded = state.recorded.as_mut()?;
+        let folder = recorded.folder.clone();
+        Some(write_parent(&mut recorded.manifest, &folder, parent))
     }
 
     /// Writes down what the worker can't see, if the lab is recorded.
@@ -133,9 +147,10 @@ impl Lab {
         if !self.notes_requests() {
             return work.await;
         }
+        self.branches();
         let mut noted = Noted::Asked {
             method: method.to_owned(),
-            path: path.to_owned(),
+            path: under_name(path, &self.name, &self.label),
             body: String::from_utf8_lossy(body).into_owned(),
             clock: false,
         };
@@ -168,6 +183,14 @@ impl Lab {
         let Some(recorded) = self.state().recorded.take() else {
             return;
         };
+        if self.is_recorded_elsewhere() {
+            // Its worker may go on to write to a file that has no name any more.
+            if let Err(error) = std::fs::remove_dir_all(&recorded.folder) {
+                let folder = recorded.folder.display();
+                tracing::warn!(target: "control", "removing {folder}: {error}");
+            }
+            return;
+        }
         if !recorded.begun {
             return;
         }

@@ -18,8 +18,54 @@ use super::lab::{Lab, State};
 use super::stuck::Stuck;
 use crate::http_error::HttpError;
 
+/// What the picture of a lab is drawn from. `state`: of a machine.
+pub(crate) fn topology_of(
+    spec: &Spec,
+    revision: u64,
+    state: impl Fn(&str) -> MachineState,
+) -> Topology {
+    let node = |(name, machine): (&String, &MachineSpec)| TopologyNode {
+        name: name.clone(),
+        kind: match machine {
+            machine if machine.bridge.is_some() => NodeKind::Switch,
+            machine if machine.forward => NodeKind::Router,
+            _ => NodeKind::Machine,
+        },
+        state: state(name),
+    };
+    let mut ends = Vec::new();
+    let mut wires = Vec::with_capacity(spec.wires.len());
+    for (name, of_wire) in spec.ends_of_wires() {
+        let wire = &spec.wires[name];
+        let first = ends.len();
+        ends.extend(of_wire.into_iter().map(|end| match end {
+            Some((machine, interface)) => TopologyEnd {
+                node: spec.machines.get_index_of(machine),
+                interface: interface.to_owned(),
+            },
+            None => TopologyEnd {
+                node: None,
+                interface: String::new(),
+            },
+        }));
+        wires.push(TopologyWire {
+            name: name.to_owned(),
+            up: wire.up != Some(false),
+            bus: wire.bus.unwrap_or(false),
+            ends: (first..ends.len()).collect(),
+        });
+    }
+    Topology {
+        revision,
+        nodes: spec.machines.iter().map(node).collect(),
+        wires,
+        ends,
+    }
+}
+
 impl Lab {
     pub(crate) fn summary(&self) -> LabSummary {
+        let opened = self.opened_from();
         let state = self.state();
         LabSummary {
             name: self.name.clone(),
@@ -33,6 +79,7 @@ impl Lab {
                 false => state.up.map_or(0.0, |up| up.elapsed().as_secs_f64()),
             },
             switchbox: state.switch_box.as_ref().map(|open| open.address),
+            opened,
         }
     }
 
@@ -378,44 +425,9 @@ impl Lab {
     /// Machines, wires and ends, all of one moment.
     pub(crate) fn topology(&self) -> Topology {
         let state = self.state();
-        let spec = &state.spec;
-        let node = |(name, machine): (&String, &MachineSpec)| TopologyNode {
-            name: name.clone(),
-            kind: match machine {
-                machine if machine.bridge.is_some() => NodeKind::Switch,
-                machine if machine.forward => NodeKind::Router,
-                _ => NodeKind::Machine,
-            },
-            state: state.machine_state(name),
-        };
-        let mut ends = Vec::new();
-        let mut wires = Vec::with_capacity(spec.wires.len());
-        for (name, of_wire) in spec.ends_of_wires() {
-            let wire = &spec.wires[name];
-            let first = ends.len();
-            ends.extend(of_wire.into_iter().map(|end| match end {
-                Some((machine, interface)) => TopologyEnd {
-                    node: spec.machines.get_index_of(machine),
-                    interface: interface.to_owned(),
-                },
-                None => TopologyEnd {
-                    node: None,
-                    interface: String::new(),
-                },
-            }));
-            wires.push(TopologyWire {
-                name: name.to_owned(),
-                up: wire.up != Some(false),
-                bus: wire.bus.unwrap_or(false),
-                ends: (first..ends.len()).collect(),
-            });
-        }
-        Topology {
-            revision: state.revision,
-            nodes: spec.machines.iter().map(node).collect(),
-            wires,
-            ends,
-        }
+        topology_of(&state.spec, state.revision, |name| {
+            state.machine_state(name)
+        })
     }
 
     pub(crate) fn wires(&self) -> Vec<Wire> {

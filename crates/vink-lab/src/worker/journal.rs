@@ -24,6 +24,14 @@ impl Lab {
         ends.into_iter().try_for_each(|end| self.trace(end))
     }
 
+    pub(super) fn flush_journal(&mut self) -> Result<(), WorkerError> {
+        self.catch_up_journal()?;
+        if let Some(journal) = &mut self.journal {
+            journal.flush();
+        }
+        Ok(())
+    }
+
     pub(super) fn end_journal(&mut self, incomplete: bool) -> Result<Answer, WorkerError> {
         self.catch_up_journal()?;
         self.breakpoints.report_all(false);

@@ -225,6 +225,7 @@ impl Lab {
             Action::Watch { interfaces } => self.watch(interfaces)?,
             Action::Journal => self.start_journal(descriptors)?,
             Action::Note(noted) => self.note(noted)?,
+            Action::FlushJournal => self.flush_journal()?,
             Action::EndJournal { incomplete } => return self.end_journal(incomplete),
             Action::RunUntil {
                 run,

@@ -1,0 +1,375 @@
+//! Recorded runs: their history by the API, their moments opened as labs, and branches.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::control::Control;
+use common::Place;
+use serde_json::Value;
+
+const LAB: &str = "
+name: busy
+time: virtual
+seed: 7
+machines:
+  a:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
+    programs:
+      host: { command: [ping, -c, \"90\", 10.0.0.2] }
+  b:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
+    programs:
+      web: { app: httpserver, ready: { port: 80 } }
+      marks: { command: [sh, -c, 'while sleep 1; do date +%s; done >marks'] }
+wires:
+  w1: { delay: 100ms, jitter: 1ms, loss: 3% }
+events:
+  - { at: 10050ms, do: wire set w1 loss 100% }
+  - { at: 20050ms, do: wire set w1 loss 0% }
+";
+
+/// A request to the control process: status, and answer.
+fn ask(control: &Control, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut command = control.command("curl");
+    let socket = control.runtime().join("control.sock");
+    command.args([
+        "-sS",
+        "--path-as-is",
+        "-g",
+        "-X",
+        method,
+        "-w",
+        "\n%{http_code}",
+    ]);
+    command.arg("--unix-socket").arg(socket);
+    command.arg(format!("http://localhost{path}"));
+    if !body.is_empty() {
+        command.args(["-d", body]);
+    }
+    let output = command.output().expect("curl");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let (answer, status) = text.rsplit_once('\n').expect(&text);
+    let answer = serde_json::from_str(answer).unwrap_or(Value::Null);
+    (status.parse().expect(&text), answer)
+}
+
+fn get(control: &Control, path: &str) -> Value {
+    let (status, answer) = ask(control, "GET", path, "");
+    assert_eq!(status, 200, "{path}: {answer}");
+    answer
+}
+
+/// What is to be the same: counters, a connection that is open, a file.
+const STATE: &str =
+    "ip -s link show eth0; ip neighbour; ss -tino | sort; cat marks 2>/dev/null || true";
+
+fn state(control: &Control, lab: &str) -> String {
+    let of = |machine| control.vink(&["exec", "--lab", lab, machine, "--", "sh", "-c", STATE]);
+    format!("{}{}", of("a"), of("b"))
+}
+
+/// Records a lab whose clock is let go in steps: the state of it at 21 s, and that time on its own clock (ns).
+fn record(control: &Control) -> (String, u64) {
+    control.write("lab.yaml", LAB);
+    control.vink(&["lab", "up", "--record", "one"]);
+    control.vink(&["lab", "until", "5s"]);
+    let slow = "curl -sS --limit-rate 2000 -o /dev/null http://10.0.0.2/100k";
+    control.vink(&["exec", "--detach", "a", "--", "sh", "-c", slow]);
+    control.vink(&["lab", "until", "12s"]);
+    control.vink(&["wire", "set", "w1", "delay", "50ms"]);
+    let stop = ["break", "add", "w1", "filter", "icmp", "drop", "times", "1"];
+    control.vink(&stop);
+    let clock = control.json(&["lab", "until", "21s", "--json"]);
+    let at = clock["kernel-nanoseconds"].as_u64().expect("a time");
+    let state = state(control, "busy");
+    control.vink(&["lab", "until", "60s"]);
+    control.vink(&["lab", "down"]);
+    (state, at)
+}
+
+#[test]
+fn a_moment_is_as_the_run_was_then_and_goes_its_own_way() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let (then, at) = record(&control);
+        let at = format!("{at}ns");
+        // Another lab of the run's name is left alone.
+        control.vink(&["lab", "up", "--paused"]);
+        let said = control.vink(&["replay", "one", "--until", &at, "--open", "moment"]);
+        assert!(
+            said.starts_with("lab moment stands at 21."),
+            "{}: {said}",
+            place.user()
+        );
+        control.vink(&["lab", "down", "busy"]);
+        let opened = || {
+            let all = get(&control, "/v1/labs");
+            let moment = all
+                .as_array()
+                .expect("labs")
+                .iter()
+                .find(|lab| lab["name"] == "moment");
+            moment.expect("it runs")["opened"].clone()
+        };
+        let before = opened();
+        assert_eq!(before["branch"], false, "{before}");
+        assert_eq!(before["nanoseconds"].to_string() + "ns", at);
+        // Looking changes nothing.
+        get(&control, "/v1/labs/moment/machines/a");
+        assert_eq!(opened()["branch"], false);
+        let runs = || get(&control, "/v1/runs").as_array().expect("runs").clone();
+        assert_eq!(runs().len(), 1, "{:?}", runs());
+        // The first program that is run on it makes it a branch.
+        let now = state(&control, "moment");
+        assert_eq!(now, then, "{}", place.user());
+        assert_eq!(opened()["branch"], true);
+        let all = runs();
+        let branch = all
+            .iter()
+            .find(|run| !run["parent"].is_null())
+            .expect("a branch");
+        assert_eq!(branch["parent"]["nanoseconds"].to_string() + "ns", at);
+        assert_eq!(branch["parent"]["run"], "one");
+        control.vink(&["wire", "set", "w1", "loss", "100%", "--lab", "moment"]);
+        control.vink(&["lab", "until", "30s", "--lab", "moment"]);
+        control.vink(&["lab", "down", "moment"]);
+        let folder = branch["path"].as_str().expect("a path");
+        let said = control.vink(&["replay", folder]);
+        assert!(
+            said.starts_with("the run repeats: "),
+            "{}: {said}",
+            place.user()
+        );
+        let parted = control.try_vink(&["lab", "diff", "one", folder]);
+        assert_eq!(parted.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_moment_that_nothing_is_done_to_leaves_nothing() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    record(&control);
+    let files = || {
+        let all = std::fs::read_dir(control.folder()).expect("a folder");
+        let mut names: Vec<_> = all
+            .map(|entry| entry.expect("a file").file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = files();
+    let said = control.vink(&["replay", "one", "--until", "0s"]);
+    // It is there when the lab was up.
+    assert!(said.starts_with("lab busy-at-0s stands at "), "{said}");
+    let (_, said) = control.fails(&["replay", "one", "--until", "0s"]);
+    assert!(said.contains("busy-at-0s runs already"), "{said}");
+    control.vink(&["lab", "down"]);
+    assert_eq!(files(), before);
+    let (_, said) = control.fails(&["replay", "one", "--until", "2h"]);
+    assert!(said.contains("run one ends at "), "{said}");
+}
+
+#[test]
+fn a_command_that_is_interrupted_leaves_no_lab() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let endless = LAB.replace(
+        "events:\n",
+        "events:\n  - { at: 30s, do: \"exec a sh -c 'while :; do :; done'\" }\n",
+    );
+    control.write("lab.yaml", &endless);
+    control.vink(&["lab", "up", "--record", "one"]);
+    control.vink(&["lab", "until", "29s"]);
+    control.vink(&["lab", "down"]);
+    // Its clock stands while a program computes.
+    let path = control.folder().join("one/manifest.json");
+    let text = std::fs::read_to_string(&path).expect("a manifest");
+    assert!(text.contains("\"30s\""), "{text}");
+    std::fs::write(&path, text.replace("\"30s\"", "\"1s\"")).expect("written");
+    let mut child = control.start(&["replay", "one", "--until", "29s"]);
+    let opening = || {
+        let all = control.try_vink(&["lab", "ps", "--json"]);
+        String::from_utf8_lossy(&all.stdout).contains("busy-at-29s")
+    };
+    while !opening() && child.try_wait().expect("a child").is_none() {
+        std::thread::yield_now();
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .stdin(Stdio::null())
+        .status();
+    assert!(kill.expect("kill").success());
+    child.wait().expect("a child");
+    while opening() {
+        std::thread::yield_now();
+    }
+    let left = std::fs::read_dir(control.folder()).expect("a folder");
+    let is_left = |name: &str| name.starts_with("one-at-");
+    let names: Vec<_> = left
+        .map(|entry| {
+            entry
+                .expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .filter(|name| is_left(name))
+        .collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn what_cant_be_opened_says_why() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", "name: real\nmachines:\n  m1: {}\n");
+    control.vink(&["lab", "up", "--record", "real"]);
+    control.vink(&["lab", "down"]);
+    let (_, said) = control.fails(&["replay", "real", "--until", "0s"]);
+    assert!(said.contains("it went by the host's clock"), "{said}");
+    control.vink(&[
+        "run", "--time", "virtual", "--record", "run.json", "--", "true",
+    ]);
+    let (_, said) = control.fails(&["replay", "run.json", "--until", "0s"]);
+    assert!(said.contains("it is a program by itself"), "{said}");
+    record(&control);
+    let path = control.folder().join("one/manifest.json");
+    let text = std::fs::read_to_string(&path).expect("a manifest");
+    // A run that is another one than its journal says.
+    std::fs::write(&path, text.replace("\"seed\": 7", "\"seed\": 8")).expect("written");
+    let (_, said) = control.fails(&["replay", "one", "--until", "20s"]);
+    assert!(said.contains("run one does not repeat: until "), "{said}");
+    let left = control.try_vink(&["lab", "ps"]);
+    assert!(!String::from_utf8_lossy(&left.stdout).contains("busy"));
+    std::fs::write(
+        &path,
+        text.replace("\"image-hash\": \"", "\"image-hash\": \"0000")
+            .replacen("0000", "", 0),
+    )
+    .expect("written");
+    let (_, said) = control.fails(&["replay", "one", "--until", "20s"]);
+    assert!(said.contains("hash"), "{said}");
+}
+
+#[test]
+fn history_is_told_by_the_api() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let (_, at) = record(&control);
+        // Something that keeps the control process.
+        control.write("other.yaml", "name: other\nmachines: { m: {} }\n");
+        control.vink(&["lab", "up", "other.yaml"]);
+        assert_eq!(get(&control, "/v1/runs"), Value::Array(Vec::new()));
+        let folder = control.folder().display().to_string();
+        let new = format!("{{\"path\": {folder:?}}}");
+        let (status, listed) = ask(&control, "POST", "/v1/runs", &new);
+        assert_eq!(status, 201, "{listed}");
+        assert_eq!(listed[0]["id"], "one");
+        assert_eq!(get(&control, "/v1/runs"), listed);
+        let run = get(&control, "/v1/runs/one");
+        assert_eq!(run["cut"], false);
+        assert_eq!(run["topology"]["nodes"].as_array().map(Vec::len), Some(2));
+        let end = run["nanoseconds"].as_u64().expect("an end");
+
+        let text = control.vink(&["trace", "export", "--format", "text", "one"]);
+        let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
+        let count = |timeline: &Value, kind: &str| {
+            let rows = timeline["rows"].as_array().expect("rows");
+            let row = rows.iter().find(|row| row["kind"] == kind);
+            let counts = row.and_then(|row| row["counts"].as_array().cloned());
+            counts
+                .unwrap_or_default()
+                .iter()
+                .filter_map(Value::as_u64)
+                .sum::<u64>()
+        };
+        for bins in [1, 7, 500] {
+            let all = get(&control, &format!("/v1/runs/one/timeline?bins={bins}"));
+            assert!(all["bins"].as_u64() <= Some(bins), "{all}");
+            assert_eq!(count(&all, "loss"), lines(":eth0 loses ("));
+            assert_eq!(
+                count(&all, "request"),
+                lines(" a client asks for ") - lines("/clock")
+            );
+            assert_eq!(count(&all, "breakpoint"), 1);
+        }
+        // Counters are those of the interface itself.
+        let state = get(&control, &format!("/v1/runs/one/state?at={end}"));
+        let a = state["ends"]
+            .as_array()
+            .expect("ends")
+            .iter()
+            .find(|one| one["end"] == "a:eth0");
+        assert_eq!(a.expect("an end")["sent"], lines(" a:eth0 sends "));
+        // From one loss to the next, and back.
+        let next = |query: &str| get(&control, &format!("/v1/runs/one/next?{query}"))[0].clone();
+        let first = next("at=0&kinds=loss");
+        let time = first["nanoseconds"].as_u64().expect("a time");
+        let second = next(&format!("at={time}&kinds=loss"));
+        let later = second["nanoseconds"].as_u64().expect("a time");
+        assert!(later > time);
+        let back = next(&format!("at={later}&kinds=loss&back=true"));
+        assert_eq!(back["nanoseconds"], first["nanoseconds"]);
+        assert_eq!(next(&format!("at={end}&kinds=breakpoint")), Value::Null);
+        let events = get(
+            &control,
+            &format!("/v1/runs/one/events?from={time}&to={time}&kinds=packet"),
+        );
+        assert!(
+            events.as_array().expect("events").contains(&first),
+            "{events}"
+        );
+        let (status, said) = ask(&control, "GET", "/v1/runs/one/events?kinds=any", "");
+        assert_eq!(status, 422, "{said}");
+
+        // Frames as the page's picture has them.
+        let flights = control
+            .command("curl")
+            .args(["-sS", "--unix-socket"])
+            .arg(control.runtime().join("control.sock"))
+            .arg(format!(
+                "http://localhost/v1/runs/one/flights?from={}&to={at}",
+                at - 1_000_000_000
+            ))
+            .output()
+            .expect("curl")
+            .stdout;
+        let records = u16::from_le_bytes([flights[2], flights[3]]);
+        assert!(records > 2 && flights.len() == 24 * (1 + usize::from(records)));
+
+        let same = get(&control, "/v1/runs/one/difference?with=one");
+        assert_eq!(same["same"], true);
+
+        // No name leads to another file.
+        for path in [
+            "/v1/runs/..%2f..%2fetc%2fpasswd",
+            "/v1/runs/%2e%2e/state?at=0",
+            "/v1/runs/one%2f..%2fone",
+            "/v1/runs/../labs/x",
+        ] {
+            let (status, said) = ask(&control, "GET", path, "");
+            assert_eq!(status, 404, "{path}: {said}");
+        }
+        for path in ["one", "/etc/passwd", "/nowhere", "/proc/self/fd"] {
+            let (status, said) = ask(
+                &control,
+                "POST",
+                "/v1/runs",
+                &format!("{{\"path\": {path:?}}}"),
+            );
+            assert!((400..500).contains(&status), "{path}: {said}");
+        }
+        // A manifest whose journal is elsewhere.
+        let manifest = control.folder().join("one/manifest.json");
+        let text = std::fs::read_to_string(&manifest).expect("a manifest");
+        for elsewhere in ["../one/run.journal", "/etc/passwd", ".."] {
+            let text = text.replace("\"run.journal\"", &format!("{elsewhere:?}"));
+            std::fs::write(&manifest, text).expect("written");
+            let (status, said) = ask(&control, "GET", "/v1/runs/one/state?at=0", "");
+            assert_eq!(status, 409, "{elsewhere}: {said}");
+        }
+        control.vink(&["lab", "down"]);
+    }
+}
