@@ -10,13 +10,13 @@
 //! whether any was opened all the same. The clock is virtual, so no timer of the host's is needed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 
-use vink_sys::fd::in_memory_sealed;
 use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::process::{exit_now, fork_into, waitpid};
 use vink_sys::rustix::process::{set_parent_process_death_signal, Signal};
@@ -44,15 +44,7 @@ pub(crate) struct Claims {
 impl Claims {
     /// Shared memory, which lasts as long as the process and its forks.
     pub fn new() -> Result<&'static Claims, Error> {
-        let what = "making memory that forks share";
-        let len = size_of::<Claims>().next_multiple_of(4096);
-        let file = in_memory_sealed(c"vink-explore", len as u64).map_err(Error::host(what))?;
-        let mapping = Mapping::new(len).map_err(Error::host(what))?;
-        let pages = Pages::Shared(file.as_fd(), 0);
-        mapping.replace(0..len, pages).map_err(Error::host(what))?;
-        let claims = mapping.start().cast::<Claims>();
-        // It stays: forks have it as long as they live.
-        std::mem::forget(mapping);
+        let claims = common(size_of::<Claims>())?.cast::<Claims>();
         // SAFETY: so many bytes of zeroes, aligned to pages, never unmapped; all of it is atomic.
         Ok(unsafe { &*claims })
     }
@@ -73,6 +65,23 @@ impl Claims {
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// So many bytes of zeroes, by whole pages, that forks share, and which no engine puts back. They are
+/// never unmapped.
+///
+/// # Errors
+/// [`Error::Host`]: as mmap(2).
+pub(crate) fn common(len: usize) -> Result<*mut u8, Error> {
+    let what = "mapping memory that forks share";
+    let mapping = Mapping::new(len.next_multiple_of(4096)).map_err(Error::host(what))?;
+    let all = 0..mapping.len();
+    mapping
+        .replace(all, Pages::Common)
+        .map_err(Error::host(what))?;
+    let start = mapping.start().cast();
+    std::mem::forget(mapping);
+    Ok(start)
 }
 
 /// Which side of a fork this is.
@@ -103,7 +112,7 @@ pub(crate) fn fork() -> Result<Side, Error> {
 }
 
 /// SIGPROF ends the process when it has computed too long; a fork's fork begins anew.
-fn limit_cpu() {
+pub(crate) fn limit_cpu() {
     let value = libc::timeval {
         tv_sec: CPU_LIMIT,
         tv_usec: 0,
@@ -120,25 +129,43 @@ fn limit_cpu() {
     unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
 }
 
+/// How a process has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// A signal.
+    Signal(i32),
+    /// By itself, with this status.
+    Status(i32),
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Death::Signal(libc::SIGPROF) => {
+                write!(f, "it computed for {CPU_LIMIT} s without coming to an end")
+            }
+            Death::Signal(signal) => write!(f, "signal {signal} ended the process"),
+            Death::Status(status) => write!(f, "the process ended with status {status}"),
+        }
+    }
+}
+
 /// Waits for a process: `None`, it has ended by itself with status 0; else how it died.
-pub(crate) fn wait(pid: i32) -> Option<String> {
+pub(crate) fn wait(pid: i32) -> Option<Death> {
     let status = loop {
         match waitpid(pid, 0) {
             Ok((_, status)) => break status,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Some(format!("waitpid(2): {error}")),
+            // It is no child: there is none to wait for.
+            Err(_) => return Some(Death::Status(-1)),
         }
     };
     if libc::WIFSIGNALED(status) {
-        let signal = libc::WTERMSIG(status);
-        return Some(match signal {
-            libc::SIGPROF => format!("it computed for {CPU_LIMIT} s without coming to an end"),
-            other => format!("signal {other} ended the process"),
-        });
+        return Some(Death::Signal(libc::WTERMSIG(status)));
     }
     match libc::WEXITSTATUS(status) {
         0 => None,
-        other => Some(format!("the process ended with status {other}")),
+        other => Some(Death::Status(other)),
     }
 }
 

@@ -23,6 +23,7 @@
 //! for packetdrill, for Wireshark.
 
 mod calls;
+mod cursor;
 mod engine;
 mod error;
 mod fate;
@@ -44,6 +45,7 @@ mod shrink;
 mod story;
 mod world;
 
+pub use engine::copier::CopierKind;
 pub use error::Error;
 
 pub use fate::{Deviation, Fate, Schedule, BEHIND_LIMIT};

@@ -10,9 +10,10 @@ use vink_spec::Lab;
 use vink_sys::fd::pipe;
 use vink_sys::process::exit_now;
 
-use crate::engine::fork::Fork;
+use crate::engine::copier::CopierKind;
+use crate::engine::tree::Branching;
 use crate::engine::Engine;
-use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Side};
+use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Death, Side};
 use crate::lab::Booted;
 use crate::properties::{self, panic};
 use crate::recording::Recording;
@@ -81,13 +82,13 @@ impl Runner {
     }
 
     /// By what schedules are tried.
-    pub(crate) fn engine(&self) -> Box<dyn Engine> {
-        Box::new(Fork)
+    pub(crate) fn engine(&self, copier: CopierKind) -> Box<dyn Engine> {
+        Box::new(Branching(copier))
     }
 
-    /// The engine's name: `fork`.
-    pub fn engine_name(&self) -> &'static str {
-        self.engine().name()
+    /// The engine's name: `fork`, `pages`.
+    pub fn engine_name(&self, copier: CopierKind) -> &'static str {
+        self.engine(copier).name()
     }
 
     /// The image's file.
@@ -168,7 +169,7 @@ impl Runner {
                 match serde_json::from_slice::<Result<Outcome, String>>(&told) {
                     Ok(Ok(outcome)) => Ok(outcome),
                     Ok(Err(error)) => Err(Error::Lab(error)),
-                    Err(_) => Ok(Outcome::dead(died.unwrap_or_default())),
+                    Err(_) => Ok(Outcome::dead(died)),
                 }
             }
         }
@@ -188,7 +189,8 @@ impl Runner {
 
 impl Outcome {
     /// Of a process that has not said what has come of its run.
-    pub(crate) fn dead(how: String) -> Outcome {
+    pub(crate) fn dead(how: Option<Death>) -> Outcome {
+        let how = how.map_or(String::new(), |how| how.to_string());
         Outcome {
             ending: None,
             violation: Some(Violation {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::copier::CopierKind;
 use crate::engine::{End, Level};
 use crate::forks::Claims;
 use crate::runner::Runner;
@@ -25,6 +26,8 @@ pub struct Wanted {
     pub keep_going: bool,
     /// What becomes of packets.
     pub fates: Vec<Fate>,
+    /// How runs branch.
+    pub copier: CopierKind,
 }
 
 /// A schedule that breaks a property.
@@ -106,7 +109,7 @@ pub fn search(
         .map(|(_, count)| u64::from(*count))
         .sum();
     let per_point = wanted.fates.len() as u64;
-    let mut engine = runner.engine();
+    let mut engine = runner.engine(wanted.copier);
     let mut expected = 1;
     for deviations in 1..=wanted.deviations {
         if !searched.found.is_empty() && !wanted.keep_going {

@@ -1,5 +1,6 @@
 //! The memory that a kernel lives in: one aligned mapping that costs nothing until it is touched.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
@@ -17,7 +18,11 @@ const PLACE: usize = 0x1000_0000_0000;
 
 /// A mapping of zeroed memory. By default there is none.
 #[derive(Default)]
-pub(crate) struct Arena(Mapping);
+pub(crate) struct Arena {
+    pages: Mapping,
+    /// Pages that the kernel does not need are not given back.
+    keeps: Cell<bool>,
+}
 
 impl Arena {
     /// Maps `bytes`, rounded up to [`VINK_ARENA_ALIGN`]: at [`PLACE`] if nothing is there and that
@@ -51,51 +56,59 @@ impl Arena {
         let (arena, _) = whole.split_at(head).1.split_at(len);
         // A fork is about to execute a program: no page table of the arena's is worth copying.
         arena.keep_from_forks(0..len);
-        Ok(Arena(arena))
+        Ok(Arena {
+            pages: arena,
+            keeps: Cell::new(false),
+        })
     }
 
     /// Its first byte.
     pub fn start(&self) -> *mut c_void {
-        self.0.start()
+        self.pages.start()
     }
 
     /// Its size in bytes.
     pub fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.pages.len() as u64
     }
 
     /// How many bytes it has from an address on.
     pub fn len_from(&self, address: *const c_void) -> usize {
         let offset = address.addr().checked_sub(self.start().addr());
-        offset.map_or(0, |offset| self.0.len().saturating_sub(offset))
+        offset.map_or(0, |offset| self.pages.len().saturating_sub(offset))
     }
 
     /// Where so many bytes are in it; panics if they are not.
     fn part(&self, address: *const c_void, len: usize) -> Range<usize> {
         let has = self.len_from(address);
         assert!(len <= has, "{len} bytes at {address:?}: it has {has}");
-        let at = self.0.len() - has;
+        let at = self.pages.len() - has;
         at..at + len
     }
 
     /// Copies bytes from there.
     pub fn read(&self, address: *const c_void, into: &mut [u8]) {
-        self.0.read(self.part(address, into.len()).start, into);
+        self.pages.read(self.part(address, into.len()).start, into);
     }
 
     /// Copies bytes there.
     pub fn write(&self, address: *const c_void, bytes: &[u8]) {
-        self.0.write(self.part(address, bytes.len()).start, bytes);
+        self.pages
+            .write(self.part(address, bytes.len()).start, bytes);
     }
 
-    /// From now on a fork(2) copies it, as it does not by default.
+    /// From now on a fork(2) copies it, as it does not by default, and it keeps all pages that it has.
     pub fn give_to_forks(&self) {
-        self.0.give_to_forks(0..self.0.len());
+        self.keeps.set(true);
+        self.pages.give_to_forks(0..self.pages.len());
     }
 
-    /// Gives pages back: they read as zeroes.
+    /// Gives pages back, of which the kernel needs the content no more.
     pub fn release(&self, start: *const c_void, len: usize) {
-        self.0.discard(self.part(start, len));
+        if self.keeps.get() {
+            return;
+        }
+        self.pages.discard(self.part(start, len));
     }
 
     /// Puts other memory in the place of some pages; if that fails, all is as it was.
@@ -104,8 +117,8 @@ impl Arena {
     /// As mmap(2).
     pub fn replace(&self, start: *const c_void, len: usize, with: Pages<'_>) -> io::Result<()> {
         let part = self.part(start, len);
-        self.0.replace(part.clone(), with)?;
-        self.0.keep_from_forks(part);
+        self.pages.replace(part.clone(), with)?;
+        self.pages.keep_from_forks(part);
         Ok(())
     }
 }

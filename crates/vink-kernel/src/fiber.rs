@@ -1,6 +1,6 @@
 //! Host code that runs as a task of a kernel, on a guarded stack of its own.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -41,7 +41,7 @@ type Closure = Box<dyn FnOnce(&Fiber) -> i32>;
 
 /// A fiber's stack and closure, of which the image does not know yet.
 pub(crate) struct Launch {
-    stack: Mapping,
+    stack: Stack,
     start: Rc<Start>,
     credentials: Credentials,
 }
@@ -63,6 +63,65 @@ struct Start {
 const GUARD: usize = 4096;
 const SIZE: usize = GUARD + (256 << 10);
 
+/// Where a fiber runs. One that is dropped is kept, if stacks are.
+struct Stack(Mapping);
+
+/// Stacks that no fiber has.
+#[derive(Default)]
+struct Spare {
+    stacks: Vec<Mapping>,
+    /// None is unmapped.
+    keep: bool,
+}
+
+thread_local! {
+    static SPARE: RefCell<Spare> = RefCell::default();
+}
+
+/// Maps so many stacks in advance. This thread's fibers take them, and give theirs back when they
+/// end: so nothing is mapped or unmapped by a fiber, as long as there are no more at a time.
+///
+/// # Errors
+/// [`Error::Errno`]: mmap(2) refused.
+pub(crate) fn keep_stacks(count: usize) -> Result<(), Error> {
+    let stacks: Vec<Stack> = (0..count).map(|_| Stack::new()).collect::<Result<_, _>>()?;
+    SPARE.with_borrow_mut(|spare| {
+        spare.keep = true;
+        spare.stacks.reserve(2 * count);
+    });
+    drop(stacks);
+    Ok(())
+}
+
+impl Stack {
+    fn new() -> Result<Stack, Error> {
+        if let Some(stack) = SPARE.with_borrow_mut(|spare| spare.stacks.pop()) {
+            return Ok(Stack(stack));
+        }
+        let stack = Mapping::new(SIZE).and_then(|stack| {
+            stack.replace(0..GUARD, Pages::Guard)?;
+            Ok(stack)
+        });
+        stack.map(Stack).map_err(|error| Error::Errno {
+            what: "map a fiber's stack",
+            errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
+        })
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let stack = std::mem::take(&mut self.0);
+        // With the thread its spare ones are gone.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.keep {
+                spare.stacks.push(stack);
+            }
+        });
+    }
+}
+
 impl Launch {
     /// Makes a stack for the closure.
     ///
@@ -73,14 +132,7 @@ impl Launch {
         credentials: Credentials,
         closure: Closure,
     ) -> Result<Launch, Error> {
-        let stack = Mapping::new(SIZE).and_then(|stack| {
-            stack.replace(0..GUARD, Pages::Guard)?;
-            Ok(stack)
-        });
-        let stack = stack.map_err(|error| Error::Errno {
-            what: "map a fiber's stack",
-            errno: error.raw_os_error().unwrap_or(libc::ENOMEM),
-        })?;
+        let stack = Stack::new()?;
         let fiber = Fiber {
             call,
             not_send: PhantomData,
@@ -103,7 +155,7 @@ impl Launch {
             cookie,
             entry: Some(enter),
             arg: Rc::as_ptr(&self.start).cast_mut().cast(),
-            stack_top: self.stack.start().wrapping_byte_add(SIZE),
+            stack_top: self.stack.0.start().wrapping_byte_add(SIZE),
             drop: !self.credentials.capabilities,
             uid: self.credentials.uid,
             gid: self.credentials.gid,

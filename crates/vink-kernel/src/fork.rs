@@ -5,16 +5,21 @@
 //! each other, as long as nothing else is shared: no ring of another process, and no call whose
 //! pointers lead into another process's memory.
 
+use crate::fiber::keep_stacks;
 use crate::slot::{Slot, State};
 use crate::{Error, Kernel};
+
+/// For how many fibers a kernel that is copied has stacks.
+const FIBERS: usize = 32;
 
 impl Kernel {
     /// From now on a fork(2) of the process copies this kernel, which it does not by default. The
     /// child has to have the thread that forks only, and the caller sees to what else it shares:
-    /// descriptors of its own.
+    /// descriptors of its own. The kernel maps and unmaps nothing from then on, while there are no more
+    /// than 32 more fibers: so its pages may be copied and copied back, too.
     ///
     /// # Errors
-    /// [`Error::Shared`]: a packet ring, a wire to another process, or a call of a program.
+    /// [`Error::Errno`]: mmap(2) refused. [`Error::Shared`]: a packet ring, a wire to another process, or a call of a program.
     pub fn give_to_forks(&mut self) -> Result<(), Error> {
         let calls = self.tasks.values().any(|slot| match slot {
             Slot::Remote(remote) => remote.state() == State::Running,
@@ -35,7 +40,7 @@ impl Kernel {
             Some((_, what)) => Err(Error::Shared { what }),
             None => {
                 self.host.arena.give_to_forks();
-                Ok(())
+                keep_stacks(FIBERS)
             }
         }
     }

@@ -29,6 +29,7 @@ pub mod seccomp;
 pub mod signals;
 pub mod socket;
 pub mod terminal;
+pub mod written;
 
 pub use rustix;
 

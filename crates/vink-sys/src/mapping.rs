@@ -26,6 +26,8 @@ pub enum Pages<'a> {
     Zeroes,
     /// A file's bytes from this offset on, shared with all that map them.
     Shared(BorrowedFd<'a>, u64),
+    /// Zeroes, shared with what the process forks.
+    Common,
     /// None: an access ends with a SIGSEGV.
     Guard,
 }
@@ -158,6 +160,12 @@ fn map(place: Place<'_>, len: usize, pages: Pages<'_>) -> io::Result<NonNull<c_v
     let (access, flags, file, offset) = match pages {
         Pages::Zeroes => (access, private, -1, 0),
         Pages::Shared(file, offset) => (access, libc::MAP_SHARED, file.as_raw_fd(), offset),
+        Pages::Common => (
+            access,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        ),
         Pages::Guard => (libc::PROT_NONE, private, -1, 0),
     };
     // SAFETY: pages that are new, or that replace those of a mapping, in which nothing has a reference.

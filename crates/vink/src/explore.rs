@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_explore::{
-    pcapng, refusals, script, search, with_breakpoints, Fate, Limits, Manifest, Progress,
-    Recording, Runner, Schedule, Searched, Story, Violation, Wanted, MANIFEST,
+    pcapng, refusals, script, search, with_breakpoints, CopierKind, Fate, Limits, Manifest,
+    Progress, Recording, Runner, Schedule, Searched, Story, Violation, Wanted, MANIFEST,
 };
 use vink_kernel::{find_image, image_named};
 use vink_spec::{Lab, Span};
@@ -40,6 +40,12 @@ pub(crate) struct Arguments {
     /// Processes at a time; as many as there are processors otherwise
     #[arg(short, long, value_name = "NUMBER")]
     jobs: Option<usize>,
+    /// How runs are gone on with: `fork` or `pages`; the faster one that this host has otherwise
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<CopierKind>,
+    /// Tell which engine it is, and why
+    #[arg(short, long)]
+    verbose: bool,
     /// Check this property only; may be repeated
     #[arg(long, value_name = "NAME")]
     property: Vec<String>,
@@ -75,7 +81,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             runner.image().display()
         );
     }
+    let copier = copier(arguments, &runner);
     let wanted = Wanted {
+        copier,
         deviations: arguments.deviations,
         jobs: arguments.jobs.unwrap_or_else(processors),
         budget: arguments.budget.map(|budget| budget.duration()),
@@ -221,6 +229,20 @@ fn image_of(lab: &Lab, file: &Path, asked: Option<&Path>) -> Result<PathBuf, Cli
         true => Ok(beside),
         false => Ok(image_named(Path::new(path))?),
     }
+}
+
+/// The one that is asked for, or the best one.
+fn copier(arguments: &Arguments, runner: &Runner) -> CopierKind {
+    let (best, why) = CopierKind::best();
+    let copier = arguments.engine.unwrap_or(best);
+    if arguments.verbose {
+        let why = match (arguments.engine, why) {
+            (None, Some(why)) => format!(" ({why})"),
+            _ => String::new(),
+        };
+        eprintln!("vink: engine {}{why}", runner.engine_name(copier));
+    }
+    copier
 }
 
 fn processors() -> usize {

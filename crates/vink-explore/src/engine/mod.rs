@@ -1,7 +1,7 @@
 //! Engines: how all schedules of so many deviations are tried.
 //!
 //! `search` counts the deviations, and says when it is over. An engine knows how a run with another
-//! schedule is come by: `fork` copies the process in the middle of a run, at the packet.
+//! schedule is come by: `tree` has runs branch at packets, by copies of the process.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,10 @@ use crate::runner::Runner;
 use crate::search::{Found, Wanted};
 use crate::Error;
 
-pub(crate) mod fork;
+pub(crate) mod copier;
+mod fork;
+mod pages;
+pub(crate) mod tree;
 
 /// See the head of the file.
 pub(crate) trait Engine {
