@@ -187,6 +187,19 @@ impl Apps {
         name.starts_with(SHARED_OBJECT) || builtin::find(name).is_some()
     }
 
+    /// Loads what such an app is in, for as long as the process lives: nothing is mapped then when it
+    /// starts, or unmapped when it ends.
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub fn keep_loaded(words: &[String]) -> Result<(), Error> {
+        let (name, _) = parted(words);
+        if let Some(file) = name.strip_prefix(SHARED_OBJECT) {
+            std::mem::forget(SharedObject::load(file, &[])?);
+        }
+        Ok(())
+    }
+
     /// Starts an app on a machine: the name of a built-in one, or `so:FILE`, and its arguments. It
     /// begins in the next [`Kernel::run`].
     ///

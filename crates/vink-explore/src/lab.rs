@@ -132,6 +132,10 @@ impl Booted {
             memory,
         };
         let starts = starts(lab, &machines, &mut world)?;
+        for program in &world.programs {
+            let loaded = Apps::keep_loaded(&program.words);
+            loaded.map_err(|error| cannot_start(program, &error))?;
+        }
         let booted = Booted {
             kernel,
             apps,
@@ -153,10 +157,7 @@ impl Booted {
             let program = start.program;
             let words = &world.programs[program].words;
             let app = self.apps.start(&mut self.kernel, start.machine, words);
-            let app = app.map_err(|error| {
-                let Program { machine, name, .. } = &world.programs[program];
-                Error::Lab(format!("program {name} of {machine}: {error}"))
-            })?;
+            let app = app.map_err(|error| cannot_start(&world.programs[program], &error))?;
             world.apps.insert(app, program);
             let start = &mut self.starts[at];
             (start.started, start.app) = (Some(self.kernel.now()), Some(app));
@@ -222,6 +223,11 @@ impl Booted {
         }
         Ok(())
     }
+}
+
+fn cannot_start(program: &Program, why: &vink_apps::Error) -> Error {
+    let Program { machine, name, .. } = program;
+    Error::Lab(format!("program {name} of {machine}: {why}"))
 }
 
 /// Makes the wires, and the interfaces at them.

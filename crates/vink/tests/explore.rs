@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::control::Control;
@@ -144,6 +145,75 @@ fn the_lab_file_that_is_written_shows_the_same() {
     assert!(repeated.starts_with("the run repeats"), "{repeated}");
 }
 
+/// Compiles parcel.so.
+fn build(control: &Control<'_>, source: &Path, options: &[&str]) {
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-fPIC", "-Wall", "-Werror"])
+        .args(options);
+    compiler
+        .arg("-I")
+        .arg(root().join("crates/vink-apps/include"));
+    compiler.arg("-o").arg(control.folder().join("parcel.so"));
+    compiler.arg(source);
+    assert!(compiler.status().expect("cc").success());
+}
+
+#[test]
+fn both_engines_find_the_same() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let explore = |engine: &str, arguments: &[&str]| {
+            let start = [
+                "explore",
+                "--json",
+                "--verbose",
+                "-j",
+                "1",
+                "--keep-going",
+                "--engine",
+                engine,
+            ];
+            let output = control.try_vink(&[&start, arguments].concat());
+            let told = String::from_utf8_lossy(&output.stdout);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains(&format!("vink: engine {engine}\n")), "{said}");
+            let line = told.lines().next().unwrap_or_default();
+            let mut numbers: serde_json::Value = serde_json::from_str(line).expect(&said);
+            numbers["seconds"].take();
+            numbers
+        };
+        let same = |arguments: &[&str]| {
+            let [forks, pages] = ["fork", "pages"].map(|engine| explore(engine, arguments));
+            assert_eq!(forks, pages, "{arguments:?}");
+            assert_eq!(forks["complete"].to_string(), arguments[2], "{forks}");
+            forks["found"].clone()
+        };
+        write(&control, "");
+        assert_eq!(same(&["small.yaml", "-k", "1"]), serde_json::json!({}));
+        write(&control, IMPATIENT);
+        assert!(same(&["small.yaml", "-k", "2"])["outcome"].is_object());
+        let samples = root().join("labs/explore");
+        let lab = fs::read_to_string(samples.join("parcel.yaml")).expect("the lab");
+        control.write("parcel.yaml", &lab);
+        build(&control, &samples.join("parcel.c"), &[]);
+        assert!(same(&["parcel.yaml", "-k", "2"])["outcome"].is_object());
+        // A process that dies, in the middle of the search: all behind that is searched all the same.
+        let parcel = fs::read_to_string(samples.join("parcel.c")).expect("the app");
+        let delivers = "if (parcel.number == last + 1)";
+        let dies = "if (parcel.number == last)\nabort();\nif (parcel.number == last + 1)";
+        assert!(parcel.contains(delivers));
+        control.write("dying.c", &parcel.replace(delivers, dies));
+        build(&control, &control.folder().join("dying.c"), &[]);
+        let found = same(&["parcel.yaml", "-k", "2"]);
+        assert_eq!(
+            found["panic"]["violation"]["what"],
+            "The run has no end: signal 6 ended the process."
+        );
+        assert_eq!(found["panic"]["schedule"].as_array().map(Vec::len), Some(1));
+    }
+}
+
 #[test]
 fn a_protocol_of_ones_own() {
     for place in Place::all() {
@@ -152,16 +222,7 @@ fn a_protocol_of_ones_own() {
         let lab = fs::read_to_string(samples.join("parcel.yaml")).expect("the lab");
         control.write("parcel.yaml", &lab);
         let build = |options: &[&str]| {
-            let mut compiler = Command::new("cc");
-            compiler
-                .args(["-shared", "-fPIC", "-Wall", "-Werror"])
-                .args(options);
-            compiler
-                .arg("-I")
-                .arg(root().join("crates/vink-apps/include"));
-            compiler.arg("-o").arg(control.folder().join("parcel.so"));
-            compiler.arg(samples.join("parcel.c"));
-            assert!(compiler.status().expect("cc").success());
+            build(&control, &samples.join("parcel.c"), options);
         };
         build(&[]);
         let searched = control.try_vink(&["explore", "parcel.yaml"]);
