@@ -27,6 +27,7 @@ mod share;
 mod stream;
 pub mod tun;
 mod udp;
+mod xdp;
 
 pub use backend::{Backend, Deliver, LinkState, Offloads, Stop, HEADER, LARGEST};
 pub use broker::Broker;
@@ -46,3 +47,4 @@ pub use segment::complete;
 pub use share::{Ephemeral, Grant, ShareBackend, ShareRequest};
 pub use stream::{Gone, Stream};
 pub use udp::UdpBackend;
+pub use xdp::XdpBackend;

@@ -247,14 +247,7 @@ fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
         Share::Flows(_) => attach_filter(&socket, false)?,
         Share::Neighbours => attach_filter(&socket, true)?,
     }
-    let everything = libc::packet_mreq {
-        mr_ifindex: index as i32,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    let level = libc::SOL_PACKET;
-    set_option(&socket, level, libc::PACKET_ADD_MEMBERSHIP, everything)?;
+    take_all(&socket, index)?;
     bind(&socket, libc::ETH_P_ALL, index)?;
     if let Share::Flows(group) = share {
         // By the hash of a flow, the same in both directions, after fragments were put together.
@@ -269,6 +262,26 @@ fn open(index: u32, share: Share) -> io::Result<OwnedFd> {
             fanout as i32,
         )?;
     }
+    Ok(socket)
+}
+
+/// Has the interface take frames for any address, as long as the socket is there.
+fn take_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let everything = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let (level, which) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
+    set_option(socket, level, which, everything)
+}
+
+/// A socket that does nothing but have the interface of this index take frames for any address.
+pub(crate) fn promiscuous(index: u32) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    take_all(&socket, index)?;
     Ok(socket)
 }
 

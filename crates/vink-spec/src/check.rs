@@ -1547,7 +1547,7 @@ impl<'a> Check<'a> {
                     "write a path of 1 to 107 bytes",
                 );
             }
-            Uplink::Driver(driver) => self.uplink(&driver.opens().0),
+            Uplink::Driver(driver) => self.uplink(&driver.opens()),
             Uplink::Share(share) => {
                 let never = |address: &&IpAddr| !can_be_shared(**address);
                 for address in share.addresses.iter().filter(never) {

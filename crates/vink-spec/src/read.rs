@@ -788,7 +788,18 @@ impl Reader {
                 });
                 fanout.flatten()
             });
-            tap.or(interface).or(fanout)
+            let xdp = r.field(f, "xdp", |r, n| {
+                let xdp = r.fields(n, "`xdp`", |r, f| {
+                    let interface = r.needed(f, (n, "interface", "eth1"), Reader::text);
+                    let queue = r.field(f, "queue", |r, n| r.number(n, 0, u16::MAX));
+                    Some(Driver::Xdp {
+                        interface: interface?,
+                        queue: queue.unwrap_or(0),
+                    })
+                });
+                xdp.flatten()
+            });
+            tap.or(interface).or(fanout).or(xdp)
         })
     }
 

@@ -64,17 +64,32 @@ pub enum Driver {
         /// Drivers with this number share it.
         group: u16,
     },
+    /// A receive queue of an interface, by AF_XDP.
+    Xdp {
+        /// The interface's name.
+        interface: String,
+        /// The queue's number.
+        queue: u16,
+    },
 }
 
 impl Driver {
-    /// The uplink that it is the driver of, and the number of its fanout group.
-    pub fn opens(&self) -> (Uplink, Option<u16>) {
+    /// The uplink that it is the driver of.
+    pub fn opens(&self) -> Uplink {
         match self {
-            Driver::Tap(name) => (Uplink::Tap(name.clone()), None),
-            Driver::Interface(name) => (Uplink::Interface(name.clone()), None),
-            Driver::Fanout { interface, group } => {
-                (Uplink::Interface(interface.clone()), Some(*group))
-            }
+            Driver::Tap(name) => Uplink::Tap(name.clone()),
+            Driver::Interface(interface)
+            | Driver::Fanout { interface, .. }
+            | Driver::Xdp { interface, .. } => Uplink::Interface(interface.clone()),
+        }
+    }
+
+    /// An option of `vink driver` with its number.
+    fn option(&self) -> Option<(&'static str, u16)> {
+        match self {
+            Driver::Tap(_) | Driver::Interface(_) => None,
+            Driver::Fanout { group, .. } => Some(("--fanout", *group)),
+            Driver::Xdp { queue, .. } => Some(("--xdp", *queue)),
         }
     }
 }
@@ -101,10 +116,10 @@ impl Uplink {
     pub fn driver(&self) -> Option<Vec<String>> {
         match self {
             Uplink::Driver(driver) => {
-                let (uplink, fanout) = driver.opens();
-                let fanout = fanout.map(|group| ["--fanout".to_owned(), group.to_string()]);
-                let words = [uplink.to_string()].into_iter();
-                Some(words.chain(fanout.into_iter().flatten()).collect())
+                let option = driver.option();
+                let option = option.map(|(name, number)| [name.to_owned(), number.to_string()]);
+                let words = [driver.opens().to_string()].into_iter();
+                Some(words.chain(option.into_iter().flatten()).collect())
             }
             Uplink::VhostUser(_) | Uplink::Share(_) => Some(vec![self.to_string()]),
             _ => None,
@@ -200,7 +215,7 @@ impl fmt::Display for Uplink {
             Uplink::Udp { listen, peer } => write!(f, "udp:{listen}:{peer}"),
             Uplink::Share(share) if share.to_string().is_empty() => f.write_str("share"),
             Uplink::Share(share) => write!(f, "share:{share}"),
-            Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens().0),
+            Uplink::Driver(driver) => write!(f, "driver:{}", driver.opens()),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use vink_confine::{confine, Keep};
 use vink_port::{
     Backend, Driver, Ephemeral, LinkState, PacketBackend, Rendezvous, ShareBackend, ShareRequest,
-    READY,
+    XdpBackend, READY,
 };
 use vink_spec::{ShareGrant, ShareSpec, Uplink};
 use vink_sys::fd::close_inherited;
@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// Share the interface's flows with other drivers that have this number
     #[arg(long, value_name = "NUMBER")]
     fanout: Option<u16>,
+    /// Take this receive queue of the interface from the host, by AF_XDP
+    #[arg(long, value_name = "QUEUE", conflicts_with = "fanout")]
+    xdp: Option<u16>,
     /// Say which rights were given up
     #[arg(short, long)]
     verbose: bool,
@@ -137,25 +140,40 @@ fn open(arguments: &Arguments, keep: &mut Keep) -> Result<(Box<dyn Backend>, Str
 fn open_other(arguments: &Arguments, keep: &mut Keep) -> Result<Box<dyn Backend>, CliError> {
     let other = |error: vink_port::Error| CliError::Other(error.to_string());
     let uplink = match &arguments.uplink {
-        Uplink::Driver(driver) => driver.opens().0,
+        Uplink::Driver(driver) => driver.opens(),
         uplink => uplink.clone(),
     };
-    Ok(match (uplink, arguments.fanout) {
-        (Uplink::Interface(name), Some(group)) => {
+    Ok(match (uplink, arguments.fanout, arguments.xdp) {
+        (Uplink::Interface(name), Some(group), _) => {
             Box::new(PacketBackend::open_fanout(&name, group).map_err(other)?)
         }
-        (_, Some(_)) => {
-            let why = "--fanout is for interfaces of the host: interface:NAME";
+        (Uplink::Interface(name), _, Some(queue)) => {
+            let backend = XdpBackend::open(&name, queue).map_err(other)?;
+            if arguments.verbose {
+                let how = backend.describe();
+                eprintln!("vink: the driver {}: {how}", arguments.uplink);
+            }
+            Box::new(backend)
+        }
+        (uplink, None, None) => open_plain(&uplink, keep)?,
+        _ => {
+            let why = "--fanout and --xdp are for interfaces of the host: interface:NAME";
             return Err(CliError::Other(why.to_owned()));
         }
-        (Uplink::Qemu(path), _) => open_at(Uplink::Qemu, &path, keep)?,
-        (Uplink::QemuConnect(path), _) => open_at(Uplink::QemuConnect, &path, keep)?,
-        (Uplink::QemuDgram(path), _) => open_at(Uplink::QemuDgram, &path, keep)?,
-        (Uplink::VhostUser(path), _) => {
-            let path = kept(Path::new(&path), keep)?;
-            Box::new(VhostUserBackend::listen(&path).map_err(other)?)
+    })
+}
+
+fn open_plain(uplink: &Uplink, keep: &mut Keep) -> Result<Box<dyn Backend>, CliError> {
+    Ok(match uplink {
+        Uplink::Qemu(path) => open_at(Uplink::Qemu, path, keep)?,
+        Uplink::QemuConnect(path) => open_at(Uplink::QemuConnect, path, keep)?,
+        Uplink::QemuDgram(path) => open_at(Uplink::QemuDgram, path, keep)?,
+        Uplink::VhostUser(path) => {
+            let path = kept(Path::new(path), keep)?;
+            let listening = VhostUserBackend::listen(&path);
+            Box::new(listening.map_err(|error| CliError::Other(error.to_string()))?)
         }
-        (uplink, _) => vink_lab::open_backend(&uplink)?,
+        uplink => vink_lab::open_backend(uplink)?,
     })
 }
 

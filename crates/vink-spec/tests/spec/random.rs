@@ -307,9 +307,13 @@ impl Random {
                 spec.from.insert(end, settings);
             }
             spec.uplink = self.maybe(|r| match r.below(8) {
-                5 => Uplink::Driver(match r.below(3) {
+                5 => Uplink::Driver(match r.below(4) {
                     0 => Driver::Tap(format!("tap-{wire}")),
                     1 => Driver::Interface(format!("if-{wire}")),
+                    2 => Driver::Xdp {
+                        interface: format!("if-{wire}"),
+                        queue: 3,
+                    },
                     _ => Driver::Fanout {
                         interface: format!("if-{wire}"),
                         group: 7,
