@@ -57,7 +57,7 @@ const STACK_DEPTH: usize = 256 << 10;
 pub(super) const FULL: i32 = 70;
 pub(super) const UNKNOWN: i32 = 71;
 /// So many times pages are put back before they are protected again.
-const PATIENCE: u64 = 64;
+const UNPROTECTED_RESTORES: u64 = 64;
 
 std::arch::global_asm!(
     // usize mark(usize *stack_pointer, void *own_stack, void (*take)(void *), void *engine)
@@ -408,7 +408,7 @@ impl Inner {
     unsafe fn take(&mut self) {
         let is_inner = self.mark_count > 1;
         let serial = self.marks[self.mark_count - 1].serial;
-        let asked = match !is_inner && self.restores >= PATIENCE {
+        let asked = match !is_inner && self.restores >= UNPROTECTED_RESTORES {
             true => Asked::Protect,
             false => Asked::Written,
         };
