@@ -249,6 +249,29 @@ print("good")
     }
 }
 
+/// The host's stack gets none of what comes to a queue that a driver has, and all of it when the driver has ended.
+#[test]
+fn a_receive_queue_of_its_own() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = LAB.replace("interface: plug0", "xdp: { interface: plug0 }");
+    let script = r#"
+def xdp(): return "xdp" in subprocess.run(["ip", "link", "show", "plug0"], capture_output=True, text=True).stdout
+subprocess.run(["vink", "lab", "up"], check=True)
+stream = Stream("10.9.0.2")
+stream.move()
+assert xdp()
+pid, = pids("driver", "interface:plug0")
+os.kill(pid, signal.SIGKILL)
+until(lambda: [other for other in pids("driver", "interface:plug0") if other != pid])
+stream.move()
+subprocess.run(["vink", "lab", "down"], check=True)
+until(lambda: not xdp())
+"#;
+    succeeds(&control, &lab, script);
+    control.nothing_is_left();
+}
+
 #[test]
 fn what_is_wrong() {
     let place = &Place::all()[0];
@@ -265,6 +288,8 @@ assert not pids("driver", "interface:nowhere0")
 assert "wire:PATH" in fails("driver", "tap:tap1", "--port", "tap:x")
 assert "--port" in fails("driver", "tap:tap1")
 assert "interface:NAME" in fails("driver", "tap:tap1", "--fanout", "3", "--port", "wire:w")
+assert "interface:NAME" in fails("driver", "tap:tap1", "--xdp", "3", "--port", "wire:w")
+assert "ethtool --show-channels" in fails("driver", "interface:plug0", "--xdp", "77", "--port", "wire:w")
 assert "a driver is one of" in fails("run", "--uplink", "driver:qemu:/tmp/x", "--", "true")
 assert "nowhere0" in fails("run", "--uplink", "driver:interface:nowhere0", "--", "true")
 "#;
