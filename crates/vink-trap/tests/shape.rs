@@ -7,8 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
-use syn::UseTree as Use;
-use syn::{Expr, ImplItem, Item, ItemMod, Member, Type};
+use syn::{Expr, ImplItem, Item, ItemMod, Member, Type, UseTree};
 
 /// No type but these has more methods than this.
 const MAX_METHODS: usize = 60;
@@ -51,17 +50,17 @@ fn is_test(item: &ItemMod) -> bool {
 }
 
 /// All paths of a `use`.
-fn leaves(tree: &Use, path: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
+fn leaves(tree: &UseTree, path: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
     match tree {
-        Use::Path(part) => {
+        UseTree::Path(part) => {
             path.push(part.ident.to_string());
             leaves(&part.tree, path, all);
             path.pop();
         }
-        Use::Group(group) => group.items.iter().for_each(|tree| leaves(tree, path, all)),
-        Use::Name(name) => all.push([&path[..], &[name.ident.to_string()]].concat()),
-        Use::Rename(name) => all.push([&path[..], &[name.ident.to_string()]].concat()),
-        Use::Glob(_) => all.push(path.clone()),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, path, all)),
+        UseTree::Name(name) => all.push([&path[..], &[name.ident.to_string()]].concat()),
+        UseTree::Rename(name) => all.push([&path[..], &[name.ident.to_string()]].concat()),
+        UseTree::Glob(_) => all.push(path.clone()),
     }
 }
 
