@@ -12,6 +12,12 @@ pub enum Error {
     /// The kernel's memory could not be read.
     #[error(transparent)]
     Memory(#[from] vink_pcb::Error),
+    /// The worker of trapped programs.
+    #[error(transparent)]
+    Trap(#[from] vink_trap::Error),
+    /// Programs are busy without an end: for so many seconds of the host's.
+    #[error("programs have computed for {0} s while the lab's clock stood")]
+    Busy(u64),
     /// An app.
     #[error(transparent)]
     App(#[from] vink_apps::Error),
@@ -21,6 +27,9 @@ pub enum Error {
     /// A process would share something with its forks.
     #[error("a fork of this process would not be a copy of the lab: {0}")]
     Shared(String),
+    /// The descriptor that it was told to look at has become readable.
+    #[error("exploring was interrupted")]
+    Interrupted,
     /// A system call failed.
     #[error("{what}: {source}")]
     Host {

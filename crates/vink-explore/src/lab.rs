@@ -1,19 +1,22 @@
-//! Makes a lab in this process, as a lab worker would: its kernel, machines, wires, apps.
+//! Makes a lab in this process, as a lab worker would: its kernel, machines, wires, programs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use vink_apps::{AppId, Apps, State};
 use vink_kernel::{Attachment, Clock, Config, EndId, Image, Kernel, MachineId, WireKind};
 use vink_lab::worker::{seed, sysctl_path, wire_settings};
 use vink_lab::{Machine, StaticRoute};
 use vink_pcb::Process;
-use vink_spec::{derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Ready};
+use vink_spec::{derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Ready, Time, Virtual};
 
+use crate::stack::Stack;
+use crate::trapped::{self, Recipe, Trapped};
 use crate::{End, Ended, Error, Program, World};
 
 /// The kernel's memory if the lab says nothing. Little: what is not there need not be copied.
@@ -33,10 +36,40 @@ const COMPLAINTS: [&str; 6] = [
     "KASAN:",
 ];
 
+/// Where a lab's trapped programs are.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The lab file's folder.
+    pub folder: PathBuf,
+    /// The variables that they all have.
+    pub env: Vec<(String, String)>,
+    /// A folder in which those without full rights find nothing.
+    #[serde(skip)]
+    pub hidden: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// The lab file's folder, and this process's environment as far as programs have it.
+    pub fn of(folder: PathBuf, hidden: PathBuf) -> Surroundings {
+        Surroundings {
+            folder,
+            env: trapped::environment(),
+            hidden: Some(hidden),
+        }
+    }
+}
+
 /// A lab that has not begun.
 pub(crate) struct Booted {
-    pub kernel: Kernel,
+    pub stack: Stack,
     pub apps: Apps,
+    pub trapped: Trapped,
+    /// The lab, and where its trapped programs are.
+    spec: Lab,
+    pub around: Surroundings,
+    machines: Vec<Machine>,
+    /// How much of an app's output is known.
+    outputs: HashMap<AppId, u64>,
     /// Programs that have not been started, in the order in which they may be.
     pub starts: Vec<Start>,
     /// Where the kernel's complaints are put.
@@ -47,7 +80,9 @@ pub(crate) struct Booted {
 pub(crate) struct Start {
     /// Its place in [`World::programs`].
     pub program: usize,
-    pub machine: MachineId,
+    machine: MachineId,
+    /// How it is started; none: it is an app.
+    pub recipe: Option<Recipe>,
     /// The programs that must be ready first.
     pub after: Vec<usize>,
     /// What it is ready by itself.
@@ -62,7 +97,7 @@ impl Booted {
     ///
     /// # Errors
     /// As of the kernel, and of what can't be set.
-    pub fn new(lab: &Lab, image: &Path) -> Result<(Booted, World), Error> {
+    pub fn new(lab: &Lab, image: &Path, around: &Surroundings) -> Result<(Booted, World), Error> {
         let lab = &lab.normal();
         let complaints = Arc::<Mutex<Vec<String>>>::default();
         let heard = Arc::clone(&complaints);
@@ -122,6 +157,7 @@ impl Booted {
             faults: Vec::new(),
             under_way: 0,
             complaints: Vec::new(),
+            lines: Vec::new(),
             addresses: addresses(lab)
                 .into_iter()
                 .flat_map(|(machine, all)| all.into_iter().map(move |one| (one, machine.clone())))
@@ -131,18 +167,49 @@ impl Booted {
             nets: nets.collect(),
             memory,
         };
-        let starts = starts(lab, &machines, &mut world)?;
-        for program in &world.programs {
+        let starts = starts(lab, &machines, &mut world, around)?;
+        for start in starts.iter().filter(|start| start.recipe.is_none()) {
+            let program = &world.programs[start.program];
             let loaded = Apps::keep_loaded(&program.words);
-            loaded.map_err(|error| cannot_start(program, &error))?;
+            loaded.map_err(|error| cannot_start(program, &error.into()))?;
         }
+        let machines = machines.into_values().collect();
         let booted = Booted {
-            kernel,
+            stack: Stack::Kernel(Box::new(kernel)),
             apps,
+            trapped: Trapped::default(),
+            spec: lab.clone(),
+            around: around.clone(),
+            machines,
+            outputs: HashMap::new(),
             starts,
             complaints,
         };
         Ok((booted, world))
+    }
+
+    /// Whether programs of the host take part, of which no fork has a copy.
+    pub fn has_trapped(&self) -> bool {
+        self.starts.iter().any(|start| start.recipe.is_some())
+    }
+
+    /// Lets a worker serve trapped programs, if the lab has some: from here on no fork is a copy of it.
+    pub fn serve_programs(&mut self) -> Result<(), Error> {
+        if !self.has_trapped() {
+            return Ok(());
+        }
+        let time = match self.spec.time {
+            Time::Virtual(time) => time,
+            _ => Virtual::default(),
+        };
+        let worker = self
+            .stack
+            .serve_programs(self.spec.seed.unwrap_or(SEED), time)?;
+        for machine in &self.machines {
+            let config = trapped::surroundings(&self.spec, machine, &self.around)?;
+            worker.configure_namespaces(machine.id, &config)?;
+        }
+        Ok(())
     }
 
     /// Starts what may be started; whether there was something.
@@ -150,17 +217,31 @@ impl Booted {
         let mut any = false;
         for at in 0..self.starts.len() {
             let start = &self.starts[at];
-            let is_ready = |other: &usize| self.is_ready(world, *other);
-            if start.started.is_some() || !start.after.iter().all(is_ready) {
+            if start.started.is_some() {
                 continue;
             }
-            let program = start.program;
-            let words = &world.programs[program].words;
-            let app = self.apps.start(&mut self.kernel, start.machine, words);
-            let app = app.map_err(|error| cannot_start(&world.programs[program], &error))?;
-            world.apps.insert(app, program);
+            let mut is_ready = true;
+            for other in start.after.clone() {
+                is_ready = is_ready && self.is_ready(world, other)?;
+            }
+            if !is_ready {
+                continue;
+            }
             let start = &mut self.starts[at];
-            (start.started, start.app) = (Some(self.kernel.now()), Some(app));
+            let place = start.program;
+            let failed = |error| cannot_start(&world.programs[place], &error);
+            if let Some(recipe) = &start.recipe {
+                let worker = self.stack.worker().expect("a lab with programs");
+                let started = self.trapped.start(worker, start.machine, place, recipe);
+                started.map_err(failed)?;
+            } else {
+                let words = &world.programs[place].words;
+                let app = self.apps.start(self.stack.kernel(), start.machine, words);
+                let app = app.map_err(|error| failed(error.into()))?;
+                world.apps.insert(app, place);
+                start.app = Some(app);
+            }
+            start.started = Some(self.stack.now());
             any = true;
         }
         Ok(any)
@@ -168,7 +249,7 @@ impl Booted {
 
     /// When a program is ready by the time alone, ns.
     pub fn next_start(&self) -> Option<u64> {
-        let now = self.kernel.now();
+        let now = self.stack.now();
         let times = self.starts.iter().filter_map(|start| {
             let Some(Ready::Time(span)) = start.ready else {
                 return None;
@@ -178,36 +259,52 @@ impl Booted {
         times.filter(|time| *time > now).min()
     }
 
-    fn is_ready(&self, world: &World, program: usize) -> bool {
-        let start = self.starts.iter().find(|start| start.program == program);
-        let Some((start, app)) = start.and_then(|start| Some((start, start.app?))) else {
-            return false;
+    fn is_ready(&mut self, world: &World, program: usize) -> Result<bool, Error> {
+        let Some(start) = self.starts.iter().find(|start| start.program == program) else {
+            return Ok(false);
         };
-        match &world.programs[program].ended {
-            Some(ended) => return ended.status == 0,
-            None if start.ready.is_none() => return true,
+        let Some(started) = start.started else {
+            return Ok(false);
+        };
+        let its = &world.programs[program];
+        match &its.ended {
+            Some(ended) => return Ok(ended.status == 0),
+            None if start.ready.is_none() => return Ok(true),
             None => {}
         }
-        match start.ready.as_ref() {
+        Ok(match start.ready.as_ref() {
             None => true,
             Some(Ready::Success) => false,
-            Some(Ready::Time(span)) => start
-                .started
-                .is_some_and(|time| time + span.0 <= self.kernel.now()),
-            Some(Ready::Output(text)) => {
-                let output = self.apps.output(app, 0);
-                output.is_ok_and(|output| output.text.contains(text.as_str()))
+            Some(Ready::Time(span)) => started + span.0 <= self.stack.now(),
+            Some(Ready::Output(text)) => its.output.contains(text.as_str()),
+            Some(Ready::Port(port)) if start.app.is_none() => {
+                let is_its = |machine: &&Machine| machine.id == start.machine;
+                match self.machines.iter().find(is_its) {
+                    Some(machine) => machine.listens(self.stack.kernel(), *port)?,
+                    None => false,
+                }
             }
-            Some(Ready::Port(_) | Ready::Command(_)) => {
-                self.apps.status(app).is_ok_and(|status| status.ready)
-            }
-        }
+            Some(Ready::Port(_) | Ready::Command(_)) => start.app.is_some_and(|app| {
+                let status = self.apps.status(app);
+                status.is_ok_and(|status| status.ready)
+            }),
+        })
     }
 
-    /// Notes which apps have ended.
-    pub fn look_after_apps(&mut self, world: &mut World) -> Result<(), Error> {
-        while self.kernel.next_event().is_some() {}
-        while self.apps.next_written().is_some() {}
+    /// Notes what programs have written, and which have ended.
+    pub fn look_after_programs(&mut self, world: &mut World) -> Result<(), Error> {
+        if let Stack::Kernel(kernel) = &mut self.stack {
+            while kernel.next_event().is_some() {}
+        }
+        while let Some(app) = self.apps.next_written() {
+            let Some(program) = world.apps.get(&app).copied() else {
+                continue;
+            };
+            let from = self.outputs.entry(app).or_default();
+            let output = self.apps.output(app, *from)?;
+            *from = output.next;
+            world.hear(program, &output.text);
+        }
         while let Some(app) = self.apps.next_ended() {
             let status = self.apps.take(app)?;
             let Some(program) = world.apps.remove(&app) else {
@@ -215,17 +312,25 @@ impl Booted {
             };
             if let State::Ended { status, error } = status.state {
                 world.programs[program].ended = Some(Ended {
-                    time: self.kernel.now(),
+                    time: self.stack.now(),
                     status,
                     error,
                 });
+            }
+        }
+        for (program, text) in self.trapped.written() {
+            world.hear(program, &text);
+        }
+        if let Some(worker) = self.stack.worker() {
+            for (program, ended) in self.trapped.ended(worker)? {
+                world.programs[program].ended = Some(ended);
             }
         }
         Ok(())
     }
 }
 
-fn cannot_start(program: &Program, why: &vink_apps::Error) -> Error {
+fn cannot_start(program: &Program, why: &Error) -> Error {
     let Program { machine, name, .. } = program;
     Error::Lab(format!("program {name} of {machine}: {why}"))
 }
@@ -343,19 +448,25 @@ fn starts(
     lab: &Lab,
     machines: &HashMap<&str, Machine>,
     world: &mut World,
+    around: &Surroundings,
 ) -> Result<Vec<Start>, Error> {
     let mut places = HashMap::new();
     let mut starts = Vec::new();
     for (machine, name) in order(lab) {
         let spec = &lab.machines[machine].programs[name];
+        let recipe = Recipe::of(lab, machine, spec, &around.folder, &around.env);
         let app = spec.app.as_deref().unwrap_or_default();
-        let words = app.split_whitespace().map(str::to_owned).collect();
+        let words = match &recipe {
+            Some(recipe) => recipe.words.clone(),
+            None => app.split_whitespace().map(str::to_owned).collect(),
+        };
         let place = world.programs.len();
         places.insert((machine, name), place);
         world.programs.push(Program {
             machine: machine.to_owned(),
             name: name.to_owned(),
             words,
+            output: String::new(),
             ended: None,
         });
         let after = spec.after.iter();
@@ -364,6 +475,7 @@ fn starts(
         starts.push(Start {
             program: place,
             machine: machines[machine].id,
+            recipe,
             after: after.collect(),
             ready: spec.ready.as_ref().map(|ready| ready.by.clone()),
             started: None,

@@ -1,18 +1,35 @@
 //! A schedule as a lab file: breakpoints that do the same to the same packets.
 
-use vink_spec::{Breakpoint, Lab, Span};
+use std::path::Path;
+
+use vink_spec::{inside, Breakpoint, Command, FileSpec, Lab, Span};
 
 use crate::lab::SEED;
 use crate::{Deviation, Fate, Schedule, SEARCHED};
 
-/// The lab with a breakpoint for each deviation. All machines run `image`, if one is given.
-pub fn with_breakpoints(lab: &Lab, schedule: &Schedule, image: Option<&str>) -> Lab {
+/// The lab with a breakpoint for each deviation. All machines run `image`, if one is given. The lab's file was in
+/// `folder`, and this one will be in another.
+pub fn with_breakpoints(lab: &Lab, schedule: &Schedule, image: Option<&str>, folder: &Path) -> Lab {
     let mut lab = lab.clone();
     lab.seed = lab.seed.or(Some(SEED));
     for machine in lab.machines.values_mut() {
-        // Apps have no use for them, and the folder is another one.
-        machine.files.clear();
         machine.root = None;
+        for file in machine.files.values_mut() {
+            if let FileSpec::From { from } = file {
+                // It was read for the runs; what is gone by now is empty.
+                let read = inside(folder, from).ok().map(std::fs::read_to_string);
+                *file = FileSpec::Text(read.and_then(Result::ok).unwrap_or_default());
+            }
+        }
+        for program in machine.programs.values_mut() {
+            if let Some(command) = &program.command {
+                let dir = program.dir.take();
+                let dir = dir.map_or(folder.to_owned(), |dir| folder.join(dir));
+                let there = format!("--chdir={}", dir.display());
+                let words = ["env".to_owned(), there].into_iter();
+                program.command = Some(Command::List(words.chain(command.words()).collect()));
+            }
+        }
         if image.is_some() {
             machine.image = Some("explored".to_owned());
         }
@@ -62,7 +79,12 @@ mod tests {
                 fate,
             })
             .collect();
-        let lab = with_breakpoints(&Lab::default(), &schedule, Some("/image.so"));
+        let lab = with_breakpoints(
+            &Lab::default(),
+            &schedule,
+            Some("/image.so"),
+            Path::new("/"),
+        );
         let told: Vec<String> = lab.breakpoints.values().map(ToString::to_string).collect();
         let filter = "a:eth0 filter 'tcp or udp or sctp'";
         assert_eq!(

@@ -18,6 +18,9 @@
 //! schedule so costs what comes behind its last deviation. Each processor has a process that goes
 //! along the run without faults; whichever comes to a first deviation first takes it.
 //!
+//! Programs of the host can't be copied. A lab that has some waits at its begin, and each run is a fork of that in
+//! which a worker serves them (`stack`, `trapped`), from the beginning on (`engine::rerun`).
+//!
 //! What a child finds it writes into a pipe, in one piece. `shrink` tries to do with less of a
 //! schedule that breaks a property, and `story` writes down what is left: for users, as a lab file,
 //! for packetdrill, for Wireshark.
@@ -42,13 +45,16 @@ mod run;
 mod runner;
 mod search;
 mod shrink;
+mod stack;
 mod story;
+mod trapped;
 mod world;
 
 pub use engine::copier::CopierKind;
 pub use error::Error;
 
 pub use fate::{Deviation, Fate, Schedule, BEHIND_LIMIT};
+pub use lab::Surroundings;
 pub use lab_file::with_breakpoints;
 pub use manifest::{Manifest, MANIFEST};
 pub use options::{blocks, options};
@@ -62,4 +68,4 @@ pub use run::{Limits, Outcome};
 pub use runner::Runner;
 pub use search::{search, Found, Progress, Searched, Wanted};
 pub use story::Story;
-pub use world::{AppCall, End, Ended, Ending, Fault, Moves, Program, World};
+pub use world::{AppCall, End, Ended, Ending, Fault, Moves, Program, World, Written};

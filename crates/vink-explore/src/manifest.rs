@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::run::Limits;
-use crate::{Error, Outcome, Runner, Schedule, Violation};
+use crate::{Error, Outcome, Runner, Schedule, Surroundings, Violation};
 
 /// The manifest's name in its folder.
 pub const MANIFEST: &str = "explore.json";
@@ -26,6 +26,9 @@ pub struct Manifest {
     pub image_hash: String,
     /// The lab, as in its file, checked and complete.
     pub lab: Value,
+    /// Where its trapped programs are.
+    #[serde(default)]
+    pub around: Surroundings,
     /// What is done to packets.
     pub schedule: Schedule,
     /// The property that it breaks, and how.
@@ -58,6 +61,7 @@ impl Manifest {
             image: runner.image().to_owned(),
             image_hash: hash(runner.image())?,
             lab: serde_json::to_value(lab).expect("plain data"),
+            around: runner.around().clone(),
             schedule,
             violation: violation.clone(),
             digest: recording.digest(),

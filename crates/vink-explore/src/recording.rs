@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vink_kernel::PacketKind;
 
-use crate::{AppCall, Fate, Moves, Packet, Point};
+use crate::{AppCall, Fate, Moves, Packet, Point, Written};
 
 /// A run as it was.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -12,6 +12,9 @@ pub struct Recording {
     pub packets: Vec<RecordedPacket>,
     /// Calls of apps on sockets.
     pub calls: Vec<RecordedCall>,
+    /// What programs have written.
+    #[serde(default)]
+    pub lines: Vec<Written>,
 }
 
 /// What happened to a packet.

@@ -1,7 +1,7 @@
-//! Which labs can be explored: those that are whole in one process.
+//! Which labs can be explored: those that are whole in one process, besides programs of the host.
 //!
 //! What has a process, a descriptor or a clock beside the worker's would be shared by all runs that
-//! fork from one another, or go on in only one of them.
+//! fork from one another, or go on in only one of them. Programs of the host are started anew in each run.
 
 use indexmap::IndexSet;
 use vink_spec::{Lab, LabDiagnostic, Ready, Restart, Time, Virtual};
@@ -15,7 +15,15 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
     let mut refuse = |path: &[&str], message: String, fix: &str| {
         found.push(LabDiagnostic::new(path, message, fix));
     };
-    if lab.time != Time::Virtual(Virtual::default()) {
+    let has_trapped = lab.machines.values().any(|machine| {
+        let mut programs = machine.programs.values();
+        programs.any(|program| program.command.is_some())
+    });
+    let is_good = match lab.time {
+        Time::Virtual(time) if has_trapped => !time.uplinks,
+        time => time == Time::Virtual(Virtual::default()),
+    };
+    if !is_good {
         let message = format!(
             "exploring needs a virtual clock; this lab's is {}",
             lab.time
@@ -116,6 +124,12 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
                 "leave it out",
             ),
             (
+                "root",
+                has_trapped && machine.root.is_some(),
+                "what programs change below a root, all runs would share",
+                "use `files`",
+            ),
+            (
                 "relays",
                 !machine.relays.is_empty(),
                 "relays are started by the control process",
@@ -141,23 +155,6 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
             programs += 1;
             let path = ["machines", name, "programs", program];
             let about = format!("program {program} of {name}");
-            let Some(app) = &spec.app else {
-                let message = format!(
-                    "{about} is a process of the host: only virtualized processes can be copied \
-                     with their stack"
-                );
-                refuse(
-                    &path,
-                    message,
-                    "write `app:`: docs/apps.md has those there are, and how to write one",
-                );
-                continue;
-            };
-            let word = app.split_whitespace().next().unwrap_or_default();
-            if let Some((_, why)) = OUTSIDE.iter().find(|(outside, _)| *outside == word) {
-                let message = format!("{about}: {word} can't be copied: {why}");
-                refuse(&path, message, "use another app");
-            }
             if spec.restart != Restart::Never {
                 let message = format!("{about} is started again by the control process");
                 refuse(&path, message, "leave `restart` out");
@@ -165,6 +162,14 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
             if let Some(Ready::Command(_)) = spec.ready.as_ref().map(|ready| &ready.by) {
                 let message = format!("{about}: `ready: command` runs programs of the host");
                 refuse(&path, message, "use port, output, time or success");
+            }
+            let Some(app) = &spec.app else {
+                continue;
+            };
+            let word = app.split_whitespace().next().unwrap_or_default();
+            if let Some((_, why)) = OUTSIDE.iter().find(|(outside, _)| *outside == word) {
+                let message = format!("{about}: {word} can't be copied: {why}");
+                refuse(&path, message, "use another app");
             }
         }
     }

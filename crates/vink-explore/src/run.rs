@@ -71,6 +71,10 @@ pub struct Outcome {
     pub faults: Vec<Fault>,
     /// Its programs, and how they have ended.
     pub programs: Vec<crate::Program>,
+    /// The interfaces that have sent searched packets, by their places, in the order of these.
+    pub departures: Vec<u16>,
+    /// A digest of all packets and of what programs have written, if that was asked for.
+    pub trace: Option<String>,
     /// All that has happened, if that was asked for.
     pub recording: Option<Recording>,
 }
@@ -81,11 +85,14 @@ pub(crate) struct State {
     pub properties: Vec<Box<dyn Property>>,
     pub chooser: Box<dyn Chooser>,
     pub recording: Option<Recording>,
+    /// Of all that has happened so far, if that is asked for.
+    pub trace: Option<Box<blake3::Hasher>>,
     violation: Option<Violation>,
     names: Vec<String>,
     places: HashMap<EndId, usize>,
     /// How many searched packets each end has sent.
     counts: Vec<u32>,
+    departures: Vec<u16>,
     packets: u64,
     held: Vec<Held>,
     /// How often the clock has gone on, and whether a packet has arrived since.
@@ -118,9 +125,11 @@ impl Shared {
             names: world.ends.iter().map(crate::End::name).collect(),
             counts: vec![0; world.ends.len()],
             places,
+            departures: Vec::new(),
             properties: Vec::new(),
             chooser: Box::<Schedule>::default(),
             recording: None,
+            trace: None,
             violation: None,
             packets: 0,
             held: Vec::new(),
@@ -137,10 +146,11 @@ impl Shared {
                 frames: false,
                 marks: false,
             };
-            lab.kernel.ask(end, hooks)?;
+            lab.stack.kernel().ask(end, hooks)?;
         }
         let asked = shared.clone();
-        lab.kernel
+        lab.stack
+            .kernel()
             .on_passing(Box::new(move |packet| asked.lock().answer(packet)));
         lab.apps.observe(Calls::observer(shared.clone()));
         Ok(shared)
@@ -214,6 +224,7 @@ impl State {
         let fate = match searched {
             true => {
                 self.counts[place] += 1;
+                self.departures.push(place as u16);
                 let fate = self.chooser.choose(&self.names[place], self.counts[place]);
                 // This may be a fork by now.
                 self.world.follow_fork();
@@ -221,6 +232,11 @@ impl State {
             }
             false => None,
         };
+        if let Some(trace) = &mut self.trace {
+            trace.update(&query.time.to_le_bytes());
+            trace.update(&[place as u8, point as u8]);
+            trace.update(query.bytes);
+        }
         if let Some(recording) = &mut self.recording {
             let number = searched.then(|| self.counts[place]);
             recording.packet(&packet, &query.kind, query.headless, number, fate);
@@ -355,6 +371,16 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
             });
             None
         }
+        Err(error @ Error::Busy(_)) => {
+            let mut state = shared.lock();
+            state.violation = Some(Violation {
+                property: panic::NAME.to_owned(),
+                time: state.world.now,
+                machine: String::new(),
+                what: format!("The run has no end: {error}."),
+            });
+            None
+        }
         Err(error) => return Err(error),
     };
     let mut state = shared.lock();
@@ -370,6 +396,23 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
     } else {
         state.world.connections().len()
     };
+    let trace = state.trace.take().map(|mut trace| {
+        for line in &state.world.lines {
+            trace.update(&line.time.to_le_bytes());
+            trace.update(&(line.program as u64).to_le_bytes());
+            trace.update(line.text.as_bytes());
+        }
+        let programs = state.world.programs.iter();
+        for ended in programs.filter_map(|program| program.ended.as_ref()) {
+            trace.update(&ended.time.to_le_bytes());
+            trace.update(&ended.status.to_le_bytes());
+        }
+        trace.finalize().to_hex().to_string()
+    });
+    let mut recording = state.recording.take();
+    if let Some(recording) = &mut recording {
+        recording.lines = std::mem::take(&mut state.world.lines);
+    }
     let searched = state.names.iter().cloned().zip(state.counts.clone());
     let searched: Vec<_> = searched.collect();
     Ok(Outcome {
@@ -381,7 +424,9 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
         connections,
         faults: std::mem::take(&mut state.world.faults),
         programs: state.world.programs.clone(),
-        recording: state.recording.take(),
+        departures: std::mem::take(&mut state.departures),
+        trace,
+        recording,
     })
 }
 
@@ -389,10 +434,10 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
 fn go(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Result<Option<Ending>, Error> {
     lab.start(&mut shared.lock().world)?;
     loop {
-        let next = lab.kernel.settle()?;
+        let next = lab.stack.settle()?;
         let mut state = shared.lock();
-        state.world.now = lab.kernel.now();
-        lab.look_after_apps(&mut state.world)?;
+        state.world.now = lab.stack.now();
+        lab.look_after_programs(&mut state.world)?;
         if let Some(line) = lab
             .complaints
             .lock()
@@ -412,7 +457,7 @@ fn go(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Result<Option<Endin
         if !due.is_empty() {
             drop(state);
             for end in due {
-                lab.kernel.release(end)?;
+                lab.stack.kernel().release(end)?;
             }
             continue;
         }
@@ -432,6 +477,6 @@ fn go(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Result<Option<Endin
         state.moves += 1;
         state.arrived = false;
         drop(state);
-        lab.kernel.wait(next);
+        lab.stack.wait(next);
     }
 }

@@ -1,20 +1,21 @@
 //! A lab that is ready to begin, and runs of it: each in a fork of this process.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::RawFd;
+use std::io::ErrorKind;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use vink_spec::Lab;
-use vink_sys::fd::pipe;
-use vink_sys::process::exit_now;
+use vink_sys::fd::{pipe, set_blocking};
+use vink_sys::poll::{poll, wanted};
+use vink_sys::process::{exit_now, kill};
 
 use crate::engine::copier::CopierKind;
+use crate::engine::rerun::Rerun;
 use crate::engine::tree::Branching;
 use crate::engine::Engine;
 use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Death, Side};
-use crate::lab::Booted;
+use crate::lab::{Booted, Surroundings};
 use crate::properties::{self, panic};
 use crate::recording::Recording;
 use crate::run::{drive, Chooser, Limits, Outcome, Shared};
@@ -26,6 +27,8 @@ pub struct Runner {
     pub(crate) shared: Shared,
     /// What ends runs that don't end by themselves.
     pub limits: Limits,
+    /// Ends a run, and so all that is done, by becoming readable.
+    pub interrupt: Option<OwnedFd>,
     image: PathBuf,
     ends: Vec<crate::End>,
     /// The names of the properties that are checked; none: all.
@@ -39,19 +42,20 @@ impl Runner {
     ///
     /// # Errors
     /// As of the kernel; [`Error::Shared`]: a fork would share something with this process.
-    pub fn new(lab: &Lab, image: &Path) -> Result<Runner, Error> {
+    pub fn new(lab: &Lab, image: &Path, around: &Surroundings) -> Result<Runner, Error> {
         let before: BTreeSet<RawFd> = descriptors()?;
-        let (mut booted, world) = Booted::new(lab, image)?;
+        let (mut booted, world) = Booted::new(lab, image, around)?;
         let ends = world.ends.clone();
         let shared = Shared::new(&mut booted, world)?;
-        booted.kernel.settle()?;
-        booted.kernel.give_to_forks()?;
+        booted.stack.settle()?;
+        booted.stack.kernel().give_to_forks()?;
         assert_alone(&before)?;
         Ok(Runner {
-            image: booted.kernel.image().path().to_owned(),
+            image: booted.stack.kernel().image().path().to_owned(),
             booted,
             shared,
             limits: Limits::default(),
+            interrupt: None,
             ends,
             wanted: Vec::new(),
             plain: None,
@@ -81,12 +85,25 @@ impl Runner {
         &self.wanted
     }
 
-    /// By what schedules are tried.
-    pub(crate) fn engine(&self, copier: CopierKind) -> Box<dyn Engine> {
-        Box::new(Branching(copier))
+    /// Where its trapped programs are.
+    pub fn around(&self) -> &Surroundings {
+        &self.booted.around
     }
 
-    /// The engine's name: `fork`, `pages`.
+    /// Whether programs of the host take part: then a run can't be copied, and `rerun` is the engine.
+    pub fn has_trapped(&self) -> bool {
+        self.booted.has_trapped()
+    }
+
+    /// By what schedules are tried.
+    pub(crate) fn engine(&self, copier: CopierKind) -> Box<dyn Engine> {
+        match self.has_trapped() {
+            true => Box::<Rerun>::default(),
+            false => Box::new(Branching(copier)),
+        }
+    }
+
+    /// The engine's name: `fork`, `pages`, `rerun`.
     pub fn engine_name(&self, copier: CopierKind) -> &'static str {
         self.engine(copier).name()
     }
@@ -146,31 +163,51 @@ impl Runner {
     /// Runs the lab with a schedule, in a fork; with `record`, all that happens is written down.
     ///
     /// # Errors
-    /// As of the kernel and of fork(2).
+    /// As of the kernel and of fork(2); [`Error::Interrupted`].
     pub fn run(&mut self, schedule: &Schedule, record: bool) -> Result<Outcome, Error> {
+        let mut running = self.begin(schedule, record)?;
+        loop {
+            if let Some(outcome) = running.read()? {
+                return Ok(outcome);
+            }
+            let mut ready = vec![wanted(running.reads.as_raw_fd(), libc::POLLIN)];
+            let interrupt = self.interrupt.iter();
+            ready.extend(interrupt.map(|fd| wanted(fd.as_raw_fd(), libc::POLLIN)));
+            match poll(&mut ready, -1) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(Error::host("poll(2)")(error));
+                }
+                _ => {}
+            }
+            if ready.get(1).is_some_and(|fd| fd.revents != 0) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+
+    /// Begins such a run, beside others.
+    pub(crate) fn begin(&mut self, schedule: &Schedule, record: bool) -> Result<Running, Error> {
         let (reads, writes) = pipe().map_err(Error::host("pipe(2)"))?;
         match fork()? {
             Side::Child => {
+                drop(reads);
                 let mut state = self.shared.lock();
                 state.recording = record.then(Recording::default);
+                state.trace = self.booted.has_trapped().then(Default::default);
                 drop(state);
                 let told = self.go(Box::new(schedule.clone()));
+                // All programs are dead before this process says that it is over.
+                self.booted.stack.end();
                 let told = told.map_err(|error| error.to_string());
                 let bytes = serde_json::to_vec(&told).expect("plain data");
                 let written = write_all(&writes, &bytes);
                 exit_now(i32::from(written.is_err()))
             }
             Side::Parent(pid) => {
-                drop(writes);
-                let mut told = Vec::new();
-                let read = File::from(reads).read_to_end(&mut told);
-                let died = wait(pid);
-                read.map_err(Error::host("reading what a run says"))?;
-                match serde_json::from_slice::<Result<Outcome, String>>(&told) {
-                    Ok(Ok(outcome)) => Ok(outcome),
-                    Ok(Err(error)) => Err(Error::Lab(error)),
-                    Err(_) => Ok(Outcome::dead(died)),
-                }
+                set_blocking(&reads, false).map_err(Error::host("fcntl(2)"))?;
+                let told = Vec::new();
+                let pid = Some(pid);
+                Ok(Running { pid, reads, told })
             }
         }
     }
@@ -183,7 +220,51 @@ impl Runner {
         state.chooser = chooser;
         state.world.follow_fork();
         drop(state);
+        self.booted.serve_programs()?;
         drive(&mut self.booted, &self.shared, &self.limits)
+    }
+}
+
+/// A run in a process of its own, which ends when this is dropped.
+pub(crate) struct Running {
+    /// The process, until it has been waited for.
+    pid: Option<i32>,
+    /// By which it says what has come of it.
+    pub reads: OwnedFd,
+    told: Vec<u8>,
+}
+
+impl Running {
+    /// Reads what there is to be read: what has come of the run, if it is over.
+    pub fn read(&mut self) -> Result<Option<Outcome>, Error> {
+        let mut piece = [0; 1 << 16];
+        loop {
+            match vink_sys::rustix::io::read(&self.reads, &mut piece) {
+                Ok(0) => break,
+                Ok(count) => self.told.extend(&piece[..count]),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(None),
+                    ErrorKind::Interrupted => {}
+                    _ => return Err(Error::host("reading what a run says")(error.into())),
+                },
+            }
+        }
+        let died = self.pid.take().and_then(wait);
+        match serde_json::from_slice::<Result<Outcome, String>>(&self.told) {
+            Ok(Ok(outcome)) => Ok(Some(outcome)),
+            Ok(Err(error)) => Err(Error::Lab(error)),
+            Err(_) => Ok(Some(Outcome::dead(died))),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid.take() {
+            // Its programs end with it.
+            let _ = kill(pid, libc::SIGKILL);
+            wait(pid);
+        }
     }
 }
 
@@ -205,6 +286,8 @@ impl Outcome {
             connections: 0,
             faults: Vec::new(),
             programs: Vec::new(),
+            departures: Vec::new(),
+            trace: None,
             recording: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::packet::{internet, is_searched, segment};
-use crate::{Deviation, End, Outcome, Point, RecordedPacket, Segment, Violation};
+use crate::{Deviation, End, Outcome, Point, Program, RecordedPacket, Segment, Violation, Written};
 
 /// Events that are shown of a long run: the first ones, and the last ones.
 const SHOWN: usize = 120;
@@ -95,15 +95,29 @@ impl Story<'_> {
         })
     }
 
-    /// Packets, a line each.
+    /// What a program has written, a line each.
+    fn written(&self, one: &Written, lines: &mut Vec<String>) {
+        let program = &self.outcome.programs[one.program];
+        let time = seconds(one.time);
+        lines.extend(one.text.lines().map(|line| {
+            let Program { machine, name, .. } = program;
+            format!("  {time:>12} s  {name} on {machine} writes: {line}\n")
+        }));
+    }
+
+    /// Packets and what programs have written, a line each.
     fn events(&self) -> String {
         let Some(recording) = &self.outcome.recording else {
             return String::new();
         };
         let mut lines = Vec::new();
+        let mut written = recording.lines.iter().peekable();
         // Neighbours and routers that look for each other are in the capture.
         let searched = |packet: &&RecordedPacket| packet.headless || is_searched(&packet.frame);
         for packet in recording.packets.iter().filter(searched) {
+            while let Some(one) = written.next_if(|one| one.time < packet.time) {
+                self.written(one, &mut lines);
+            }
             let end = self.ends[packet.end].name();
             let number = packet
                 .number
@@ -122,6 +136,7 @@ impl Story<'_> {
                 said(packet)
             ));
         }
+        written.for_each(|one| self.written(one, &mut lines));
         if lines.len() <= SHOWN {
             return lines.concat();
         }

@@ -9,6 +9,9 @@ use vink_apps::AppId;
 use vink_kernel::EndId;
 use vink_pcb::{Connection, Field, Process};
 
+/// Bytes of a program's output that are kept.
+const MOST_OUTPUT: usize = 1 << 20;
+
 /// An interface at a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
@@ -36,13 +39,35 @@ pub struct Program {
     pub machine: String,
     /// Its name there.
     pub name: String,
-    /// The app and its arguments.
+    /// The app, or the program, and its arguments.
     pub words: Vec<String>,
+    /// What it has written: to standard output and error.
+    #[serde(default)]
+    pub output: String,
     /// How it has ended.
     pub ended: Option<Ended>,
 }
 
-/// How an app has ended.
+impl Program {
+    /// The last line that it has written, if there is one.
+    pub fn last_line(&self) -> Option<&str> {
+        let mut lines = self.output.lines().rev();
+        lines.find(|line| !line.trim().is_empty())
+    }
+}
+
+/// What a program has written: as much as was there when all machines waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// When, ns.
+    pub time: u64,
+    /// The program's place in [`World::programs`].
+    pub program: usize,
+    /// Whole lines, mostly.
+    pub text: String,
+}
+
+/// How a program has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// When, ns.
@@ -118,7 +143,7 @@ pub struct World {
     pub now: u64,
     /// Interfaces at wires.
     pub ends: Vec<End>,
-    /// Apps.
+    /// Programs.
     pub programs: Vec<Program>,
     /// The run without faults: how its apps have ended. Empty in that run itself.
     pub expected: Vec<Option<Ended>>,
@@ -131,6 +156,8 @@ pub struct World {
     pub under_way: i64,
     /// What the kernel has said of itself that is no good sign: lines of its log.
     pub complaints: Vec<String>,
+    /// What programs have written, in its order.
+    pub lines: Vec<Written>,
     /// Which machines have which addresses.
     pub(crate) addresses: HashMap<IpAddr, String>,
     /// Apps that run: their programs' places.
@@ -196,6 +223,20 @@ impl World {
         self.addresses
             .get(&address)
             .is_none_or(|its| its == machine)
+    }
+
+    /// A program has written something.
+    pub(crate) fn hear(&mut self, program: usize, text: &str) {
+        let known = &mut self.programs[program].output;
+        if text.is_empty() || known.len() > MOST_OUTPUT {
+            return;
+        }
+        known.push_str(text);
+        self.lines.push(Written {
+            time: self.now,
+            program,
+            text: text.to_owned(),
+        });
     }
 
     /// This process may be a fork of the one whose memory was read.

@@ -4,6 +4,9 @@ use vink_kernel::{Attachment, Kernel, MachineId, WireId, WireKind};
 
 use crate::{Error, Network, NetworkConfig};
 
+/// A listening TCP socket, in /proc/net/tcp.
+const LISTEN: &str = "0A";
+
 /// A machine of a kernel with its loopback interface up.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -44,6 +47,15 @@ impl Machine {
             .ipv6_sysctl(kernel, "conf/all/forwarding", value)
     }
 
+    /// Whether something on it listens on this TCP port.
+    pub fn listens(&self, kernel: &mut Kernel, port: u16) -> Result<bool, Error> {
+        let mut found = false;
+        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            found |= has_listener(&self.network.read_if_there(kernel, table)?, port);
+        }
+        Ok(found)
+    }
+
     /// Whether something that its programs sent by TCP or SCTP before they closed their sockets
     /// waits to be taken by its receiver.
     pub fn has_unfinished(&self, kernel: &mut Kernel) -> Result<bool, Error> {
@@ -76,6 +88,16 @@ fn is_shutting_down(table: &str) -> bool {
     let states = table.lines().skip(1);
     let mut states = states.filter_map(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
     states.any(|state| state >= 4)
+}
+
+/// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket that listens on the port.
+fn has_listener(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().unwrap_or_default();
+        local.ends_with(&suffix) && fields.nth(1) == Some(LISTEN)
+    })
 }
 
 /// One end of a wire: a new interface of a machine, and its addresses.
@@ -125,6 +147,17 @@ fn join(kernel: &mut Kernel, wire: WireId, a: End<'_>, b: End<'_>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listeners() {
+        let table = "  sl  local_address rem_address   st tx_queue\n\
+            \x20  0: 00000000:1F90 00000000:0000 0A 00000000:00000000\n\
+            \x20  1: 0100007F:0050 0200007F:1234 01 00000000:00000000\n";
+        assert!(has_listener(table, 8080));
+        assert!(!has_listener(table, 80));
+        assert!(!has_listener(table, 0x1234));
+        assert!(!has_listener("", 80));
+    }
 
     #[test]
     fn unfinished() {

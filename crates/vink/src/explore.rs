@@ -5,9 +5,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use vink_api::RuntimeDir;
 use vink_explore::{
     pcapng, refusals, script, search, with_breakpoints, CopierKind, Fate, Limits, Manifest,
-    Progress, Recording, Runner, Schedule, Searched, Story, Violation, Wanted, MANIFEST,
+    Progress, Recording, Runner, Schedule, Searched, Story, Surroundings, Violation, Wanted,
+    MANIFEST,
 };
 use vink_kernel::{find_image, image_named};
 use vink_spec::{Lab, Span};
@@ -69,7 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let lab = lab_file::read_and(file, refusals)?;
     let image = image_of(&lab, file, arguments.image.as_deref())?;
     let interrupt = Interrupt::catch()?;
-    let mut runner = Runner::new(&lab, &image)?;
+    let folder = folder_of(file)?;
+    let around = Surroundings::of(folder, RuntimeDir::find().folder().to_owned());
+    let mut runner = Runner::new(&lab, &image, &around)?;
     runner.limits = Limits {
         stall_timeout: arguments.stall_timeout.0,
         ..Limits::default()
@@ -81,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             runner.image().display()
         );
     }
-    let copier = copier(arguments, &runner);
+    let copier = copier(arguments, &runner)?;
     let wanted = Wanted {
         copier,
         deviations: arguments.deviations,
@@ -90,15 +94,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         keep_going: arguments.keep_going,
         fates: Fate::ALL.to_vec(),
     };
+    let file = interrupt.file.try_clone();
+    runner.interrupt = Some(file.map_err(CliError::host("dup(2)"))?);
+    explored(&mut runner, &lab, arguments, &wanted, &interrupt).map_err(|error| match error {
+        CliError::Explore(vink_explore::Error::Interrupted) => CliError::Signal(interrupt.number()),
+        error => error,
+    })
+}
+
+/// Searches, and writes what is found.
+fn explored(
+    runner: &mut Runner,
+    lab: &Lab,
+    arguments: &Arguments,
+    wanted: &Wanted,
+    interrupt: &Interrupt,
+) -> Result<ExitCode, CliError> {
     let mut line = ProgressLine::new();
-    let searched = search(
-        &mut runner,
-        &wanted,
-        Some(&interrupt.file),
-        &mut |progress| {
-            line.show(progress);
-        },
-    )?;
+    let searched = search(runner, wanted, Some(&interrupt.file), &mut |progress| {
+        line.show(progress);
+    })?;
     line.end();
     if arguments.json {
         print::text(&format!("{}\n", numbers(&searched)))?;
@@ -112,8 +127,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             Some(folder) => folder.clone(),
             None => PathBuf::from(format!("{}.explored", lab.name)),
         },
-        lab: &lab,
-        runner: &mut runner,
+        lab,
+        runner,
     };
     for (property, found) in &searched.found {
         output.write(property, &found.schedule)?;
@@ -125,8 +140,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
     let manifest = Manifest::read(folder)?;
     manifest.check_image()?;
-    let reading = vink_spec::read_json(&manifest.lab, Some(folder)).map_err(CliError::LabFile)?;
-    let mut runner = Runner::new(&reading.lab, &manifest.image)?;
+    let reading = vink_spec::read_json(&manifest.lab, Some(&manifest.around.folder))
+        .map_err(CliError::LabFile)?;
+    let around = Surroundings {
+        hidden: Some(RuntimeDir::find().folder().to_owned()),
+        ..manifest.around.clone()
+    };
+    let mut runner = Runner::new(&reading.lab, &manifest.image, &around)?;
     runner.limits = manifest.limits;
     runner.check_only(&manifest.properties)?;
     runner.plain()?;
@@ -182,7 +202,8 @@ impl Output<'_> {
             ends: self.runner.ends(),
         };
         let story = story.text();
-        let lab = with_breakpoints(self.lab, &least, Some(&image)).to_yaml();
+        let around = &self.runner.around().folder;
+        let lab = with_breakpoints(self.lab, &least, Some(&image), around).to_yaml();
         let manifest = Manifest::of(self.runner, self.lab, least, &outcome)?;
         let manifest = serde_json::to_string_pretty(&manifest).expect("plain data");
         let script = script(&outcome, self.runner.ends(), &violation.machine);
@@ -232,8 +253,20 @@ fn image_of(lab: &Lab, file: &Path, asked: Option<&Path>) -> Result<PathBuf, Cli
 }
 
 /// The one that is asked for, or the best one.
-fn copier(arguments: &Arguments, runner: &Runner) -> CopierKind {
-    let (best, why) = CopierKind::best();
+fn copier(arguments: &Arguments, runner: &Runner) -> Result<CopierKind, CliError> {
+    let (best, why) = match runner.has_trapped() {
+        true => (
+            CopierKind::Fork,
+            Some("programs of the host are not copied".to_owned()),
+        ),
+        false => CopierKind::best(),
+    };
+    if let (Some(engine), true) = (arguments.engine, runner.has_trapped()) {
+        return Err(CliError::Other(format!(
+            "--engine {}: it copies the process, and this lab has programs of the host, of which that makes no copies: leave it out",
+            engine.name()
+        )));
+    }
     let copier = arguments.engine.unwrap_or(best);
     if arguments.verbose {
         let why = match (arguments.engine, why) {
@@ -242,7 +275,14 @@ fn copier(arguments: &Arguments, runner: &Runner) -> CopierKind {
         };
         eprintln!("vink: engine {}{why}", runner.engine_name(copier));
     }
-    copier
+    Ok(copier)
+}
+
+/// A lab file's folder, from the root on.
+fn folder_of(file: &Path) -> Result<PathBuf, CliError> {
+    let what = format!("finding {}", file.display());
+    let file = std::path::absolute(file).map_err(CliError::host(what))?;
+    Ok(file.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
 fn processors() -> usize {

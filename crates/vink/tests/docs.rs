@@ -16,7 +16,7 @@ const DAYTONA: &str = "crates/vink/tests/daytona.rs";
 const EXPLORE: &str = "crates/vink/tests/explore.rs";
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 20] = [
+const COVERED_ELSEWHERE: [(&str, &str); 27] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -56,6 +56,19 @@ const COVERED_ELSEWHERE: [(&str, &str); 20] = [
         EXPLORE,
     ),
     ("vink explore parcel.yaml", EXPLORE),
+    ("vink explore bank.yaml", EXPLORE),
+    ("cc -pthread -o jobs jobs.c", EXPLORE),
+    ("vink explore jobs.yaml", EXPLORE),
+    (
+        "cc -shared -fPIC -I ../../crates/vink-apps/include -o leader.so leader.c",
+        EXPLORE,
+    ),
+    ("vink explore leader.yaml", EXPLORE),
+    (
+        "cc -shared -fPIC -I ../../crates/vink-apps/include -o turn.so turn.c",
+        EXPLORE,
+    ),
+    ("vink explore turn.yaml", EXPLORE),
     ("vink explore --replay parcel.explored/outcome", EXPLORE),
     (
         "vink lab up parcel.explored/outcome/lab.yaml --record again",

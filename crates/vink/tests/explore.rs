@@ -237,6 +237,166 @@ fn a_protocol_of_ones_own() {
     }
 }
 
+/// Builds one of labs/explore's programs in C.
+fn build_sample(control: &Control<'_>, source: &str, to: &str, options: &[&str]) {
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-Werror"]).args(options);
+    compiler
+        .arg("-I")
+        .arg(root().join("crates/vink-apps/include"));
+    compiler.arg("-o").arg(control.folder().join(to));
+    compiler.arg(root().join("labs/explore").join(source));
+    assert!(compiler.status().expect("cc").success());
+}
+
+/// Puts one of labs/explore's files there.
+fn sample(control: &Control<'_>, name: &str) -> String {
+    let text = fs::read_to_string(root().join("labs/explore").join(name)).expect(name);
+    control.write(name, &text);
+    text
+}
+
+/// Searches a lab that breaks a property with one deviation, and returns the story.
+fn story_of(control: &Control<'_>, lab: &str, property: &str) -> String {
+    let searched = control.try_vink(&["explore", &format!("{lab}.yaml")]);
+    assert_eq!(searched.status.code(), Some(1), "{searched:?}");
+    let story = format!("{lab}.explored/{property}/story.txt");
+    let story = fs::read_to_string(control.folder().join(story)).expect("a story");
+    assert!(story.contains("One packet had another fate"), "{story}");
+    story
+}
+
+fn breaks_nothing(control: &Control<'_>, lab: &str, deviations: &str) {
+    let file = format!("{lab}.yaml");
+    let numbers = control.json(&["explore", &file, "--json", "-k", deviations]);
+    assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+    assert_eq!(numbers["complete"].to_string(), deviations, "{numbers}");
+}
+
+#[test]
+fn a_split_brain_and_a_livelock_of_virtualized_processes() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let object = ["-shared", "-fPIC"];
+    for (lab, property, said, right) in [
+        (
+            "leader",
+            "outcome",
+            "first ended with status 1 (two leaders",
+            "-DLEASE",
+        ),
+        (
+            "turn",
+            "stall",
+            "The last that it has written: refused",
+            "-DUNEQUAL",
+        ),
+    ] {
+        sample(&control, &format!("{lab}.yaml"));
+        let [source, to] = [".c", ".so"].map(|ending| format!("{lab}{ending}"));
+        build_sample(&control, &source, &to, &object);
+        let story = story_of(&control, lab, property);
+        assert!(story.contains(said), "{story}");
+        assert!(story.contains("alice:eth0 comes behind"), "{story}");
+        build_sample(&control, &source, &to, &[object[0], object[1], right]);
+        breaks_nothing(&control, lab, "2");
+    }
+}
+
+#[test]
+fn a_deadlock_of_trapped_programs() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let lab = sample(&control, "bank.yaml");
+        sample(&control, "bank.py");
+        let searched = control.try_vink(&["explore", "bank.yaml", "--verbose", "-k", "1"]);
+        let errors = String::from_utf8_lossy(&searched.stderr).into_owned();
+        assert!(
+            errors.contains("engine rerun (programs of the host are not copied)"),
+            "{errors}"
+        );
+        let story = story_of(&control, "bank", "stall");
+        for part in [
+            "bank on alice has not ended, as it does without faults",
+            "The last that it has written: a credit waits for the lock",
+            " s  bank on bob writes: the other bank is asked\n",
+            "packet 1 of alice:eth0 comes behind the next one: TCP 10.0.0.1:",
+        ] {
+            assert!(story.contains(part), "no {part:?} in\n{story}");
+        }
+        let repeated = control.vink(&["explore", "--replay", "bank.explored/stall"]);
+        assert!(repeated.starts_with("the run repeats: "), "{repeated}");
+        for _ in 1..5 {
+            assert_eq!(control.vink(&["replay", "bank.explored/stall"]), repeated);
+        }
+        // The lab file that was written is of another folder.
+        control.vink(&["lab", "up", "bank.explored/stall/lab.yaml"]);
+        control.vink(&["lab", "until", "60s"]);
+        let programs = control.vink(&["lab", "ps"]);
+        let runs = |line: &&str| line.contains(".bank ") && line.contains(" running ");
+        assert_eq!(programs.lines().filter(runs).count(), 2, "{programs}");
+        control.vink(&["lab", "down"]);
+        let ordered = lab.replace("\"0.1\"]", "\"0.1\", ordered]");
+        let ordered = ordered.replace("\"0.2\"]", "\"0.2\", ordered]");
+        control.write("bank.yaml", &ordered);
+        breaks_nothing(&control, "bank", "1");
+    }
+}
+
+#[test]
+fn a_lost_wake_up_of_trapped_programs() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    sample(&control, "jobs.yaml");
+    build_sample(&control, "jobs.c", "jobs", &["-pthread"]);
+    let story = story_of(&control, "jobs", "stall");
+    for part in [
+        "server on server has not ended, as it does without faults",
+        "The last that it has written: a job comes",
+        "server on server writes: no job: it waits for one",
+    ] {
+        assert!(story.contains(part), "no {part:?} in\n{story}");
+    }
+    build_sample(&control, "jobs.c", "jobs", &["-pthread", "-DLOCKED"]);
+    breaks_nothing(&control, "jobs", "1");
+}
+
+#[test]
+fn trapped_programs_end_with_their_search() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let word = format!("{}/waits", control.folder().display());
+    let lab = LAB.replace("    SYSCTLS\n", "").replace(
+        "{ app: source -n 2k server, after: [server.sink] }",
+        &format!("{{ command: \"sleep 1; : {word}\" }}"),
+    );
+    control.write("small.yaml", &lab);
+    let mut command = control.command("vink");
+    command.args(["explore", "small.yaml", "-k", "0"]);
+    assert!(command.status().expect("vink").success());
+    // Nothing is sent, so there is one run; a program that never ends is never a run's end.
+    control.write("small.yaml", &lab.replace("sleep 1", "while :; do :; done"));
+    let mut command = control.command("vink");
+    let mut vink = command
+        .args(["explore", "small.yaml"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("vink");
+    let runs = || {
+        let all = fs::read_dir("/proc").expect("/proc").flatten();
+        let mut lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.any(|line| String::from_utf8_lossy(&line).contains(&word))
+    };
+    while !runs() {
+        std::thread::yield_now();
+    }
+    vink_sys::process::kill(vink.id() as i32, libc::SIGINT).expect("kill");
+    vink.wait().expect("its end");
+    while runs() {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_lab_that_cannot_be_copied_is_refused() {
     let place = &Place::all()[0];
@@ -251,8 +411,13 @@ fn a_lab_that_cannot_be_copied_is_refused() {
         ),
         (
             app,
-            "{ command: sleep 1 }",
-            "program sink of server is a process of the host",
+            "{ command: sleep 1, restart: always }",
+            "program sink of server is started again by the control process",
+        ),
+        (
+            app,
+            "{ command: sleep 1, ready: { command: true } }",
+            "program sink of server: `ready: command` runs programs of the host",
         ),
         (
             app,

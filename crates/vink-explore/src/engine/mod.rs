@@ -15,6 +15,7 @@ use crate::Error;
 pub(crate) mod copier;
 mod fork;
 mod pages;
+pub(crate) mod rerun;
 pub(crate) mod tree;
 
 /// See the head of the file.

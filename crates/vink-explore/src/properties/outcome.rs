@@ -24,7 +24,8 @@ impl Property for Outcome {
             if expected.status != 0 || ended.status == 0 {
                 continue;
             }
-            let why = ended.error.as_deref().unwrap_or("it does not say why");
+            let why = ended.error.as_deref().or(program.last_line());
+            let why = why.unwrap_or("it does not say why");
             let what = format!(
                 "{} ended with status {} ({why}); without faults it ends with 0.",
                 program.name, ended.status

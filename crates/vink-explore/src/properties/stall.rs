@@ -46,6 +46,9 @@ impl Property for Stall {
                 "{} on {} has not ended, as it does without faults; {why}.\n",
                 program.name, program.machine
             );
+            if let Some(line) = program.last_line() {
+                what += &format!("The last that it has written: {line}\n");
+            }
         }
         if waiting.is_empty() {
             what += &format!("A connection stays open; {why}.\n");

@@ -5,9 +5,6 @@ use super::machine::WireRef;
 use vink_kernel::{EndId, Kernel};
 use vink_protocol::{Answer, InterfaceStatus, MachineStatus, Status, WireStatus};
 
-/// A listening TCP socket, in /proc/net/tcp.
-const LISTEN: &str = "0A";
-
 impl Lab {
     pub(super) fn status(&mut self, machines: Option<Vec<String>>) -> Result<Answer, WorkerError> {
         let some = machines.as_ref().is_some_and(|names| !names.is_empty());
@@ -91,13 +88,8 @@ impl Lab {
     }
 
     pub(super) fn listens(&mut self, machine: &str, port: u16) -> Result<Answer, WorkerError> {
-        let network = self.machine(machine)?.machine.network;
-        let kernel = self.worker.kernel();
-        let mut found = false;
-        for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            found |= has_listener(&network.read_if_there(kernel, table)?, port);
-        }
-        Ok(Answer::Yes(found))
+        let machine = self.machine(machine)?.machine.clone();
+        Ok(Answer::Yes(machine.listens(self.worker.kernel(), port)?))
     }
 }
 
@@ -139,30 +131,4 @@ fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|n| n.parse().ok());
     pages.unwrap_or(0) * 4096
-}
-
-/// Whether a table as /proc/net/tcp (proc_pid_net(5)) has a socket that listens on the port.
-fn has_listener(table: &str, port: u16) -> bool {
-    let suffix = format!(":{port:04X}");
-    table.lines().skip(1).any(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let local = fields.next().unwrap_or_default();
-        local.ends_with(&suffix) && fields.nth(1) == Some(LISTEN)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_listener;
-
-    #[test]
-    fn listeners() {
-        let table = "  sl  local_address rem_address   st tx_queue\n\
-            \x20  0: 00000000:1F90 00000000:0000 0A 00000000:00000000\n\
-            \x20  1: 0100007F:0050 0200007F:1234 01 00000000:00000000\n";
-        assert!(has_listener(table, 8080));
-        assert!(!has_listener(table, 80));
-        assert!(!has_listener(table, 0x1234));
-        assert!(!has_listener("", 80));
-    }
 }
