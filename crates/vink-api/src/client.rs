@@ -17,9 +17,9 @@ use crate::{
     Feed, Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine,
     MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
     NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire, OpenRun, OpenedRun, OutputQuery,
-    PacketPath, Packets, Pod, Program, PutLab, Relay, Report, Restarted, Rollback, RunClock,
-    RunSummary, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal, Ticket, Version,
-    Wire,
+    PacketPath, Packets, Pod, Program, ProgramInput, PutLab, Relay, Report, Restarted, Rollback,
+    RunClock, RunSummary, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal,
+    Ticket, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -112,6 +112,12 @@ impl Client {
     /// What a virtualized process has found out so far.
     pub async fn report(&self, lab: &str, program: &str) -> Result<Report, Error> {
         self.get(program_path(lab, program, "/report")).await
+    }
+
+    /// Gives an attached program input; returns when it is given.
+    pub async fn input(&self, lab: &str, program: &str, input: &ProgramInput) -> Result<(), Error> {
+        let path = program_path(lab, program, "/input");
+        self.ask(Method::POST, path, Some(input)).await
     }
 
     /// Relays of a lab, with what they have counted.

@@ -14,6 +14,9 @@ pub struct Event {
     pub lab: String,
     /// Seconds since 1970.
     pub time: f64,
+    /// The user by whose request; none: it happened by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     /// What.
     #[serde(flatten)]
     pub what: Happening,
@@ -40,6 +43,16 @@ pub enum Happening {
     Lab {
         /// Which.
         state: LabState,
+    },
+    /// A user has asked for a change.
+    Asked {
+        /// `POST` and so on.
+        method: String,
+        /// With everything from `/v1` on.
+        path: String,
+        /// JSON; none if it is long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        body: Option<String>,
     },
     /// Something of the lab was changed.
     Changed {

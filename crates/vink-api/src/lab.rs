@@ -67,6 +67,9 @@ pub struct RecordLab {
     /// The lab file, absolute, whose hash the manifest then has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_file: Option<String>,
+    /// What clients give programs is not recorded, as it was not at first.
+    #[serde(default)]
+    pub without_inputs: bool,
 }
 
 /// What [`PutLab`] came to.

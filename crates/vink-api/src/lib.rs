@@ -54,7 +54,9 @@ pub use machine::{
     ChangeInterface, Interface, Machine, MachineState, MachineSummary, NewInterface, NewMachine,
 };
 pub use pod::{NewPod, PacketPath, Pod};
-pub use program::{NewProgram, OutputQuery, Program, ProgramState, Report, SendSignal};
+pub use program::{
+    NewProgram, OutputQuery, Program, ProgramInput, ProgramState, Report, SendSignal,
+};
 pub use relay::{NewRelay, Relay};
 pub use run::{
     DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, OpenRun, OpenedFrom, OpenedRun, Run,

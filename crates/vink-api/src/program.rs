@@ -97,6 +97,24 @@ pub struct Report {
     pub report: serde_json::Value,
 }
 
+/// What a client gives a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum ProgramInput {
+    /// To its standard input, as if it were typed.
+    Text(String),
+    /// The same, of any bytes.
+    Bytes(Vec<u8>),
+    /// Its standard input ends.
+    End,
+    /// Its terminal has another size.
+    Resize(Size),
+    /// A signal for its process group.
+    Signal(i32),
+    /// Its client has gone: it is ended.
+    HangUp,
+}
+
 /// A signal for a program's process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -14,7 +14,7 @@ use vink_api::{
     RunClock, Terminal, Wire, STDOUT,
 };
 
-use crate::engine::{FromProgram, Lab, Labs, Requester, PIECES};
+use crate::engine::{FromProgram, Giver, Lab, Labs, Requester, PIECES};
 use crate::http_error::HttpError;
 
 /// The engine's own requests, which a line of a lab makes. What it does is part of the line: it is
@@ -222,7 +222,7 @@ impl LabApi for DirectApi {
         let output = stream::unfold(output, |mut output| async move {
             output.recv().await.map(|what| (Ok(what), output))
         });
-        tokio::spawn(lab.carry(id, Requester::Line, told, inputs));
+        tokio::spawn(lab.carry(id, Giver::line(), told, inputs));
         Ok(Terminal::new(input, output))
     }
 

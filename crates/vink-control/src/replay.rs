@@ -3,39 +3,79 @@
 //! How the clock was told to go does not matter, but for steps that end amidst something (to a packet, to a call), and for a
 //! stop by a breakpoint, which has to be ended.
 
-use std::collections::VecDeque;
 use std::io::Read;
 use std::time::Duration;
 
 use vink_api::{
-    ChangeClock, Client, Error, Input, LabApi, NewProgram, Output, Program, ProgramState, RunClock,
-    Step,
+    ChangeClock, Client, Error, Input, LabApi, NewProgram, Output, Program, ProgramInput,
+    ProgramState, RunClock, Size, Step,
 };
-use vink_record::{Event, Reader, Request};
+use vink_record::{Event, Reader, Record, Request, Typed};
 use vink_spec::Span;
 
 /// Between two looks at whether a program has been started.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What users have asked for, and when (ns on the kernel's clock).
+/// What a user has done.
+pub enum Done {
+    /// A request.
+    Asked(Request),
+    /// Something was given to a program.
+    Gave {
+        /// Its number in the lab.
+        program: u64,
+        /// What.
+        typed: Typed,
+    },
+}
+
+impl Done {
+    /// Whether a user has done this.
+    pub(crate) fn is(record: &Record) -> bool {
+        matches!(
+            record.event,
+            Event::Asked(_) | Event::Clock(_) | Event::Input { .. }
+        )
+    }
+
+    /// With its time in ns on the kernel's clock; `None`: no user has done this.
+    pub(crate) fn of(record: Record) -> Option<(u64, Done)> {
+        let done = match record.event {
+            Event::Asked(request) | Event::Clock(request) => Done::Asked(request),
+            Event::Input { program, typed, .. } => Done::Gave { program, typed },
+            _ => return None,
+        };
+        Some((record.time, done))
+    }
+}
+
+/// As the control API has it.
+fn input(typed: Typed) -> ProgramInput {
+    match typed {
+        Typed::Bytes(bytes) => ProgramInput::Bytes(bytes),
+        Typed::End => ProgramInput::End,
+        Typed::Resize { rows, columns } => ProgramInput::Resize(Size { rows, columns }),
+        Typed::Signal(signal) => ProgramInput::Signal(signal),
+        Typed::Gone => ProgramInput::HangUp,
+    }
+}
+
+/// What users have done, and when (ns on the kernel's clock).
 ///
 /// # Errors
 /// The journal's.
-pub fn requests<R: Read>(
-    journal: &mut Reader<R>,
-) -> Result<Vec<(u64, Request)>, vink_record::Error> {
-    let mut asked = Vec::new();
+pub fn requests<R: Read>(journal: &mut Reader<R>) -> Result<Vec<(u64, Done)>, vink_record::Error> {
+    let mut all = Vec::new();
     while let Some(record) = journal.next_record()? {
-        if let Event::Asked(request) | Event::Clock(request) = record.event {
-            asked.push((record.time, request));
-        }
+        all.extend(Done::of(record));
     }
-    Ok(asked)
+    Ok(all)
 }
 
 /// Does what they did, each thing at its time, and goes on to the end.
 ///
-/// `lab` is its name now; `then` that in the requests.
+/// `lab` is its name now; `then` that in the requests. `inputs`: what was given to programs is
+/// among it; otherwise they have nothing to read.
 ///
 /// # Errors
 /// A request's, if it was not refused: what was refused is so again.
@@ -43,64 +83,92 @@ pub async fn repeat(
     client: &Client,
     lab: &str,
     then: &str,
-    asked: Vec<(u64, Request)>,
+    all: Vec<(u64, Done)>,
+    inputs: bool,
     end: u64,
 ) -> Result<(), Error> {
     // Programs that wait for their clients.
-    let mut waiting = VecDeque::new();
-    for (time, request) in asked {
+    let mut waiting = Vec::new();
+    for (time, done) in all {
         go(client, lab, time).await?;
-        let done = match &request {
-            Request { method, .. } if method == "ATTACH" => match waiting.pop_front() {
-                Some(program) => attach(client, lab, program).await,
-                None => Ok(()),
-            },
-            Request { path, body, .. } if path.ends_with("/clock/run") => {
-                match serde_json::from_str(body) {
-                    Ok(
-                        run @ RunClock {
-                            next: Some(step), ..
-                        },
-                    ) if step != Step::Event => client.run_clock(lab, &run).await.map(drop),
-                    _ => Ok(()),
-                }
-            }
-            Request { path, .. } if path.ends_with(&format!("/labs/{then}/continue")) => {
-                client.resume(lab).await
-            }
-            Request { path, body, .. } if path.ends_with("/clock") => {
-                match serde_json::from_str(body) {
-                    Ok(ChangeClock {
-                        paused: Some(false),
-                        ..
-                    }) => client.resume(lab).await,
-                    _ => Ok(()),
-                }
-            }
-            Request { method, path, body } => {
-                let path = under_name(path, then, lab);
-                let answer = client.repeat(method, &path, body).await;
-                answer.map(|answer| {
-                    // An attached program is told of before it runs; any other runs.
-                    let wanted: Option<NewProgram> = match path.ends_with("/programs") {
-                        true => serde_json::from_str(body).ok(),
-                        false => None,
-                    };
-                    let program = serde_json::from_slice(&answer).ok();
-                    waiting.extend(
-                        program
-                            .filter(|_| wanted.is_some_and(|wanted| wanted.attach))
-                            .map(|program: Program| program.id),
-                    );
-                })
+        let went = match done {
+            Done::Asked(request) => ask(client, (lab, then), request, &mut waiting, inputs).await,
+            Done::Gave { program, typed } => {
+                let (program, input) = (program.to_string(), input(typed));
+                client.input(lab, &program, &input).await
             }
         };
         // It was refused then, too; if not, the runs differ.
-        if !matches!(done, Ok(()) | Err(Error::Refused { .. })) {
-            return done;
+        if !matches!(went, Ok(()) | Err(Error::Refused { .. })) {
+            return went;
         }
     }
     go(client, lab, end).await
+}
+
+/// Asks once more. `lab` is its name now, and then.
+async fn ask(
+    client: &Client,
+    (lab, then): (&str, &str),
+    request: Request,
+    waiting: &mut Vec<u64>,
+    inputs: bool,
+) -> Result<(), Error> {
+    match &request {
+        Request { method, path, .. } if method == "ATTACH" => {
+            // Programs have the numbers that they had, unless there were captures then.
+            let number = path.split('/').rev().find_map(|part| part.parse().ok());
+            let same = waiting.iter().position(|program| Some(*program) == number);
+            match waiting.is_empty() {
+                true => Ok(()),
+                false => {
+                    let program = waiting.remove(same.unwrap_or(0));
+                    attach(client, lab, program, inputs).await
+                }
+            }
+        }
+        Request { path, body, .. } if path.ends_with("/clock/run") => {
+            match serde_json::from_str(body) {
+                Ok(
+                    run @ RunClock {
+                        next: Some(step), ..
+                    },
+                ) if step != Step::Event => client.run_clock(lab, &run).await.map(drop),
+                _ => Ok(()),
+            }
+        }
+        Request { path, .. } if path.ends_with(&format!("/labs/{then}/continue")) => {
+            client.resume(lab).await
+        }
+        Request { path, body, .. } if path.ends_with("/clock") => {
+            match serde_json::from_str(body) {
+                Ok(ChangeClock {
+                    paused: Some(false),
+                    ..
+                }) => client.resume(lab).await,
+                _ => Ok(()),
+            }
+        }
+        Request {
+            method, path, body, ..
+        } => {
+            let path = under_name(path, then, lab);
+            let answer = client.repeat(method, &path, body).await;
+            answer.map(|answer| {
+                // An attached program is told of before it runs; any other runs.
+                let wanted: Option<NewProgram> = match path.ends_with("/programs") {
+                    true => serde_json::from_str(body).ok(),
+                    false => None,
+                };
+                let program = serde_json::from_slice(&answer).ok();
+                waiting.extend(
+                    program
+                        .filter(|_| wanted.is_some_and(|wanted| wanted.attach))
+                        .map(|program: Program| program.id),
+                );
+            })
+        }
+    }
 }
 
 /// A request's path, in a lab of another name.
@@ -111,10 +179,12 @@ pub(crate) fn under_name(path: &str, then: &str, now: &str) -> String {
     }
 }
 
-/// Starts a program with nothing to read, and reads what it writes.
-async fn attach(client: &Client, lab: &str, program: u64) -> Result<(), Error> {
+/// Starts a program, and reads what it writes. Without `inputs` it has nothing to read.
+async fn attach(client: &Client, lab: &str, program: u64, inputs: bool) -> Result<(), Error> {
     let (mut input, mut output) = client.attach(lab, program).await?.split();
-    input.send(Input::End).await?;
+    if !inputs {
+        input.send(Input::End).await?;
+    }
     tokio::spawn(async move {
         // Kept, for without a client the program ends.
         let _input = input;

@@ -107,6 +107,8 @@ impl RouteTable {
         let changes =
             method != "get" && path.starts_with("/v1/labs/{lab}/") && !path.contains("/captures")
                 || method == "put";
+        // That is written down piece by piece.
+        let is_input = path.ends_with("/input");
         let serve = move |State(app): State<App>,
                           names: Result<Path<HashMap<String, String>>, PathRejection>,
                           RawQuery(query): RawQuery,
@@ -121,9 +123,15 @@ impl RouteTable {
                     body: body_of(&body)?,
                 };
                 let lab = app.labs.get(call.name("lab"));
+                let actor = call.access.actor.clone();
                 let work = handler(app, call);
+                if let (Ok(lab), true) = (&lab, verb != "GET" && !is_input) {
+                    lab.tell_asked(&actor, &verb, uri.path(), &body);
+                }
                 match lab {
-                    Ok(lab) if changes => lab.changed_by(&verb, uri.path(), &body, work).await,
+                    Ok(lab) if changes && !is_input => {
+                        lab.changed_by(&actor, &verb, uri.path(), &body, work).await
+                    }
                     _ => work.await,
                 }
             };

@@ -13,12 +13,12 @@ use vink_api::{
     CheckedSpec, DifferenceQuery, EventFilter, FlightsQuery, FormatSpec, FormattedSpec, FromClient,
     FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter,
     NewInterface, NewMachine, NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire,
-    NextEventQuery, OpenRun, OutputQuery, PacketVerdict, PutLab, Report, Restarted, Rollback,
-    RunClock, RunEventsQuery, RunStateQuery, SampleQuery, SendSignal, Session, Statistics,
-    StatisticsQuery, TimelineQuery, ToViewer, UseTicket, Version,
+    NextEventQuery, OpenRun, OutputQuery, PacketVerdict, ProgramInput, PutLab, Report, Restarted,
+    Rollback, RunClock, RunEventsQuery, RunStateQuery, SampleQuery, SendSignal, Session,
+    Statistics, StatisticsQuery, TimelineQuery, ToViewer, UseTicket, Version,
 };
 
-use crate::engine::{CheckLab, Lab, Labs, Requester};
+use crate::engine::{CheckLab, Giver, Lab, Labs, Requester};
 use crate::http_error::HttpError;
 use crate::routes::{Call, RouteTable};
 use crate::runs::{reading, Recording};
@@ -431,6 +431,16 @@ fn programs(table: &mut RouteTable) {
         },
     );
     table.route(
+        "post",
+        "/v1/labs/{lab}/programs/{program}/input",
+        "Gives an attached program input, as its client does; answers when it is given",
+        |app, call: Call<(), ProgramInput>| async move {
+            let (lab, id) = app.program(&call)?;
+            let giver = giver(&call.access);
+            lab.input(id, call.body, &giver).await
+        },
+    );
+    table.route(
         "get",
         "/v1/labs/{lab}/programs/{program}/report",
         "What a virtualized process has found out so far",
@@ -495,7 +505,8 @@ fn programs(table: &mut RouteTable) {
         |app, call: Call, upgrade| async move {
             let (lab, id) = app.program(&call)?;
             lab.is_attachable(id)?;
-            Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, socket)))
+            let giver = giver(&call.access);
+            Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, giver, socket)))
         },
     );
 }
@@ -877,6 +888,13 @@ fn runs(table: &mut RouteTable) {
             app.labs.open_run(run, call.body).await
         },
     );
+}
+
+fn giver(access: &Access) -> Giver {
+    Giver {
+        requester: Requester::Client,
+        actor: access.actor.clone(),
+    }
 }
 
 fn told<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Value {

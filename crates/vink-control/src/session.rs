@@ -39,11 +39,11 @@ impl Access {
         }
     }
 
-    /// The owner's.
+    /// The owner's, by the name of the user whose control process this is.
     pub(crate) fn owner() -> Access {
         Access {
             role: Role::Own,
-            actor: "owner".into(),
+            actor: vink_sys::process::user_name().into(),
             is_page: false,
         }
     }

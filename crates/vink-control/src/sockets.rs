@@ -10,7 +10,7 @@ use futures_util::{stream, SinkExt, Stream, StreamExt};
 use tokio::sync::watch;
 use vink_api::{Event, FromClient, FromViewer, Input, ToViewer, INPUT};
 
-use crate::engine::{FromProgram, Lab, Pipe, Requester, Viewer, PIECE};
+use crate::engine::{FromProgram, Giver, Lab, Pipe, Viewer, PIECE};
 use crate::routes::body_of;
 
 /// How long a viewer may take nothing.
@@ -18,7 +18,7 @@ const VIEWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a program and carries its input and output until it ends. If the client goes away before,
 /// so does it.
-pub(crate) async fn terminal(lab: Arc<Lab>, id: u64, socket: WebSocket) {
+pub(crate) async fn terminal(lab: Arc<Lab>, id: u64, giver: Giver, socket: WebSocket) {
     let (sink, stream) = socket.split();
     let sink = sink.with(|told| {
         ready(Ok::<_, axum::Error>(match told {
@@ -30,7 +30,7 @@ pub(crate) async fn terminal(lab: Arc<Lab>, id: u64, socket: WebSocket) {
         .map(input)
         .take_while(|input| ready(input.is_some()))
         .filter_map(|input| ready(input.flatten()));
-    lab.carry(id, Requester::Client, sink, inputs).await;
+    lab.carry(id, giver, sink, inputs).await;
 }
 
 /// What a client's message says to its program, if anything; `None`: the client has gone.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use vink_record::Totals;
+use vink_record::{Totals, Typed};
 use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, ShareGrant, Uplink};
 
 use crate::{EndNumber, FeedRequest, Filter};
@@ -326,6 +326,9 @@ pub enum Action {
     Note(Noted),
     /// Writes all of it that has happened until now.
     FlushJournal,
+    /// Programs have been given something that no call has told the worker of: input, a signal of
+    /// their terminal. It is looked for before time passes.
+    Stir,
     /// Ends it. [`Answer::Journal`].
     EndJournal {
         /// The control process has something to do at this time that is not done.
@@ -401,6 +404,8 @@ pub enum Noted {
     },
     /// A client's request.
     Asked {
+        /// The user that has asked.
+        actor: String,
         /// `POST` and so on.
         method: String,
         /// The request's path.
@@ -409,6 +414,17 @@ pub enum Noted {
         body: String,
         /// It is only about the clock.
         clock: bool,
+    },
+    /// What a client gives a program.
+    Input {
+        /// The program's number in the lab.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// The client's user.
+        actor: String,
+        /// What.
+        typed: Typed,
     },
 }
 

@@ -290,7 +290,9 @@ impl Strands {
                 (Strand::Program(*program), false, record.event.to_string())
             }
             Event::Met { .. } => (Strand::Breakpoints, true, record.event.to_string()),
-            Event::Line { .. } | Event::Asked(_) => (Strand::Lab, true, record.event.to_string()),
+            Event::Line { .. } | Event::Asked(_) | Event::Input { .. } => {
+                (Strand::Lab, true, record.compared().event.to_string())
+            }
         };
         let mut shown = text.clone();
         if let Event::Call { text, .. } = &record.event {

@@ -101,6 +101,7 @@ impl<R: Read> Run<R> {
             if record.time >= self.end || !record.event.is_compared() {
                 continue;
             }
+            let record = record.compared().into_owned();
             let Some(program) = record.event.strand() else {
                 return Ok(Some(record));
             };

@@ -107,6 +107,7 @@ impl Digest {
         if !record.event.is_compared() {
             return;
         }
+        let record = record.compared();
         let mut bytes = Vec::new();
         let to = match &record.event {
             crate::Event::Output { program, text } => {
@@ -196,7 +197,7 @@ mod tests {
         let asked = Event::Clock(crate::Request {
             method: "PATCH".to_owned(),
             path: "/v1/labs/x/clock".to_owned(),
-            body: String::new(),
+            ..crate::Request::default()
         });
         let (time, event) = (3, asked);
         all.insert(4, Record { time, event });

@@ -67,7 +67,7 @@ pub fn kind(record: &Record) -> Option<u8> {
             PacketOutcome::Loss(_) => 0,
         },
         Event::Met { .. } => 1,
-        Event::Asked(_) => 2,
+        Event::Asked(_) | Event::Input { .. } => 2,
         Event::Line { .. } => 3,
         Event::Started { .. } | Event::Ended { .. } => 4,
         Event::Call { .. } => 5,

@@ -45,7 +45,7 @@ pub use look::{look, Look, CLASSES};
 pub use manifest::{hash_file, Executed, Manifest, Parent, Totals, What, FORMAT};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
-pub use record::{Event, PacketOutcome, Record, Request, BREAKPOINTS};
+pub use record::{Event, PacketOutcome, Record, Request, Typed, BREAKPOINTS};
 pub use summary::summary;
 
 /// Why something could not be read or written.

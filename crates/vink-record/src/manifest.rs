@@ -43,6 +43,9 @@ pub struct Manifest {
     /// The moment of another run from which this one went its own way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// What clients have given programs of a lab is in the journal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inputs: bool,
     /// What came of it; none while it runs, or if it was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
@@ -264,6 +267,7 @@ mod tests {
             terminals: Some([true, false, true]),
             journal: "j".into(),
             parent: None,
+            inputs: false,
             totals: Some(Totals {
                 programs: vec![Executed {
                     path: program.display().to_string(),

@@ -208,6 +208,7 @@ impl Picture {
             | Event::Line { .. }
             | Event::Asked(_)
             | Event::Clock(_)
+            | Event::Input { .. }
             | Event::Met { .. } => {}
         }
     }

@@ -1,6 +1,9 @@
 //! One thing that happened, its bytes in the journal, and a line about it.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::bytes::{put_bytes, put_number, Bytes};
 use crate::digest::Hash;
@@ -97,6 +100,17 @@ pub enum Event {
     Asked(Request),
     /// A client's request about the lab's clock. It is not compared.
     Clock(Request),
+    /// A client has given a program input, or has done something to its terminal.
+    Input {
+        /// The program's number in the lab.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// The client's user. It is not compared.
+        actor: String,
+        /// What.
+        typed: Typed,
+    },
     /// A breakpoint has done something to a packet.
     Met {
         /// Its name.
@@ -110,9 +124,31 @@ pub enum Event {
     },
 }
 
+/// What a client gives a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Typed {
+    /// Bytes of its standard input, or typed at its terminal.
+    Bytes(Vec<u8>),
+    /// The end of its standard input.
+    End,
+    /// Another size of its terminal, in characters.
+    Resize {
+        /// Lines.
+        rows: u16,
+        /// Characters in a line.
+        columns: u16,
+    },
+    /// A signal for its process group.
+    Signal(i32),
+    /// Nothing more: the client has gone, and the program is ended.
+    Gone,
+}
+
 /// A request of the control API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
+    /// The user that has asked; empty: not known. It is not compared.
+    pub actor: String,
     /// `POST` and so on; `ATTACH`: a client has attached itself to a program.
     pub method: String,
     /// With everything from `/v1` on.
@@ -148,6 +184,16 @@ const LINE: u8 = 10;
 const ASKED: u8 = 11;
 const CLOCK: u8 = 12;
 const MET: u8 = 13;
+const ASKED_BY: u8 = 14;
+const CLOCK_BY: u8 = 15;
+const INPUT: u8 = 16;
+
+// What is typed.
+const BYTES: u8 = 1;
+const END: u8 = 2;
+const RESIZE: u8 = 3;
+const SIGNAL: u8 = 4;
+const GONE: u8 = 5;
 
 impl Record {
     /// Writes it behind others: what is compared, and the time.
@@ -234,13 +280,19 @@ impl Record {
                 put_bytes(to, line.as_bytes());
                 put_bytes(to, error.as_bytes());
             }
-            Event::Asked(request) => {
-                to.push(ASKED);
-                request.write(to);
-            }
-            Event::Clock(request) => {
-                to.push(CLOCK);
-                request.write(to);
+            Event::Asked(request) => request.write([ASKED, ASKED_BY], to),
+            Event::Clock(request) => request.write([CLOCK, CLOCK_BY], to),
+            Event::Input {
+                program,
+                machine,
+                actor,
+                typed,
+            } => {
+                to.push(INPUT);
+                put_number(to, *program);
+                put_bytes(to, machine.as_bytes());
+                put_bytes(to, actor.as_bytes());
+                typed.write(to);
             }
             Event::Met {
                 breakpoint,
@@ -256,6 +308,20 @@ impl Record {
             }
         }
         put_number(to, self.time);
+    }
+
+    /// Without what two runs are not compared by: the user that has asked for it.
+    pub(crate) fn compared(&self) -> Cow<'_, Record> {
+        match self.event {
+            Event::Asked(_) | Event::Clock(_) | Event::Input { .. } => {
+                let mut record = self.clone();
+                if let Some(actor) = record.event.actor() {
+                    actor.clear();
+                }
+                Cow::Owned(record)
+            }
+            _ => Cow::Borrowed(self),
+        }
     }
 
     /// The time, if it is compared; 0: it is that at which the worker looked.
@@ -320,8 +386,14 @@ impl Record {
                 line: from.text()?,
                 error: from.text()?,
             },
-            ASKED => Event::Asked(Request::read(from)?),
-            CLOCK => Event::Clock(Request::read(from)?),
+            kind @ (ASKED | ASKED_BY) => Event::Asked(Request::read(kind == ASKED_BY, from)?),
+            kind @ (CLOCK | CLOCK_BY) => Event::Clock(Request::read(kind == CLOCK_BY, from)?),
+            INPUT => Event::Input {
+                program: from.number()?,
+                machine: from.text()?,
+                actor: from.text()?,
+                typed: Typed::read(from)?,
+            },
             MET => Event::Met {
                 breakpoint: from.text()?,
                 number: from.number()?,
@@ -336,14 +408,26 @@ impl Record {
 }
 
 impl Request {
-    fn write(&self, to: &mut Vec<u8>) {
+    /// The kinds are those of a request without an actor, and with one.
+    fn write(&self, kinds: [u8; 2], to: &mut Vec<u8>) {
+        match self.actor.is_empty() {
+            true => to.push(kinds[0]),
+            false => {
+                to.push(kinds[1]);
+                put_bytes(to, self.actor.as_bytes());
+            }
+        }
         for text in [&self.method, &self.path, &self.body] {
             put_bytes(to, text.as_bytes());
         }
     }
 
-    fn read(from: &mut Bytes<'_>) -> Option<Request> {
+    fn read(has_actor: bool, from: &mut Bytes<'_>) -> Option<Request> {
         Some(Request {
+            actor: match has_actor {
+                true => from.text()?,
+                false => String::new(),
+            },
             method: from.text()?,
             path: from.text()?,
             body: from.text()?,
@@ -353,7 +437,8 @@ impl Request {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a client asks for {} {}", self.method, self.path)?;
+        let actor = named(&self.actor);
+        write!(f, "{actor} asks for {} {}", self.method, self.path)?;
         match self.body.is_empty() {
             true => Ok(()),
             false => write!(f, " {}", self.body),
@@ -361,7 +446,73 @@ impl fmt::Display for Request {
     }
 }
 
+/// A user, or a client whose user is not known.
+fn named(actor: &str) -> &str {
+    match actor {
+        "" => "a client",
+        actor => actor,
+    }
+}
+
+impl Typed {
+    fn write(&self, to: &mut Vec<u8>) {
+        match self {
+            Typed::Bytes(bytes) => {
+                to.push(BYTES);
+                put_bytes(to, bytes);
+            }
+            Typed::End => to.push(END),
+            Typed::Resize { rows, columns } => {
+                to.push(RESIZE);
+                put_number(to, (*rows).into());
+                put_number(to, (*columns).into());
+            }
+            Typed::Signal(signal) => {
+                to.push(SIGNAL);
+                to.extend(signal.to_le_bytes());
+            }
+            Typed::Gone => to.push(GONE),
+        }
+    }
+
+    fn read(from: &mut Bytes<'_>) -> Option<Typed> {
+        Some(match from.byte()? {
+            BYTES => Typed::Bytes(from.bytes()?.to_vec()),
+            END => Typed::End,
+            RESIZE => Typed::Resize {
+                rows: u16::try_from(from.number()?).ok()?,
+                columns: u16::try_from(from.number()?).ok()?,
+            },
+            SIGNAL => Typed::Signal(i32::from_le_bytes(from.array()?)),
+            GONE => Typed::Gone,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Typed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Typed::Bytes(bytes) => write!(f, "types \"{}\"", bytes.escape_ascii()),
+            Typed::End => f.write_str("ends the input"),
+            Typed::Resize { rows, columns } => {
+                write!(f, "makes the terminal {rows} lines of {columns}")
+            }
+            Typed::Signal(signal) => write!(f, "sends signal {signal}"),
+            Typed::Gone => f.write_str("goes away"),
+        }
+    }
+}
+
 impl Event {
+    fn actor(&mut self) -> Option<&mut String> {
+        match self {
+            Event::Asked(request) | Event::Clock(request) => Some(&mut request.actor),
+            Event::Input { actor, .. } => Some(actor),
+            _ => None,
+        }
+    }
+
     /// Whether two runs in which it is not the same differ.
     pub fn is_compared(&self) -> bool {
         !matches!(self, Event::Clock(_))
@@ -451,6 +602,16 @@ impl fmt::Display for Event {
             Event::Line { line, error } if error.is_empty() => write!(f, "carried out: {line}"),
             Event::Line { line, error } => write!(f, "not carried out: {line}: {error}"),
             Event::Asked(request) | Event::Clock(request) => write!(f, "{request}"),
+            Event::Input {
+                program,
+                machine,
+                actor,
+                typed,
+            } => write!(
+                f,
+                "{}, to program {program} of {machine}: {typed}",
+                named(actor)
+            ),
             Event::Met {
                 breakpoint,
                 number,
@@ -480,6 +641,12 @@ pub(crate) mod tests {
             length: 98,
             hash: 0x1234_5678_9abc_def0,
             head: vec![1, 2, 3],
+        };
+        let input = |typed| Event::Input {
+            program: 9,
+            machine: "m".to_owned(),
+            actor: "ann".to_owned(),
+            typed,
         };
         let events = vec![
             Event::Thread {
@@ -528,7 +695,16 @@ pub(crate) mod tests {
                 method: "PATCH".to_owned(),
                 path: "/v1/labs/x/wires/w".to_owned(),
                 body: "{}".to_owned(),
+                ..Request::default()
             }),
+            input(Typed::Bytes(b"ls\r\x03".to_vec())),
+            input(Typed::End),
+            input(Typed::Resize {
+                rows: 24,
+                columns: 300,
+            }),
+            input(Typed::Signal(2)),
+            input(Typed::Gone),
             Event::Met {
                 breakpoint: "syn".to_owned(),
                 number: 1,
@@ -566,5 +742,25 @@ pub(crate) mod tests {
         assert_eq!(lines[6], "6.000000042 thread 300: close(4<vink>) = 0");
         assert_eq!(lines[7], "7.000000049 program 7: started on m: ping -c 1");
         assert!(lines[11].ends_with(" a client asks for PATCH /v1/labs/x/wires/w {}"));
+        assert!(lines[12].ends_with(" ann, to program 9 of m: types \"ls\\r\\x03\""));
+    }
+
+    #[test]
+    fn an_actor_is_kept_and_not_compared() {
+        let request = |actor: &str| Request {
+            actor: actor.to_owned(),
+            method: "PATCH".to_owned(),
+            path: "/v1/labs/x/wires/w".to_owned(),
+            body: String::new(),
+        };
+        for kind in [Event::Asked, Event::Clock] {
+            let mut bytes = Vec::new();
+            let (time, event) = (3, kind(request("ann")));
+            let record = Record { time, event };
+            record.write(&mut bytes);
+            assert_eq!(Record::read(&mut Bytes(&bytes)), Some(record.clone()));
+            assert!(record.to_string().contains(" ann asks for PATCH "));
+            assert_eq!(record.compared().event, kind(request("")));
+        }
     }
 }

@@ -115,6 +115,7 @@ fn run(packets: u64, seed: u64) -> Vec<Record> {
         }
         let event = match random.below(100) {
             0 => Event::Asked(Request {
+                actor: String::new(),
                 method: "PATCH".to_owned(),
                 path: "/v1/labs/x/wires/w1".to_owned(),
                 body: "{}".to_owned(),

@@ -37,6 +37,20 @@ pub fn geteuid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The name of that user, as passwd(5) has it; its number if it has none there.
+pub fn user_name() -> String {
+    let uid = geteuid().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = users
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>());
+    let name = users.find_map(|fields| match fields[..] {
+        [name, _, id, ..] if id == uid => Some(name.to_owned()),
+        _ => None,
+    });
+    name.unwrap_or(uid)
+}
+
 /// As which group.
 pub fn getegid() -> u32 {
     rustix::process::getegid().as_raw()

@@ -1,7 +1,7 @@
 //! How far a virtual clock goes: to the next event, and never past a horizon that the worker's
 //! caller sets.
 
-use crate::Worker;
+use crate::{Error, Worker};
 
 impl Worker {
     /// Lets a virtual clock go on as far as `horizon` (ns on [`vink_kernel::Kernel::now`]'s clock),
@@ -22,16 +22,32 @@ impl Worker {
         self.idle
     }
 
+    /// Something has come from outside that no call has told of, such as what is typed at a
+    /// program's terminal: it is looked for before virtual time passes.
+    pub fn stir(&mut self) {
+        self.mark_kernel_dirty();
+        if let Some(mut time) = self.virtual_time() {
+            time.note_host_io();
+        }
+        self.signals.hint();
+    }
+
     /// Something may happen before time passes: [`Worker::is_idle`] is determined anew.
     pub fn mark_kernel_dirty(&mut self) {
         self.idle = false;
     }
 
     /// In virtual time: whether all that is waited for is a program that reads what comes from
-    /// outside, by a pipe that is its standard input. No time passes meanwhile.
-    pub fn waits_for_input(&self) -> bool {
-        let sched = self.clock.virtual_time();
-        sched.is_some_and(|sched| sched.waits_for_input())
+    /// outside, by a pipe that is its standard input. No time passes meanwhile. One that has just
+    /// been given something does not wait.
+    ///
+    /// # Errors
+    /// A listener can't be read.
+    pub fn waits_for_input(&mut self) -> Result<bool, Error> {
+        match self.virtual_time() {
+            Some(mut time) => time.waits_for_input(),
+            None => Ok(false),
+        }
     }
 
     /// What is waited for next, by the kernel or by a program, on the kernel's clock in ns.

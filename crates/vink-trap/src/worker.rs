@@ -498,6 +498,9 @@ impl Worker {
         let index = self.programs.find(program)?;
         // A child that has made no call yet must be known to be killed.
         self.resolve_all_forks(index)?;
+        if let Some(mut time) = self.virtual_time() {
+            return time.kill_in_order(index);
+        }
         for process in self.processes.values() {
             if process.program == index {
                 let _ = send_signal(&process.pidfd, libc::SIGKILL);

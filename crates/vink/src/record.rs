@@ -119,6 +119,7 @@ impl Recording {
             terminals: Some(terminals()),
             journal: journal.file_name().map(PathBuf::from).unwrap_or_default(),
             parent: None,
+            inputs: false,
             totals: None,
         };
         manifest.write(path)?;

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{Read, Write};
+
 use common::control::Control;
 use common::Place;
 use serde_json::Value;
@@ -108,8 +110,8 @@ fn what_users_do_is_done_again() {
         let text = control.vink(&["trace", "export", "--format", "text", "one"]);
         for part in [
             " carried out: wire set w1 loss 100%\n",
-            " a client asks for PATCH /v1/labs/busy/wires/w1 ",
-            " a client asks for POST /v1/labs/busy/clock/run ",
+            " asks for PATCH /v1/labs/busy/wires/w1 ",
+            " asks for POST /v1/labs/busy/clock/run ",
             " breakpoint 1 (1) at ",
             ": drop: departure ",
         ] {
@@ -122,6 +124,134 @@ fn what_users_do_is_done_again() {
             "{}: {said}",
             place.user()
         );
+    }
+}
+
+/// Two shells, which run programs: what is typed in one contains this word.
+fn typed_session(control: &Control, folder: &str, word: &str) {
+    control.vink(&["lab", "up", "typed.yaml", "--record", folder]);
+    let shell = |machine| {
+        control.start(&[
+            "exec", "-it", "-e", "PS1=$ ", machine, "--", "bash", "--norc",
+        ])
+    };
+    let mut one = shell("a");
+    let mut a = Typist::new(&mut one);
+    let mut other = shell("b");
+    let mut b = Typist::new(&mut other);
+    a.types("ping -c 2 10.0.0.2\r", "2 received");
+    b.types("stty size\r", "24 80");
+    // No client of the tests is another user: the API, as curl.
+    let input = |program: &str, body: &str| {
+        let url = format!("http://localhost/v1/labs/typed/programs/{program}/input");
+        let socket = control.runtime().join("control.sock");
+        let mut curl = control.command("curl");
+        curl.args(["-sS", "--fail", "-d", body, "--unix-socket"])
+            .arg(socket)
+            .arg(url);
+        let output = curl.output().expect("curl");
+        assert!(output.status.success(), "{output:?}");
+    };
+    input("2", r#"{"resize": {"rows": 33, "columns": 101}}"#);
+    b.types("stty size\r", "33 101");
+    // While the clock stands, it is interrupted before its end.
+    control.vink(&["lab", "pause"]);
+    a.types("sleep 1000\r", "sleep 1000");
+    a.types("\x03", "^C");
+    a.types("echo status $?\r", "status 130");
+    control.vink(&["lab", "continue"]);
+    input("1", &format!(r#"{{"text": "echo {word} | tr a-z A-Z\r"}}"#));
+    a.types("", &word.to_uppercase());
+    a.types("exit\r", "exit\r\n");
+    assert!(one.wait().expect("vink").success());
+    // A program that reads a pipe to its end.
+    let mut sums = control.start(&["exec", "-i", "a", "--", "cksum"]);
+    let mut pipe = sums.stdin.take().expect("a pipe");
+    pipe.write_all(&[7; 10_000]).expect("input");
+    drop(pipe);
+    let mut text = String::new();
+    let mut output = sums.stdout.take().expect("a pipe");
+    output.read_to_string(&mut text).expect("output");
+    assert!(text.ends_with(" 10000\n"), "{text}");
+    assert!(sums.wait().expect("vink").success());
+    // This one's client goes away.
+    b.types("sleep 1000\r", "sleep 1000");
+    other.kill().expect("kill");
+    other.wait().expect("vink");
+    loop {
+        let all = control.json(&["lab", "ps", "--json"]);
+        let programs = all["programs"].as_array().expect("programs");
+        if programs.iter().all(|program| program["state"] == "ended") {
+            break;
+        }
+    }
+    control.vink(&["lab", "down"]);
+}
+
+/// Types at a terminal, and reads what comes.
+struct Typist {
+    input: std::process::ChildStdin,
+    output: std::process::ChildStdout,
+}
+
+impl Typist {
+    fn new(child: &mut std::process::Child) -> Typist {
+        let input = child.stdin.take().expect("a pipe");
+        let output = child.stdout.take().expect("a pipe");
+        let mut typist = Typist { input, output };
+        typist.types("", "$ ");
+        typist
+    }
+
+    fn types(&mut self, text: &str, until: &str) {
+        self.input.write_all(text.as_bytes()).expect("input");
+        let mut came = String::new();
+        while !came.contains(until) {
+            let mut piece = [0; 1000];
+            let count = self.output.read(&mut piece).expect("output");
+            assert!(count > 0, "no {until:?} in {came:?}");
+            came += &String::from_utf8_lossy(&piece[..count]);
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_is_typed_again() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let lab = LAB.split("    programs:").next().expect("a part");
+        let b = "  b: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } } }";
+        let lab = lab.replace("name: busy", "name: typed");
+        control.write(
+            "typed.yaml",
+            &format!("{lab}{b}\nwires: {{ w1: {{ delay: 100ms }} }}\n"),
+        );
+        typed_session(&control, "one", "hello");
+        let digest = manifest(&control, "one")["totals"]["digest"].clone();
+        let said = control.vink(&["replay", "--keep", "two", "one"]);
+        let end = format!("digest {}\n", digest.as_str().expect("a digest"));
+        assert!(
+            said.starts_with("the run repeats: ") && said.ends_with(&end),
+            "{}: {said}",
+            place.user()
+        );
+        control.vink(&["lab", "diff", "one", "two"]);
+        let one = control.vink(&["trace", "export", "--format", "text", "one"]);
+        let user = if place.is_nobody() { "nobody" } else { "root" };
+        for part in [
+            " to program 1 of a: types \"ping -c 2 10.0.0.2\\r\"\n",
+            " to program 2 of b: makes the terminal 33 lines of 101\n",
+            " to program 1 of a: types \"\\x03\"\n",
+            " to program 3 of a: ends the input\n",
+            " to program 2 of b: goes away\n",
+            &format!(" {user} asks for POST /v1/labs/typed/programs "),
+        ] {
+            assert!(one.contains(part), "{part}: {one}");
+        }
+        // Another letter is another run.
+        typed_session(&control, "other", "hallo");
+        let parted = control.try_vink(&["lab", "diff", "one", "other"]);
+        assert_eq!(parted.status.code(), Some(1));
     }
 }
 

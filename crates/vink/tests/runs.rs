@@ -291,7 +291,7 @@ fn history_is_told_by_the_api() {
             assert_eq!(count(&all, "loss"), lines(":eth0 loses ("));
             assert_eq!(
                 count(&all, "request"),
-                lines(" a client asks for ") - lines("/clock")
+                lines(" asks for ") - lines("/clock")
             );
             assert_eq!(count(&all, "breakpoint"), 1);
         }

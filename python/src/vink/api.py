@@ -276,6 +276,10 @@ PortSpec = TypedDict(
 """A port of a switch."""
 
 
+ProgramInput: TypeAlias = "dict[str, Any] | Literal['end'] | Literal['hang-up']"
+"""What a client gives a program."""
+
+
 ProgramSpec = TypedDict(
     "ProgramSpec",
     {
@@ -944,9 +948,12 @@ class Event:
     """In which lab."""
     time: float
     """Seconds since 1970."""
+    actor: str | None = None
+    """The user by whose request; none: it happened by itself."""
     kind: (
         Literal["progress"]
         | Literal["lab"]
+        | Literal["asked"]
         | Literal["changed"]
         | Literal["started"]
         | Literal["ready"]
@@ -973,6 +980,11 @@ class Event:
     """Of how many."""
     state: LabState | None = None
     """Which."""
+    method: str | None = None
+    """`POST` and so on."""
+    path: str | None = None
+    body: str | None = None
+    """JSON; none if it is long."""
     change: Change | None = None
     """What."""
     revision: int | None = None
@@ -1034,8 +1046,6 @@ class Event:
     has stopped before it passes."""
     pod: str | None = None
     """Its name."""
-    path: str | None = None
-    """The path whose packets it had then; none: of no path."""
     fault: str | None = None
     """What it did."""
     events: int | None = None
@@ -1047,11 +1057,15 @@ class Event:
         return cls(
             lab=value["lab"],
             time=value["time"],
+            actor=value.get("actor", None),
             kind=value["kind"],
             step=value.get("step", None),
             done=value.get("done", None),
             total=value.get("total", None),
             state=value.get("state", None),
+            method=value.get("method", None),
+            path=value.get("path", None),
+            body=value.get("body", None),
             change=Change.from_json(value.get("change", None)) if "change" in value else None,
             revision=value.get("revision", None),
             program=value.get("program", None),
@@ -1084,7 +1098,6 @@ class Event:
             stopped=value.get("stopped", None),
             frame=value.get("frame", None),
             pod=value.get("pod", None),
-            path=value.get("path", None),
             fault=value.get("fault", None),
             events=value.get("events", None),
         )
@@ -1094,11 +1107,15 @@ class Event:
         return given(
             ("lab", self.lab),
             ("time", self.time),
+            ("actor", self.actor),
             ("kind", self.kind),
             ("step", self.step),
             ("done", self.done),
             ("total", self.total),
             ("state", self.state),
+            ("method", self.method),
+            ("path", self.path),
+            ("body", self.body),
             ("change", self.change and self.change.to_json()),
             ("revision", self.revision),
             ("program", self.program),
@@ -1131,7 +1148,6 @@ class Event:
             ("stopped", self.stopped),
             ("frame", self.frame),
             ("pod", self.pod),
-            ("path", self.path),
             ("fault", self.fault),
             ("events", self.events),
         )
@@ -2567,6 +2583,8 @@ class RecordLab:
     """A new folder, absolute: `manifest.json` and `run.journal` come to be there."""
     lab_file: str | None = None
     """The lab file, absolute, whose hash the manifest then has."""
+    without_inputs: bool = False
+    """What clients give programs is not recorded, as it was not at first."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -2574,6 +2592,7 @@ class RecordLab:
         return cls(
             folder=value["folder"],
             lab_file=value.get("lab-file", None),
+            without_inputs=value.get("without-inputs", False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -2581,6 +2600,7 @@ class RecordLab:
         return given(
             ("folder", self.folder),
             ("lab-file", self.lab_file),
+            ("without-inputs", self.without_inputs),
         )
 
 
@@ -3835,6 +3855,10 @@ class Client(Transport):
         answer: Any = self._ask("POST", path_of("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
         return Program.from_json(answer)
 
+    def post_labs_lab_programs_program_input(self, lab: str, program: str, body: ProgramInput) -> None:
+        """Gives an attached program input, as its client does; answers when it is given."""
+        self._ask("POST", path_of("/v1/labs/{}/programs/{}/input", lab, program), body)
+
     def report(self, lab: str, program: str) -> Report:
         """What a virtualized process has found out so far."""
         answer: Any = self._ask("GET", path_of("/v1/labs/{}/programs/{}/report", lab, program))
@@ -4300,6 +4324,10 @@ class AsyncClient(AsyncTransport):
         """Sends a signal to a program's process group."""
         answer: Any = await self._ask("POST", path_of("/v1/labs/{}/programs/{}/signal", lab, program), body.to_json())
         return Program.from_json(answer)
+
+    async def post_labs_lab_programs_program_input(self, lab: str, program: str, body: ProgramInput) -> None:
+        """Gives an attached program input, as its client does; answers when it is given."""
+        await self._ask("POST", path_of("/v1/labs/{}/programs/{}/input", lab, program), body)
 
     async def report(self, lab: str, program: str) -> Report:
         """What a virtualized process has found out so far."""

@@ -420,6 +420,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/labs/{lab}/programs/{program}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives an attached program input, as its client does; answers when it is given */
+        post: operations["postLabsLabProgramsProgramInput"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/labs/{lab}/programs/{program}/report": {
         parameters: {
             query?: never;
@@ -1954,6 +1971,11 @@ export interface components {
             folder: string;
             /** @description The lab file, absolute, whose hash the manifest then has. */
             "lab-file"?: string | null;
+            /**
+             * @description What clients give programs is not recorded, as it was not at first.
+             * @default false
+             */
+            "without-inputs"?: boolean;
         };
         /** @description How a lab is: the summary, and its processes. */
         LabStatus: {
@@ -2371,6 +2393,17 @@ export interface components {
              */
             signal: number;
         };
+        /** @description What a client gives a program. */
+        ProgramInput: {
+            text: string;
+        } | {
+            bytes: number[];
+        } | "end" | {
+            resize: components["schemas"]["Size"];
+        } | {
+            /** Format: int32 */
+            signal: number;
+        } | "hang-up";
         /** @description What a virtualized process has found out so far. */
         Report: {
             /** @description Its words about that. */
@@ -2792,6 +2825,8 @@ export interface components {
              * @description Seconds since 1970.
              */
             time: number;
+            /** @description The user by whose request; none: it happened by itself. */
+            actor?: string | null;
         } & ({
             /** @constant */
             kind: "progress";
@@ -2812,6 +2847,15 @@ export interface components {
             kind: "lab";
             /** @description Which. */
             state: components["schemas"]["LabState"];
+        } | {
+            /** @constant */
+            kind: "asked";
+            /** @description `POST` and so on. */
+            method: string;
+            /** @description With everything from `/v1` on. */
+            path: string;
+            /** @description JSON; none if it is long. */
+            body?: string | null;
         } | {
             /** @constant */
             kind: "changed";
@@ -4194,6 +4238,32 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Program"];
                 };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    postLabsLabProgramsProgramInput: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+                program: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProgramInput"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["problem"];
         };

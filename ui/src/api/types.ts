@@ -18,7 +18,8 @@ export type Breakpoint = Schemas['Breakpoint'];
 export type Packet = Schemas['Packet'];
 /** An event: the description leaves a packet's kind away. */
 export type Event =
-  Extract<Schemas['Event2'], { kind: string }> | ({ lab: string; time: number; kind: 'packet' } & Packet);
+  | Extract<Schemas['Event2'], { kind: string }>
+  | ({ lab: string; time: number; actor?: string | null; kind: 'packet' } & Packet);
 export type Statistics = Schemas['Statistics'];
 export type Applied = Schemas['Applied'];
 export type Capture = Schemas['Capture'];

@@ -6,6 +6,8 @@ export function describe(event: Event): string {
   switch (event.kind) {
     case 'lab':
       return event.state;
+    case 'asked':
+      return `${event.method} ${event.path}${event.body ? ` ${event.body}` : ''}`;
     case 'changed':
       return `${event.change.kind} ${event.change.object}${event.change.text ? `: ${event.change.text}` : ''}`;
     case 'started':

@@ -123,7 +123,8 @@ impl Lab {
             other => return Err(HttpError::invalid(format!("the worker answered {other:?}"))),
         };
         let mut state = self.state();
-        let id = state.number();
+        state.next_capture += 1;
+        let id = state.next_capture;
         let active = ActiveCapture {
             of,
             worker,

@@ -31,8 +31,16 @@ use super::{Hooks, SwitchBox};
 use crate::http_error::HttpError;
 use crate::runs::Runs;
 
+tokio::task_local! {
+    /// The user whose request a task carries out.
+    pub(super) static ASKED_BY: Arc<str>;
+}
+
 /// How many events a slow reader may be behind.
 const EVENTS: usize = 4096;
+
+/// Bytes of a request's body that is told.
+const LONGEST_TOLD: usize = 1024;
 
 /// A lab. Changes of its machines and wires are made one after the other (`changing`); what is
 /// asked of it, and its programs, need not wait for that.
@@ -87,6 +95,9 @@ pub(crate) struct State {
     pub(crate) recorded: Option<Recorded>,
     /// It is a moment of a recorded run.
     pub(crate) opened: Option<Opened>,
+    /// Captures have numbers of their own: a run that is repeated has none of them, and its programs
+    /// the same numbers.
+    pub(crate) next_capture: u64,
     pub(crate) captures: BTreeMap<u64, ActiveCapture>,
     pub(crate) feeds: Feeds,
     pub(crate) watched: WatchedInterfaces,
@@ -157,6 +168,7 @@ impl Lab {
                 next: 0,
                 recorded: None,
                 opened,
+                next_capture: 0,
                 captures: BTreeMap::new(),
                 watched: WatchedInterfaces::default(),
                 feeds: Feeds::default(),
@@ -182,8 +194,20 @@ impl Lab {
         let _ = self.events.send(Event {
             lab: self.name.clone(),
             time,
+            actor: ASKED_BY.try_with(|actor| actor.to_string()).ok(),
             what,
         });
+    }
+
+    /// Tells that a user has asked for this.
+    pub(crate) fn tell_asked(&self, actor: &Arc<str>, method: &str, path: &str, body: &[u8]) {
+        let body = Some(body).filter(|body| (1..=LONGEST_TOLD).contains(&body.len()));
+        let asked = Happening::Asked {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            body: body.map(|body| String::from_utf8_lossy(body).into_owned()),
+        };
+        ASKED_BY.sync_scope(actor.clone(), || self.tell(asked));
     }
 
     pub(crate) fn set_phase(&self, phase: LabState) {
@@ -661,6 +685,7 @@ impl Labs {
             let event = event.unwrap_or_else(|what| Event {
                 lab: of.clone().unwrap_or_default(),
                 time: 0.0,
+                actor: None,
                 what,
             });
             let mine = of.as_ref().is_none_or(|of| *of == event.lab);

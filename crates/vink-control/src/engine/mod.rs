@@ -8,6 +8,7 @@ mod driver;
 mod feed;
 mod filter;
 mod hosts;
+mod input;
 mod lab;
 mod log;
 mod machine_dir;
@@ -33,6 +34,7 @@ mod worker_client;
 
 pub(crate) use clock::Requester;
 pub(crate) use feed::Viewer;
+pub(crate) use input::Giver;
 pub(crate) use lab::{Lab, Labs};
 pub(crate) use status::topology_of;
 pub(crate) use terminal::{FromProgram, Pipe, PIECE, PIECES};

@@ -15,12 +15,12 @@ use vink_api::{
     RuntimeDir,
 };
 use vink_protocol::Action;
-use vink_record::{Event, Manifest, Parent, Reader, Record, Request};
+use vink_record::{Manifest, Parent, Reader};
 use vink_spec::Span;
 
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
-use crate::replay::repeat;
+use crate::replay::{repeat, Done};
 use crate::runs::{only_history, reading, spec_of, Recording, MANIFEST};
 
 /// What a lab has been opened from.
@@ -106,18 +106,9 @@ impl Labs {
                 let error = format!("run {} ends at {}", source.id, seconds(history.index().end));
                 return Err(HttpError::invalid(error).at("/at"));
             }
-            let is_request =
-                |record: &Record| matches!(record.event, Event::Asked(_) | Event::Clock(_));
-            let found = history.events((0, at), None, &is_request, usize::MAX)?;
-            let requests: Vec<(u64, Request)> = found
-                .into_iter()
-                .filter_map(|one| match one.record.event {
-                    Event::Asked(request) | Event::Clock(request) => {
-                        Some((one.record.time, request))
-                    }
-                    _ => None,
-                })
-                .collect();
+            let found = history.events((0, at), None, &Done::is, usize::MAX)?;
+            let all = found.into_iter().filter_map(|one| Done::of(one.record));
+            let requests: Vec<(u64, Done)> = all.collect();
             Ok((manifest, history, requests))
         })
         .await?;
@@ -136,6 +127,7 @@ impl Labs {
             record: Some(RecordLab {
                 folder: folder.display().to_string(),
                 lab_file: None,
+                without_inputs: !manifest.inputs,
             }),
             ..PutLab::default()
         };
@@ -156,7 +148,7 @@ impl Labs {
         // By the socket, as then: so its requests come in turns, and are written down.
         let client = Client::of(&RuntimeDir::at(self.folder()));
         let went = async {
-            repeat(&client, &name, &then, requests, at).await?;
+            repeat(&client, &name, &then, requests, manifest.inputs, at).await?;
             // What the last request has begun, as far as it goes at this time.
             let run = RunClock {
                 by: Some(Span(0)),

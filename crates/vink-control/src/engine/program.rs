@@ -10,6 +10,7 @@ use vink_protocol::{Action, Answer, Event};
 use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart, Rights};
 
 use super::clock::{Requester, WakeCondition};
+use super::input::InputEnd;
 use super::lab::{is_over, Lab, State};
 use super::log::Log;
 use super::spawn::Start;
@@ -52,6 +53,8 @@ pub(crate) struct Task {
     pub(crate) looked: Option<String>,
     /// It waits for its client.
     pub(crate) attach: Option<NewProgram>,
+    /// Where its client's input goes.
+    pub(crate) input: Option<InputEnd>,
     /// What waits for its end: the clock runs for it.
     pub(crate) awaited_by: Option<Requester>,
     /// The worker that it runs on, and its number there.
@@ -81,6 +84,7 @@ impl Task {
             late: None,
             looked: None,
             attach: None,
+            input: None,
             awaited_by: None,
             run: None,
             phase: watch::Sender::new(Phase::Waiting),
@@ -116,6 +120,7 @@ impl Task {
     /// It has ended.
     fn ended(&mut self, code: i32, error: Option<String>) {
         self.run = None;
+        self.input = None;
         self.ran = self.began.map_or(Duration::ZERO, |began| began.elapsed());
         self.began = None;
         self.code = Some(code);

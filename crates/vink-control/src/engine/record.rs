@@ -9,8 +9,8 @@ use vink_api::PutLab;
 use vink_protocol::{Action, Answer, Noted};
 use vink_record::{hash_file, Manifest, Parent, What, FORMAT};
 
-use super::clock::WakeCondition;
-use super::lab::Lab;
+use super::clock::{Requester, WakeCondition};
+use super::lab::{Lab, ASKED_BY};
 use super::opened::{list, write_parent};
 use crate::http_error::HttpError;
 use crate::replay::under_name;
@@ -62,6 +62,7 @@ impl Lab {
             terminals: None,
             journal: JOURNAL.into(),
             parent: None,
+            inputs: !record.without_inputs,
             totals: None,
         };
         self.state().recorded = Some(Recorded {
@@ -134,21 +135,48 @@ impl Lab {
         state.recorded.is_some() && state.up.is_some()
     }
 
-    /// Carries out a client's request for a change, in a turn of its own if it is written down: so
-    /// it comes at a time when the lab has nothing left to do. Those of the lab's own lines do not
-    /// come here: the lines are carried out again when the lab is repeated.
+    /// Whether what comes from this side is written down when it is given to a program.
+    pub(crate) fn records_inputs(&self, requester: Requester) -> bool {
+        let inputs = |recorded: &Recorded| recorded.manifest.inputs;
+        requester == Requester::Client
+            && self.notes_requests()
+            && self.state().recorded.as_ref().is_some_and(inputs)
+    }
+
+    /// Does this in a turn of its own, at a time when the lab has nothing left to do.
+    pub(crate) async fn in_turn<T>(self: &Arc<Lab>, work: impl Future<Output = T>) -> T {
+        let Some(actor) = self.new_actor_when(WakeCondition::NoLine) else {
+            return work.await;
+        };
+        actor
+            .run(async {
+                // It may be over by now, what a line has waited for.
+                while self.state().has_due_work() {
+                    self.wait_until(vec![WakeCondition::NoLine]).await;
+                }
+                work.await
+            })
+            .await
+    }
+
+    /// Carries out a client's request for a change, in a turn of its own if it is written down.
+    /// Those of the lab's own lines do not come here: the lines are carried out again when the lab
+    /// is repeated.
     pub(crate) async fn changed_by<T>(
         self: &Arc<Lab>,
+        actor: &Arc<str>,
         method: &str,
         path: &str,
         body: &[u8],
         work: impl Future<Output = T>,
     ) -> T {
+        let work = ASKED_BY.scope(actor.clone(), work);
         if !self.notes_requests() {
             return work.await;
         }
         self.branches();
         let mut noted = Noted::Asked {
+            actor: actor.to_string(),
             method: method.to_owned(),
             path: under_name(path, &self.name, &self.label),
             body: String::from_utf8_lossy(body).into_owned(),
@@ -161,20 +189,11 @@ impl Lab {
             self.note(noted).await;
             return work.await;
         }
-        let Some(actor) = self.new_actor_when(WakeCondition::NoLine) else {
+        self.in_turn(async {
             self.note(noted).await;
-            return work.await;
-        };
-        actor
-            .run(async {
-                // It may be over by now, what a line has waited for.
-                while self.state().has_due_work() {
-                    self.wait_until(vec![WakeCondition::NoLine]).await;
-                }
-                self.note(noted).await;
-                work.await
-            })
-            .await
+            work.await
+        })
+        .await
     }
 
     /// The lab is about to be taken down: its clock stands from now on, the journal ends, the

@@ -1,7 +1,7 @@
 //! A program's input and output for its client: pipes, or a terminal.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use vink_api::{Bytes, FromServer, Input, Size, STDERR, STDOUT};
 use vink_sys::fd::set_flags;
-use vink_sys::rustix;
+use vink_sys::{poll, rustix};
 
 use super::clock::Requester;
+use super::input::{Giver, InputEnd};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use super::spawn::{nothing, pipe, Start};
@@ -25,8 +26,6 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const PIECE: usize = 1 << 16;
 /// Pieces that wait for the client.
 pub(crate) const PIECES: usize = 4;
-/// What ends the input of a terminal.
-const END_OF_FILE: u8 = 4;
 
 /// A pipe or a terminal's master, read and written without blocking.
 pub(crate) struct Pipe(AsyncFd<OwnedFd>);
@@ -37,6 +36,29 @@ impl Pipe {
         set_flags(&descriptor, libc::O_NONBLOCK)?;
         // SAFETY: it owns the descriptor, which stays the same until it is dropped.
         Ok(Pipe(unsafe { AsyncFd::register(descriptor) }?))
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.get_ref().as_fd()
+    }
+
+    /// Whether something can be written, or it is known that nothing can any more.
+    pub(crate) fn has_room(&self) -> bool {
+        poll::events_of(self.0.as_raw_fd(), libc::POLLOUT, 0) != 0
+    }
+
+    /// Returns when there may be room.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.0.writable().await?;
+            let look = |_: &AsyncFd<OwnedFd>| match self.has_room() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            };
+            if let Ok(looked) = ready.try_io(look) {
+                return looked;
+            }
+        }
     }
 
     /// 0 at its end. A terminal whose program has gone (`EIO`) is at its end.
@@ -90,9 +112,6 @@ impl Pipe {
 struct Attached {
     /// Each with its channel.
     outputs: Vec<(u8, Arc<Pipe>)>,
-    input: Option<Arc<Pipe>>,
-    /// The input is a terminal, which ends by a character.
-    terminal: bool,
     phase: watch::Receiver<Phase>,
 }
 
@@ -127,14 +146,14 @@ impl Lab {
     }
 
     /// Its client has come, or the line that has made it.
-    async fn attach(self: &Arc<Lab>, id: u64, requester: Requester) -> Result<Attached, HttpError> {
+    async fn attach(self: &Arc<Lab>, id: u64, giver: &Giver) -> Result<Attached, HttpError> {
         self.is_attachable(id)?;
         let (new, phase) = {
             let mut state = self.state();
             let task = state.tasks.get_mut(&id);
             let task = task.ok_or_else(|| HttpError::conflict("its machine was removed"))?;
             let new = task.attach.take();
-            task.awaited_by = Some(requester);
+            task.awaited_by = Some(giver.requester);
             let new = new.ok_or_else(|| HttpError::conflict("it has a client already"))?;
             (new, task.phase.subscribe())
         };
@@ -145,35 +164,43 @@ impl Lab {
         }
         .map_err(host)?;
         let (outputs, input) = attached;
+        let is_terminal = new.terminal.is_some();
+        let input = input.map(|to| InputEnd { to, is_terminal });
+        if let Some(task) = self.state().tasks.get_mut(&id) {
+            task.input = input;
+        }
+        let mut env = self.environment(&new.machine, &new.env, new.only_env);
+        if is_terminal && self.records_inputs(giver.requester) {
+            // A shell reads its history, and writes it at its end: the run would not repeat.
+            let history = ("HISTFILE".to_owned(), "/dev/null".to_owned());
+            env.extend((!new.env.contains_key("HISTFILE")).then_some(history));
+        }
         let start = Start {
-            env: self.environment(&new.machine, &new.env, new.only_env),
+            env,
             dir: self.directory(new.dir.as_deref()),
             machine: new.machine,
             words: new.words,
             app: false,
             rights: new.rights,
         };
-        let is_terminal = new.terminal.is_some();
         let path = format!("/v1/labs/{}/programs/{id}/terminal", self.name);
         let start = Box::pin(async {
             self.start(id, start, is_terminal, theirs).await?;
             self.ready(id);
             Ok(())
         });
-        let started: Result<(), HttpError> = match requester {
-            Requester::Client => self.changed_by("ATTACH", &path, &[], start).await,
+        let started: Result<(), HttpError> = match giver.requester {
+            Requester::Client => {
+                self.changed_by(&giver.actor, "ATTACH", &path, &[], start)
+                    .await
+            }
             Requester::Line => start.await,
         };
         if let Err(fault) = started {
             self.never_started(id, fault.problem.to_string());
             return Err(fault);
         }
-        Ok(Attached {
-            outputs,
-            input,
-            terminal: is_terminal,
-            phase,
-        })
+        Ok(Attached { outputs, phase })
     }
 }
 
@@ -191,13 +218,13 @@ impl Lab {
     pub(crate) async fn carry(
         self: Arc<Lab>,
         id: u64,
-        requester: Requester,
+        giver: Giver,
         sink: impl Sink<FromProgram>,
         inputs: impl Stream<Item = Input> + Send + 'static,
     ) {
         let mut sink = pin!(sink);
         let ended = |code, error| FromProgram::Ended(FromServer::Ended { code, error });
-        let attached = match self.attach(id, requester).await {
+        let attached = match self.attach(id, &giver).await {
             Ok(attached) => attached,
             Err(fault) => {
                 let error = Some(fault.problem.to_string());
@@ -212,8 +239,8 @@ impl Lab {
         }
         drop(pieces);
         // Only the client's going away ends that.
-        let (to, terminal) = (attached.input, attached.terminal);
-        let mut hearing = tokio::spawn(self.clone().hear(id, inputs, to, terminal));
+        let heard = self.clone().hear(id, inputs, giver.clone());
+        let mut hearing = tokio::spawn(heard);
         let talking = async {
             while let Some(piece) = coming.recv().await {
                 if sink.send(FromProgram::Frame(piece)).await.is_err() {
@@ -241,39 +268,16 @@ impl Lab {
         }
         hearing.abort();
         if code.is_none() {
-            // It may have ended meanwhile.
-            let _ = self.end_program(id).await;
+            self.client_gone(id, &giver).await;
         }
     }
 
     /// From the client to the program; ends when the client goes away.
-    async fn hear(
-        self: Arc<Lab>,
-        id: u64,
-        inputs: impl Stream<Item = Input>,
-        mut to: Option<Arc<Pipe>>,
-        terminal: bool,
-    ) {
+    async fn hear(self: Arc<Lab>, id: u64, inputs: impl Stream<Item = Input>, giver: Giver) {
         let mut inputs = pin!(inputs);
         while let Some(input) = inputs.next().await {
-            let written = match (input, &to) {
-                (Input::Bytes(bytes), Some(to)) => to.write(&bytes).await.is_ok(),
-                (Input::End, Some(to)) => terminal && to.write(&[END_OF_FILE]).await.is_ok(),
-                (Input::Resize(size), Some(to)) if terminal => {
-                    let _ = to.resize(size);
-                    true
-                }
-                (Input::Signal(signal), _) => {
-                    // It may just have ended.
-                    let _ = self.signal(id, signal).await;
-                    true
-                }
-                _ => true,
-            };
-            if !written {
-                // It is at its end, or the program reads no more.
-                to = None;
-            }
+            // If the program reads no more, it is told by its end.
+            self.give(id, input, &giver).await;
         }
     }
 }

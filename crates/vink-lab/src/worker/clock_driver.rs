@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use vink_kernel::Clock;
 
-use super::lab::Lab;
+use super::lab::{Lab, WorkerError};
 use crate::Speed;
 use vink_protocol::{Answer, Event, Stop};
 
@@ -137,12 +137,12 @@ impl Lab {
     }
 
     /// After a step: reports the end of the run.
-    pub(super) fn report_pause(&mut self) {
+    pub(super) fn report_pause(&mut self) -> Result<(), WorkerError> {
         if self.driver.reported {
-            return;
+            return Ok(());
         }
         let now = self.worker.now();
-        let is_idle = self.worker.is_idle() || self.worker.waits_for_input();
+        let is_idle = self.worker.is_idle() || self.worker.waits_for_input()?;
         let until = self.driver.until;
         let mut over = is_idle && now >= until || now > until.saturating_add(MAX_OVERRUN);
         let is_done = match self.driver.stop {
@@ -162,6 +162,7 @@ impl Lab {
                 now,
             });
         }
+        Ok(())
     }
 
     /// Packets sent, received or lost since boot, at all ends.

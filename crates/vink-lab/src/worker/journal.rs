@@ -65,13 +65,30 @@ impl Lab {
                 line,
                 error: error.unwrap_or_default(),
             },
+            Noted::Input {
+                program,
+                machine,
+                actor,
+                typed,
+            } => Happened::Input {
+                program,
+                machine,
+                actor,
+                typed,
+            },
             Noted::Asked {
+                actor,
                 method,
                 path,
                 body,
                 clock,
             } => {
-                let request = Request { method, path, body };
+                let request = Request {
+                    actor,
+                    method,
+                    path,
+                    body,
+                };
                 match clock {
                     true => Happened::Clock(request),
                     false => Happened::Asked(request),

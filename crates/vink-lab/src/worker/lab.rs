@@ -226,6 +226,7 @@ impl Lab {
             Action::Journal => self.start_journal(descriptors)?,
             Action::Note(noted) => self.note(noted)?,
             Action::FlushJournal => self.flush_journal()?,
+            Action::Stir => self.worker.stir(),
             Action::EndJournal { incomplete } => return self.end_journal(incomplete),
             Action::RunUntil {
                 run,
@@ -272,8 +273,7 @@ impl Lab {
         self.look_after_paths()?;
         self.probes.look_after(&mut self.worker)?;
         self.look_after_series();
-        self.report_pause();
-        Ok(())
+        self.report_pause()
     }
 
     fn probe(

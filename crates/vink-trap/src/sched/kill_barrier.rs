@@ -9,6 +9,7 @@
 use std::fs;
 use std::time::Duration;
 
+use vink_sys::pidfd::send_signal;
 use vink_sys::poll::is_readable;
 
 use super::thread_states::parse_status;
@@ -30,6 +31,27 @@ impl VirtualWorker<'_> {
         self.revoke_call_budget(pid);
         let machine = self.worker.processes[&pid].machine;
         self.worker.clock.sched_mut().kill_sent_on = Some(machine);
+    }
+
+    /// Kills all processes of a program that are known: each is gone before the next is killed, so
+    /// that their ends come in the same order in each run.
+    pub(crate) fn kill_in_order(&mut self, program: usize) -> Result<(), Error> {
+        let processes = self.worker.processes.iter();
+        let processes = processes.filter(|(_, process)| process.program == program);
+        let mut pids: Vec<i32> = processes.map(|(pid, _)| *pid).collect();
+        let serials = &self.worker.clock.sched().serials;
+        pids.sort_by_key(|pid| (serials.get(pid).copied().unwrap_or(u64::MAX), *pid));
+        for pid in pids {
+            let Some(process) = self.worker.processes.get(&pid) else {
+                continue;
+            };
+            let _ = send_signal(&process.pidfd, libc::SIGKILL);
+            if is_readable(&process.pidfd, EXIT_TIMEOUT_MS) {
+                self.on_process_exit(pid)?;
+            }
+        }
+        self.signals.hint();
+        Ok(())
     }
 
     /// No thread is running: waits for the end of processes that may have been killed. Whether it

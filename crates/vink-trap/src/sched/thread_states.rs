@@ -134,6 +134,19 @@ impl VirtualWorker<'_> {
         Ok(())
     }
 
+    /// Whether only threads are running that sleep until something comes from outside.
+    pub(crate) fn waits_for_input(&mut self) -> Result<bool, Error> {
+        let sched = self.worker.clock.sched();
+        let asleep = |running: &RunningThread| state_of(running.pid, running.tid) == Some(b'S');
+        if !sched.waits_for_input() || !sched.running.iter().all(asleep) {
+            return Ok(false);
+        }
+        // One that has slept may have been woken since, and have made its next call.
+        self.drain_events()?;
+        self.note_arrivals()?;
+        Ok(self.worker.clock.sched().waits_for_input())
+    }
+
     /// Receives all that there is: at once that is one call of a program, and so many events only.
     fn drain_events(&mut self) -> Result<(), Error> {
         for _ in 0..=self.worker.threads.len() {

@@ -54,8 +54,16 @@ pub(crate) async fn follow(
     Ok(())
 }
 
-/// What people are told; nothing of what they are told otherwise.
+/// What people are told, and by whose request it is; nothing of what they are told otherwise.
 pub(crate) fn line(event: &Event) -> Option<String> {
+    let told = without_actor(event)?;
+    Some(match (&event.actor, &event.what) {
+        (None, _) | (_, Happening::Asked { .. }) => told,
+        (Some(actor), _) => format!("{}, by {actor}\n", told.trim_end_matches('\n')),
+    })
+}
+
+fn without_actor(event: &Event) -> Option<String> {
     let called = |machine: &str, name: &Option<String>, program: u64| match name {
         Some(name) => format!("program {machine}.{name}"),
         None => format!("program {program} of {machine}"),
@@ -75,6 +83,14 @@ pub(crate) fn line(event: &Event) -> Option<String> {
                 LabState::Ending => "is being taken down",
             };
             format!("the lab {state}\n")
+        }
+        Happening::Asked { method, path, body } => {
+            let actor = event.actor.as_deref().unwrap_or("a client");
+            let body = body
+                .iter()
+                .map(|body| format!(" {body}"))
+                .collect::<String>();
+            format!("{actor} asks for {method} {path}{body}\n")
         }
         Happening::Changed { change, .. } => changed(change),
         Happening::Started {

@@ -150,6 +150,7 @@ fn record(wanted: &mut PutLab, folder: &Path, file: Option<&Path>) -> Result<(),
     };
     let file = file.or_else(|| Some(Path::new(USUAL)).filter(|usual| usual.exists()));
     wanted.record = Some(RecordLab {
+        without_inputs: false,
         folder: absolute(folder)?,
         lab_file: file.map(absolute).transpose()?,
     });

@@ -41,6 +41,7 @@ pub(super) fn again(
         record: Some(RecordLab {
             folder: folder.display().to_string(),
             lab_file: None,
+            without_inputs: !manifest.inputs,
         }),
         ..PutLab::default()
     };
@@ -48,7 +49,7 @@ pub(super) fn again(
     runtime()?.block_on(async {
         let client = Client::start(&RuntimeDir::find(), &executable)?;
         client.put_lab(&name, &wanted).await?;
-        let went = repeat(&client, &name, &name, asked, then.end).await;
+        let went = repeat(&client, &name, &name, asked, manifest.inputs, then.end).await;
         client.remove_lab(&name).await?;
         Ok(went?)
     })
