@@ -1637,6 +1637,16 @@ export interface components {
                  */
                 group: number;
             };
+        } | {
+            xdp: {
+                /** @description The interface's name. */
+                interface: string;
+                /**
+                 * Format: uint16
+                 * @description The queue's number.
+                 */
+                queue: number;
+            };
         };
         /** @description A breakpoint. With no word of what becomes of a packet (`stop` to `run`) the lab stops. */
         Breakpoint: {
