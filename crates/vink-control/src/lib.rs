@@ -24,4 +24,4 @@ mod tcp;
 pub use daemon::{run, Options};
 pub use direct::DirectApi;
 pub use engine::{CheckLab, Hooks, Running};
-pub use replay::{repeat, requests, Done};
+pub use replay::{again, repeat, requests, Done};

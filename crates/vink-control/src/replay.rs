@@ -4,14 +4,15 @@
 //! stop by a breakpoint, which has to be ended.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use vink_api::{
     ChangeClock, Client, Error, Input, LabApi, NewProgram, Output, Program, ProgramInput,
-    ProgramState, RunClock, Size, Step,
+    ProgramState, PutLab, RecordLab, RunClock, Size, Step,
 };
-use vink_record::{Event, Reader, Record, Request, Typed};
-use vink_spec::Span;
+use vink_record::{Event, Manifest, Reader, Record, Request, Typed};
+use vink_spec::{Lab, Span};
 
 /// Between two looks at whether a program has been started.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -46,6 +47,24 @@ impl Done {
             _ => return None,
         };
         Some((record.time, done))
+    }
+}
+
+/// A recorded lab to be made again, with its clock standing. What is recorded of it goes into this folder, which must not be
+/// there yet.
+pub fn again(manifest: &Manifest, spec: Lab, folder: &Path) -> PutLab {
+    PutLab {
+        spec,
+        folder: manifest.folder.display().to_string(),
+        env: manifest.env.iter().cloned().collect(),
+        new: true,
+        paused: true,
+        record: Some(RecordLab {
+            folder: folder.display().to_string(),
+            lab_file: None,
+            without_inputs: !manifest.inputs,
+        }),
+        ..PutLab::default()
     }
 }
 

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use vink_api::{
-    Client, Happening, LabApi, NewRun, OpenRun, OpenedFrom, OpenedRun, PutLab, RecordLab, RunClock,
-    RuntimeDir,
+    Client, Happening, LabApi, NewRun, OpenRun, OpenedFrom, OpenedRun, RunClock, RuntimeDir,
 };
 use vink_protocol::Action;
 use vink_record::{Manifest, Parent, Reader};
@@ -20,7 +19,7 @@ use vink_spec::Span;
 
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
-use crate::replay::{repeat, Done};
+use crate::replay::{again, repeat, Done};
 use crate::runs::{only_history, reading, spec_of, Recording, MANIFEST};
 
 /// What a lab has been opened from.
@@ -118,19 +117,7 @@ impl Labs {
             .name
             .unwrap_or_else(|| format!("{then}-at-{}", seconds(at)));
         let folder = folder_beside(&run.path, at);
-        let wanted = PutLab {
-            spec,
-            folder: manifest.folder.display().to_string(),
-            env: manifest.env.iter().cloned().collect(),
-            new: true,
-            paused: true,
-            record: Some(RecordLab {
-                folder: folder.display().to_string(),
-                lab_file: None,
-                without_inputs: !manifest.inputs,
-            }),
-            ..PutLab::default()
-        };
+        let wanted = again(&manifest, spec, &folder);
         let opened = Opened {
             run: run.path.clone(),
             at,

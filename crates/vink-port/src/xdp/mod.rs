@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use vink_sys::mapping::Mapping;
 use vink_sys::rustix::io::Errno;
 use vink_sys::rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
@@ -32,7 +33,7 @@ use crate::segment::partial;
 use crate::Error;
 
 use program::Program;
-use ring::{Mapping, Ring, ENTRIES};
+use ring::{bytes, Ring, ENTRIES};
 
 /// Bytes of a frame's place, a page.
 const FRAME: usize = 4096;
@@ -46,10 +47,10 @@ const BUDGET: usize = 64;
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// Where the rings are in the socket's memory: linux/if_xdp.h, `XDP_PGOFF_*` and `XDP_UMEM_PGOFF_*`.
-const RECEIVED_AT: i64 = 0;
-const SENT_AT: i64 = 0x8000_0000;
-const FILL_AT: i64 = 0x1_0000_0000;
-const COMPLETION_AT: i64 = 0x1_8000_0000;
+const RECEIVED_AT: u64 = 0;
+const SENT_AT: u64 = 0x8000_0000;
+const FILL_AT: u64 = 0x1_0000_0000;
+const COMPLETION_AT: u64 = 0x1_8000_0000;
 
 /// One queue's socket, and the program that leads frames to it.
 pub struct XdpBackend {
@@ -242,9 +243,9 @@ impl Queue {
     fn open_with(index: u32, queue: u32, how: SocketAddrXdpFlags) -> io::Result<Queue> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?;
-        let frames = Mapping::private(FRAMES * FRAME)?;
+        let frames = Mapping::new(FRAMES * FRAME)?;
         let memory = XdpUmemReg {
-            addr: frames.address(),
+            addr: frames.start() as u64,
             len: (FRAMES * FRAME) as u64,
             chunk_size: FRAME as u32,
             headroom: 0,
@@ -289,7 +290,7 @@ impl Queue {
             // SAFETY: the host has given the frame, and gets it back below.
             let whole = at
                 .checked_sub(HEADER)
-                .and_then(|start| unsafe { self.frames.bytes(start, HEADER + length) });
+                .and_then(|start| unsafe { bytes(&mut self.frames, start, HEADER + length) });
             match whole {
                 Some(whole) => {
                     let (header, frame) = whole.split_at_mut(HEADER);
@@ -325,10 +326,7 @@ impl Queue {
         let Some(place) = self.free.pop() else {
             return;
         };
-        // SAFETY: the place is free: the host has no descriptor of it.
-        if let Some(bytes) = unsafe { self.frames.bytes(place as usize, frame.len()) } {
-            bytes.copy_from_slice(frame);
-        }
+        self.frames.write(place as usize, frame);
         self.sent.push(XdpDesc {
             addr: place,
             len: frame.len() as u32,

@@ -3,71 +3,27 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::{null_mut, NonNull};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::rustix::net::xdp::XdpRingOffset;
 
 /// Entries of a ring; a power of two.
 pub const ENTRIES: u32 = 2048;
+const PAGE: usize = 4096;
 /// Of a ring's flags: the host wants to be called before it goes on.
 const NEED_WAKEUP: u32 = 1;
 
-/// Pages, given back when this is dropped.
-pub struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-impl Mapping {
-    /// Memory of this process's own.
-    ///
-    /// # Errors
-    /// As mmap(2).
-    pub fn private(length: usize) -> io::Result<Mapping> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Mapping::map(length, flags, -1, 0)
-    }
-
-    /// The part of a socket's memory that has this place (`XDP_PGOFF_*`).
-    fn of(socket: &OwnedFd, place: i64, length: usize) -> io::Result<Mapping> {
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        Mapping::map(length, flags, socket.as_raw_fd(), place)
-    }
-
-    fn map(length: usize, flags: i32, fd: i32, place: i64) -> io::Result<Mapping> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: at no address of ours.
-        let start = unsafe { libc::mmap(null_mut(), length, access, flags, fd, place) };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(at) if start != libc::MAP_FAILED => Ok(Mapping { start: at, length }),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// Its address, as the host knows it.
-    pub fn address(&self) -> u64 {
-        self.start.as_ptr() as u64
-    }
-
-    /// Bytes of it; `None` where it has not that many.
-    ///
-    /// # Safety
-    /// The host has no descriptor of them meanwhile, and they are not had a second time.
-    pub unsafe fn bytes(&mut self, at: usize, length: usize) -> Option<&mut [u8]> {
-        let end = at.checked_add(length)?;
-        // SAFETY: within the mapping, and the caller's alone.
-        (end <= self.length)
-            .then(|| unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(at), length) })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and nothing points there any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
-    }
+/// Bytes of frames; `None` where there are not that many.
+///
+/// # Safety
+/// The host has no descriptor of them meanwhile, and they are not had a second time.
+pub unsafe fn bytes(frames: &mut Mapping, at: usize, length: usize) -> Option<&mut [u8]> {
+    let end = at.checked_add(length)?;
+    let start = frames.start().cast::<u8>();
+    // SAFETY: within the mapping, and the caller's alone.
+    (end <= frames.len()).then(|| unsafe { std::slice::from_raw_parts_mut(start.add(at), length) })
 }
 
 /// One of the four rings, with entries of `T`: an address, or an address and a length.
@@ -84,10 +40,12 @@ impl<T: Copy> Ring<T> {
     ///
     /// # Errors
     /// As mmap(2).
-    pub fn map(socket: &OwnedFd, place: i64, offsets: XdpRingOffset) -> io::Result<Ring<T>> {
+    pub fn map(socket: &OwnedFd, place: u64, offsets: XdpRingOffset) -> io::Result<Ring<T>> {
         let length = offsets.desc as usize + ENTRIES as usize * size_of::<T>();
+        let mapping = Mapping::new(length.next_multiple_of(PAGE))?;
+        mapping.replace(0..mapping.len(), Pages::Shared(socket.as_fd(), place))?;
         Ok(Ring {
-            mapping: Mapping::of(socket, place, length)?,
+            mapping,
             offsets,
             own: 0,
             entry: PhantomData,
@@ -95,15 +53,16 @@ impl<T: Copy> Ring<T> {
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
+        let start = self.mapping.start().cast::<u8>();
         // SAFETY: the host has placed a word there, aligned and within the mapping.
-        unsafe { self.mapping.start.add(offset as usize).cast().as_ref() }
+        unsafe { &*start.add(offset as usize).cast() }
     }
 
-    fn entry(&self) -> NonNull<T> {
-        let entries = self.mapping.start.cast::<u8>();
+    fn entry(&self) -> *mut T {
+        let start = self.mapping.start().cast::<u8>();
         // SAFETY: one of the entries, which begin at that offset.
         unsafe {
-            let first = entries.add(self.offsets.desc as usize).cast::<T>();
+            let first = start.add(self.offsets.desc as usize).cast::<T>();
             first.add((self.own % ENTRIES) as usize)
         }
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vink_api::{Client, LabApi, PutLab, RecordLab, RuntimeDir};
+use vink_api::{Client, LabApi, RuntimeDir};
 use vink_control::{repeat, requests};
 use vink_record::{Manifest, Totals};
 use vink_spec::{Lab, Time};
@@ -32,19 +32,7 @@ pub(super) fn again(
     }
     let name = spec.name.clone();
     let asked = requests(&mut open(journal)?)?;
-    let wanted = PutLab {
-        spec,
-        folder: manifest.folder.display().to_string(),
-        env: manifest.env.iter().cloned().collect(),
-        new: true,
-        paused: true,
-        record: Some(RecordLab {
-            folder: folder.display().to_string(),
-            lab_file: None,
-            without_inputs: !manifest.inputs,
-        }),
-        ..PutLab::default()
-    };
+    let wanted = vink_control::again(manifest, spec, folder);
     let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
     runtime()?.block_on(async {
         let client = Client::start(&RuntimeDir::find(), &executable)?;
