@@ -52,7 +52,7 @@ class View(anywidget.AnyWidget):
                 status, body = self._answer(method, path)
                 self.send({"request": number, "status": status, "body": body})
             case {"socket": int(number), "open": str(path)}:
-                threading.Thread(target=self._forward, args=(number, path), daemon=True).start()
+                self._open(number, path)
             case {"socket": int(number), "text": str(text)}:
                 if socket := self._sockets.get(number):
                     try:
@@ -86,8 +86,8 @@ class View(anywidget.AnyWidget):
             return
         raise RefusedError(403, f"a picture of lab {self.lab} shows nothing else", None)
 
-    def _forward(self, number: int, path: str) -> None:
-        """Passes on what comes by a WebSocket, until either side has enough."""
+    def _open(self, number: int, path: str) -> None:
+        """Opens a WebSocket. It is there when this returns, since the next message may be for it."""
         try:
             self._check(path)
             socket = self._transport._open(path)
@@ -96,6 +96,10 @@ class View(anywidget.AnyWidget):
             return
         with self._lock:
             self._sockets[number] = socket
+        threading.Thread(target=self._forward, args=(number, socket), daemon=True).start()
+
+    def _forward(self, number: int, socket: Socket) -> None:
+        """Passes on what comes by a WebSocket, until either side has enough."""
         with socket:
             while (message := socket.receive()) is not None:
                 if isinstance(message, str):
