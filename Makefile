@@ -24,7 +24,7 @@ export PACKAGES ?= linux-source-6.12 linux-source-6.1 gcc make ccache flex bison
 	tcpdump nftables procps passt strace socat traceroute redis-server redis-tools frr dnsmasq-base bind9-dnsutils telnet patch \
 	net-tools openssl ethtool dpkg-dev qemu-system-x86 busybox-static python3-venv \
 	libmpg123-dev libmp3lame-dev lame mpg123 clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32 \
-	chromium fonts-dejavu-core mmdebstrap umoci runc bubblewrap
+	slurmctld slurmd slurm-client munge chromium fonts-dejavu-core openssh-server openssh-client mmdebstrap umoci runc bubblewrap wireshark-common
 
 CARGO ?= cargo
 # rustup's, for shells that were not told.

@@ -162,7 +162,7 @@ class Generator:
         """An expression that makes an object of what JSON has; the same where nothing is to be made."""
         if "$ref" in schema and self.is_class(reference(schema)):
             return f"{self.name(reference(schema))}.from_json({value})"
-        if schema.get("type") == "array":
+        if is_list(schema):
             element = self.decoded(schema["items"], "each")
             return value if element == "each" else f"[{element} for each in {value}]"
         return value
@@ -171,7 +171,7 @@ class Generator:
         """The other way round."""
         if "$ref" in schema and self.is_class(reference(schema)):
             return f"{value}.to_json()"
-        if schema.get("type") == "array":
+        if is_list(schema):
             element = self.encoded(schema["items"], "each")
             return value if element == "each" else f"[{element} for each in {value}]"
         for each in schema.get("anyOf", []):
@@ -245,7 +245,7 @@ class Generator:
             if decoded != value and key not in required and missing is None:
                 decoded = f'{decoded} if "{key}" in value else None'
             encoded = self.encoded(schema, f"self.{attribute}")
-            if encoded == f"self.{attribute}.to_json()" and annotation.endswith("None"):
+            if encoded != f"self.{attribute}" and " and " not in encoded and annotation.endswith("None"):
                 encoded = f"self.{attribute} and {encoded}"
             made.append((key, attribute, decoded, encoded))
         yield ""
@@ -377,6 +377,12 @@ def references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for each in schema:
             yield from references(each)
+
+
+def is_list(schema: Schema) -> bool:
+    """Whether it is a list, or none."""
+    kind = schema.get("type")
+    return kind == "array" or (isinstance(kind, list) and "array" in kind)
 
 
 def reference(schema: Schema) -> str:

@@ -15,6 +15,8 @@ export default defineConfig({
     target: 'es2022',
     emptyOutDir: false,
     lib: { entry: at('src/widget/widget.ts'), formats: ['es'], fileName: () => 'widget.js', cssFileName: 'widget' },
+    // So has what the page loads later.
+    rolldownOptions: { output: { codeSplitting: false } },
   },
   worker: { format: 'es' },
 });

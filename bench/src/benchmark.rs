@@ -192,6 +192,14 @@ pub(crate) const GROUPS: &[Group] = &[
         against: Side::HostTwoCpus,
         ..group("workers_rtt", &[figure("workers_rtt", "us", None)], BOTH)
     },
+    group(
+        "hosts_tcp",
+        &[
+            figure("hosts_tcp", "Gbit/s", None),
+            figure("hosts_plain_tcp", "Gbit/s", None),
+        ],
+        &[Side::Vink],
+    ),
     Group {
         against: Side::HostTwoCpus,
         ..group(
@@ -581,8 +589,9 @@ pub(crate) const GROUPS: &[Group] = &[
         ..group(
             "explore",
             &[
-                figure("explore_states_s", "1/s", Some(Bar::AtLeast(1000.0))),
+                figure("explore_states_s", "1/s", Some(Bar::AtLeast(5000.0))),
                 figure("explore_packets_s", "1/s", None),
+                figure("explore_fork_states_s", "1/s", Some(Bar::AtLeast(1000.0))),
             ],
             &[Side::Vink],
         )
@@ -614,6 +623,41 @@ pub(crate) const GROUPS: &[Group] = &[
                 figure("ui_picture_1000_ms", "ms", Some(Bar::AtMost(1000.0))),
                 figure("ui_picture_10000_ms", "ms", Some(Bar::AtMost(3000.0))),
             ],
+            &[Side::Vink],
+        )
+    },
+    group(
+        "ui_closed",
+        &[figure("ui_closed_cost", "ratio", Some(Bar::AtMost(1.005)))],
+        &[Side::Vink],
+    ),
+    Group {
+        most_rounds: 3,
+        ..group(
+            "ui_detail",
+            &[
+                figure("ui_detail_share", "cores", Some(Bar::AtMost(0.10))),
+                figure("ui_detail_ns", "ns", None),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 5,
+        ..group(
+            "ui_open",
+            &[
+                figure("ui_open_1000_ms", "ms", Some(Bar::AtMost(1000.0))),
+                figure("ui_open_10000_ms", "ms", Some(Bar::AtMost(3000.0))),
+            ],
+            &[Side::Vink],
+        )
+    },
+    Group {
+        most_rounds: 3,
+        ..group(
+            "ui_seek",
+            &[figure("ui_seek_p95_ms", "ms", Some(Bar::AtMost(100.0)))],
             &[Side::Vink],
         )
     },

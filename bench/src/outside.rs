@@ -1,5 +1,5 @@
-//! What other programs measure, which are told when: the Python package, by `python/bench.py`, and the page's picture,
-//! by `ui/bench/run.ts`.
+//! What other programs measure, which are told when: the Python package, by `python/bench.py`, and the page, by
+//! `ui/bench/run.ts`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -23,10 +23,13 @@ pub(crate) fn python(what: &str, vink: PathBuf) -> Result<Round, BoxError> {
     rounds(command)
 }
 
-/// Starts a browser, with what `.ci/node` installs.
-pub(crate) fn picture() -> Result<Round, BoxError> {
+/// Starts what measures this of the page in a browser, with what `.ci/node` installs, and these options.
+pub(crate) fn page(what: &str, vink: PathBuf, options: &[&str]) -> Result<Round, BoxError> {
     let mut command = Command::new(root().join(".ci/node"));
-    command.args(["node", "bench/run.ts", "--rounds"]);
+    command
+        .args(["node", "bench/run.ts", "--rounds", what])
+        .args(options)
+        .env("VINK_EXECUTABLE", vink);
     rounds(command)
 }
 

@@ -29,12 +29,14 @@ use crate::programs::{
     auto_library, create, is_auto, is_quick, quick_library, read_figure, Pair, GROUPS,
 };
 use crate::rebuild;
+use crate::recorded;
 use crate::relay;
 use crate::scale::{self, Tree};
 use crate::share;
 use crate::side::Round;
 use crate::switch;
 use crate::transcoder;
+use crate::viewer;
 use crate::virtual_time;
 use crate::vm;
 use crate::work::{self, Socket, BULK, HOPS, PINGS};
@@ -64,6 +66,7 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "rtt_two_machines" => round_trips(Network::direct()?),
         "workers_tcp" => workers::transfer()?,
         "workers_rtt" => workers::round_trips()?,
+        "hosts_tcp" => workers::hosts()?,
         "switch_tcp" => switch::transfer()?,
         "switch_pps" => switch::datagrams()?,
         "switch_flood" => switch::flood()?,
@@ -81,7 +84,11 @@ pub(crate) fn prepare(group: &str) -> Result<Round, BoxError> {
         "rebuild" => rebuild::prepare(vink_itself()?)?,
         "python_call" => outside::python("call", vink_itself()?)?,
         "sweep" => outside::python("sweep", vink_itself()?)?,
-        "ui_picture" => outside::picture()?,
+        "ui_picture" => outside::page("picture", vink_itself()?, &[])?,
+        "ui_closed" => viewer::gone()?,
+        "ui_detail" => viewer::detail()?,
+        "ui_open" => outside::page("open", vink_itself()?, &[])?,
+        "ui_seek" => recorded::seek(vink_itself()?)?,
         "inproc_null_call" => {
             let own = std::env::current_exe()?.display().to_string();
             let vink = vink_itself()?.display().to_string();

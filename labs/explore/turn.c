@@ -18,7 +18,9 @@
 #include <vink/app.h>
 
 #define PORT		7500
+#ifndef AGAIN_MS
 #define AGAIN_MS	100
+#endif
 #define STAYS_MS	3000
 
 enum message { WANTS = 1, AGREES, REFUSES };

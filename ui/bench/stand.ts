@@ -3,8 +3,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { build, preview } from 'vite';
+import { launch } from './browser.ts';
 
 export class Stand {
   readonly browser: Browser;
@@ -19,7 +20,7 @@ export class Stand {
     this.#stop = stop;
   }
 
-  /** `gpu` is `swiftshader`, or `none`: as in a virtual machine, where Chromium has no WebGL2 and draws by itself. */
+  /** `gpu` is as in browser.ts. */
   static async make(gpu: string): Promise<Stand> {
     const folder = mkdtempSync(join(tmpdir(), 'vink-picture-'));
     const root = import.meta.dirname;
@@ -38,19 +39,7 @@ export class Stand {
       build: { outDir: folder },
       preview: { host: '127.0.0.1', port: 0 },
     });
-    const browser = await chromium.launch({
-      executablePath: process.env.VINK_CHROMIUM ?? '/usr/bin/chromium',
-      args: [
-        ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
-        ...(gpu === 'none' ? ['--disable-gpu'] : [`--use-angle=${gpu}`, '--enable-unsafe-swiftshader']),
-        '--enable-precise-memory-info',
-        '--disable-quic',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-        '--no-first-run',
-      ],
-    });
+    const browser = await launch(gpu);
     return new Stand(browser, folder, server.resolvedUrls!.local[0]!, () => server.close());
   }
 

@@ -1,90 +1,46 @@
 // What the tests of the page share: a control process of their own, a browser, and labs.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import axe from 'axe-core';
-import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFailed } from 'vitest';
+import { launch } from '../bench/browser.ts';
+import { Daemon, LONGEST_MS, ROOT, until } from '../bench/daemon.ts';
 
-const UI = dirname(dirname(fileURLToPath(import.meta.url)));
-export const ROOT = dirname(UI);
-const VINK = process.env.VINK_EXECUTABLE ?? join(ROOT, 'target/debug/vink');
-/** How long something may take that is waited for: long enough for a busy machine. */
-export const LONGEST_MS = Number(process.env.VINK_WAIT_MS ?? 60_000);
+export { LONGEST_MS, ROOT, until };
 
-let runtime: string;
-let daemon: ChildProcess;
-/** Where the page is if this vink has no `vink ui` yet. */
+let daemon: Daemon;
 export let browser: Browser;
 
 /** Runs `vink` beside the page. */
 export function vink(...words: string[]): string {
-  return execFileSync(VINK, words, { cwd: ROOT, encoding: 'utf8', env: environment() });
-}
-
-function environment(): NodeJS.ProcessEnv {
-  return { ...process.env, VINK_RUNTIME: runtime };
+  return daemon.vink(...words);
 }
 
 /** A request to the control process, without the page. */
-export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const asked = request(
-      {
-        socketPath: join(runtime, 'control.sock'),
-        method,
-        path: `/v1${path}`,
-        headers: { host: 'localhost', 'content-type': 'application/json' },
-      },
-      (answer) => {
-        let text = '';
-        answer.setEncoding('utf8').on('data', (piece: string) => (text += piece));
-        answer.on('end', () => {
-          if (answer.statusCode! >= 300) reject(new Error(text));
-          else resolve((text ? JSON.parse(text) : undefined) as T);
-        });
-      },
-    );
-    asked.on('error', reject);
-    asked.end(body === undefined ? undefined : JSON.stringify(body));
-  });
+export function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  return daemon.ask(method, path, body);
 }
 
 beforeAll(async () => {
-  runtime = mkdtempSync(join(tmpdir(), 'vui'));
-  daemon = spawn(VINK, ['daemon'], { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] });
-  await until(() => existsSync(join(runtime, 'control.sock')));
-  browser = await chromium.launch({
-    executablePath: process.env.VINK_CHROMIUM ?? '/usr/bin/chromium',
-    args: [
-      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
-      '--disable-quic',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-      '--no-first-run',
-      '--use-angle=swiftshader',
-      '--enable-unsafe-swiftshader',
-    ],
-  });
+  daemon = await Daemon.start();
+  browser = await launch('swiftshader');
 }, LONGEST_MS);
 
 afterAll(async () => {
   await browser?.close();
-  if (daemon) {
-    const ended = new Promise((resolve) => daemon.once('exit', resolve));
-    daemon.kill('SIGTERM');
-    await ended;
-  }
-  if (runtime) rmSync(runtime, { recursive: true, force: true });
+  await daemon?.stop();
 }, LONGEST_MS);
 
+/** Whose page it is, and what it may do. */
+interface Guest {
+  role?: string;
+  name?: string;
+}
+
 /** A page in a browser of its own, with nothing of another; it fails its test by an error of a script. */
-export async function open(hash = '#/', options: BrowserContextOptions & { role?: string } = {}): Promise<Page> {
-  const { role = 'own', ...more } = options;
+export async function open(hash = '#/', options: BrowserContextOptions & Guest = {}): Promise<Page> {
+  const { role = 'own', name = 'guest', ...more } = options;
   const made = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...more });
   const page = await made.newPage();
   page.setDefaultTimeout(LONGEST_MS);
@@ -99,7 +55,7 @@ export async function open(hash = '#/', options: BrowserContextOptions & { role?
       failures.push(message.text());
   });
   // A link that is good once, and then the view.
-  await page.goto(vink('ui', '--share', 'guest', '--role', role).trim());
+  await page.goto(vink('ui', '--share', name, '--role', role).trim());
   await page.getByRole('heading', { name: 'Labs', exact: true }).waitFor();
   if (hash !== '#/') await page.evaluate((to) => (location.hash = to), hash);
   return page;
@@ -108,19 +64,12 @@ export async function open(hash = '#/', options: BrowserContextOptions & { role?
 /** Errors that pages have told of. */
 export const failures: string[] = [];
 
+/** The runtime folder of the control process. */
+export const folder = () => daemon.folder;
+
 export async function close(page: Page): Promise<void> {
   await page.context().close();
   expect(failures.splice(0)).toEqual([]);
-}
-
-/** Waits until something holds. */
-export async function until(holds: () => unknown): Promise<void> {
-  const end = performance.now() + LONGEST_MS;
-  for (;;) {
-    if (await holds()) return;
-    if (performance.now() > end) throw new Error(`after ${LONGEST_MS} ms not yet: ${holds}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
 }
 
 /** Numbers of the picture: what is drawn. */
@@ -129,6 +78,32 @@ export function stats(page: Page): Promise<Record<string, number | string>> {
     const { vink } = window as unknown as { vink: { stats(): Record<string, number | string | bigint> } };
     return JSON.parse(JSON.stringify(vink.stats(), (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
   });
+}
+
+/** Where a machine is in the picture: in the world, and in CSS pixels of the window. */
+export async function spot(
+  page: Page,
+  machine: string,
+): Promise<{ world: [number, number]; screen: [number, number] }> {
+  const look = () =>
+    page.evaluate((name) => {
+      const { vink } = window as unknown as {
+        vink?: { where(name: string): [number, number] | null; camera(): { x: number; y: number; scale: number } };
+      };
+      // The picture may be made anew at any time.
+      const place = vink?.where(name);
+      if (!vink || !place) return null;
+      const [px, py] = place;
+      const { x, y, scale } = vink.camera();
+      const box = document.querySelector('canvas')!.getBoundingClientRect();
+      return {
+        world: [x + (px - box.width / 2) / scale, y + (py - box.height / 2) / scale] as [number, number],
+        screen: [box.left + px, box.top + py] as [number, number],
+      };
+    }, machine);
+  let seen: Awaited<ReturnType<typeof look>> = null;
+  await until(async () => (seen = await look()) !== null);
+  return seen!;
 }
 
 /** What axe-core finds wrong with the page: rule by rule, and where. */

@@ -65,6 +65,18 @@ test('hostile_names_and_outputs_are_text', async () => {
   await page.getByText(evil).first().waitFor();
   await page.getByRole('button', { name: 'Output' }).click();
   await page.getByRole('region', { name: 'x-name' }).getByText(evil).waitFor();
+  // What a terminal is sent, escape sequences among it, and what a packet carries.
+  await page.getByRole('tab', { name: 'Packets' }).click();
+  await page.getByRole('button', { name: /^Watch a:eth0/ }).click();
+  await page.getByRole('tab', { name: 'Terminals' }).click();
+  await page.getByLabel('Shell on').selectOption('a');
+  const terminal = page.getByRole('group', { name: 'Terminal of a' });
+  await until(async () => /a/.test((await terminal.textContent()) ?? ''));
+  await page.keyboard.type(`printf '%s\\033]52;c;ZXZpbA==\\a\\n' '${evil}'; echo '${evil}' > /dev/udp/10.0.0.2/53\n`);
+  await terminal.getByText('onerror').first().waitFor();
+  await page.getByRole('tab', { name: 'Packets' }).click();
+  await page.getByText(/UDP/).first().waitFor();
+  expect(await page.locator('#evil, img').count()).toBe(0);
   // And in the lab file.
   await page.getByRole('tab', { name: 'Lab file' }).click();
   await page.locator('.cm-content').getByText('onerror').waitFor();

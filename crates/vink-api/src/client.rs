@@ -14,12 +14,12 @@ use crate::socket::{events, open};
 use crate::{
     start, terminal, Address, Applied, Breakpoint, Breakpoints, Capture, CaptureQuery,
     ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, Clock, Error, EventFilter, Events,
-    Feed, Filter, FilterRules, Interface, LabApi, LabStatus, LabSummary, Log, Machine,
-    MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
-    NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire, OpenRun, OpenedRun, OutputQuery,
-    PacketPath, Packets, Pod, Program, ProgramInput, PutLab, Relay, Report, Restarted, Rollback,
-    RunClock, RunSummary, RuntimeDir, SampleQuery, SendSignal, Series, Statistics, Terminal,
-    Ticket, Version, Wire,
+    Feed, Filter, FilterRules, Interface, KeptTerminal, LabApi, LabStatus, LabSummary, Log,
+    Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
+    NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire, OpenRun, OpenSession,
+    OpenedRun, OutputQuery, PacketPath, Packets, Pod, Program, ProgramInput, PutLab, Relay, Report,
+    Restarted, Revoked, Rollback, RunClock, RunSummary, RuntimeDir, SampleQuery, SavedViews,
+    SendSignal, Series, Statistics, Terminal, Ticket, Version, Wire,
 };
 
 /// A client of the control process. Each request has a connection of its own, so that one client
@@ -71,6 +71,22 @@ impl Client {
             .await
     }
 
+    /// Sessions of pages.
+    pub async fn sessions(&self) -> Result<Vec<OpenSession>, Error> {
+        self.get("sessions".to_owned()).await
+    }
+
+    /// Ends a session, by its number, or all of a user, by their name.
+    pub async fn revoke(&self, session: &str) -> Result<Revoked, Error> {
+        let path = format!("/v1/sessions/{}", segment(session));
+        self.ask(Method::DELETE, path, NONE).await
+    }
+
+    /// Writes a lab's views to their files.
+    pub async fn save_views(&self, lab: &str) -> Result<SavedViews, Error> {
+        self.ask(Method::POST, path(lab, "/views/save"), NONE).await
+    }
+
     /// All labs.
     pub async fn labs(&self) -> Result<Vec<LabSummary>, Error> {
         self.get("labs".to_owned()).await
@@ -112,6 +128,11 @@ impl Client {
     /// What a virtualized process has found out so far.
     pub async fn report(&self, lab: &str, program: &str) -> Result<Report, Error> {
         self.get(program_path(lab, program, "/report")).await
+    }
+
+    /// Terminals that are kept.
+    pub async fn terminals(&self, lab: &str) -> Result<Vec<KeptTerminal>, Error> {
+        self.get(path(lab, "/terminals")).await
     }
 
     /// Gives an attached program input; returns when it is given.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_spec::{Settings, Stop};
 
-use crate::LabState;
+use crate::{Clock, HostState, LabState};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,11 @@ pub enum Happening {
         /// How many changes of the lab there were by now.
         revision: u64,
     },
+    /// A lab's clock was told something. Breakpoints tell of themselves.
+    Clock {
+        /// How it is now.
+        clock: Clock,
+    },
     /// A program was started.
     Started {
         /// Its number.
@@ -91,6 +96,17 @@ pub enum Happening {
         code: i32,
         /// Why it could not be executed, or how it failed.
         error: Option<String>,
+    },
+    /// At a kept terminal, a client has come, gone, taken the keyboard or given it up.
+    Terminal {
+        /// The number of its program.
+        program: u64,
+        /// Its machine.
+        machine: String,
+        /// How many clients look at it.
+        viewers: usize,
+        /// The user of the client that has the keyboard.
+        keyboard: Option<String>,
     },
     /// A wire has other settings.
     Wire {
@@ -127,6 +143,15 @@ pub enum Happening {
         backtrace: Vec<String>,
         /// The end of the kernel's log.
         log: String,
+    },
+    /// A host is there, or is lost, and its machines with it.
+    Host {
+        /// Its name.
+        host: String,
+        /// Whether it is there.
+        state: HostState,
+        /// Why it is lost.
+        error: Option<String>,
     },
     /// The kernel of a worker has not returned for long, or has returned after that.
     Kernel {

@@ -23,6 +23,9 @@ pub struct FeedSubscription {
     /// A filter: its packets are told beside the budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<String>,
+    /// A flow, by its number in records: its packets are told beside the budget, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<u32>,
 }
 
 /// How often counters are told.

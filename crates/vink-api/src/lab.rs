@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vink_spec::Lab;
 
-use crate::OpenedFrom;
+use crate::{HostStatus, OpenedFrom};
 
 /// Which control process answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,10 +30,13 @@ pub struct PutLab {
     /// The lab file's folder, absolute: what relative paths of the lab are relative to, and must
     /// stay inside of.
     pub folder: String,
+    /// The lab file, absolute: beside it the views of a new lab are kept, as LAB.views.yjs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Only say what would change.
     #[serde(default)]
     pub dry_run: bool,
-    /// Fail (409) if it runs already.
+    /// Fail (409) if it runs already, and none of its hosts is lost: these come back then.
     #[serde(default)]
     pub new: bool,
     /// Fail (404) if it does not run yet.
@@ -162,6 +165,8 @@ pub struct LabSummary {
 pub struct LabStatus {
     /// What lists show of it.
     pub summary: LabSummary,
+    /// Its other hosts.
+    pub hosts: Vec<HostStatus>,
     /// Its workers, one for each image and worker group.
     pub workers: Vec<WorkerStatus>,
     /// Names of programs that were started, and have failed, with the reason.
@@ -172,6 +177,9 @@ pub struct LabStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerStatus {
+    /// Which of the lab's hosts it is on; none: the one of the control process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The image's name in the lab; none: the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -183,7 +191,7 @@ pub struct WorkerStatus {
     pub core: Vec<u32>,
     /// The image's file.
     pub path: String,
-    /// The process; none: it has died.
+    /// The process, by its number on its host; none: it has died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The release of its kernel.

@@ -14,6 +14,7 @@ mod event;
 mod feed;
 mod file;
 mod filter;
+mod host;
 mod http;
 mod lab;
 mod lab_api;
@@ -31,10 +32,14 @@ mod start;
 mod statistics;
 mod terminal;
 mod topology;
+mod views;
 mod wire;
 
 pub use breakpoint::{Breakpoint, Breakpoints, ChangeBreakpoint, NewBreakpoint, PacketVerdict};
-pub use capture::{Capture, CaptureQuery, NewCapture};
+pub use capture::{
+    Capture, CaptureQuery, CapturedPacket, CapturedPackets, CapturedQuery, NewCapture,
+    PacketDetail, PacketField,
+};
 pub use client::Client;
 pub use clock::{ChangeClock, Clock, ClockState, RunClock, Speed, Step};
 pub use error::{Error, Problem};
@@ -44,6 +49,7 @@ pub use file::{
     CheckSpec, CheckedSpec, FormatSpec, FormattedSpec, Mistake, ReadyLab, ReadyLabFile,
 };
 pub use filter::{Filter, FilterCounter, FilterRules, FilterVersion, NewFilter, Rollback};
+pub use host::{HostState, HostStatus};
 pub use http::Bytes;
 pub use lab::{
     Applied, Change, ChangeKind, LabState, LabStatus, LabSummary, PutLab, RecordLab, Restarted,
@@ -60,20 +66,21 @@ pub use program::{
 pub use relay::{NewRelay, Relay};
 pub use run::{
     DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, OpenRun, OpenedFrom, OpenedRun, Run,
-    RunDifference, RunEnd, RunEvent, RunEventsQuery, RunPoint, RunProgram, RunState, RunStateQuery,
-    RunSummary, RunTimeline, TimelineQuery, TimelineRow,
+    RunDifference, RunEnd, RunEvent, RunEventsQuery, RunPacketsQuery, RunPoint, RunProgram,
+    RunState, RunStateQuery, RunSummary, RunTimeline, TimelineQuery, TimelineRow,
 };
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;
-pub use series::{NewSeries, Series};
-pub use session::{NewSession, NewTicket, Role, Session, Ticket, UseTicket};
+pub use series::{NewSeries, RowsQuery, Series, SeriesRows};
+pub use session::{NewSession, NewTicket, OpenSession, Revoked, Role, Session, Ticket, UseTicket};
 pub use socket::{Events, Feed, FromFeed, Log, Packets};
 pub use statistics::{
     EndStatistics, Statistics, StatisticsQuery, WireStatistics, WorkerStatistics,
 };
 pub use terminal::{
-    FromClient, FromServer, Input, Output, Size, Terminal, TerminalInput, TerminalOutput, INPUT,
-    STDERR, STDOUT,
+    FromClient, FromServer, Input, KeptTerminal, Output, Size, Terminal, TerminalInput,
+    TerminalOutput, INPUT, STDERR, STDOUT,
 };
 pub use topology::{NodeKind, Topology, TopologyEnd, TopologyNode, TopologyWire};
+pub use views::SavedViews;
 pub use wire::{ChangeWire, NewWire, Wire, WireEnd};

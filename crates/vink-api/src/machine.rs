@@ -27,6 +27,8 @@ pub enum MachineState {
     Running,
     /// Its worker has died.
     Dead,
+    /// Its host is lost.
+    Lost,
 }
 
 /// A machine in a list.
@@ -37,6 +39,9 @@ pub struct MachineSummary {
     pub name: String,
     /// Whether it runs.
     pub state: MachineState,
+    /// Which of the lab's hosts it is on; none: the one of the control process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The image's name in the lab; none: the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -46,7 +51,7 @@ pub struct MachineSummary {
     /// The processors on which its worker and its programs stay; empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core: Vec<u32>,
-    /// The process of its worker; none: it has died.
+    /// The process of its worker, by its number on its host; none: it has died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Its interfaces but `lo`, each with the addresses that the lab gave it.
@@ -67,6 +72,9 @@ pub struct Machine {
     /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Which of the lab's hosts it is on; none: the one of the control process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The image's name in the lab; none: the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

@@ -38,6 +38,10 @@ pub struct NewProgram {
     /// With `attach`: its input and output are a terminal of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Size>,
+    /// With `attach` and `terminal`: it starts at once, and its terminal is the lab's. Clients come
+    /// and go by `.../terminal`, any number of them, and the program stays.
+    #[serde(default)]
+    pub keep: bool,
     /// What it may do on the machine; none: what the machine's programs may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rights: Option<Rights>,

@@ -155,6 +155,27 @@ pub struct RunEvent {
     pub end: Option<String>,
 }
 
+/// Which packets of a run: each departure, arrival and loss is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RunPacketsQuery {
+    /// From when, ns; 0 if left away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// Until when; the end if left away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    /// Behind the one of this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Only at this end, `machine:interface`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+    /// At most so many: 200, and never more than 2,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+}
+
 /// Where the next event of a kind is searched from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -209,7 +230,7 @@ pub struct RunEnd {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Packets that were lost.
+    /// Packets that were lost here: by the wire, or a full queue.
     pub lost: u64,
 }
 

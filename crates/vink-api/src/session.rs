@@ -79,3 +79,29 @@ pub struct Session {
     /// Its user's name.
     pub actor: String,
 }
+
+/// A session that is valid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct OpenSession {
+    /// Its number.
+    pub session: u64,
+    /// Its user's name.
+    pub actor: String,
+    /// What it may do.
+    pub role: Role,
+    /// When it began: seconds since 1970.
+    pub since: f64,
+    /// How many connections it has now.
+    pub connections: usize,
+}
+
+/// `DELETE /v1/sessions/SESSION`: what is not valid any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Revoked {
+    /// How many sessions.
+    pub sessions: usize,
+    /// How many tickets that were not used yet.
+    pub tickets: usize,
+}

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::socket::{lost, Socket};
-use crate::{Bytes, Error};
+use crate::{Bytes, Error, Problem};
 
 /// First byte of frames with the program's standard input.
 pub const INPUT: u8 = 0;
@@ -41,12 +41,54 @@ pub enum FromClient {
     Resize(Size),
     /// A signal for the program's process group.
     Signal(i32),
+    /// Of a kept terminal: the client takes the keyboard, from whichever client has it, or gives it
+    /// up. What clients without it type is not used.
+    Keyboard(bool),
+}
+
+/// A terminal that is kept, and the clients that look at it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct KeptTerminal {
+    /// The number of its program in the lab.
+    pub program: u64,
+    /// The program's machine.
+    pub machine: String,
+    /// What runs there.
+    pub words: Vec<String>,
+    /// The user that has started it.
+    pub actor: String,
+    /// Its size, which is that of the client with the keyboard.
+    pub size: Size,
+    /// The users of the clients that look at it, as they came.
+    pub viewers: Vec<String>,
+    /// The user of the client that has the keyboard, if one has it.
+    pub keyboard: Option<String>,
 }
 
 /// What a client is told about its program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum FromServer {
+    /// A kept terminal: at first, and when a client has come, gone, taken the keyboard or given it
+    /// up, or when the size is another.
+    Terminal {
+        /// Its size.
+        size: Size,
+        /// The users of the clients that look at it, as they came.
+        viewers: Vec<String>,
+        /// The user of the client that has the keyboard.
+        keyboard: Option<String>,
+        /// This client has it.
+        yours: bool,
+    },
+    /// A kept terminal has written more than this client has read, and so much was left away.
+    Missed {
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// What the client has said is not done.
+    Refused(Problem),
     /// It has ended; nothing follows.
     Ended {
         /// 0 to 255, or 128 + a signal; 126 and 127: it could not be executed.
@@ -64,6 +106,8 @@ pub enum Output {
     Stdout(Bytes),
     /// Of its standard error.
     Stderr(Bytes),
+    /// Of a kept terminal: what is told beside its output.
+    Told(FromServer),
     /// It has ended; nothing follows.
     Ended {
         /// 0 to 255, or 128 + a signal.
@@ -84,6 +128,8 @@ pub enum Input {
     Resize(Size),
     /// For the program's process group.
     Signal(i32),
+    /// Of a kept terminal: the client takes the keyboard, or gives it up.
+    Keyboard(bool),
 }
 
 /// An attached program's input and output.
@@ -159,8 +205,18 @@ fn message(input: &Input) -> Message {
         Input::End => return frame(&[]),
         Input::Resize(size) => FromClient::Resize(*size),
         Input::Signal(signal) => FromClient::Signal(*signal),
+        Input::Keyboard(taken) => FromClient::Keyboard(*taken),
     };
     Message::Text(serde_json::to_string(&said).expect("plain data").into())
+}
+
+impl From<FromServer> for Output {
+    fn from(told: FromServer) -> Output {
+        match told {
+            FromServer::Ended { code, error } => Output::Ended { code, error },
+            told => Output::Told(told),
+        }
+    }
 }
 
 fn output(message: &Message) -> Result<Option<Output>, Error> {
@@ -174,9 +230,9 @@ fn output(message: &Message) -> Result<Option<Output>, Error> {
             }
         }
         Message::Text(text) => {
-            let FromServer::Ended { code, error } =
+            let told: FromServer =
                 serde_json::from_str(text).map_err(|error| Error::Answer(error.to_string()))?;
-            Ok(Some(Output::Ended { code, error }))
+            Ok(Some(told.into()))
         }
         _ => Ok(None),
     }

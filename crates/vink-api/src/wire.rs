@@ -35,9 +35,12 @@ pub struct Wire {
     /// What it is joined to outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<Uplink>,
-    /// What is wrong with that.
+    /// What is wrong with that, or with the way to another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink_error: Option<String>,
+    /// Of a wire between two hosts: datagrams that were dropped, as neither side had sent them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<u64>,
 }
 
 /// An end of a wire.

@@ -1,4 +1,5 @@
-//! The system calls of a process that moves bytes between what it has open.
+//! The system calls of a process that moves bytes between what it has open, and of one that reserves
+//! ports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -55,23 +56,10 @@ const PLAIN: &[i64] = &[
     libc::SYS_unlinkat,
     libc::SYS_chmod,
     libc::SYS_fchmodat,
+    libc::SYS_sched_yield,
     // Memory for a wire.
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_madvise,
-    libc::SYS_brk,
-    // Its end.
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_sigaltstack,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_getrandom,
-    libc::SYS_sched_yield,
 ];
 
 /// Those for which an argument (its number) must have of these bits exactly those.
@@ -96,9 +84,48 @@ const IOCTLS: &[u64] = &[
     libc::FIONBIO,
 ];
 
+/// Those of a port server, with any arguments.
+const OF_PORTS: &[i64] = &[
+    libc::SYS_write,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_bind,
+    libc::SYS_close,
+    libc::SYS_fcntl,
+    libc::SYS_restart_syscall,
+    libc::SYS_futex,
+];
+
+/// Those of both, with any arguments: for memory and its end.
+const COMMON: &[i64] = &[
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_sigaltstack,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getrandom,
+];
+
 /// Puts the filter in place, which can't be taken off: how many calls are left.
 pub(crate) fn apply() -> io::Result<usize> {
-    let rules = rules().map_err(io::Error::other)?;
+    put(rules())
+}
+
+/// The same for a port server.
+pub(crate) fn apply_of_ports() -> io::Result<usize> {
+    put(rules_of_ports())
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn put(rules: Result<Rules, seccompiler::BackendError>) -> io::Result<usize> {
+    let rules = rules.map_err(io::Error::other)?;
     let count = rules.len();
     let filter = SeccompFilter::new(
         rules,
@@ -113,12 +140,44 @@ pub(crate) fn apply() -> io::Result<usize> {
     Ok(count)
 }
 
-fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
-    let mut rules: BTreeMap<_, _> = PLAIN.iter().map(|number| (*number, Vec::new())).collect();
-    let one = |argument, op, value| {
-        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)?;
-        SeccompRule::new(vec![condition])
-    };
+fn condition(
+    argument: u8,
+    op: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
+}
+
+fn rules_of_ports() -> Result<Rules, seccompiler::BackendError> {
+    let any = OF_PORTS
+        .iter()
+        .chain(COMMON)
+        .map(|number| (*number, Vec::new()));
+    let mut rules: Rules = any.collect();
+    let equal = |argument, value| condition(argument, SeccompCmpOp::Eq, value);
+    // Sockets that hold ports, and what others receive.
+    let [v4, v6] = [libc::AF_INET, libc::AF_INET6].map(|family| equal(0, family as u64));
+    let families = vec![SeccompRule::new(vec![v4?])?, SeccompRule::new(vec![v6?])?];
+    rules.insert(libc::SYS_socket, families);
+    let level = equal(1, libc::SOL_SOCKET as u64)?;
+    let option = equal(2, libc::SO_ATTACH_FILTER as u64)?;
+    let filters = vec![SeccompRule::new(vec![level, option])?];
+    rules.insert(libc::SYS_setsockopt, filters);
+    let data = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
+    for number in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let rule = SeccompRule::new(vec![condition(2, data.clone(), 0)?])?;
+        rules.insert(number, vec![rule]);
+    }
+    Ok(rules)
+}
+
+fn rules() -> Result<Rules, seccompiler::BackendError> {
+    let any = PLAIN
+        .iter()
+        .chain(COMMON)
+        .map(|number| (*number, Vec::new()));
+    let mut rules: Rules = any.collect();
+    let one = |argument, op, value| SeccompRule::new(vec![condition(argument, op, value)?]);
     for (number, argument, mask, value) in MASKED {
         let rule = one(*argument, SeccompCmpOp::MaskedEq(*mask), *value)?;
         rules.insert(*number, vec![rule]);

@@ -5,6 +5,8 @@
 //! others: it is ended by any other one. An attacker that takes over such a process (by a packet, a
 //! guest's descriptor) has what it had open, and that is all.
 //!
+//! One that reserves ports of the host's keeps the right to that ([`confine_port_server`]).
+//!
 //! Code that only computes keeps less ([`confine_code`]): memory, and files to be loaded from.
 //!
 //! For a program that is not trusted, and may be any, it is done from outside of it ([`fork`]): that
@@ -33,7 +35,7 @@ use vink_sys::rustix::process::{
     set_dumpable_behavior, set_parent_process_death_signal, DumpableBehavior, Signal,
 };
 use vink_sys::rustix::thread::{
-    capability_is_in_bounding_set, clear_ambient_capability_set,
+    capabilities as capabilities_of, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, CapabilitySet,
     CapabilitySets,
 };
@@ -59,7 +61,7 @@ pub type Report = Vec<String>;
 /// The capabilities can't be given up, or the filter of system calls can't be put in place: what,
 /// and the host's word. The process must end then.
 pub fn confine(keep: &Keep) -> io::Result<Report> {
-    let mut report = give_up(keep)?;
+    let mut report = give_up(keep, Rights::None)?;
     let allowed = filter::apply();
     let allowed = allowed.map_err(|error| about(FILTER, &error))?;
     report.push(format!(
@@ -76,7 +78,7 @@ pub fn confine(keep: &Keep) -> io::Result<Report> {
 /// # Errors
 /// As [`confine`].
 pub fn confine_code(keep: &Keep, socket: BorrowedFd<'_>) -> io::Result<(Report, OwnedFd)> {
-    let mut report = give_up(keep)?;
+    let mut report = give_up(keep, Rights::None)?;
     // Not before: a change of rights takes it off.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let listener = code::apply(socket.as_raw_fd()).map_err(|error| about(FILTER, &error))?;
@@ -84,19 +86,61 @@ pub fn confine_code(keep: &Keep, socket: BorrowedFd<'_>) -> io::Result<(Report, 
     Ok((report, listener))
 }
 
+/// Gives up everything but the network, and there but the right to reserve ports and to change rules:
+/// `CAP_NET_ADMIN`, and `CAP_NET_BIND_SERVICE` if this process has it. This process must have no second
+/// thread.
+///
+/// # Errors
+/// As [`confine`].
+pub fn confine_port_server() -> io::Result<Report> {
+    let mut report = give_up(&Keep::default(), Rights::Ports)?;
+    let allowed = filter::apply_of_ports().map_err(|error| about(FILTER, &error))?;
+    report.push(format!(
+        "system calls: {allowed} of them, any other one ends it"
+    ));
+    Ok(report)
+}
+
+/// Of its rights, what a process keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    None,
+    /// To ports of the host's network, and to its rules.
+    Ports,
+}
+
+impl Rights {
+    fn namespaces(self) -> i32 {
+        match self {
+            Rights::None => EMPTY,
+            Rights::Ports => EMPTY_BUT_NETWORK,
+        }
+    }
+
+    fn capabilities(self) -> CapabilitySet {
+        match self {
+            Rights::None => CapabilitySet::empty(),
+            Rights::Ports => CapabilitySet::NET_ADMIN | CapabilitySet::NET_BIND_SERVICE,
+        }
+    }
+}
+
 const FILTER: &str = "the filter of system calls";
 
 /// What is given up before the filter.
-fn give_up(keep: &Keep) -> io::Result<Report> {
+fn give_up(keep: &Keep, rights: Rights) -> io::Result<Report> {
     let mut report = Report::new();
-    report.push(namespaces(keep));
-    capabilities().map_err(|error| about("giving up capabilities", &error))?;
-    report.push("capabilities: none, and none can be had".to_owned());
+    report.push(namespaces(keep, rights));
+    let kept = capabilities(rights).map_err(|error| about("giving up capabilities", &error))?;
+    report.push(match kept.is_empty() {
+        true => "capabilities: none, and none can be had".to_owned(),
+        false => format!("capabilities: {kept:?}, and no others can be had"),
+    });
     // Not before: what it tells /proc of itself is root's then.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     report.push("memory: no other process of this user may read it".to_owned());
     // After the namespaces: it forbids mounts.
-    report.push(landlock(keep));
+    report.push(landlock(keep, rights));
     Ok(report)
 }
 
@@ -104,18 +148,25 @@ fn about(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-const EMPTY: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
+const EMPTY: i32 = libc::CLONE_NEWNET | EMPTY_BUT_NETWORK;
+const EMPTY_BUT_NETWORK: i32 = libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWNS;
 
 /// An empty network, no shared memory of others, and a file system of the folders alone.
-fn namespaces(keep: &Keep) -> String {
-    let entered = match unshare(EMPTY) {
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => user_namespace(),
-        other => other,
+fn namespaces(keep: &Keep, rights: Rights) -> String {
+    let network = match rights {
+        Rights::None => "an empty network",
+        Rights::Ports => "the host's network",
+    };
+    let entered = match (rights, unshare(rights.namespaces())) {
+        // In a user namespace it would have no rights to the network.
+        (Rights::Ports, entered) => entered,
+        (Rights::None, Err(error)) if error.raw_os_error() == Some(libc::EPERM) => user_namespace(),
+        (Rights::None, other) => other,
     };
     let done = entered.and_then(|()| folders::only(&keep.folders, &keep.readable));
     match done {
         Ok(()) => format!(
-            "namespaces: an empty network, and of the files only {}",
+            "namespaces: {network}, and of the files only {}",
             names(keep)
         ),
         Err(error) => format!("namespaces: the host does not allow them: {error}"),
@@ -158,7 +209,8 @@ pub fn map_ids(process: &str, user: u32, group: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn capabilities() -> io::Result<()> {
+/// Which are left.
+fn capabilities(rights: Rights) -> io::Result<CapabilitySet> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
     for bit in 0..64 {
@@ -172,23 +224,32 @@ fn capabilities() -> io::Result<()> {
             }
         }
     }
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+    let kept = match rights {
+        Rights::None => CapabilitySet::empty(),
+        Rights::Ports => capabilities_of(None)?.permitted & rights.capabilities(),
+    };
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    Ok(set_capabilities(None, none)?)
+    set_capabilities(None, sets)?;
+    Ok(kept)
 }
 
 /// Files, TCP ports, signals and abstract sockets by Landlock, as far as the host has it.
-fn landlock(keep: &Keep) -> String {
+fn landlock(keep: &Keep, rights: Rights) -> String {
     let sockets = AccessFs::MakeSock | AccessFs::RemoveFile | AccessFs::ReadDir;
     let restrict = || {
         let abi = ABI::V6;
+        let ports = match rights {
+            Rights::None => AccessNet::from_all(abi),
+            Rights::Ports => AccessNet::ConnectTcp.into(),
+        };
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(abi))?
-            .handle_access(AccessNet::from_all(abi))?
+            .handle_access(ports)?
             .scope(Scope::from_all(abi))?
             .create()?;
         for folder in &keep.folders {

@@ -10,12 +10,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use vink_sys::mount::set_nosuid;
+use vink_sys::mount::{set_nosuid, set_read_only};
 use vink_sys::process::{fork_into, getegid, geteuid};
 use vink_sys::rustix::mount::{mount, mount_change, MountFlags, MountPropagationFlags};
 use vink_sys::rustix::process::{set_dumpable_behavior, DumpableBehavior};
 
-use crate::{about, capabilities, map_ids, refused, EMPTY};
+use crate::{about, capabilities, map_ids, refused, Rights, EMPTY};
 
 /// What [`fork`] returns, twice.
 pub enum Fork {
@@ -61,11 +61,26 @@ impl Inside {
     /// # Errors
     /// What could not be done, and the host's word. The process must end then.
     pub fn confine(self, hidden: &[&Path]) -> io::Result<()> {
+        self.give_up(hidden, false)
+    }
+
+    /// The same, and no file can be changed by them.
+    ///
+    /// # Errors
+    /// As [`Inside::confine`].
+    pub fn confine_to_reading(self, hidden: &[&Path]) -> io::Result<()> {
+        self.give_up(hidden, true)
+    }
+
+    fn give_up(self, hidden: &[&Path], is_reading: bool) -> io::Result<()> {
         if let Some((user, group)) = self.ids {
             map_ids("self", user, group).map_err(|error| about("the map of its user", &error))?;
         }
         mounts(hidden)?;
-        capabilities().map_err(|error| about("giving up capabilities", &error))?;
+        if is_reading {
+            set_read_only(c"/").map_err(|error| about("files that are not changed", &error))?;
+        }
+        capabilities(Rights::None).map_err(|error| about("giving up capabilities", &error))?;
         // Not before: what it tells /proc of itself is root's then. The program is dumpable again.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         refused::apply().map_err(|error| about("the filter of system calls", &error))

@@ -15,7 +15,7 @@ use vink_api::RuntimeDir;
 
 use crate::http_error::HttpError;
 use crate::page;
-use crate::session::{same, secret, Access, Sessions};
+use crate::session::{same, secret, Access, Connection, Rejected, Sessions};
 
 /// The name of the request's user.
 const ACTOR: HeaderName = HeaderName::from_static("vink-actor");
@@ -86,7 +86,8 @@ pub(crate) async fn check(gate: Arc<Gate>, mut request: Request, next: Next) -> 
     let path = request.uri().path();
     let is_open =
         !path.starts_with("/v1/") || path == "/v1/session" && request.method() == Method::POST;
-    let mut response = match gate.access(request.headers(), is_open) {
+    let connection = request.extensions().get::<Arc<Connection>>();
+    let mut response = match gate.access(request.headers(), is_open, connection) {
         Err(fault) => fault.into_response(),
         Ok(access) => {
             if let Some(access) = access {
@@ -102,7 +103,12 @@ pub(crate) async fn check(gate: Arc<Gate>, mut request: Request, next: Next) -> 
 impl Gate {
     /// A page whose name was made to lead here (DNS rebinding) has the wrong `Host`; another page
     /// the wrong `Origin`.
-    fn access(&self, headers: &HeaderMap, is_open: bool) -> Result<Option<Access>, HttpError> {
+    fn access(
+        &self,
+        headers: &HeaderMap,
+        is_open: bool,
+        connection: Option<&Arc<Connection>>,
+    ) -> Result<Option<Access>, HttpError> {
         let forbidden = |error| HttpError::new(StatusCode::FORBIDDEN, error);
         let hosts = ["127.0.0.1", "[::1]", "localhost"].map(|host| format!("{host}:{}", self.port));
         let host = text(headers, header::HOST).unwrap_or_default();
@@ -119,18 +125,26 @@ impl Gate {
         if is_open {
             return Ok(None);
         }
-        let access = bearer(headers).and_then(|given| {
+        let access = bearer(headers).ok_or(Rejected::Unknown).and_then(|given| {
             let is_owner = |own: &String| same(given.as_bytes(), own.as_bytes());
             match self.token.as_ref().is_some_and(is_owner) {
-                true => Some(Access::owner()),
-                false => self.sessions.of(given),
+                true => Ok(Access::owner()),
+                false => self.sessions.of(given, connection),
             }
         });
-        access.map(Some).ok_or_else(|| {
-            HttpError::new(StatusCode::UNAUTHORIZED, "a token is needed").hint(
-                "send \"Authorization: Bearer TOKEN\", with a session's token, or what is in the file token of \
-                 the runtime folder",
-            )
+        access.map(Some).map_err(|rejected| {
+            let (error, hint) = match rejected {
+                Rejected::Revoked => (
+                    "this session was ended by the owner",
+                    "the owner can let you in again: vink ui --share NAME",
+                ),
+                Rejected::Unknown => (
+                    "a token is needed",
+                    "send \"Authorization: Bearer TOKEN\", with a session's token, or what is in the file token of \
+                     the runtime folder",
+                ),
+            };
+            HttpError::new(StatusCode::UNAUTHORIZED, error).hint(hint)
         })
     }
 }
@@ -182,7 +196,7 @@ mod tests {
             }
             headers
         };
-        let status = |pairs: &[(&str, &str)]| match gate.access(&headers(pairs), false) {
+        let status = |pairs: &[(&str, &str)]| match gate.access(&headers(pairs), false, None) {
             Ok(access) => Ok(access.expect("it is no open path").role),
             Err(fault) => Err(fault.status.as_u16()),
         };
@@ -213,11 +227,11 @@ mod tests {
         );
         assert_eq!(status(&[host, protocols]), Err(401));
         // The page itself has no token yet, but the other checks.
-        assert_eq!(gate.access(&headers(&[host]), true).ok(), Some(None));
+        assert_eq!(gate.access(&headers(&[host]), true, None).ok(), Some(None));
         assert!(gate
-            .access(&headers(&[("host", "evil.example")]), true)
+            .access(&headers(&[("host", "evil.example")]), true, None)
             .is_err());
         let evil = ("origin", "http://evil.example");
-        assert!(gate.access(&headers(&[host, evil]), true).is_err());
+        assert!(gate.access(&headers(&[host, evil]), true, None).is_err());
     }
 }

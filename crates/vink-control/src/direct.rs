@@ -8,10 +8,10 @@ use futures_util::{sink, stream, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use vink_api::{
     Applied, Breakpoint, Breakpoints, Capture, ChangeClock, ChangeInterface, ChangeWire, Clock,
-    Error, Events, Filter, FilterRules, FromServer, Input, Interface, LabApi, LabStatus, Log,
-    Machine, MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine,
-    NewPod, NewProgram, NewWire, Output, OutputQuery, PacketPath, Pod, Program, PutLab, Rollback,
-    RunClock, Terminal, Wire, STDOUT,
+    Error, Events, Filter, FilterRules, Input, Interface, LabApi, LabStatus, Log, Machine,
+    MachineSummary, NewBreakpoint, NewCapture, NewFilter, NewInterface, NewMachine, NewPod,
+    NewProgram, NewWire, Output, OutputQuery, PacketPath, Pod, Program, PutLab, Rollback, RunClock,
+    Terminal, Wire, STDOUT,
 };
 
 use crate::engine::{FromProgram, Giver, Lab, Labs, Requester, PIECES};
@@ -302,7 +302,10 @@ impl LabApi for DirectApi {
     }
 
     async fn resume(&self, lab: &str) -> Result<(), Error> {
-        Ok(self.0.get(lab)?.resume().await?)
+        let lab = self.0.get(lab)?;
+        lab.resume().await?;
+        lab.tell_clock().await?;
+        Ok(())
     }
 
     async fn resume_machine(&self, lab: &str, machine: &str) -> Result<(), Error> {
@@ -319,6 +322,6 @@ fn output_of(what: FromProgram) -> Output {
     match what {
         FromProgram::Frame(frame) if frame[0] == STDOUT => Output::Stdout(frame.slice(1..)),
         FromProgram::Frame(frame) => Output::Stderr(frame.slice(1..)),
-        FromProgram::Ended(FromServer::Ended { code, error }) => Output::Ended { code, error },
+        FromProgram::Told(told) => told.into(),
     }
 }

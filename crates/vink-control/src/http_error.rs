@@ -1,7 +1,19 @@
 //! Why a request is refused, and with which HTTP status.
 
+use std::future::Future;
+
 use axum::http::StatusCode;
 use vink_api::Problem;
+
+/// Carries this out even if the client goes away meanwhile.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, HttpError>> + Send + 'static,
+) -> Result<T, HttpError> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
+        let error = error.to_string();
+        Err(HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+    })
+}
 
 /// A refusal.
 #[derive(Clone, Debug)]

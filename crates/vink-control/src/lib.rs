@@ -10,6 +10,7 @@ mod auth;
 mod daemon;
 mod direct;
 mod engine;
+mod host;
 mod http_error;
 mod page;
 mod ready;
@@ -20,8 +21,10 @@ mod server;
 mod session;
 mod sockets;
 mod tcp;
+mod views;
 
 pub use daemon::{run, Options};
 pub use direct::DirectApi;
 pub use engine::{CheckLab, Hooks, Running};
+pub use host::serve_host;
 pub use replay::{again, repeat, requests, Done};

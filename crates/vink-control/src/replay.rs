@@ -172,20 +172,31 @@ async fn ask(
             method, path, body, ..
         } => {
             let path = under_name(path, then, lab);
-            let answer = client.repeat(method, &path, body).await;
-            answer.map(|answer| {
-                // An attached program is told of before it runs; any other runs.
-                let wanted: Option<NewProgram> = match path.ends_with("/programs") {
-                    true => serde_json::from_str(body).ok(),
-                    false => None,
-                };
-                let program = serde_json::from_slice(&answer).ok();
-                waiting.extend(
-                    program
-                        .filter(|_| wanted.is_some_and(|wanted| wanted.attach))
-                        .map(|program: Program| program.id),
-                );
-            })
+            let answer = client.repeat(method, &path, body).await?;
+            // An attached program is told of before it runs; any other runs.
+            let wanted: Option<NewProgram> = match path.ends_with("/programs") {
+                true => serde_json::from_str(body).ok(),
+                false => None,
+            };
+            let program: Option<Program> = serde_json::from_slice(&answer).ok();
+            match (wanted, program) {
+                (Some(NewProgram { keep: true, .. }), Some(program)) if !inputs => {
+                    let program = program.id.to_string();
+                    client.input(lab, &program, &ProgramInput::End).await
+                }
+                (
+                    Some(NewProgram {
+                        keep: false,
+                        attach: true,
+                        ..
+                    }),
+                    Some(program),
+                ) => {
+                    waiting.push(program.id);
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
         }
     }
 }

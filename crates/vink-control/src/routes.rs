@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::{json, Map, Value};
 use vink_api::{Problem, Role};
 
-use crate::http_error::HttpError;
+use crate::http_error::{to_its_end, HttpError};
 use crate::page;
 use crate::server::App;
 use crate::session::Access;
@@ -105,7 +105,7 @@ impl RouteTable {
         let verb = method.to_uppercase();
         let needed = needs(method, path);
         let changes =
-            method != "get" && path.starts_with("/v1/labs/{lab}/") && !path.contains("/captures")
+            method != "get" && path.starts_with("/v1/labs/{lab}/") && !changes_no_lab(path)
                 || method == "put";
         // That is written down piece by piece.
         let is_input = path.ends_with("/input");
@@ -130,7 +130,14 @@ impl RouteTable {
                 }
                 match lab {
                     Ok(lab) if changes && !is_input => {
-                        lab.changed_by(&actor, &verb, uri.path(), &body, work).await
+                        let is_whole = verb == "PUT";
+                        let changed = async move {
+                            lab.changed_by(&actor, &verb, uri.path(), &body, work).await
+                        };
+                        match is_whole {
+                            true => to_its_end(changed).await,
+                            false => changed.await,
+                        }
                     }
                     _ => work.await,
                 }
@@ -360,6 +367,11 @@ impl RouteTable {
     }
 }
 
+/// Whether what is done at this path leaves the lab as it is.
+fn changes_no_lab(path: &str) -> bool {
+    path.contains("/captures") || path.contains("/views")
+}
+
 /// The least role that a request needs; `None`: it needs no session. What is not listed here and changes something is
 /// the owner's.
 fn needs(method: &str, path: &str) -> Option<Role> {
@@ -369,12 +381,13 @@ fn needs(method: &str, path: &str) -> Option<Role> {
         // Reads files of the host, as far as they are named in a text.
         ("post", "/v1/spec/check", _) => Role::Operate,
         ("post", "/v1/spec/format", _) => Role::View,
-        ("get", _, Some(rest)) if rest.ends_with("/terminal") => Role::Operate,
+        ("get", "/v1/sessions", _) => Role::Own,
+        // What is beside the lab file, and nothing else.
+        ("post", _, Some("views/save")) => Role::Draw,
         ("get", ..) => Role::View,
-        // Writes files of the host, or loads code from them.
-        (_, _, Some("captures" | "captures/{capture}" | "series" | "series/{series}" | "pods")) => {
-            Role::Own
-        }
+        // Writes files of the host, or loads code from them. What is captured into one is the owner's,
+        // too.
+        (_, _, Some("series" | "series/{series}" | "pods")) => Role::Own,
         (_, _, Some(_)) => Role::Operate,
         _ => Role::Own,
     })
@@ -386,13 +399,7 @@ fn allowed(access: Option<Extension<Access>>, needed: Option<Role>) -> Result<Ac
         return Ok(access.map_or_else(Access::without_session, |Extension(access)| access));
     };
     match access {
-        Some(Extension(access)) if access.role >= needed => Ok(access),
-        Some(Extension(access)) => {
-            let word = |role| json!(role).as_str().unwrap_or_default().to_owned();
-            let text = format!("this needs the role {}", word(needed));
-            let hint = format!("this session has the role {}", word(access.role));
-            Err(HttpError::new(StatusCode::FORBIDDEN, text).hint(hint))
-        }
+        Some(Extension(access)) => access.must_be(needed).map(|()| access),
         None => Err(HttpError::new(
             StatusCode::UNAUTHORIZED,
             "a session is needed",

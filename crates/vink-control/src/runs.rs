@@ -11,19 +11,21 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
+use tokio::sync::watch;
 use vink_api::{
     DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, Run, RunDifference, RunEnd, RunEvent,
     RunEventsQuery, RunPoint, RunProgram, RunState, RunSummary, RunTimeline, TimelineQuery,
     TimelineRow, Topology, TopologyNode,
 };
 use vink_record::{
-    first_difference, first_difference_in_behaviour, kind, Event, Flight, History, Manifest,
-    Numbered, Reader, Record, What, CLASSES, MARKS,
+    first_difference, first_difference_in_behaviour, kind, Event, Flight, History, Index, Manifest,
+    Numbered, Reader, Record, Stop, Stopping, What, CLASSES, MARKS,
 };
 use vink_spec::{Lab as Spec, Time};
 
 use crate::engine::topology_of;
 use crate::http_error::HttpError;
+use crate::views::Views;
 
 /// A manifest's name in a folder that a lab was recorded to.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -58,7 +60,12 @@ pub(crate) struct Recording {
     /// Its manifest.
     pub(crate) path: PathBuf,
     manifest: Mutex<Option<(SystemTime, Arc<Manifest>)>>,
+    topology: Mutex<Option<(Arc<Manifest>, Arc<Topology>)>>,
     history: Mutex<Option<(u64, Arc<History>)>>,
+    /// Where the users are that look at it.
+    pub(crate) views: Arc<Views>,
+    /// It ends with the run's place in the list.
+    pub(crate) ending: watch::Sender<bool>,
 }
 
 impl From<vink_record::Error> for HttpError {
@@ -67,13 +74,31 @@ impl From<vink_record::Error> for HttpError {
     }
 }
 
-/// Does what reads files, on a thread of its own.
+/// Does what reads files, on a thread of its own, to its end.
 pub(crate) async fn reading<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
 ) -> Result<T, HttpError> {
     let task = tokio::task::spawn_blocking(work);
     task.await
         .unwrap_or_else(|error| Err(HttpError::conflict(error.to_string())))
+}
+
+/// Sets it when a request ends, also as its client goes away.
+struct Waiting(Stop);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Does what reads much, on a thread of its own, for as long as the answer is waited for.
+pub(crate) async fn reading_while_waited<T: Send + 'static>(
+    work: impl FnOnce(&Stop) -> Result<T, HttpError> + Send + 'static,
+) -> Result<T, HttpError> {
+    let waiting = Waiting(Stop::default());
+    let stop = waiting.0.clone();
+    reading(move || work(&stop)).await
 }
 
 impl Runs {
@@ -105,6 +130,8 @@ impl Runs {
         for (run, summary) in all {
             match summary {
                 Ok(summary) => there.push(summary),
+                // The journal of one that has just begun has nothing yet.
+                Err(_) if run.path.exists() => {}
                 Err(_) => gone.push(run.id.clone()),
             }
         }
@@ -166,7 +193,10 @@ impl Runs {
             id: name.to_owned(),
             path: manifest.to_owned(),
             manifest: Mutex::default(),
+            topology: Mutex::default(),
             history: Mutex::default(),
+            views: Views::of_users(),
+            ending: watch::Sender::new(false),
         };
         recording.manifest()?;
         let mut state = self.state();
@@ -285,6 +315,14 @@ fn words(text: Option<&str>, known: &[&str]) -> Result<Option<Vec<String>>, Http
     Ok(words)
 }
 
+/// The place of an end in [`Index::ends`].
+pub(crate) fn place_of(index: &Index, end: &str) -> Result<u32, HttpError> {
+    let known = index.ends.iter().map(String::as_str);
+    let place = index.ends.iter().position(|own| own == end);
+    let place = place.ok_or_else(|| HttpError::no("end", end, known, "recorded"))?;
+    Ok(place as u32)
+}
+
 /// All kinds that are counted, and their numbers.
 fn counted() -> impl Iterator<Item = (u8, &'static str)> {
     (0..).zip(CLASSES.into_iter().chain(MARKS))
@@ -341,7 +379,7 @@ impl Recording {
         }
     }
 
-    /// What happened, until now.
+    /// What happened, until now. Its index is made to its end, for all that ask, whether the first one waits for it or not.
     pub(crate) fn history(&self) -> Result<Arc<History>, HttpError> {
         let journal = self.journal()?;
         let name = journal.display().to_string();
@@ -358,7 +396,10 @@ impl Recording {
     }
 
     /// A reader of all of it.
-    fn reader(&self) -> Result<Reader<std::io::BufReader<fs::File>>, vink_record::Error> {
+    fn reader(
+        &self,
+        stop: &Stop,
+    ) -> Result<Reader<std::io::BufReader<Stopping>>, vink_record::Error> {
         let wrong = |error: HttpError| vink_record::Error::Format {
             what: self.path.display().to_string(),
             why: error.problem.error.clone(),
@@ -369,12 +410,13 @@ impl Recording {
             what: name.clone(),
             error,
         })?;
+        let file = Stopping::new(file, stop.clone());
         Reader::new(std::io::BufReader::new(file), name)
     }
 
     pub(crate) fn summary(&self, runs: &Runs) -> Result<RunSummary, HttpError> {
         let manifest = self.manifest()?;
-        let epoch = self.reader()?.epoch();
+        let epoch = self.reader(&Stop::default())?.epoch();
         Ok(RunSummary {
             id: self.id.clone(),
             lab: match &manifest.what {
@@ -394,11 +436,18 @@ impl Recording {
     }
 
     /// The lab as it was made; of a program by itself its machine.
-    fn topology(&self, history: &History) -> Result<Topology, HttpError> {
+    fn topology(&self, history: &History) -> Result<Arc<Topology>, HttpError> {
         let manifest = self.manifest()?;
+        // Each seek asks for it, and that of many machines takes long.
+        let mut kept = self.topology.lock().expect("no panic while it is held");
+        if let Some((_, topology)) = kept.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &manifest)) {
+            return Ok(topology.clone());
+        }
         if let Some(spec) = spec_of(&manifest) {
             let state = |_: &str| vink_api::MachineState::Running;
-            return Ok(topology_of(&spec.normal(), 0, state));
+            let topology = Arc::new(topology_of(&spec.normal(), 0, state));
+            *kept = Some((manifest, topology.clone()));
+            return Ok(topology);
         }
         let programs = &history.index().programs;
         let names = programs.iter().map(|ran| ran.machine.clone());
@@ -407,12 +456,12 @@ impl Recording {
             kind: vink_api::NodeKind::Machine,
             state: vink_api::MachineState::Running,
         });
-        Ok(Topology {
+        Ok(Arc::new(Topology {
             revision: 0,
             nodes: nodes.collect(),
             wires: Vec::new(),
             ends: Vec::new(),
-        })
+        }))
     }
 
     pub(crate) fn run(&self, runs: &Runs) -> Result<Run, HttpError> {
@@ -420,7 +469,7 @@ impl Recording {
         let index = history.index();
         Ok(Run {
             summary: self.summary(runs)?,
-            topology: self.topology(&history)?,
+            topology: Topology::clone(&*self.topology(&history)?),
             nanoseconds: index.end,
             cut: index.cut,
             records: index.records,
@@ -436,18 +485,15 @@ impl Recording {
         })
     }
 
-    pub(crate) fn timeline(&self, query: &TimelineQuery) -> Result<RunTimeline, HttpError> {
-        let history = self.history()?;
+    pub(crate) fn timeline(
+        &self,
+        query: &TimelineQuery,
+        stop: &Stop,
+    ) -> Result<RunTimeline, HttpError> {
+        let history = self.history()?.until(stop.clone());
         let index = history.index();
-        let of = match &query.end {
-            None => None,
-            Some(end) => {
-                let known = index.ends.iter().map(String::as_str);
-                let place = index.ends.iter().position(|own| own == end);
-                let place = place.ok_or_else(|| HttpError::no("end", end, known, "recorded"))?;
-                Some(place as u32)
-            }
-        };
+        let of = query.end.as_ref().map(|end| place_of(index, end));
+        let of = of.transpose()?;
         let (from, to) = (query.from.unwrap_or(0), query.to.unwrap_or(index.end));
         let bins = query.bins.unwrap_or(500).clamp(1, MOST_BINS);
         let line = history.timeline(from, to, bins, of)?;
@@ -463,8 +509,12 @@ impl Recording {
         })
     }
 
-    pub(crate) fn events(&self, query: &RunEventsQuery) -> Result<Vec<RunEvent>, HttpError> {
-        let history = self.history()?;
+    pub(crate) fn events(
+        &self,
+        query: &RunEventsQuery,
+        stop: &Stop,
+    ) -> Result<Vec<RunEvent>, HttpError> {
+        let history = self.history()?.until(stop.clone());
         let span = (query.from.unwrap_or(0), query.to.unwrap_or(u64::MAX));
         let known: Vec<_> = counted().map(|(_, name)| name).collect();
         let known = [&known[..], &["packet", "arrival", "thread", "output"]].concat();
@@ -482,11 +532,17 @@ impl Recording {
     }
 
     /// The next event of some kinds: its answer is a list of one, or empty.
-    pub(crate) fn next(&self, query: &NextEventQuery) -> Result<Vec<RunEvent>, HttpError> {
-        let history = self.history()?;
+    pub(crate) fn next(
+        &self,
+        query: &NextEventQuery,
+        stop: &Stop,
+    ) -> Result<Vec<RunEvent>, HttpError> {
+        let history = self.history()?.until(stop.clone());
         let known: Vec<_> = counted().map(|(_, name)| name).collect();
         let words = words(query.kinds.as_deref(), &[&known[..], &["packet"]].concat())?;
-        let is_packet = |kind: u8| usize::from(kind) < CLASSES.len() || kind_name(kind) == "loss";
+        let is_packet = |kind: u8| {
+            usize::from(kind) < CLASSES.len() || ["loss", "drop"].contains(&kind_name(kind))
+        };
         let wanted = |(kind, name): &(u8, &str)| {
             let is = |word: &String| word == name || word == "packet" && is_packet(*kind);
             words.as_ref().is_none_or(|words| words.iter().any(is))
@@ -496,8 +552,8 @@ impl Recording {
         Ok(found.into_iter().map(event).collect())
     }
 
-    pub(crate) fn state(&self, at: u64) -> Result<RunState, HttpError> {
-        let history = self.history()?;
+    pub(crate) fn state(&self, at: u64, stop: &Stop) -> Result<RunState, HttpError> {
+        let history = self.history()?.until(stop.clone());
         let moment = history.at(at.min(history.index().end))?;
         let ends = history.index().ends.iter().zip(moment.counted);
         Ok(RunState {
@@ -529,8 +585,8 @@ impl Recording {
     }
 
     /// Flights as frames of the page's picture, one behind the other.
-    pub(crate) fn flights(&self, query: &FlightsQuery) -> Result<Vec<u8>, HttpError> {
-        let history = self.history()?;
+    pub(crate) fn flights(&self, query: &FlightsQuery, stop: &Stop) -> Result<Vec<u8>, HttpError> {
+        let history = self.history()?.until(stop.clone());
         let count = query.count.unwrap_or(20_000).min(MOST_FLIGHTS);
         let (flights, more) = history.flights(query.from, query.to.max(query.from), count)?;
         let topology = self.topology(&history)?;
@@ -551,18 +607,21 @@ impl Recording {
         &self,
         other: &Recording,
         query: &DifferenceQuery,
+        stop: &Stop,
     ) -> Result<RunDifference, HttpError> {
         let first = |records: &[Record]| records.first().map(|record| record.time);
         if query.behaviour {
-            let found =
-                first_difference_in_behaviour([&|| self.reader(), &|| other.reader()], CONTEXT)?;
+            let found = first_difference_in_behaviour(
+                [&|| self.reader(stop), &|| other.reader(stop)],
+                CONTEXT,
+            )?;
             return Ok(RunDifference {
                 same: found.is_none(),
                 nanoseconds: found.as_ref().map_or([None; 2], |found| found.times()),
                 text: found.map_or_else(String::new, |found| found.side_by_side(COLUMNS)),
             });
         }
-        let found = first_difference(self.reader()?, other.reader()?, CONTEXT)?;
+        let found = first_difference(self.reader(stop)?, other.reader(stop)?, CONTEXT)?;
         Ok(RunDifference {
             same: found.is_none(),
             nanoseconds: found.as_ref().map_or([None; 2], |found| {

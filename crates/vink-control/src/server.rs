@@ -1,5 +1,6 @@
 //! What is served: each request's way to the engine.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,22 +10,23 @@ use axum::Router;
 use schemars::SchemaGenerator;
 use serde_json::{json, Value};
 use vink_api::{
-    CaptureQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire, CheckSpec,
-    CheckedSpec, DifferenceQuery, EventFilter, FlightsQuery, FormatSpec, FormattedSpec, FromClient,
-    FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter,
+    CaptureQuery, CapturedQuery, ChangeBreakpoint, ChangeClock, ChangeInterface, ChangeWire,
+    CheckSpec, CheckedSpec, DifferenceQuery, EventFilter, FlightsQuery, FormatSpec, FormattedSpec,
+    FromClient, FromServer, FromViewer, LabSummary, Mistake, NewBreakpoint, NewCapture, NewFilter,
     NewInterface, NewMachine, NewPod, NewProgram, NewRelay, NewRun, NewSeries, NewTicket, NewWire,
     NextEventQuery, OpenRun, OutputQuery, PacketVerdict, ProgramInput, PutLab, Report, Restarted,
-    Rollback, RunClock, RunEventsQuery, RunStateQuery, SampleQuery, SendSignal, Session,
-    Statistics, StatisticsQuery, TimelineQuery, ToViewer, UseTicket, Version,
+    Role, Rollback, RowsQuery, RunClock, RunEventsQuery, RunPacketsQuery, RunStateQuery,
+    SampleQuery, SendSignal, Session, Statistics, StatisticsQuery, TimelineQuery, ToViewer,
+    UseTicket, Version,
 };
 
-use crate::engine::{CheckLab, Giver, Lab, Labs, Requester};
+use crate::engine::{CheckLab, Giver, Lab, Labs, Requester, PIECE};
 use crate::http_error::HttpError;
 use crate::routes::{Call, RouteTable};
-use crate::runs::{reading, Recording};
+use crate::runs::{reading, reading_while_waited, Recording};
 use crate::session::Access;
 use crate::tcp::TcpServer;
-use crate::{ready, sockets};
+use crate::{ready, sockets, views};
 
 /// Bytes of a request: a lab of ten thousand machines has some ten million.
 const LARGEST: usize = 256 << 20;
@@ -72,6 +74,7 @@ pub(crate) fn router(app: App) -> Router {
     let mut table = RouteTable::new();
     sessions(&mut table);
     files(&mut table);
+    views(&mut table);
     labs(&mut table);
     machines(&mut table);
     wires(&mut table);
@@ -104,6 +107,49 @@ fn sessions(table: &mut RouteTable) {
                 role,
                 actor: actor.to_string(),
             })
+        },
+    );
+    table.route(
+        "get",
+        "/v1/sessions",
+        "Sessions of pages",
+        |app, _: Call| async move { Ok(app.tcp.sessions.all()) },
+    );
+    table.route(
+        "delete",
+        "/v1/sessions/{session}",
+        "Ends a session, by its number, or all of a user, by their name; what they are connected by is cut",
+        |app, call: Call| async move { app.tcp.sessions.revoke(call.name("session")) },
+    );
+}
+
+fn views(table: &mut RouteTable) {
+    let about = |_: &mut SchemaGenerator| {
+        json!({
+            "from-client": { "binary": "y-protocols: sync and awareness" },
+            "from-server": { "binary": "y-protocols: sync and awareness; 100 and a text about saving" }
+        })
+    };
+    table.socket(
+        "/v1/labs/{lab}/views",
+        "What the pages of a lab share: positions, drawings, notes, tasks, and where users are; changed with the role draw",
+        about,
+        |app, call: Call, upgrade| async move {
+            let lab = app.lab(&call)?;
+            let (seat, greetings) = lab.views.enter(call.access)?;
+            let ending = lab.ending.subscribe();
+            let upgrade = upgrade.max_message_size(views::LARGEST_MESSAGE);
+            Ok(upgrade.on_upgrade(move |socket| views::serve(seat, greetings, ending, socket)))
+        },
+    );
+    table.route(
+        "post",
+        "/v1/labs/{lab}/views/save",
+        "Writes a lab's views now, and as JSON",
+        |app, call: Call| async move {
+            let views = app.lab(&call)?.views.clone();
+            let saved = tokio::task::spawn_blocking(move || views.save()).await;
+            saved.unwrap_or_else(|error| Err(HttpError::conflict(error.to_string())))
         },
     );
 }
@@ -486,6 +532,12 @@ fn programs(table: &mut RouteTable) {
             Ok(Body::from_stream(lab.output(id, &call.query)?))
         },
     );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/terminals",
+        "Terminals that are kept, the users that look at them, and which has the keyboard",
+        |app, call: Call| async move { Ok(app.lab(&call)?.terminals()) },
+    );
     let about = |generator: &mut SchemaGenerator| {
         json!({
             "from-client": {
@@ -500,11 +552,14 @@ fn programs(table: &mut RouteTable) {
     };
     table.socket(
         "/v1/labs/{lab}/programs/{program}/terminal",
-        "Starts a program that was made with `attach`, and carries its input and output",
+        "Starts a program that was made with `attach`, and carries its input and output; or shows a terminal that is kept",
         about,
         |app, call: Call, upgrade| async move {
             let (lab, id) = app.program(&call)?;
             lab.is_attachable(id)?;
+            if !lab.is_kept(id) {
+                call.access.must_be(Role::Operate)?;
+            }
             let giver = giver(&call.access);
             Ok(upgrade.on_upgrade(move |socket| sockets::terminal(lab, id, giver, socket)))
         },
@@ -521,9 +576,42 @@ fn observation(table: &mut RouteTable) {
     table.route(
         "post",
         "/v1/labs/{lab}/captures",
-        "Writes packets to a file from now on, as pcapng",
+        "Writes packets to a file from now on, as pcapng, with the role own; without a path the lab keeps them",
         |app, call: Call<(), NewCapture>| async move {
-            app.lab(&call)?.capture_to_file(call.body).await
+            let lab = app.lab(&call)?;
+            if call.body.path.is_empty() {
+                return lab.capture_here(call.body).await;
+            }
+            call.access.must_be(Role::Own)?;
+            lab.capture_to_file(call.body).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/captures/{capture}/packets",
+        "Packets of a capture, a line each, also while it goes on",
+        |app, call: Call<CapturedQuery>| async move {
+            let kept = app.lab(&call)?.kept_of_capture(call.name("capture"))?;
+            reading(move || kept.packets(&call.query)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/labs/{lab}/captures/{capture}/packets/{packet}",
+        "A packet of a capture: its bytes, and what Wireshark's dissectors find in it, where these are installed",
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            let kept = lab.kept_of_capture(call.name("capture"))?;
+            lab.packet_detail(kept, call.name("packet")).await
+        },
+    );
+    table.stream(
+        "/v1/labs/{lab}/captures/{capture}/file",
+        "A capture as pcapng, as far as it is written",
+        |app, call: Call<NoQuery>| async move {
+            let kept = app.lab(&call)?.kept_of_capture(call.name("capture"))?;
+            let (file, length) = reading(move || kept.whole()).await?;
+            Ok(Body::from_stream(pieces(file, length)))
         },
     );
     table.route(
@@ -533,6 +621,13 @@ fn observation(table: &mut RouteTable) {
         |app, call: Call| async move {
             let lab = app.lab(&call)?;
             let id = call.name("capture").parse().unwrap_or(0);
+            if lab
+                .captures()
+                .iter()
+                .any(|one| one.id == id && one.path.is_some())
+            {
+                call.access.must_be(Role::Own)?;
+            }
             lab.stop_capture(id).await
         },
     );
@@ -679,10 +774,33 @@ fn observation(table: &mut RouteTable) {
         },
     );
     table.route(
+        "get",
+        "/v1/labs/{lab}/series/{series}/rows",
+        "Rows of a time series, also while it grows",
+        |app, call: Call<RowsQuery>| async move {
+            let lab = app.lab(&call)?;
+            let name = call.name("series").to_owned();
+            lab.rows_of_series(&name, call.query).await
+        },
+    );
+    table.stream(
+        "/v1/labs/{lab}/series/{series}/file",
+        "The file of a time series, as far as it is written",
+        |app, call: Call<NoQuery>| async move {
+            let lab = app.lab(&call)?;
+            let file = lab.series_as_file(call.name("series")).await?;
+            Ok(Body::from_stream(pieces(file, u64::MAX)))
+        },
+    );
+    table.route(
         "post",
         "/v1/labs/{lab}/continue",
         "Lets the lab go on, if a breakpoint has stopped it",
-        |app, call: Call| async move { app.lab(&call)?.resume().await },
+        |app, call: Call| async move {
+            let lab = app.lab(&call)?;
+            lab.resume().await?;
+            lab.tell_clock().await.map(drop)
+        },
     );
     table.route(
         "post",
@@ -830,7 +948,7 @@ fn runs(table: &mut RouteTable) {
         "How much of which kind happened when",
         |app, call: Call<TimelineQuery>| async move {
             let run = app.run(&call)?;
-            reading(move || run.timeline(&call.query)).await
+            reading_while_waited(move |stop| run.timeline(&call.query, stop)).await
         },
     );
     table.route(
@@ -839,7 +957,25 @@ fn runs(table: &mut RouteTable) {
         "What happened, packets included, each in a line",
         |app, call: Call<RunEventsQuery>| async move {
             let run = app.run(&call)?;
-            reading(move || run.events(&call.query)).await
+            reading_while_waited(move |stop| run.events(&call.query, stop)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/packets",
+        "Packets that departed, arrived or were lost, a line each",
+        |app, call: Call<RunPacketsQuery>| async move {
+            let run = app.run(&call)?;
+            reading_while_waited(move |stop| run.packets(&call.query, stop)).await
+        },
+    );
+    table.route(
+        "get",
+        "/v1/runs/{run}/packets/{packet}",
+        "A packet: its first bytes, and what Wireshark's dissectors find in it, where these are installed",
+        |app, call: Call| async move {
+            let run = app.run(&call)?;
+            run.packet_detail(&app.executable, call.name("packet")).await
         },
     );
     table.route(
@@ -848,7 +984,7 @@ fn runs(table: &mut RouteTable) {
         "The next event of some kinds, or the last one before; a list of one, or empty",
         |app, call: Call<NextEventQuery>| async move {
             let run = app.run(&call)?;
-            reading(move || run.next(&call.query)).await
+            reading_while_waited(move |stop| run.next(&call.query, stop)).await
         },
     );
     table.route(
@@ -857,7 +993,7 @@ fn runs(table: &mut RouteTable) {
         "What was counted, and which programs ran, at a moment",
         |app, call: Call<RunStateQuery>| async move {
             let run = app.run(&call)?;
-            reading(move || run.state(call.query.at)).await
+            reading_while_waited(move |stop| run.state(call.query.at, stop)).await
         },
     );
     table.stream(
@@ -865,8 +1001,26 @@ fn runs(table: &mut RouteTable) {
         "Packets under way, as frames of the page's picture one behind the other",
         |app, call: Call<FlightsQuery>| async move {
             let run = app.run(&call)?;
-            let frames = reading(move || run.flights(&call.query)).await?;
+            let frames = reading_while_waited(move |stop| run.flights(&call.query, stop)).await?;
             Ok(Body::from(frames))
+        },
+    );
+    let about = |_: &mut SchemaGenerator| {
+        json!({
+            "from-client": { "binary": "y-protocols: awareness" },
+            "from-server": { "binary": "y-protocols: awareness" }
+        })
+    };
+    table.socket(
+        "/v1/runs/{run}/views",
+        "Where the users are that look at a run, and at which time of it: as views of a lab, without their document",
+        about,
+        |app, call: Call, upgrade| async move {
+            let run = app.run(&call)?;
+            let (seat, greetings) = run.views.enter(call.access)?;
+            let ending = run.ending.subscribe();
+            let upgrade = upgrade.max_message_size(views::LARGEST_MESSAGE);
+            Ok(upgrade.on_upgrade(move |socket| views::serve(seat, greetings, ending, socket)))
         },
     );
     table.route(
@@ -876,7 +1030,7 @@ fn runs(table: &mut RouteTable) {
         |app, call: Call<DifferenceQuery>| async move {
             let run = app.run(&call)?;
             let other = app.labs.runs.get(&call.query.with)?;
-            reading(move || run.difference(&other, &call.query)).await
+            reading_while_waited(move |stop| run.difference(&other, &call.query, stop)).await
         },
     );
     table.route(
@@ -890,10 +1044,38 @@ fn runs(table: &mut RouteTable) {
     );
 }
 
+/// The query of a stream that has none.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoQuery {}
+
+/// A file in pieces, as many bytes as it has, and so many at most.
+fn pieces(
+    file: std::fs::File,
+    length: u64,
+) -> impl futures_util::Stream<Item = std::io::Result<Vec<u8>>> {
+    let file = Arc::new(file);
+    futures_util::stream::try_unfold(0, move |at| {
+        let file = file.clone();
+        async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let most = (length - at).min(PIECE as u64) as usize;
+                let mut piece = vec![0; most];
+                let count = file.read_at(&mut piece, at)?;
+                piece.truncate(count);
+                Ok((!piece.is_empty()).then_some((piece, at + count as u64)))
+            });
+            read.await
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        }
+    })
+}
+
 fn giver(access: &Access) -> Giver {
     Giver {
         requester: Requester::Client,
         actor: access.actor.clone(),
+        role: access.role,
     }
 }
 

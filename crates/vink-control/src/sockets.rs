@@ -17,13 +17,13 @@ use crate::routes::body_of;
 const VIEWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a program and carries its input and output until it ends. If the client goes away before,
-/// so does it.
+/// so does it, unless its terminal is kept.
 pub(crate) async fn terminal(lab: Arc<Lab>, id: u64, giver: Giver, socket: WebSocket) {
     let (sink, stream) = socket.split();
     let sink = sink.with(|told| {
         ready(Ok::<_, axum::Error>(match told {
             FromProgram::Frame(frame) => Message::Binary(frame),
-            FromProgram::Ended(ended) => text(&ended),
+            FromProgram::Told(told) => text(&told),
         }))
     });
     let inputs = stream
@@ -43,6 +43,7 @@ fn input(message: Result<Message, axum::Error>) -> Option<Option<Input>> {
         Message::Text(text) => match serde_json::from_str(&text).ok()? {
             FromClient::Resize(size) => Some(Some(Input::Resize(size))),
             FromClient::Signal(signal) => Some(Some(Input::Signal(signal))),
+            FromClient::Keyboard(taken) => Some(Some(Input::Keyboard(taken))),
         },
         Message::Close(_) => None,
         _ => Some(None),
@@ -150,7 +151,7 @@ async fn said(lab: &Arc<Lab>, viewer: &mut Option<Viewer>, message: &Message) ->
         Err(error) => Err(error),
     };
     let begun = match subscription {
-        Ok(subscription) => lab.view(&subscription).await,
+        Ok(subscription) => lab.view(&subscription, viewer.as_ref()).await,
         Err(error) => Err(error),
     };
     Some(match begun {

@@ -1,12 +1,16 @@
 //! Where clients over loopback TCP are answered: from the beginning on (`vink daemon --listen`), or once a page is asked for.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
-use tokio::net::TcpListener;
+use axum::{Extension, Router};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{watch, Mutex};
 use vink_api::{NewTicket, RuntimeDir, Ticket};
 
@@ -14,7 +18,7 @@ use crate::accept::Acceptor;
 use crate::auth::{self, Gate};
 use crate::daemon::connection;
 use crate::http_error::HttpError;
-use crate::session::Sessions;
+use crate::session::{Connection, Sessions};
 
 /// How many connections clients over TCP may have at once, until they are WebSockets: few, so that they leave
 /// descriptors to the owner.
@@ -92,7 +96,13 @@ impl TcpServer {
             loop {
                 let ((stream, _), seat) = acceptor.next(|| listener.accept()).await;
                 let _ = stream.set_nodelay(true);
-                let router = router.clone();
+                // The stream again, by which it is cut if its session is revoked.
+                let Ok(again) = stream.as_fd().try_clone_to_owned() else {
+                    continue;
+                };
+                let cut = Connection::new(again.into());
+                let router = router.clone().layer(Extension(cut.clone()));
+                let stream = Known { stream, _cut: cut };
                 tokio::spawn(async move {
                     connection(stream, router, Some(HEADER_TIMEOUT)).await;
                     drop(seat);
@@ -148,5 +158,52 @@ impl TcpServer {
             let back = pages.wait_for(|pages| *pages > 0);
             let _ = tokio::time::timeout(RELOAD_TIMEOUT, back).await;
         }
+    }
+}
+
+/// A client's connection, which can be found and cut for as long as it is open: as a WebSocket, too, when it outlives
+/// the requests that came over it.
+struct Known {
+    stream: TcpStream,
+    _cut: Arc<Connection>,
+}
+
+impl AsyncRead for Known {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        to: &mut ReadBuf,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, to)
+    }
+}
+
+impl AsyncWrite for Known {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context,
+        pieces: &[IoSlice],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

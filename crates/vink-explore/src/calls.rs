@@ -11,6 +11,9 @@ use vink_kernel::Fiber;
 use crate::run::Shared;
 use crate::{AppCall, Moves};
 
+/// The result of a call on a connection that was reset.
+pub(crate) const RESET: i64 = -(libc::ECONNRESET as i64);
+
 /// What is known of apps' descriptors.
 pub(crate) struct Calls {
     shared: Shared,
@@ -46,6 +49,17 @@ impl Calls {
                 (Moves::Closes, Vec::new())
             }
             libc::SYS_close => (Moves::Closes, Vec::new()),
+            // By its peer, as the stack has it.
+            libc::SYS_read
+            | libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_write
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+                if result == RESET =>
+            {
+                (Moves::Nothing, Vec::new())
+            }
             libc::SYS_connect => (Moves::Nothing, Vec::new()),
             libc::SYS_accept | libc::SYS_accept4 if result >= 0 => (Moves::Nothing, Vec::new()),
             _ => return,

@@ -23,10 +23,14 @@ use vink_sys::rustix::process::{set_parent_process_death_signal, Signal};
 
 use crate::Error;
 
-/// First deviations that there may be.
-const FIRST: usize = 1 << 16;
+/// First deviations that there may be: more than four for each packet of the longest run ([`crate::Limits`]).
+const FIRST: usize = 1 << 17;
 /// How long a run may compute, in seconds: so long only one takes that does not end.
 const CPU_LIMIT: i64 = 20;
+
+/// A first deviation that a process has taken; all behind it has been tried.
+const TAKEN: u8 = 1;
+const DONE: u8 = 2;
 
 /// What all processes of a search share.
 #[repr(C)]
@@ -37,7 +41,7 @@ pub(crate) struct Claims {
     pub runs: AtomicU64,
     /// Packets that were sent in them.
     pub packets: AtomicU64,
-    /// Which first deviations have been taken by a process.
+    /// Which first deviations have been taken by a process, and which are done.
     first: [AtomicU8; FIRST],
 }
 
@@ -52,7 +56,35 @@ impl Claims {
     /// Takes a first deviation; `false`: another process has it, or there are too many.
     pub fn claim(&self, number: usize) -> bool {
         let claim = self.first.get(number);
-        claim.is_some_and(|claim| claim.swap(1, Ordering::Relaxed) == 0)
+        claim.is_some_and(|claim| claim.swap(TAKEN, Ordering::Relaxed) == 0)
+    }
+
+    /// All schedules with this first deviation, which this process has taken, were tried, and what they break is said.
+    pub fn finish(&self, number: usize) {
+        if let Some(claim) = self.first.get(number) {
+            claim.store(DONE, Ordering::Release);
+        }
+    }
+
+    /// Which are done: from and to.
+    pub fn done(&self) -> Vec<(usize, usize)> {
+        let mut all: Vec<(usize, usize)> = Vec::new();
+        for (number, claim) in self.first.iter().enumerate() {
+            if claim.load(Ordering::Acquire) != DONE {
+                continue;
+            }
+            match all.last_mut() {
+                Some((_, end)) if *end == number => *end += 1,
+                _ => all.push((number, number + 1)),
+            }
+        }
+        all
+    }
+
+    /// These are done already, and no process takes them.
+    pub fn restore(&self, done: &[(usize, usize)]) {
+        let numbers = done.iter().flat_map(|(from, to)| *from..*to);
+        numbers.for_each(|number| self.finish(number));
     }
 
     /// Nothing is taken any more.

@@ -1,6 +1,5 @@
 //! Makes a lab in this process, as a lab worker would: its kernel, machines, wires, programs.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -11,9 +10,12 @@ use serde::{Deserialize, Serialize};
 use vink_apps::{AppId, Apps, State};
 use vink_kernel::{Attachment, Clock, Config, EndId, Image, Kernel, MachineId, WireKind};
 use vink_lab::worker::{seed, sysctl_path, wire_settings};
-use vink_lab::{Machine, StaticRoute};
-use vink_pcb::Process;
-use vink_spec::{derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Ready, Time, Virtual};
+use vink_lab::{field, report_of, Machine, NetworkConfig, Numbered, Snapshot, StaticRoute};
+use vink_pcb::{Connection, Field, Layout, Process};
+use vink_spec::{
+    derived_mac, mac_bytes, memory_bytes, named_by, order, Lab, Quantity, Ready, Source, Term,
+    Time, Virtual,
+};
 
 use crate::stack::Stack;
 use crate::trapped::{self, Recipe, Trapped};
@@ -65,15 +67,28 @@ pub(crate) struct Booted {
     pub apps: Apps,
     pub trapped: Trapped,
     /// The lab, and where its trapped programs are.
-    spec: Lab,
+    pub spec: Lab,
     pub around: Surroundings,
     machines: Vec<Machine>,
+    /// The kernel's names of [`World::ends`].
+    pub ids: Vec<EndId>,
     /// How much of an app's output is known.
     outputs: HashMap<AppId, u64>,
+    /// The numbers that its properties compare.
+    watched: Vec<Watched>,
     /// Programs that have not been started, in the order in which they may be.
     pub starts: Vec<Start>,
     /// Where the kernel's complaints are put.
     pub complaints: Arc<Mutex<Vec<String>>>,
+}
+
+/// A number that a property of the lab file's compares.
+struct Watched {
+    quantity: Quantity,
+    /// Its line in the lab file.
+    line: usize,
+    /// That of a connection.
+    field: Option<Field>,
 }
 
 /// A program to be started.
@@ -131,7 +146,7 @@ impl Booted {
             }
             machines.insert(name.as_str(), machine);
         }
-        let ends = wires(lab, &mut kernel, &machines)?;
+        let (ends, ids) = wires(lab, &mut kernel, &machines)?;
         routes(lab, &mut kernel, &machines)?;
         // A time of 0 is none to the kernel: tcp_clean_rtx_queue() warns of it.
         // From timer to timer: one jump would make them late, by which a wire with a rate goes.
@@ -143,29 +158,23 @@ impl Booted {
         kernel.settle()?;
         let apps = Apps::new();
         apps.names().replace(addresses(lab));
-        let memory = Process::open(std::process::id()).ok();
+        let (memory, unreadable) = match Process::open(std::process::id()) {
+            Ok(memory) => (Some(memory), None),
+            Err(why) => (None, Some(why.to_string())),
+        };
         let nets = memory.as_ref().map(Process::machines).transpose()?;
         let nets = nets.unwrap_or_default();
         let nets = nets.into_iter().map(|machine| (machine.net, machine.name));
         let nets = nets.filter(|(_, name)| machines.contains_key(name.as_str()));
         let mut world = World {
-            now: kernel.now(),
-            ends,
-            programs: Vec::new(),
-            expected: Vec::new(),
-            expected_connections: usize::MAX,
-            faults: Vec::new(),
-            under_way: 0,
-            complaints: Vec::new(),
-            lines: Vec::new(),
             addresses: addresses(lab)
                 .into_iter()
                 .flat_map(|(machine, all)| all.into_iter().map(move |one| (one, machine.clone())))
                 .collect(),
-            apps: HashMap::new(),
-            fields: RefCell::default(),
             nets: nets.collect(),
             memory,
+            unreadable,
+            ..World::new(kernel.now(), ends)
         };
         let starts = starts(lab, &machines, &mut world, around)?;
         for start in starts.iter().filter(|start| start.recipe.is_none()) {
@@ -181,7 +190,9 @@ impl Booted {
             spec: lab.clone(),
             around: around.clone(),
             machines,
+            ids,
             outputs: HashMap::new(),
+            watched: watched(lab, &world)?,
             starts,
             complaints,
         };
@@ -328,6 +339,109 @@ impl Booted {
         }
         Ok(())
     }
+
+    /// Looks at the numbers that the lab file's properties compare.
+    pub fn look_at_numbers(&mut self, world: &mut World) -> Result<(), Error> {
+        world.numbers.clear();
+        let mut snapshot = Snapshot::default();
+        for watched in &self.watched {
+            let mut eyes = Eyes {
+                kernel: self.stack.kernel(),
+                machines: &self.machines,
+                ids: &self.ids,
+                apps: &self.apps,
+                world,
+            };
+            let Quantity { source, .. } = &watched.quantity;
+            let number = snapshot.look(&mut eyes, source, watched.field.as_ref(), Path::new(""));
+            let number =
+                number.map_err(|why| cannot_look(watched.line, &watched.quantity, &why))?;
+            if let Some(number) = number {
+                world.numbers.insert(watched.quantity.to_string(), number);
+            }
+        }
+        Ok(())
+    }
+
+    /// What all properties of the lab file say.
+    pub fn spec(&self) -> &Lab {
+        &self.spec
+    }
+}
+
+/// What numbers are read of.
+struct Eyes<'a> {
+    kernel: &'a mut Kernel,
+    machines: &'a [Machine],
+    ids: &'a [EndId],
+    apps: &'a Apps,
+    world: &'a World,
+}
+
+impl Numbered for Eyes<'_> {
+    fn kernel(&mut self) -> &mut Kernel {
+        self.kernel
+    }
+
+    fn network(&self, machine: &str) -> Option<NetworkConfig> {
+        let mut all = self.machines.iter();
+        all.find_map(|its| (its.name == machine).then_some(its.network))
+    }
+
+    fn end(&self, place: &str) -> Option<EndId> {
+        let mut all = self.world.ends.iter().zip(self.ids);
+        all.find_map(|(end, id)| (end.name() == place).then_some(*id))
+    }
+
+    fn report(&self, machine: &str, app: &str) -> Option<serde_json::Value> {
+        let id = self.machines.iter().find(|its| its.name == machine)?.id;
+        report_of(self.apps, id, app)
+    }
+
+    fn connections(&mut self, machine: &str) -> Vec<Connection> {
+        let all = self.world.connections().into_iter();
+        let its = all.filter(|(name, _)| *name == machine);
+        its.map(|(_, connection)| connection).collect()
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        self.world.memory.as_ref().map(Process::layout)
+    }
+}
+
+/// The numbers that a lab's properties compare.
+fn watched(lab: &Lab, world: &World) -> Result<Vec<Watched>, Error> {
+    let mut all: Vec<Watched> = Vec::new();
+    for claim in lab.always.values().chain(lab.eventually.values()) {
+        for term in claim.terms() {
+            let Term::Quantity(quantity) = term else {
+                continue;
+            };
+            let why = |why: String| cannot_look(claim.line, quantity, &why);
+            let field = match (&quantity.source, &world.memory) {
+                (Source::Tcp { .. }, None) => {
+                    let unreadable = world.unreadable.as_deref().unwrap_or_default();
+                    return Err(why(format!(
+                        "it is read by the image's debug information, which can't be: {unreadable}"
+                    )));
+                }
+                (source, Some(memory)) => field(source, memory.layout()).map_err(why)?,
+                (_, None) => None,
+            };
+            if !all.iter().any(|its| its.quantity == *quantity) {
+                all.push(Watched {
+                    quantity: quantity.clone(),
+                    line: claim.line,
+                    field,
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn cannot_look(line: usize, quantity: &Quantity, why: &str) -> Error {
+    Error::Lab(format!("line {line} of the lab file: {quantity}: {why}"))
 }
 
 fn cannot_start(program: &Program, why: &Error) -> Error {
@@ -335,13 +449,14 @@ fn cannot_start(program: &Program, why: &Error) -> Error {
     Error::Lab(format!("program {name} of {machine}: {why}"))
 }
 
-/// Makes the wires, and the interfaces at them.
+/// Makes the wires, and the interfaces at them, with the kernel's names for these.
 fn wires(
     lab: &Lab,
     kernel: &mut Kernel,
     machines: &HashMap<&str, Machine>,
-) -> Result<Vec<End>, Error> {
+) -> Result<(Vec<End>, Vec<EndId>), Error> {
     let mut ends = Vec::new();
+    let mut ids = Vec::new();
     for (name, of_wire) in lab.ends() {
         let spec = lab.wires.get(name).cloned().unwrap_or_default();
         let wire = kernel.wire(match spec.is_bus(of_wire.len()) {
@@ -366,8 +481,8 @@ fn wires(
                 network.address(kernel, interface, address.addr(), address.prefix_len())?;
             }
             network.up(kernel, interface)?;
+            ids.push(end);
             ends.push(End {
-                id: end,
                 machine: machine.to_owned(),
                 interface: interface.to_owned(),
                 wire: name.to_owned(),
@@ -398,7 +513,7 @@ fn wires(
             network.address(kernel, "lo", address.addr(), address.prefix_len())?;
         }
     }
-    Ok(ends)
+    Ok((ends, ids))
 }
 
 fn routes(lab: &Lab, kernel: &mut Kernel, machines: &HashMap<&str, Machine>) -> Result<(), Error> {

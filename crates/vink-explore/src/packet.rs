@@ -49,6 +49,27 @@ impl<'a> Packet<'a> {
     }
 }
 
+#[cfg(test)]
+impl<'a> Packet<'a> {
+    /// A segment at an end of its connection, for tests of properties.
+    pub(crate) fn at_end_of(
+        segment: Segment<'a>,
+        end: usize,
+        point: Point,
+        time: u64,
+    ) -> Packet<'a> {
+        Packet {
+            time,
+            end,
+            point,
+            frame: &[],
+            tcp: Some(segment),
+            at_end: true,
+            socket: &[],
+        }
+    }
+}
+
 /// A TCP segment's header (RFC 9293, 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {

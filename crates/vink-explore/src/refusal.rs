@@ -4,7 +4,9 @@
 //! fork from one another, or go on in only one of them. Programs of the host are started anew in each run.
 
 use indexmap::IndexSet;
-use vink_spec::{Lab, LabDiagnostic, Ready, Restart, Time, Virtual};
+use vink_spec::{Lab, LabDiagnostic, Ready, Restart, Source, Term, Time, Virtual};
+
+use crate::properties;
 
 /// Apps that have something outside of their worker.
 const OUTSIDE: [(&str, &str); 1] = [("stream", "its pods are processes")];
@@ -107,6 +109,24 @@ pub fn refusals(lab: &Lab) -> Vec<LabDiagnostic> {
             message,
             "give all machines the same `image`, `worker` and `core`, or none",
         );
+    }
+    let known: Vec<_> = properties::all();
+    for (kind, claims) in [("always", &lab.always), ("eventually", &lab.eventually)] {
+        for (name, claim) in claims {
+            if known.iter().any(|property| property.name() == name) {
+                let message = format!("{name} is the name of a property that is always checked");
+                refuse(&[kind, name], message, "give it another name");
+            }
+            let is_outside = |term: &Term| matches!(term, Term::Quantity(quantity) if matches!(quantity.source, Source::File { .. }));
+            if claim.terms().any(is_outside) {
+                let message = format!("{kind}: {name}: a file of the host is shared by all runs");
+                refuse(
+                    &[kind, name],
+                    message,
+                    "have a program write the number, and compare its `output`",
+                );
+            }
+        }
     }
     let mut programs = 0;
     for (name, machine) in &lab.machines {

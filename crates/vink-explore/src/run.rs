@@ -24,7 +24,7 @@ const LATEST: u64 = 300_000_000_000;
 pub struct Limits {
     /// How long after the last fault, and after the time that the run without faults takes, ns.
     pub stall_timeout: u64,
-    /// Packets at most.
+    /// Packets at most; or four times those of the run without faults, if that is more.
     pub packets: u64,
 }
 
@@ -119,8 +119,8 @@ impl Shared {
 
     /// For a lab that has not begun: the kernel asks about packets, and apps' calls are heard.
     pub fn new(lab: &mut Booted, world: World) -> Result<Shared, Error> {
-        let places = world.ends.iter().enumerate();
-        let places = places.map(|(place, end)| (end.id, place)).collect();
+        let places = lab.ids.iter().enumerate();
+        let places = places.map(|(place, end)| (*end, place)).collect();
         let state = State {
             names: world.ends.iter().map(crate::End::name).collect(),
             counts: vec![0; world.ends.len()],
@@ -138,7 +138,7 @@ impl Shared {
             world,
         };
         let shared = Shared(Arc::new(Mutex::new(state)));
-        for end in shared.lock().world.ends.iter().map(|end| end.id) {
+        for end in lab.ids.clone() {
             let hooks = PacketHooks {
                 departures: true,
                 arrivals: true,
@@ -449,6 +449,7 @@ fn go(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Result<Option<Endin
         if lab.start(&mut state.world)? {
             continue;
         }
+        lab.look_at_numbers(&mut state.world)?;
         state.check(|property, world| property.idle(world));
         if state.violation.is_some() {
             return Ok(None);

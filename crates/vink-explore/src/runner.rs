@@ -16,10 +16,10 @@ use crate::engine::tree::Branching;
 use crate::engine::Engine;
 use crate::forks::{assert_alone, descriptors, fork, wait, write_all, Death, Side};
 use crate::lab::{Booted, Surroundings};
-use crate::properties::{self, panic};
+use crate::properties::{self, claimed, panic};
 use crate::recording::Recording;
 use crate::run::{drive, Chooser, Limits, Outcome, Shared};
-use crate::{Error, Property, Schedule, Violation};
+use crate::{Ending, Error, Property, Schedule, Violation};
 
 /// A lab that has not begun. It stays so: what runs are forks of it.
 pub struct Runner {
@@ -67,7 +67,9 @@ impl Runner {
     /// # Errors
     /// [`Error::Lab`]: there is no such property.
     pub fn check_only(&mut self, names: &[String]) -> Result<(), Error> {
-        let known: Vec<_> = properties::all().iter().map(|one| one.name()).collect();
+        self.wanted.clear();
+        let known = self.properties();
+        let known: Vec<_> = known.iter().map(|one| one.name()).collect();
         for name in names {
             if !known.contains(&name.as_str()) {
                 return Err(Error::Lab(format!(
@@ -83,6 +85,11 @@ impl Runner {
     /// The names of the properties that are checked; none: all.
     pub fn wanted(&self) -> &[String] {
         &self.wanted
+    }
+
+    /// The lab.
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.booted.spec
     }
 
     /// Where its trapped programs are.
@@ -108,15 +115,21 @@ impl Runner {
         self.engine(copier).name()
     }
 
+    /// What the property of this name says: with an RFC, or as in the lab file; nothing, if there is none.
+    pub fn says(&self, property: &str) -> String {
+        let claimed = claimed::says(self.booted.spec(), property);
+        claimed.unwrap_or_else(|| properties::says(property).to_owned())
+    }
+
     /// The image's file.
     pub fn image(&self) -> &Path {
         &self.image
     }
 
-    /// Whether the kernel's memory can be read: if not, properties that look at connections find
-    /// none.
-    pub fn reads_connections(&self) -> bool {
-        self.shared.lock().world.memory.is_some()
+    /// Why the kernel's memory can't be read, so that properties that look at connections find none;
+    /// `None`: it can.
+    pub fn unreadable(&self) -> Option<String> {
+        self.shared.lock().world.unreadable.clone()
     }
 
     /// Interfaces at wires, in the order in which recordings number them.
@@ -133,6 +146,14 @@ impl Runner {
         if self.plain.is_none() {
             let plain = self.run(&Vec::new(), false)?;
             let broken = plain.violation.is_some();
+            if plain.ending == Some(Ending::Flood) && !broken {
+                return Err(Error::Lab(format!(
+                    "{} packets have been sent without faults, and the lab has not come to its end: have \
+                     clients send less",
+                    plain.packets
+                )));
+            }
+            self.limits.packets = self.limits.packets.max(4 * plain.packets);
             if !broken && plain.programs.iter().all(|program| program.ended.is_none()) {
                 return Err(Error::Lab(format!(
                     "no program of this lab has ended after {} s: exploring needs one that does, \
@@ -141,11 +162,13 @@ impl Runner {
                     self.limits.stall_timeout / 1_000_000_000
                 )));
             }
-            let mut state = self.shared.lock();
-            let programs = plain.programs.iter();
-            state.world.expected = programs.map(|program| program.ended.clone()).collect();
-            state.world.expected_connections = plain.connections;
-            drop(state);
+            // One that ends in the middle, where it breaks a property, tells of no end for others.
+            if plain.ending.is_some() {
+                let mut state = self.shared.lock();
+                let programs = plain.programs.iter();
+                state.world.expected = programs.map(|program| program.ended.clone()).collect();
+                state.world.expected_connections = plain.connections;
+            }
             self.plain = Some(plain);
         }
         Ok(self.plain.as_ref().expect("just made"))
@@ -154,6 +177,7 @@ impl Runner {
     /// What properties a run has.
     pub(crate) fn properties(&self) -> Vec<Box<dyn Property>> {
         let mut all = properties::all();
+        all.extend(claimed::all(self.booted.spec()));
         if !self.wanted.is_empty() {
             all.retain(|one| self.wanted.iter().any(|name| name == one.name()));
         }

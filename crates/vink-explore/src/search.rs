@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use crate::engine::copier::CopierKind;
 use crate::engine::{End, Level};
 use crate::forks::Claims;
 use crate::runner::Runner;
+use crate::saved::{Saved, Saver};
 use crate::{Error, Fate, Schedule, Violation};
 
 /// What is searched.
@@ -28,6 +30,8 @@ pub struct Wanted {
     pub fates: Vec<Fate>,
     /// How runs branch.
     pub copier: CopierKind,
+    /// A folder in which it is written down how far it is, to go on there; what is there already is not tried again.
+    pub resume: Option<PathBuf>,
 }
 
 /// A schedule that breaks a property.
@@ -57,10 +61,12 @@ pub struct Progress {
 pub struct Searched {
     /// The first schedule that was found to break each property, by the property's name.
     pub found: BTreeMap<String, Found>,
-    /// Runs.
+    /// Runs, those of an earlier process included.
     pub runs: u64,
     /// Packets in them.
     pub packets: u64,
+    /// Runs of the process that this one has gone on behind.
+    pub resumed: u64,
     /// By the host's clock.
     pub time: Duration,
     /// The number of deviations of which all schedules were tried; `None`: not even of none.
@@ -82,14 +88,32 @@ pub fn search(
     let begin = Instant::now();
     let claims = Claims::new()?;
     let plain = runner.plain()?.clone();
-    claims.runs.fetch_add(1, Ordering::Relaxed);
-    claims.packets.fetch_add(plain.packets, Ordering::Relaxed);
+    let saver = match &wanted.resume {
+        Some(_) if runner.has_trapped() => {
+            return Err(Error::Lab(
+                "a search of a lab with programs of the host can't be resumed: leave --resume out"
+                    .to_owned(),
+            ));
+        }
+        Some(folder) => Some(Saver::open(folder, runner)?),
+        None => None,
+    };
+    let saved = saver.as_ref().map(Saver::saved).unwrap_or_default();
+    let Saved { runs, packets, .. } = saved;
+    let (runs_here, packets_here) = match runs {
+        0 => (1, plain.packets),
+        _ => (0, 0),
+    };
+    claims.runs.store(runs + runs_here, Ordering::Relaxed);
+    let packets = packets + packets_here;
+    claims.packets.store(packets, Ordering::Relaxed);
     let mut searched = Searched {
-        found: BTreeMap::new(),
+        found: saved.found,
         runs: 0,
         packets: 0,
+        resumed: runs,
         time: Duration::ZERO,
-        complete: Some(0),
+        complete: Some(saved.complete.min(wanted.deviations)),
         interrupted: false,
     };
     if let Some(violation) = plain.violation.clone() {
@@ -112,19 +136,27 @@ pub fn search(
     let mut engine = runner.engine(wanted.copier);
     let mut expected = 1;
     for deviations in 1..=wanted.deviations {
-        if !searched.found.is_empty() && !wanted.keep_going {
-            break;
-        }
         // The number of subsets of so many packets, and the fates of each.
         let left = (points + 1).saturating_sub(deviations as u64);
         expected = expected * left * per_point / deviations as u64;
+        if deviations <= saved.complete {
+            continue;
+        }
+        let mut found = searched.found.values();
+        if !wanted.keep_going && found.any(|found| found.schedule.len() < deviations) {
+            break;
+        }
         let before = claims.runs.load(Ordering::Relaxed);
         claims.clear();
+        if deviations == saved.complete + 1 {
+            claims.restore(&saved.done);
+        }
         let level = Level {
             claims,
             deviations,
             wanted,
             interrupt,
+            saver: saver.as_ref(),
             deadline: wanted.budget.map(|budget| begin + budget),
         };
         let mut tell = || {
@@ -138,7 +170,12 @@ pub fn search(
         };
         let end = engine.try_all(runner, &level, &mut searched.found, &mut tell)?;
         match end {
-            End::Complete => searched.complete = Some(deviations),
+            End::Complete => {
+                searched.complete = Some(deviations);
+                if let Some(saver) = &saver {
+                    saver.completed(deviations, claims, &searched.found)?;
+                }
+            }
             End::Found => break,
             End::Budget => break,
             End::Interrupted => {

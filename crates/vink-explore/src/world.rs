@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use vink_apps::AppId;
-use vink_kernel::EndId;
 use vink_pcb::{Connection, Field, Process};
 
 /// Bytes of a program's output that are kept.
@@ -15,8 +14,6 @@ const MOST_OUTPUT: usize = 1 << 20;
 /// An interface at a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The kernel's name for it.
-    pub id: EndId,
     /// Whose.
     pub machine: String,
     /// Its name there.
@@ -141,6 +138,8 @@ pub enum Ending {
 pub struct World {
     /// The clock of the machines, ns.
     pub now: u64,
+    /// When its programs begin, ns.
+    pub begin: u64,
     /// Interfaces at wires.
     pub ends: Vec<End>,
     /// Programs.
@@ -158,19 +157,46 @@ pub struct World {
     pub complaints: Vec<String>,
     /// What programs have written, in its order.
     pub lines: Vec<Written>,
+    /// Numbers that the lab file's properties compare, by their words: those that are there.
+    pub numbers: HashMap<String, f64>,
     /// Which machines have which addresses.
     pub(crate) addresses: HashMap<IpAddr, String>,
     /// Apps that run: their programs' places.
     pub(crate) apps: HashMap<AppId, usize>,
-    /// Reads the kernel's memory; none: the image's debug information is not there.
+    /// Reads the kernel's memory; none: the image's debug information can't be read.
     pub(crate) memory: Option<Process>,
+    /// Why it can't.
+    pub(crate) unreadable: Option<String>,
     /// Fields that were asked for.
-    pub(crate) fields: RefCell<HashMap<&'static str, Option<Field>>>,
+    pub(crate) fields: RefCell<Vec<(&'static str, Option<Field>)>>,
     /// Machines by the addresses of their `struct net`.
     pub(crate) nets: Vec<(u64, String)>,
 }
 
 impl World {
+    /// Without any program.
+    pub(crate) fn new(now: u64, ends: Vec<End>) -> World {
+        World {
+            now,
+            begin: now,
+            ends,
+            programs: Vec::new(),
+            expected: Vec::new(),
+            expected_connections: usize::MAX,
+            faults: Vec::new(),
+            under_way: 0,
+            complaints: Vec::new(),
+            lines: Vec::new(),
+            numbers: HashMap::new(),
+            addresses: HashMap::new(),
+            apps: HashMap::new(),
+            memory: None,
+            unreadable: None,
+            fields: RefCell::default(),
+            nets: Vec::new(),
+        }
+    }
+
     /// A field of a `struct tcp_sock` as a number, by its name as `vink pcb --json` has it; `None`:
     /// there is no such field, or it is no number.
     pub fn field(&self, socket: &[u8], name: &'static str) -> Option<u64> {
@@ -178,12 +204,16 @@ impl World {
             return None;
         }
         let mut fields = self.fields.borrow_mut();
-        let find = || self.memory.as_ref()?.layout().tcp.field(name).cloned();
-        fields
-            .entry(name)
-            .or_insert_with(find)
-            .as_ref()?
-            .number(socket)
+        // They are few, and asked for some hundred times in a run: always by the same constants.
+        let known = fields
+            .iter()
+            .position(|(known, _)| std::ptr::eq(*known, name));
+        let at = known.unwrap_or_else(|| {
+            let find = || self.memory.as_ref()?.layout().tcp.field(name).cloned();
+            fields.push((name, find()));
+            fields.len() - 1
+        });
+        fields[at].1.as_ref()?.number(socket)
     }
 
     /// Whether a socket is that of a connection between these ports. What answers for connections
@@ -204,15 +234,32 @@ impl World {
     /// for their last segments to die (TIME-WAIT), nor sockets that listen. None without the image's
     /// debug information.
     pub fn connections(&self) -> Vec<(&str, Connection)> {
-        let mut all = Vec::new();
         let Some(memory) = &self.memory else {
-            return all;
+            return Vec::new();
         };
-        for (net, machine) in &self.nets {
-            let found = memory.connections(*net).unwrap_or_default();
-            all.extend(found.into_iter().map(|one| (machine.as_str(), one)));
-        }
-        all
+        let nets: Vec<u64> = self.nets.iter().map(|(net, _)| *net).collect();
+        let found = memory.connections_of(&nets).unwrap_or_default();
+        let named = |one: Connection| {
+            let (_, machine) = self.nets.iter().find(|(net, _)| *net == one.net)?;
+            Some((machine.as_str(), one))
+        };
+        found.into_iter().filter_map(named).collect()
+    }
+
+    /// The program `machine.program`.
+    pub fn program(&self, name: &str) -> Option<&Program> {
+        self.programs.iter().find(|its| {
+            let rest = name.strip_prefix(its.machine.as_str());
+            rest.and_then(|rest| rest.strip_prefix('.')) == Some(&its.name)
+        })
+    }
+
+    /// The programs that end without faults, and have not ended.
+    pub fn waiting(&self) -> impl Iterator<Item = &Program> {
+        let all = self.programs.iter().zip(&self.expected);
+        all.filter_map(|(program, expected)| {
+            (expected.is_some() && program.ended.is_none()).then_some(program)
+        })
     }
 
     /// Whether a packet with this address is at the machine that has it: at an end of its way, and
@@ -253,5 +300,18 @@ impl World {
             .map(|fault| fault.until.unwrap_or(fault.time))
             .max()
             .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+impl World {
+    /// With an interface of each of these machines, for tests of properties.
+    pub(crate) fn of_ends(machines: &[&str]) -> World {
+        let ends = machines.iter().map(|machine| End {
+            machine: (*machine).to_owned(),
+            interface: "eth0".to_owned(),
+            wire: "w1".to_owned(),
+        });
+        World::new(0, ends.collect())
     }
 }

@@ -416,12 +416,22 @@ impl NetworkConfig {
         args: [u64; 6],
         what: impl Fn() -> String,
     ) -> Result<u64, Error> {
-        let result = kernel.call(self.task, nr, args)?;
+        let result = self.raw(kernel, nr, args)?;
         u64::try_from(result).map_err(|_| Error::Refused {
             what: what(),
             errno: -result as i32,
             why: String::new(),
         })
+    }
+
+    /// The same, with the kernel's result: `-errno` on failure.
+    pub(crate) fn raw(
+        &self,
+        kernel: &mut Kernel,
+        nr: i64,
+        args: [u64; 6],
+    ) -> Result<i64, vink_kernel::Error> {
+        kernel.call(self.task, nr, args)
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file can't be read.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source}{}", elsewhere(.path, .source))]
     File {
         /// Which.
         path: PathBuf,
@@ -50,6 +50,21 @@ fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "; it must be yours, and /proc/sys/kernel/yama/ptrace_scope 0, unless you are root"
+        }
+        _ => "",
+    }
+}
+
+/// The same of debug information, most of which lies where an image was built.
+fn elsewhere(path: &std::path::Path, error: &io::Error) -> &'static str {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let is_debug = path.extension().is_some_and(|extension| extension == "dwo");
+    match (is_debug, error.kind()) {
+        (true, PermissionDenied) => {
+            "; the image is another user's: build one of your own with stack/build, or vink image build"
+        }
+        (true, NotFound) => {
+            "; it was where the image was built: build it again with stack/build, or vink image build"
         }
         _ => "",
     }

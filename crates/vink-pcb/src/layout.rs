@@ -18,7 +18,7 @@ const NAMES: &str = "kernel/utsname";
 const TREES: &str = "lib/xarray";
 
 /// Raised when what is cached means something else.
-const CACHE_VERSION: u32 = 1;
+const CACHE_VERSION: u32 = 2;
 
 /// One build of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct Layout {
 pub(crate) struct Way {
     /// Of the list of machines, from the image's start on.
     pub machines: u64,
+    /// What TCP has: pages that all processors know of, those that one has by itself, sockets.
+    pub held: [u64; 3],
     pub head: usize,
     pub base: usize,
     pub node_size: usize,
@@ -129,8 +131,11 @@ impl Layout {
         if theirs != Some(id) {
             return Err(debug("it was built anew since it was loaded".into()));
         }
-        let machines = elf.symbols().find(|symbol| symbol.name() == Ok("machines"));
-        let machines = machines.ok_or_else(|| debug("it has no symbols".into()))?;
+        let address = |name: &str| {
+            let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name));
+            let why = || debug(format!("it has no symbol {name}"));
+            symbol.map(|symbol| symbol.address()).ok_or_else(why)
+        };
 
         let source = |name| Source::find(image, &elf, name);
         let mut states = Vec::new();
@@ -149,7 +154,12 @@ impl Layout {
         let node = source(TREES)?.types(|types| types.structure("xa_node"))?;
         let slots = member(&node, "xa_node", "slots")?;
         let way = Way {
-            machines: machines.address(),
+            machines: address("machines")?,
+            held: [
+                address("tcp_memory_allocated")?,
+                address("tcp_memory_per_cpu_fw_alloc")?,
+                address("tcp_sockets_allocated")?,
+            ],
             head: member(&idr, "idr", "xa_head")?.offset,
             base: member(&idr, "idr", "idr_base")?.offset,
             node_size: node.size,

@@ -95,26 +95,57 @@ impl Process {
     /// # Errors
     /// [`Error::Memory`].
     pub fn connections(&self, net: u64) -> Result<Vec<Connection>, Error> {
+        self.connections_of(&[net])
+    }
+
+    /// What TCP has of all machines: pages of memory, and sockets, those that listen too.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn tcp_held(&self) -> Result<(i64, i64), Error> {
+        let [pages, more, sockets] = self.layout().way.held.map(|at| self.address(at));
+        let more = self.read(more, size_of::<i32>())?;
+        let more = more.first_chunk().copied().unwrap_or_default();
+        let pages = self.word(pages)? as i64 + i64::from(i32::from_ne_bytes(more));
+        Ok((pages, self.word(sockets)? as i64))
+    }
+
+    /// The same of several machines, those of the first one first. Machines mostly have one table,
+    /// which is read once.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn connections_of(&self, nets: &[u64]) -> Result<Vec<Connection>, Error> {
         let way = &self.layout().way;
-        let table = self.word(net + way.table as u64)?;
-        let table = self.read(table, way.table_size)?;
-        let buckets = word(&table[way.buckets..]);
-        let count = way.mask.number(&table).unwrap_or(0) as usize + 1;
-        let buckets = self.read(buckets, count.min(MOST) * way.bucket_size)?;
-        let mut found: Vec<Connection> = Vec::new();
-        for bucket in buckets.chunks_exact(way.bucket_size) {
-            let mut node = word(&bucket[way.chain..]);
-            // The end of a list is a number with its lowest bit set.
-            while node & 1 == 0 && node != 0 && found.len() < MOST {
-                let at = node - way.node as u64;
-                node = self.word(node)?;
-                // Smaller things are in the table too: what is read of them beyond their end says
-                // nothing.
-                let bytes = self.read(at, self.layout().tcp.size)?;
-                let connection = self.layout().connection(at, bytes);
-                found.extend(connection.filter(|connection| connection.net == net));
+        let mut tables: Vec<u64> = Vec::new();
+        for net in nets {
+            let table = self.word(net + way.table as u64)?;
+            if !tables.contains(&table) {
+                tables.push(table);
             }
         }
+        let place = |connection: &Connection| nets.iter().position(|net| *net == connection.net);
+        let mut found: Vec<Connection> = Vec::new();
+        for table in tables {
+            let table = self.read(table, way.table_size)?;
+            let buckets = word(&table[way.buckets..]);
+            let count = way.mask.number(&table).unwrap_or(0) as usize + 1;
+            let buckets = self.read(buckets, count.min(MOST) * way.bucket_size)?;
+            for bucket in buckets.chunks_exact(way.bucket_size) {
+                let mut node = word(&bucket[way.chain..]);
+                // The end of a list is a number with its lowest bit set.
+                while node & 1 == 0 && node != 0 && found.len() < MOST {
+                    let at = node - way.node as u64;
+                    // Smaller things are in the table too: what is read of them beyond their end
+                    // says nothing.
+                    let bytes = self.read(at, self.layout().tcp.size)?;
+                    node = word(&bytes[way.node..]);
+                    let connection = self.layout().connection(at, bytes);
+                    found.extend(connection.filter(|one| place(one).is_some()));
+                }
+            }
+        }
+        found.sort_by_key(place);
         Ok(found)
     }
 }

@@ -8,6 +8,7 @@
 mod batch;
 pub mod calls;
 mod chain;
+pub mod key;
 mod load;
 mod none;
 mod path;

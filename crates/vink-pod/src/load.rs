@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{none, process, wasm, Batch, Entry, Limits, LoadError, Pod, Wall};
+use crate::{key, none, process, wasm, Batch, Entry, Limits, LoadError, Pod, Wall};
 
 /// A pod to be loaded.
 #[derive(Clone, Debug)]
@@ -42,11 +42,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         }),
         Wall::None => none::load(source),
         Wall::Process => process::load(source),
-        // It is being built.
-        Wall::Key => Err(LoadError::Host {
-            wall,
-            why: "this Vink was built without it".to_owned(),
-        }),
+        Wall::Key => Err(key::load()),
     }
 }
 

@@ -46,8 +46,9 @@ const PROGRAM: &str = "vink-pod-process";
 const INPUT: usize = 16 << 20;
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
-/// What else keeps a pod from a processor is not its fault: if it could run when its time is over, it
-/// is ended after it has run for this part of it again, or when so many times as much has passed.
+/// What else keeps a pod from a processor is not its fault: when its time is over, it is ended if it
+/// waits for something else, or once it has run for this part of it since that part of it had passed,
+/// or when [`MOST`] times as much has passed.
 const GRACE: u32 = 2;
 /// See [`GRACE`].
 const MOST: u32 = 10;
@@ -252,8 +253,9 @@ impl ProcessPod {
         is_loading: bool,
     ) -> Result<(Pause, u64), Fault> {
         let fd = self.listener.as_fd().as_raw_fd();
-        let mut wait = limit.saturating_sub(start.elapsed());
-        let mut over = None;
+        let part = limit / GRACE;
+        let mut wait = part.saturating_sub(start.elapsed());
+        let mut ran_before = None;
         loop {
             let events = events_within(fd, libc::POLLIN, wait);
             if events & libc::POLLIN != 0 {
@@ -278,17 +280,22 @@ impl ProcessPod {
                 return Err(self.gone());
             }
             let passed = start.elapsed();
+            wait = part.saturating_sub(passed);
+            if !wait.is_zero() {
+                continue;
+            }
+            let ran = self.process.time();
+            ran_before = ran_before.or(ran);
             wait = limit.saturating_sub(passed);
             if !wait.is_zero() {
                 continue;
             }
-            let ran = self.process.time().unwrap_or(Duration::MAX);
-            let before = *over.get_or_insert(ran);
-            let is_late = ran == Duration::MAX || ran - before >= limit / GRACE;
+            let since = ran.zip(ran_before).map(|(ran, before)| ran - before);
+            let is_late = since.is_none_or(|since| since >= part);
             if is_loading || is_late || passed >= limit * MOST {
                 return Err(self.ended_by(Fault::Time(limit)));
             }
-            wait = limit / GRACE - (ran - before);
+            wait = part - since.unwrap_or_default();
         }
     }
 

@@ -32,6 +32,10 @@ use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, ROOM};
 /// Fuel for a nanosecond of a limit, an instruction each. Compiled code makes 6 to 20 in one, so a limit
 /// is somewhat smaller than in real time.
 const FUEL_PER_NS: u64 = 4;
+/// Fuel for a call of the host's, and for each vector that one looks at: they take time that is no
+/// instruction of the module's.
+const FUEL_PER_CALL: u64 = 200;
+const FUEL_PER_VECTOR: u64 = 20;
 /// Fuel does not know how long an instruction takes (`memory.fill` of all memory is one): processor
 /// time is looked at as well, and so many times the limit is too much.
 const FUEL_GRACE: u32 = 50;
@@ -114,6 +118,8 @@ struct State {
     since: Option<Duration>,
     /// As much of it is too much.
     time: Duration,
+    /// Time is fuel.
+    repeats: bool,
 }
 
 // SAFETY: `batch` is used during a crossing only, by the thread that crosses.
@@ -171,6 +177,7 @@ impl Live {
                 true => limits.time.saturating_mul(FUEL_GRACE),
                 false => limits.time,
             },
+            repeats: source.repeats,
             limits: limits.clone(),
         };
         let mut store = Store::new(module.engine(), state);
@@ -459,8 +466,7 @@ fn function<P: WasmParams, R: WasmResults>(
 /// The module in a pod's file.
 fn compiled(source: &Source<'_>) -> Result<Module, String> {
     let bytes = std::fs::read(source.file).map_err(|error| error.to_string())?;
-    let make =
-        "clang-16 --target=wasm32-wasi -mexec-model=reactor makes one, and so does vink pod build";
+    let make = "clang-16 --target=wasm32-wasi -mexec-model=reactor makes one";
     if !bytes.starts_with(b"\0asm") {
         return Err(format!("it is no WebAssembly module: {make}"));
     }

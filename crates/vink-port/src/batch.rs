@@ -1,10 +1,13 @@
 //! Many datagrams by one system call: sendmmsg(2) and recvmmsg(2).
 
 use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::null_mut;
 
 use vink_sys::rustix::io::Errno;
+use vink_sys::rustix::net::addr::SocketAddrArg;
 use vink_sys::rustix::net::{sendmmsg, MMsgHdr, SendAncillaryBuffer, SendFlags};
 
 use super::backend::{Stop, LARGEST};
@@ -56,7 +59,6 @@ impl Outgoing {
     /// Sends what has been put. False if the host has no room for all of it now. What it does not
     /// take for another reason is gone, and the reason is told.
     pub fn send(&mut self, socket: impl AsFd, mut refused: impl FnMut(io::Error)) -> bool {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         while self.start < self.end {
             let vectors: [_; COUNT] = std::array::from_fn(|n| {
                 let first = n * SLOT + FRONT - self.front;
@@ -64,12 +66,7 @@ impl Outgoing {
                     &self.bytes[first..][..self.front + self.lengths[n]],
                 )]
             });
-            let mut controls: [SendAncillaryBuffer<'_, '_, '_>; COUNT] = Default::default();
-            let mut controls = controls.iter_mut();
-            let mut messages = vectors
-                .each_ref()
-                .map(|vector| MMsgHdr::new(vector, controls.next().expect("as many")));
-            match sendmmsg(&socket, &mut messages[self.start..self.end], flags) {
+            match send_some(&socket, None, &vectors, self.start..self.end) {
                 Ok(sent) => self.start += sent,
                 Err(Errno::AGAIN) => return false,
                 Err(error) => {
@@ -90,6 +87,38 @@ impl Outgoing {
     }
 }
 
+/// Sends those datagrams of the range, to this address unless the socket is connected: how many of
+/// them.
+///
+/// # Errors
+/// As sendmmsg(2), if not even the first one is sent.
+pub fn send_some<const N: usize>(
+    socket: impl AsFd,
+    to: Option<SocketAddr>,
+    vectors: &[[IoSlice<'_>; 1]; N],
+    range: Range<usize>,
+) -> Result<usize, Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let to = to.map(|address| address.as_any());
+    let mut controls: [SendAncillaryBuffer<'_, '_, '_>; N] =
+        std::array::from_fn(|_| SendAncillaryBuffer::default());
+    let mut controls = controls.iter_mut();
+    let mut messages = vectors.each_ref().map(|vector| {
+        let control = controls.next().expect("as many");
+        match &to {
+            Some(to) => MMsgHdr::new_with_addr(to, vector, control),
+            None => MMsgHdr::new(vector, control),
+        }
+    });
+    sendmmsg(socket, &mut messages[range], flags)
+}
+
+/// Where a datagram came from: a `struct sockaddr` of any kind, at most so long (socket(7)).
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Name([u8; NAME]);
+const NAME: usize = 128;
+
 /// Places for datagrams that come.
 pub struct Incoming(Box<[u8]>);
 
@@ -101,6 +130,30 @@ pub struct Datagram<'a> {
     pub control: &'a [u8],
     /// It was longer than there was room.
     pub cut: bool,
+    /// The address of its sender, as the host has it: at least its family.
+    pub name: &'a [u8],
+}
+
+impl Datagram<'_> {
+    /// The address of its sender; `None`: not of the internet. See ip(7) and ipv6(7).
+    pub fn source(&self) -> Option<SocketAddr> {
+        let (family, rest) = self.name.split_first_chunk()?;
+        let (port, rest) = rest.split_first_chunk()?;
+        let port = u16::from_be_bytes(*port);
+        match i32::from(u16::from_ne_bytes(*family)) {
+            libc::AF_INET => {
+                let address: [u8; 4] = *rest.first_chunk()?;
+                Some((Ipv4Addr::from(address), port).into())
+            }
+            libc::AF_INET6 => {
+                let (_flow, rest) = rest.split_at_checked(4)?;
+                let (address, rest) = rest.split_first_chunk::<16>()?;
+                let scope = u32::from_ne_bytes(*rest.first_chunk()?);
+                Some(SocketAddrV6::new(Ipv6Addr::from(*address), port, 0, scope).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Room for control messages, aligned as their headers want it.
@@ -121,6 +174,7 @@ impl Incoming {
     ) -> Result<io::Result<usize>, Stop> {
         let mut vectors = [EMPTY; COUNT];
         let mut controls = [Control([0; CONTROL]); COUNT];
+        let mut names = [Name([0; NAME]); COUNT];
         let mut messages = [NOTHING; COUNT];
         for n in 0..COUNT {
             let bytes = &mut self.0[n * SLOT + FRONT..(n + 1) * SLOT];
@@ -131,8 +185,10 @@ impl Incoming {
             header.msg_iovlen = 1;
             header.msg_control = controls[n].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL;
+            header.msg_name = names[n].0.as_mut_ptr().cast();
+            header.msg_namelen = NAME as u32;
         }
-        // SAFETY: that many messages, whose vectors, bytes and controls live here.
+        // SAFETY: that many messages, whose vectors, bytes, controls and names live here.
         let got = unsafe {
             let first = messages.as_mut_ptr();
             let socket = socket.as_fd().as_raw_fd();
@@ -157,6 +213,7 @@ impl Incoming {
                 bytes: &mut self.0[n * SLOT..][..length],
                 control: &controls[n].0[..header.msg_controllen.min(CONTROL)],
                 cut: header.msg_flags & libc::MSG_TRUNC != 0,
+                name: &names[n].0[..(header.msg_namelen as usize).min(NAME)],
             })?;
         }
         Ok(Ok(got))

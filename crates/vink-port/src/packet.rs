@@ -361,6 +361,7 @@ fn frame(datagram: Datagram<'_>) -> Option<&[u8]> {
         bytes,
         control,
         cut,
+        ..
     } = datagram;
     if cut || bytes.len() < FRONT + HEADER + ADDRESSES + 2 {
         return None;
@@ -439,6 +440,7 @@ mod tests {
                 bytes,
                 control,
                 cut: false,
+                name: &[],
             }
         }
         let plain = bytes.clone();

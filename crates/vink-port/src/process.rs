@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use vink_sys::child::{prepare, Step};
 use vink_sys::fd::pipe;
+use vink_sys::socket::seqpacket_pair;
 
 /// What it writes to its standard output once it has opened what it leads to, and given up its
 /// rights.
@@ -40,30 +41,65 @@ impl Backoff {
 }
 
 /// What a driver is started with: the socket by which it asks for its end of the wire
-/// ([`Rendezvous::asker`](crate::Rendezvous::asker)), and a pipe whose end is its own. Those that
-/// are started one after the other are started with the same.
+/// ([`Rendezvous::asker`](crate::Rendezvous::asker)), that by which it is asked for ports, and a pipe
+/// whose end is its own. Those that are started one after the other are started with the same.
 #[derive(Debug)]
 pub struct Launch {
     socket: OwnedFd,
+    ports: Option<OwnedFd>,
     reads: OwnedFd,
     _writes: OwnedFd,
 }
 
+/// The ends of a driver's sockets that the process with the wire has.
+#[derive(Debug)]
+pub struct HostEnds {
+    /// For [`Rendezvous::host`](crate::Rendezvous::host).
+    pub wire: OwnedFd,
+    /// For [`PortAsker`](crate::PortAsker), if there are ports on demand.
+    pub ports: Option<OwnedFd>,
+}
+
+impl HostEnds {
+    /// The same for another process.
+    ///
+    /// # Errors
+    /// The host is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<HostEnds> {
+        Ok(HostEnds {
+            wire: self.wire.try_clone()?,
+            ports: self.ports.as_ref().map(OwnedFd::try_clone).transpose()?,
+        })
+    }
+}
+
 impl Launch {
-    /// Makes it, and the socket's other end for [`Rendezvous::host`](crate::Rendezvous::host). All
-    /// that were started end when this is dropped, and when this process ends.
+    /// Makes it, and the sockets' other ends. All that were started end when this is dropped, and when
+    /// this process ends.
     ///
     /// # Errors
     /// As pipe2(2) and socketpair(2).
-    pub fn new() -> io::Result<(Launch, OwnedFd)> {
+    pub fn new(on_demand: bool) -> io::Result<(Launch, HostEnds)> {
         let (host, socket) = UnixStream::pair()?;
         let (reads, writes) = pipe()?;
+        let (ours, its) = match on_demand {
+            true => {
+                let (ours, its) = seqpacket_pair()?;
+                (Some(ours), Some(its))
+            }
+            false => (None, None),
+        };
         let launch = Launch {
             socket: socket.into(),
+            ports: its,
             reads,
             _writes: writes,
         };
-        Ok((launch, host.into()))
+        let ends = HostEnds {
+            wire: host.into(),
+            ports: ours,
+        };
+        Ok((launch, ends))
     }
 
     /// The command that starts one: `vink driver` with these words, [`READY`] in its standard
@@ -78,11 +114,17 @@ impl Launch {
             .args(["--lifeline", &lifeline.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
+        let mut ports = socket;
+        if let Some(fd) = &self.ports {
+            ports = fd.as_fd().as_raw_fd();
+            command.args(["--demand", &ports.to_string()]);
+        }
         let steps = [
             Step::Session,
             Step::UnblockAll,
             Step::CloseOthers,
             Step::Keep(socket),
+            Step::Keep(ports),
             Step::Keep(lifeline),
         ];
         prepare(&mut command, steps);
@@ -112,17 +154,17 @@ pub struct DriverProcess {
 }
 
 impl DriverProcess {
-    /// Starts it, and waits until it is ready; the socket for
-    /// [`Rendezvous::host`](crate::Rendezvous::host), and what it said with that. What is wrong it says itself on this process's
-    /// standard error.
+    /// Starts it, and waits until it is ready; the sockets' other ends, and what it said with that. What
+    /// is wrong it says itself on this process's standard error.
     ///
     /// # Errors
     /// As fork(2) and execve(2); `Other`: it has ended.
     pub fn start(
         executable: &Path,
         words: &[String],
-    ) -> io::Result<(DriverProcess, OwnedFd, String)> {
-        let (launch, host) = Launch::new()?;
+        on_demand: bool,
+    ) -> io::Result<(DriverProcess, HostEnds, String)> {
+        let (launch, host) = Launch::new(on_demand)?;
         let mut child = launch.command(executable, words).spawn()?;
         let Some(said) = child.stdout.take().and_then(is_ready) else {
             let status = child.wait()?;

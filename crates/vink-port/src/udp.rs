@@ -1,50 +1,38 @@
 //! The backend to another Vink: each frame is a UDP datagram behind a header of 8 bytes.
 //!
 //! The header is [`MAGIC`] and a number that counts datagrams, big endian. A datagram without a
-//! frame says that its sender is there: it is sent every [`HELLO_PERIOD`], and at once in answer to
-//! the first one. A peer that has been silent for three periods is gone, and so is one whose host
-//! reports that the port is closed. There is no authentication: a process that can send datagrams
-//! from the peer's address is the peer.
+//! frame is a hello ([`Hello`]). A peer whose host reports that the port is closed is gone, too. There
+//! is no authentication: a process that can send datagrams from the peer's address is the peer.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use vink_sys::socket::set_option;
 
 use super::backend::{Backend, Deliver, LinkState, Offloads, Stop};
 use super::batch::{Incoming, Outgoing, FRONT};
-use super::poll::{Poll, Timer, INPUT, ROOM};
+use super::hello::Hello;
 use crate::Error;
 
 /// "VNK" and the version of this protocol.
 const MAGIC: [u8; 4] = *b"VNK\x01";
 /// Bytes in front of a frame: the magic, and a number.
 const LEAD: usize = 8;
-const HELLO_PERIOD: Duration = Duration::from_secs(1);
-/// Periods of silence after which a peer is gone.
-const MAX_SILENT_PERIODS: u32 = 3;
-/// Size of the socket's buffers in bytes, each way, as far as the host allows.
-const SOCKET_BUFFER: libc::c_int = 4 << 20;
 
 /// A socket, connected with the peer's address.
 pub struct UdpBackend {
     socket: UdpSocket,
     peer: SocketAddr,
-    timer: Timer,
-    poll: Poll,
+    hello: Hello,
     incoming: Incoming,
     outgoing: Outgoing,
     /// The number of the next datagram to be sent.
     number: u32,
     /// The number that the next received datagram has if none is lost.
     expected: Option<u32>,
-    /// Periods since the peer's last datagram.
-    silence: u32,
-    /// The error that the host has reported since then.
+    /// The error that the host has reported since the peer was heard.
     refused: Option<io::Error>,
-    full: bool,
     lost: u64,
 }
 
@@ -72,8 +60,7 @@ impl UdpBackend {
         }
         let socket = UdpSocket::bind(listen).map_err(fail("listening"))?;
         socket.connect(peer).map_err(fail("naming the peer"))?;
-        socket.set_nonblocking(true).map_err(fail("setting up"))?;
-        let whole = match listen {
+        let (level, option, value) = match listen {
             SocketAddr::V4(_) => (
                 libc::IPPROTO_IP,
                 libc::IP_MTU_DISCOVER,
@@ -87,43 +74,29 @@ impl UdpBackend {
         };
         // Frames of the usual length are longer than a packet with their header: the host may cut
         // them.
-        for (level, option, value) in [
-            whole,
-            (libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER),
-            (libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER),
-        ] {
-            set_option(&socket, level, option, value).map_err(fail("setting up"))?;
-        }
-        let (timer, poll) = Timer::new()
-            .and_then(|timer| Ok((timer, Poll::new()?)))
-            .map_err(fail("setting up"))?;
-        timer.every(HELLO_PERIOD).map_err(fail("setting up"))?;
-        poll.add(&timer, INPUT).map_err(fail("setting up"))?;
-        poll.add(&socket, INPUT).map_err(fail("setting up"))?;
+        set_option(&socket, level, option, value).map_err(fail("setting up"))?;
+        let hello = Hello::new(&socket).map_err(fail("setting up"))?;
         let mut backend = UdpBackend {
             socket,
             peer,
-            timer,
-            poll,
+            hello,
             incoming: Incoming::new(),
             outgoing: Outgoing::new(LEAD),
             number: 0,
             expected: None,
-            silence: MAX_SILENT_PERIODS,
             refused: None,
-            full: false,
             lost: 0,
         };
-        backend.hello();
+        backend.say_hello();
         Ok(backend)
     }
 
     fn is_there(&self) -> bool {
-        self.silence < MAX_SILENT_PERIODS && self.refused.is_none()
+        self.hello.is_heard() && self.refused.is_none()
     }
 
     /// Says that we are there.
-    fn hello(&mut self) {
+    fn say_hello(&mut self) {
         // What is wrong with the peer is told by what is received, or not.
         let word = lead(self.next_number());
         if let Err(error) = self.socket.send(&word) {
@@ -164,18 +137,17 @@ impl Backend for UdpBackend {
     }
 
     fn host(&self) -> BorrowedFd<'_> {
-        self.poll.as_fd()
+        self.hello.as_fd()
     }
 
     fn link_state(&mut self) -> LinkState {
-        if self.timer.went_off() {
-            self.silence = (self.silence + 1).min(MAX_SILENT_PERIODS);
-            self.hello();
+        if self.hello.is_due() {
+            self.say_hello();
         }
         let peer = self.peer;
         match &self.refused {
             Some(error) => LinkState::Down(format!("no answer from {peer}: {error}")),
-            None if self.silence < MAX_SILENT_PERIODS => LinkState::Up,
+            None if self.hello.is_heard() => LinkState::Up,
             None => LinkState::Down(format!("no answer from {peer}")),
         }
     }
@@ -186,8 +158,6 @@ impl Backend for UdpBackend {
             socket,
             incoming,
             expected,
-            silence,
-            refused,
             lost,
             ..
         } = self;
@@ -214,9 +184,10 @@ impl Backend for UdpBackend {
             }
         })?;
         if heard {
-            (*silence, *refused) = (0, None);
+            self.hello.heard();
+            self.refused = None;
             if !was_there {
-                self.hello();
+                self.say_hello();
             }
         }
         if let Err(error) = received {
@@ -246,12 +217,8 @@ impl Backend for UdpBackend {
         if let Some(error) = failure {
             self.failed(error);
         }
-        if full != self.full {
-            self.full = full;
-            let events = if full { ROOM } else { INPUT };
-            if let Err(error) = self.poll.change(&self.socket, events) {
-                self.failed(error);
-            }
+        if let Err(error) = self.hello.set_full(&self.socket, full) {
+            self.failed(error);
         }
         false
     }

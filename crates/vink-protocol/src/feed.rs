@@ -112,6 +112,9 @@ pub struct FeedRequest {
     pub classes: Vec<Filter>,
     /// Flights that are always told.
     pub follow: Option<Filter>,
+    /// ... and those of this flow.
+    #[serde(default)]
+    pub flow: Option<u32>,
     /// How often counters and queues are told, in 1/s; 0: never.
     pub hz: u32,
     /// Which flights are told.

@@ -12,6 +12,7 @@ mod descriptors;
 mod feed;
 mod filter;
 mod frame;
+mod host;
 mod message;
 
 pub use channel::Channel;
@@ -20,4 +21,5 @@ pub use descriptors::{receive_with, send_with};
 pub use feed::{EndNumber, FeedDetail, FeedHeader, FeedKind, FeedRequest, FEED_HEADER};
 pub use filter::{Filter, Instruction, MAX_COMPILE_SECONDS};
 pub use frame::{encode, FrameDecoder, MAX_FRAME};
+pub use host::{FromHost, Given, Hello, ToHost, HOST_VERSION};
 pub use message::*;

@@ -1,6 +1,6 @@
 //! Requests, answers and events.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ pub enum Action {
         up: bool,
     },
     /// Attaches a wire to an uplink. With [`UplinkTarget::Worker`], descriptors come along: what
-    /// `uplink::shared` made; with [`UplinkTarget::Driver`], a socket. With passt, or an address of the host's, the machine at
+    /// `uplink::shared` made; with [`UplinkTarget::Driver`] and [`UplinkTarget::Host`], sockets. With passt, or an address of the host's, the machine at
     /// the wire's first end gets addresses and routes, now or when it comes; if now, [`Answer::Route`] tells them.
     Uplink {
         /// The wire's name.
@@ -362,15 +362,8 @@ impl Action {
     pub fn descriptors(&self) -> usize {
         match self {
             Action::All(actions) => actions.iter().map(Action::descriptors).sum(),
-            Action::Spawn(_)
-            | Action::Uplink {
-                target: UplinkTarget::Worker,
-                ..
-            } => 3,
-            Action::Uplink {
-                target: UplinkTarget::Driver { .. },
-                ..
-            } => 1,
+            Action::Spawn(_) => 3,
+            Action::Uplink { target, .. } => target.descriptors(),
             Action::Capture { .. }
             | Action::AddSeries { .. }
             | Action::Probe(_)
@@ -490,11 +483,49 @@ pub enum UplinkTarget {
     Uplink(Uplink),
     /// A wire to another worker.
     Worker,
+    /// A wire to a worker on another host, by a bound UDP socket.
+    Host {
+        /// Where the other side is; none: it is known when it has been heard.
+        peer: Option<SocketAddr>,
+        /// What packets are encrypted with.
+        keys: WireKeys,
+    },
     /// A driver process, which asks for its end by the other end of a socket.
     Driver {
         /// What the machine at the wire's first end has got of the host's address.
         share: Option<ShareGrant>,
     },
+}
+
+impl UplinkTarget {
+    /// How many descriptors come along.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            UplinkTarget::Uplink(_) => 0,
+            UplinkTarget::Worker => 3,
+            UplinkTarget::Host { .. } => 1,
+            // It is asked for ports by another one.
+            UplinkTarget::Driver { share } => match share {
+                Some(share) if share.on_demand => 2,
+                _ => 1,
+            },
+        }
+    }
+}
+
+/// The keys of one side of a wire between two hosts. What is printed of them does not tell them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireKeys {
+    /// Of what this side sends.
+    pub send: [u8; 32],
+    /// Of what it receives.
+    pub receive: [u8; 32],
+}
+
+impl std::fmt::Debug for WireKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WireKeys")
+    }
 }
 
 /// What stops a virtual clock, besides the time.

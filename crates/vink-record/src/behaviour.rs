@@ -19,7 +19,7 @@ use std::io::Read;
 
 use crate::digest::Hash;
 use crate::journal::Reader;
-use crate::record::{Event, PacketOutcome, Record};
+use crate::record::{Event, Record};
 use crate::summary::summary;
 use crate::Error;
 
@@ -251,16 +251,8 @@ impl Strands {
                 let known = self.known.entry(strand.clone()).or_default();
                 let (head, options) = known.without_chance(head);
                 let line = summary(&head, *length);
-                let what = match outcome {
-                    PacketOutcome::Departure => "sends".to_owned(),
-                    PacketOutcome::Arrival => "receives".to_owned(),
-                    PacketOutcome::Loss(reason) => format!("loses ({reason})"),
-                };
-                (
-                    strand,
-                    true,
-                    format!("{what} {line}{options} [{length} bytes]"),
-                )
+                let what = format!("{outcome} {line}{options} [{length} bytes]");
+                (strand, true, what)
             }
             Event::Call { thread, text, .. } => {
                 let strand = Strand::Thread(*thread);
@@ -592,6 +584,7 @@ fn without_data(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::journal::tests::journal;
+    use crate::record::PacketOutcome;
 
     /// A TCP segment from 10.0.0.1:`port` to 10.0.0.2:80, or back.
     fn segment(back: bool, port: u16, sequence: u32, ack: u32, flags: u8, window: u16) -> Event {

@@ -7,11 +7,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::index::{follow, kind, Counters, Index, Ran, UnderWay};
 use crate::journal::Reader;
 use crate::look::look;
-use crate::record::{Event, PacketOutcome, Record};
+use crate::record::{Event, LostBy, PacketOutcome, Record};
+use crate::stop::{Stop, Stopping};
 use crate::Error;
 
 /// How far behind a window (ns, and records) arrivals of its packets are looked for.
@@ -24,7 +26,8 @@ const MOST_COUNTED: u64 = 200_000;
 #[derive(Debug)]
 pub struct History {
     journal: PathBuf,
-    index: Index,
+    index: Arc<Index>,
+    stop: Stop,
 }
 
 /// A record, and how many there are before it.
@@ -94,8 +97,21 @@ impl History {
     /// [`Error`]: the journal can't be read, or is none.
     pub fn open(journal: &Path) -> Result<(History, bool), Error> {
         let (index, made) = Index::open(journal)?;
-        let journal = journal.to_owned();
-        Ok((History { journal, index }, made))
+        let history = History {
+            journal: journal.to_owned(),
+            index: index.into(),
+            stop: Stop::default(),
+        };
+        Ok((history, made))
+    }
+
+    /// The same run, of which nothing is read any more once this is set: what is asked then fails.
+    pub fn until(&self, stop: Stop) -> History {
+        History {
+            journal: self.journal.clone(),
+            index: self.index.clone(),
+            stop,
+        }
     }
 
     /// Its index.
@@ -107,12 +123,13 @@ impl History {
     ///
     /// # Errors
     /// [`Error::Host`].
-    pub fn read_from(&self, keyframe: usize) -> Result<(Reader<BufReader<File>>, u64), Error> {
+    fn read_from(&self, keyframe: usize) -> Result<(Reader<BufReader<Stopping>>, u64), Error> {
         let name = self.journal.display().to_string();
         let keyframe = &self.index.keyframes[keyframe];
         let mut file = File::open(&self.journal).map_err(Error::host(&name))?;
         file.seek(SeekFrom::Start(keyframe.mark.offset))
             .map_err(Error::host(&name))?;
+        let file = Stopping::new(file, self.stop.clone());
         let file = BufReader::with_capacity(1 << 16, file);
         let reader = Reader::resume(file, name, self.index.epoch, keyframe.mark);
         Ok((reader, keyframe.records))
@@ -299,7 +316,7 @@ impl History {
                 id: seen.id,
                 flow: seen.flow,
             };
-            let lost = matches!(outcome, PacketOutcome::Loss(_));
+            let lost = matches!(outcome.lost_by(), Some(LostBy::Wire | LostBy::Queue));
             let departed = follow(&mut under_way, outcome, || packet);
             if let Some(packet) = departed.or(lost.then_some(packet)) {
                 if time >= from && packet.sent <= to {
@@ -480,7 +497,7 @@ impl History {
             }
             let now = record.time;
             same = match behind.next() {
-                Some(other) => other == record,
+                Some(other) => other.compared() == record.compared(),
                 None => now >= until,
             };
             if same {

@@ -19,10 +19,10 @@ use crate::bytes::{put_bytes, put_number, Bytes};
 use crate::digest::Hash;
 use crate::journal::{Mark, Reader, Tail};
 use crate::look::{look, CLASSES};
-use crate::record::{Event, PacketOutcome, Record};
+use crate::record::{Event, LostBy, PacketOutcome, Record};
 use crate::Error;
 
-const MAGIC: [u8; 8] = *b"VINKIDX1";
+const MAGIC: [u8; 8] = *b"VINKIDX2";
 /// What an index may have of a journal, and what it may have anyway: keyframes, bins.
 const SHARE: u64 = 40;
 const LEAST: u64 = 8 << 10;
@@ -45,7 +45,7 @@ const MOST_PROGRAMS: usize = 10_000;
 const LONGEST: usize = 1 << 30;
 
 /// Kinds of what is counted in bins, behind those of packets that depart ([`CLASSES`]).
-pub const MARKS: [&str; 7] = [
+pub const MARKS: [&str; 8] = [
     "loss",
     "breakpoint",
     "request",
@@ -53,6 +53,7 @@ pub const MARKS: [&str; 7] = [
     "program",
     "call",
     "clock",
+    "drop",
 ];
 const FIRST_MARK: u8 = CLASSES.len() as u8;
 /// How many kinds there are.
@@ -61,10 +62,11 @@ pub const KINDS: usize = CLASSES.len() + MARKS.len();
 /// The kind of a record; `None`: it is counted elsewhere, or nowhere.
 pub fn kind(record: &Record) -> Option<u8> {
     let mark = match &record.event {
-        Event::Packet { outcome, head, .. } => match outcome {
-            PacketOutcome::Departure => return Some(look(head).class),
-            PacketOutcome::Arrival => return None,
-            PacketOutcome::Loss(_) => 0,
+        Event::Packet { outcome, head, .. } => match (outcome, outcome.lost_by()) {
+            (PacketOutcome::Departure, _) => return Some(look(head).class),
+            (_, None) => return None,
+            (_, Some(LostBy::Wire | LostBy::Queue)) => 0,
+            (_, Some(LostBy::Stack)) => 7,
         },
         Event::Met { .. } => 1,
         Event::Asked(_) | Event::Input { .. } => 2,
@@ -88,7 +90,7 @@ pub struct Counters {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Packets that were lost here.
+    /// Packets that were lost here, by the wire or a full queue.
     pub lost: u64,
 }
 
@@ -103,7 +105,9 @@ impl Counters {
                 self.received += 1;
                 self.received_bytes += u64::from(length);
             }
-            PacketOutcome::Loss(_) => self.lost += 1,
+            PacketOutcome::Loss(_) => {
+                self.lost += u64::from(outcome.lost_by() != Some(LostBy::Stack));
+            }
         }
     }
 
@@ -384,7 +388,12 @@ pub(crate) fn follow(
             None
         }
         outcome => {
-            let lost = matches!(outcome, PacketOutcome::Loss(_));
+            let lost = match outcome.lost_by() {
+                None => false,
+                Some(LostBy::Wire) => true,
+                // It was on no wire any more, or not yet.
+                Some(LostBy::Queue | LostBy::Stack) => return None,
+            };
             let packets = under_way.get_mut(&new.hash)?;
             // A packet is lost where it departed, and arrives elsewhere.
             let which = packets.iter().position(|p| (p.end == new.end) == lost)?;

@@ -29,10 +29,12 @@ mod index;
 mod journal;
 mod look;
 mod manifest;
+mod packet_file;
 mod pcapng;
 mod perfetto;
 mod protobuf;
 mod record;
+mod stop;
 mod summary;
 
 pub use behaviour::{first_difference_in_behaviour, Parting};
@@ -43,9 +45,11 @@ pub use index::{index_of, kind, Bin, Counters, Index, Keyframe, Ran, UnderWay, K
 pub use journal::{Mark, Reader, Tail, Writer};
 pub use look::{look, Look, CLASSES};
 pub use manifest::{hash_file, Executed, Manifest, Parent, Totals, What, FORMAT};
+pub use packet_file::{FilePacket, PacketFile};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
-pub use record::{Event, PacketOutcome, Record, Request, Typed, BREAKPOINTS};
+pub use record::{Event, LostBy, PacketOutcome, Record, Request, Typed, BREAKPOINTS};
+pub use stop::{Stop, Stopping};
 pub use summary::summary;
 
 /// Why something could not be read or written.

@@ -10,11 +10,12 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use pcap_file::pcapng::{Block, PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, Endianness, PcapError};
 
+use crate::history::{History, Numbered};
 use crate::journal::Reader;
-use crate::record::{Event, PacketOutcome};
+use crate::record::{Event, PacketOutcome, Record};
 use crate::Error;
 
 /// Nanoseconds, as an `if_tsresol` option has it.
@@ -23,28 +24,42 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// Writes all packets, with as many bytes of each as the journal has; gives their number. Two runs
-/// that are the same give the same bytes.
-///
-/// # Errors
-/// As [`Reader::next_record`]; [`Error::Host`]: writing, to what is called `name`.
-pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Result<u64, Error> {
-    let failed = |error: PcapError| {
-        Error::host(format!("writing {name}"))(match error {
-            PcapError::IoError(error) => error,
-            other => std::io::Error::other(other.to_string()),
+/// Records before a packet in which what its dissectors should know of is looked for.
+const REACH: u64 = 20_000;
+
+/// Writes packets of records.
+struct PacketWriter<'a, W: Write> {
+    to: PcapNgWriter<W>,
+    name: &'a str,
+    epoch: u64,
+    /// By their places.
+    interfaces: HashMap<String, u32>,
+}
+
+impl<'a, W: Write> PacketWriter<'a, W> {
+    fn new(to: W, name: &'a str, epoch: u64) -> Result<Self, Error> {
+        let application = format!("vink {}", env!("CARGO_PKG_VERSION"));
+        let section = SectionHeaderBlock {
+            endianness: Endianness::native(),
+            options: vec![SectionHeaderOption::UserApplication(application.into())],
+            ..SectionHeaderBlock::default()
+        };
+        let to = PcapNgWriter::with_section_header(to, section);
+        Ok(PacketWriter {
+            to: to.map_err(|error| failed(name, error))?,
+            name,
+            epoch,
+            interfaces: HashMap::new(),
         })
-    };
-    let application = format!("vink {}", env!("CARGO_PKG_VERSION"));
-    let section = SectionHeaderBlock {
-        endianness: Endianness::native(),
-        options: vec![SectionHeaderOption::UserApplication(application.into())],
-        ..SectionHeaderBlock::default()
-    };
-    let mut writer = PcapNgWriter::with_section_header(to, section).map_err(failed)?;
-    let mut interfaces = HashMap::new();
-    let mut count = 0;
-    while let Some(record) = from.next_record()? {
+    }
+
+    fn block(&mut self, block: Block<'_>) -> Result<(), Error> {
+        let written = self.to.write_block(&block);
+        written.map(drop).map_err(|error| failed(self.name, error))
+    }
+
+    /// Writes the record if it is a packet's: whether it was.
+    fn add(&mut self, record: Record) -> Result<bool, Error> {
         let Event::Packet {
             place,
             outcome,
@@ -53,10 +68,10 @@ pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Resul
             ..
         } = record.event
         else {
-            continue;
+            return Ok(false);
         };
-        let next = interfaces.len() as u32;
-        let interface = match interfaces.get(&place) {
+        let next = self.interfaces.len() as u32;
+        let interface = match self.interfaces.get(&place) {
             Some(number) => *number,
             None => {
                 let block = InterfaceDescriptionBlock {
@@ -67,8 +82,8 @@ pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Resul
                         InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
                     ],
                 };
-                writer.write_block(&block.into_block()).map_err(failed)?;
-                interfaces.insert(place, next);
+                self.block(block.into_block())?;
+                self.interfaces.insert(place, next);
                 next
             }
         };
@@ -83,15 +98,63 @@ pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Resul
         }
         let block = EnhancedPacketBlock {
             interface_id: interface,
-            timestamp: Duration::from_nanos(from.epoch() + record.time),
+            timestamp: Duration::from_nanos(self.epoch + record.time),
             original_len: length,
             data: head.into(),
             options,
         };
-        writer.write_block(&block.into_block()).map_err(failed)?;
-        count += 1;
+        self.block(block.into_block())?;
+        Ok(true)
+    }
+}
+
+fn failed(name: &str, error: PcapError) -> Error {
+    Error::host(format!("writing {name}"))(match error {
+        PcapError::IoError(error) => error,
+        other => std::io::Error::other(other.to_string()),
+    })
+}
+
+/// Writes all packets, with as many bytes of each as the journal has; gives their number. Two runs
+/// that are the same give the same bytes.
+///
+/// # Errors
+/// As [`Reader::next_record`]; [`Error::Host`]: writing, to what is called `name`.
+pub fn pcapng<R: Read>(mut from: Reader<R>, to: impl Write, name: &str) -> Result<u64, Error> {
+    let mut writer = PacketWriter::new(to, name, from.epoch())?;
+    let mut count = 0;
+    while let Some(record) = from.next_record()? {
+        count += u64::from(writer.add(record)?);
     }
     Ok(count)
+}
+
+impl History {
+    /// A pcapng file of a packet and of those before it at the same interface, of the last 20,000 records
+    /// and at most so many; and the packet's number there.
+    ///
+    /// # Errors
+    /// [`Error`]: the journal can't be read.
+    pub fn pcapng_until(&self, packet: &Numbered, before: usize) -> Result<(Vec<u8>, u64), Error> {
+        let at = |record: &Record| match &record.event {
+            Event::Packet { place, .. } => Some(place.clone()),
+            _ => None,
+        };
+        let (number, place) = (packet.number, at(&packet.record));
+        let first = number.checked_sub(REACH + 1);
+        let is_there = |record: &Record| at(record) == place;
+        let span = (0, packet.record.time);
+        let mut found = self.events(span, first, &is_there, usize::MAX)?;
+        found.retain(|one| one.number <= number);
+        let far = found.len().saturating_sub(before + 1);
+        let mut file = Vec::new();
+        let mut writer = PacketWriter::new(&mut file, "a packet", self.index().epoch)?;
+        let mut count: u64 = 0;
+        for one in found.split_off(far) {
+            count += u64::from(writer.add(one.record)?);
+        }
+        Ok((file, count.saturating_sub(1)))
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +162,7 @@ mod tests {
     use super::*;
     use crate::journal::tests::journal;
     use crate::record::tests::samples;
-    use pcap_file::pcapng::{Block, PcapNgReader};
+    use pcap_file::pcapng::PcapNgReader;
 
     #[test]
     fn a_reader_finds_the_packets() {

@@ -171,6 +171,62 @@ pub enum PacketOutcome {
     Loss(String),
 }
 
+/// What has lost a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostBy {
+    /// A wire, on which it was.
+    Wire,
+    /// A full queue of an interface, a neighbour, a processor or a socket.
+    Queue,
+    /// A machine's stack had no use for it: it was for no socket, or a filter took it, and so on.
+    Stack,
+}
+
+/// The words in which wires say why (`PacketKind::names` in vink-kernel). Machines have their kernel's: the names of
+/// `enum skb_drop_reason`.
+const WIRES: [&str; 6] = ["random", "limit", "mtu", "down", "breakpoint", "pod"];
+/// Those of full queues among the kernel's, of all versions.
+const QUEUES: [&str; 10] = [
+    "QDISC_DROP",
+    "FQ_BAND_LIMIT",
+    "FQ_FLOW_LIMIT",
+    "FQ_HORIZON_LIMIT",
+    "FULL_RING",
+    "NEIGH_QUEUEFULL",
+    "CPU_BACKLOG",
+    "SOCKET_BACKLOG",
+    "SOCKET_RCVBUFF",
+    "TCP_OFO_QUEUE_PRUNE",
+];
+
+impl PacketOutcome {
+    /// What has lost it; `None`: it departed, or arrived.
+    pub fn lost_by(&self) -> Option<LostBy> {
+        let PacketOutcome::Loss(reason) = self else {
+            return None;
+        };
+        let reason = reason.as_str();
+        Some(match reason {
+            _ if WIRES.contains(&reason) => LostBy::Wire,
+            _ if QUEUES.contains(&reason) => LostBy::Queue,
+            _ => LostBy::Stack,
+        })
+    }
+}
+
+impl fmt::Display for PacketOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketOutcome::Departure => write!(f, "sends"),
+            PacketOutcome::Arrival => write!(f, "receives"),
+            PacketOutcome::Loss(reason) if self.lost_by() == Some(LostBy::Stack) => {
+                write!(f, "drops ({reason})")
+            }
+            PacketOutcome::Loss(reason) => write!(f, "loses ({reason})"),
+        }
+    }
+}
+
 const DEPARTURE: u8 = 1;
 const ARRIVAL: u8 = 2;
 const LOSS: u8 = 3;
@@ -505,7 +561,7 @@ impl fmt::Display for Typed {
 }
 
 impl Event {
-    fn actor(&mut self) -> Option<&mut String> {
+    pub(crate) fn actor(&mut self) -> Option<&mut String> {
         match self {
             Event::Asked(request) | Event::Clock(request) => Some(&mut request.actor),
             Event::Input { actor, .. } => Some(actor),
@@ -543,12 +599,7 @@ impl fmt::Display for Event {
                 head,
             } => {
                 let line = summary(head, *length);
-                match outcome {
-                    PacketOutcome::Departure => write!(f, "{place} sends {line}")?,
-                    PacketOutcome::Arrival => write!(f, "{place} receives {line}")?,
-                    PacketOutcome::Loss(reason) => write!(f, "{place} loses ({reason}) {line}")?,
-                }
-                write!(f, " [{length} bytes, {hash:016x}]")
+                write!(f, "{place} {outcome} {line} [{length} bytes, {hash:016x}]")
             }
             Event::Call {
                 thread, text, hash, ..

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vink_record::{
-    index_of, kind, Counters, Event, History, Index, PacketOutcome, Reader, Record, Request, Tail,
-    Writer,
+    index_of, kind, Counters, Event, History, Index, PacketOutcome, Reader, Record, Request, Stop,
+    Tail, Writer,
 };
 
 /// xorshift64*
@@ -102,15 +102,26 @@ fn run(packets: u64, seed: u64) -> Vec<Record> {
                 head: frame(number),
             },
         };
-        records.push(packet(from, time, PacketOutcome::Departure));
+        let loss = |reason: &str| PacketOutcome::Loss(reason.to_owned());
         let later = time + 1 + random.below(50_000_000);
-        match random.below(20) {
+        let becomes = random.below(20);
+        // One that a full queue drops does not depart.
+        records.push(match becomes {
+            2 => packet(from, time, loss("QDISC_DROP")),
+            _ => packet(from, time, PacketOutcome::Departure),
+        });
+        match becomes {
             // It leaves the lab.
-            0 => {}
-            1 => records.push(packet(from, time, PacketOutcome::Loss("loss".to_owned()))),
+            0 | 2 => {}
+            1 => records.push(packet(from, time, loss("random"))),
             _ => {
                 let arrival = packet(from ^ 1, later, PacketOutcome::Arrival);
-                arrivals.insert((later, number), arrival);
+                arrivals.insert((later, 2 * number), arrival);
+                // No socket waits for it.
+                if becomes == 3 {
+                    let dropped = packet(from ^ 1, later, loss("NO_SOCKET"));
+                    arrivals.insert((later, 2 * number + 1), dropped);
+                }
             }
         }
         let event = match random.below(100) {
@@ -218,7 +229,7 @@ fn check(history: &History, records: &[Record], random: &mut Random, rounds: usi
                             own.received += 1;
                             own.received_bytes += u64::from(*length);
                         }
-                        PacketOutcome::Loss(_) => own.lost += 1,
+                        PacketOutcome::Loss(reason) => own.lost += u64::from(reason != "NO_SOCKET"),
                     }
                 }
                 Event::Asked(_) => revision += 1,
@@ -231,7 +242,7 @@ fn check(history: &History, records: &[Record], random: &mut Random, rounds: usi
             assert_eq!(*counters, expected, "{end} at {from}");
         }
 
-        let wanted = [8, 9, 10][random.below(3) as usize];
+        let wanted = [8, 9, 10, 15][random.below(4) as usize];
         let is_it = |record: &Record| kind(record) == Some(wanted);
         let mut numbered = records.iter().enumerate();
         let next = numbered.find(|(_, record)| record.time > from && is_it(record));
@@ -302,8 +313,9 @@ fn packets_under_way_are_found_from_before_the_span() {
         if let Event::Packet { outcome, hash, .. } = &record.event {
             match outcome {
                 PacketOutcome::Departure => drop(ways.insert(*hash, (record.time, None, false))),
+                PacketOutcome::Loss(reason) if reason == "NO_SOCKET" => {}
                 outcome => {
-                    let way = ways.get_mut(hash).expect("it has departed");
+                    let way = ways.entry(*hash).or_insert((record.time, None, false));
                     (way.1, way.2) = (Some(record.time), *outcome != PacketOutcome::Arrival);
                 }
             }
@@ -405,6 +417,55 @@ fn flipped_bytes_are_noticed() {
         assert!(cut && history.index().cut);
         assert!(history.index().records == there.len() as u64 && there.len() <= records.len());
     }
+}
+
+#[test]
+fn what_is_given_up_fails() {
+    let folder = Folder::new("index-given-up");
+    let records = run(2_000, 23);
+    write(&folder.journal(), &records);
+    let (history, _) = History::open(&folder.journal()).unwrap();
+    let stop = Stop::default();
+    let asked = history.until(stop.clone());
+    let at = records[records.len() / 2].time;
+    assert_eq!(asked.at(at).unwrap(), history.at(at).unwrap());
+    stop.set();
+    for error in [
+        asked.at(at).unwrap_err(),
+        asked.flights(0, at, 1).unwrap_err(),
+        asked.events((0, at), None, &|_| true, 1).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("given up"), "{error}");
+    }
+    // The others are still answered.
+    history.at(at).unwrap();
+}
+
+/// One that counted packets for which there was no socket among those that were lost.
+#[test]
+fn an_index_of_an_older_version_is_made_again() {
+    let folder = Folder::new("index-older");
+    let older = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/older");
+    let older = older.join("2026-11-26-8d79f1c.recording");
+    for file in ["run.journal", "run.index"] {
+        std::fs::copy(older.join(file), folder.0.join(file)).unwrap();
+    }
+    let (history, made) = History::open(&folder.journal()).unwrap();
+    assert!(made);
+    let (records, _) = read(&folder.journal());
+    let count = |wanted: u8| {
+        records
+            .iter()
+            .filter(|one| kind(one) == Some(wanted))
+            .count() as u64
+    };
+    let line = history.timeline(0, u64::MAX, 1, None).unwrap();
+    for wanted in [8, 15] {
+        let row = line.rows.iter().find(|row| row.kind == wanted);
+        assert_eq!(row.map_or(0, |row| row.counts[0]), count(wanted));
+    }
+    let (_, made) = History::open(&folder.journal()).unwrap();
+    assert!(!made, "the new one is kept");
 }
 
 #[test]

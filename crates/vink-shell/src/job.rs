@@ -129,6 +129,8 @@ async fn listen(number: usize, mut output: TerminalOutput, news: mpsc::Sender<To
         let told = match output.next().await {
             Ok(Output::Stdout(bytes)) => News::Output(bytes),
             Ok(Output::Stderr(bytes)) => News::Error(bytes),
+            // Of kept terminals, which a job has not.
+            Ok(Output::Told(_)) => continue,
             Ok(Output::Ended { code, error }) => News::Ended {
                 code,
                 error,

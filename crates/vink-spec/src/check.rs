@@ -14,9 +14,10 @@ use crate::folder::{inside, looks_inside};
 use crate::share::can_be_shared;
 use crate::unit::{digits, scaled};
 use crate::{
-    cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, FileSpec, Interface, Lab,
-    MachineSpec, PathSpec, PodSpec, Port, PortSpec, ProgramSpec, Ready, RelaySpec, Route, Ruleset,
-    RulesetTable, Scalar, Series, Settings, SwitchSpec, Time, Uplink, WireSpec,
+    cycle, named_by, port_name, port_wire, AtSwitch, Breakpoint, Claim, FileSpec, HostSpec,
+    Interface, Lab, MachineSpec, PathSpec, PodSpec, Port, PortSpec, ProgramSpec, Ready, RelaySpec,
+    Route, Ruleset, RulesetTable, Scalar, Series, Settings, SwitchSpec, Term, Time, Uplink,
+    WireSpec,
 };
 
 /// The kernel's memory that an image needs at least, in bytes.
@@ -258,7 +259,10 @@ impl<'a> Check<'a> {
         if let Some(machine) = &path.stream {
             self.at("stream", |c| match is_switch(c, machine) {
                 Some(message) => drop(c.add(message, "write a machine at the switch")),
-                None => c.is_there(machine, None),
+                None => {
+                    c.is_there(machine, None);
+                    c.runs_pods(machine);
+                }
             });
         }
         self.at("at", |c| match path.at.split_once(':') {
@@ -270,7 +274,10 @@ impl<'a> Check<'a> {
                     "put the path at the interface of a machine at the switch",
                 );
             }
-            Some((machine, interface)) => c.is_there(machine, Some(interface)),
+            Some((machine, interface)) => {
+                c.is_there(machine, Some(interface));
+                c.runs_pods(machine);
+            }
             None => {
                 let message = format!("{} is no interface", path.at);
                 c.add(message, "write machine:interface");
@@ -331,7 +338,7 @@ impl<'a> Check<'a> {
                 let Some(its) = c.lab.machines.get(machine) else {
                     return;
                 };
-                let its = (&its.image, its.worker_group());
+                let its = (&its.host, &its.image, its.worker_group());
                 if *worker.get_or_insert_with(|| its.clone()) != its {
                     let message = format!("{machine} is in another worker than machines before it");
                     c.add(message, "make a series for each worker");
@@ -339,6 +346,34 @@ impl<'a> Check<'a> {
             });
         }
         self.path.pop();
+    }
+
+    fn claim(&mut self, name: &str, claim: &Claim) {
+        self.name("what holds", name, false);
+        let histories = claim.linearizable.iter();
+        for program in histories.filter(|name| named_by(self.lab, "", name).is_none()) {
+            self.no_program(program);
+        }
+        for term in claim.terms() {
+            match term {
+                Term::Number(_) => {}
+                Term::Quantity(quantity) => {
+                    if let Some((machine, interface)) = quantity.source.place() {
+                        self.is_there(machine, interface);
+                    }
+                }
+                Term::Lines { program, .. } | Term::Output { program, .. } => {
+                    if named_by(self.lab, "", program).is_none() {
+                        self.no_program(program);
+                    }
+                }
+            }
+        }
+    }
+
+    fn no_program(&mut self, name: &str) {
+        let message = format!("the lab has no program {name}");
+        self.add(message, "write MACHINE.PROGRAM, by their names");
     }
 
     /// A machine, and an interface of it.
@@ -401,6 +436,7 @@ impl<'a> Check<'a> {
                 );
             }
         });
+        self.each("hosts", &lab.hosts, Check::host);
         self.each("machines", &lab.machines, Check::machine);
         self.each("switches", &lab.switches, Check::switch);
         self.wires_of_switches();
@@ -427,6 +463,28 @@ impl<'a> Check<'a> {
         self.each("pods", &lab.pods, Check::pod);
         self.each("paths", &lab.paths, Check::packet_path);
         self.each("series", &lab.series, Check::series);
+        self.each("always", &lab.always, |c, name, claim| {
+            c.claim(name, claim);
+            if claim.within.is_some() {
+                c.add(
+                    "what always holds has no time by which it does",
+                    "leave `within` out, or write it below `eventually:`",
+                );
+            }
+        });
+        self.each("eventually", &lab.eventually, |c, name, claim| {
+            c.claim(name, claim);
+            if !claim.linearizable.is_empty() {
+                c.add(
+                    "what is linearizable is so from the beginning on",
+                    "write it below `always:`",
+                );
+            }
+            if c.lab.always.contains_key(name) {
+                let message = format!("{name} is the name of one below `always:`, too");
+                c.add(message, "give it another name").key = true;
+            }
+        });
         for (at, event) in lab.events.iter().enumerate() {
             if event.every.is_some_and(|every| every.0 == 0) {
                 self.path = ["events", &at.to_string(), "every"]
@@ -496,6 +554,7 @@ impl<'a> Check<'a> {
             )
             .key = true;
         }
+        self.place(spec);
         if let Some(image) = spec
             .image
             .as_ref()
@@ -838,13 +897,110 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn host(&mut self, name: &str, spec: &HostSpec) {
+        self.name("a host", name, false);
+        let (message, fix) = match (&spec.ssh, spec.command.first()) {
+            (None, None) => (
+                "nothing says how this host is reached",
+                "write `ssh: NAME`, as in `ssh NAME`, or `command:` with a list of words that lead there",
+            ),
+            (Some(_), Some(_)) => ("a host has one way to it", "leave `ssh` or `command` out"),
+            (Some(name), None) if name.is_empty() || name.starts_with('-') => (
+                "this is no name for ssh",
+                "write it as in `ssh NAME`: lab2, user@10.0.0.7",
+            ),
+            (None, Some(program)) if program.is_empty() => {
+                ("the command has no program", "write its name first")
+            }
+            _ => return,
+        };
+        self.add(message, fix);
+    }
+
+    /// What can't be on another computer.
+    fn place(&mut self, spec: &MachineSpec) {
+        let Some(host) = &spec.host else { return };
+        let hosts = &self.lab.hosts;
+        if !hosts.contains_key(host) {
+            let fix = match nearest(host, hosts.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!(
+                    "say how it is reached, in the lab's `hosts`: {{{host}: {{ssh: {host}}}}}"
+                ),
+            };
+            self.at("host", |c| {
+                c.add(format!("there is no host `{host}` in this lab"), fix)
+                    .may_follow = true;
+            });
+        }
+        if self.lab.time != Time::Real {
+            self.at("host", |c| {
+                let message = format!(
+                    "a clock of the lab's own is the clock of one kernel, and host {host} has another"
+                );
+                c.add(message, "leave `host` out, or say `time: real`");
+            });
+        }
+        if spec.root.is_some() {
+            self.at("root", |c| {
+                let message = format!("the lab's folder is not on host {host}");
+                c.add(message, "give the machine `files`, or leave `host` out");
+            });
+        }
+    }
+
+    /// Pods are files of this computer.
+    fn runs_pods(&mut self, machine: &str) {
+        let host = self
+            .lab
+            .machines
+            .get(machine)
+            .and_then(|it| it.host.as_ref());
+        if let Some(host) = host {
+            let message = format!("{machine} is on host {host}, where no pods are loaded");
+            self.add(message, "put the path at a machine of this computer");
+        }
+    }
+
+    /// A wire has two sides, each on one computer.
+    fn places_of_wire(&mut self, wire: &WireSpec, ends: &[(&str, &str)]) {
+        let of_end = |(machine, _): &(&str, &str)| self.lab.machines.get(*machine);
+        let mut places: Vec<&Option<String>> =
+            ends.iter().filter_map(of_end).map(|it| &it.host).collect();
+        places.sort();
+        places.dedup();
+        let name = |host: &Option<String>| host.clone().unwrap_or("this computer".to_owned());
+        if places.len() > 2 {
+            let names: Vec<String> = places.iter().map(|host| name(host)).collect();
+            let message = format!("a wire of {} computers: {}", names.len(), names.join(", "));
+            self.add(
+                message,
+                "use wires of two, and a machine or a switch between them",
+            );
+        }
+        let Some(uplink) = &wire.uplink else { return };
+        if let (2.., Some(Some(host))) = (places.len(), places.last()) {
+            let message = format!("a wire with an uplink leads to host {host}, too");
+            let fix =
+                "give the uplink to a wire of its own, and join both by a machine that forwards";
+            self.at("uplink", |c| c.add(message, fix).path.len());
+        } else if let (true, Some(Some(host))) = (uplink.driver().is_some(), places.last()) {
+            let message =
+                format!("a driver process runs on this computer, and the wire is on host {host}");
+            let fix = "use an uplink of the worker's own: passt, tap, interface or udp";
+            self.at("uplink", |c| c.add(message, fix).path.len());
+        }
+    }
+
     /// A worker has the same processors whichever of its machines says so.
     fn core(&mut self, spec: &MachineSpec) {
         let (Some(worker), Some(core)) = (&spec.worker, &spec.core) else {
             return;
         };
         let mut all = self.lab.machines.iter();
-        let first = all.find(|(_, it)| it.worker.as_ref() == Some(worker) && it.core.is_some());
+        let first = all.find(|(_, it)| {
+            it.worker.as_ref() == Some(worker) && it.host == spec.host && it.core.is_some()
+        });
         let first = first.and_then(|(name, it)| Some((name, it.core.as_ref()?)));
         if let Some((name, its)) = first.filter(|(_, its)| its.cpus() != core.cpus()) {
             self.at("core", |c| {
@@ -1441,6 +1597,7 @@ impl<'a> Check<'a> {
 
     fn wire(&mut self, name: &'a str, spec: &'a WireSpec, ends: &[(&str, &str)]) {
         self.name("a wire", name, false);
+        self.places_of_wire(spec, ends);
         let outside = usize::from(spec.uplink.is_some());
         let count = ends.len() + outside;
         if spec.bus == Some(false) && count > 2 {

@@ -64,14 +64,15 @@ impl MachineSpec {
 impl Lab {
     /// Lets every machine of a worker group say which processors the group has.
     pub(crate) fn spread_cores(&mut self) {
-        let cores: std::collections::HashMap<String, Core> = self
+        let group = |it: &MachineSpec| Some((it.host.clone(), it.worker.clone()?));
+        let cores: std::collections::HashMap<_, Core> = self
             .machines
             .values()
             .rev()
-            .filter_map(|machine| Some((machine.worker.clone()?, machine.core.clone()?)))
+            .filter_map(|machine| Some((group(machine)?, machine.core.clone()?)))
             .collect();
         for machine in self.machines.values_mut() {
-            let of_group = machine.worker.as_ref().and_then(|name| cores.get(name));
+            let of_group = group(machine).and_then(|name| cores.get(&name));
             let core = machine.core.take().or_else(|| of_group.cloned());
             machine.core = core.map(|core| core.normal());
         }

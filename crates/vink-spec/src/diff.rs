@@ -8,7 +8,7 @@
 //!    breakpoints, pods, paths and series come, and pods go;
 //! 4. switches' bridges come and change, new machines are set up, programs start (a program after those that it waits for), events.
 //!
-//! A machine whose image, worker, core, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
+//! A machine whose host, image, worker, core, root or set-up lines differ is made again, as is a wire that becomes a bus or stops being
 //! one, and everything if clock, seed or memory differ. A new lab comes up by the steps from an empty one.
 
 use std::collections::HashSet;
@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    order, AtSwitch, Breakpoint, Bridge, Calls, Event, FileSpec, Interface, Lab, MachineSpec,
-    PathSpec, PodSpec, ProgramSpec, Route, Scalar, Series, Settings, SwitchSpec, Time, Uplink,
-    WireSpec,
+    order, AtSwitch, Breakpoint, Bridge, Calls, Event, FileSpec, HostSpec, Interface, Lab,
+    MachineSpec, PathSpec, PodSpec, ProgramSpec, Route, Scalar, Series, Settings, SwitchSpec, Time,
+    Uplink, WireSpec,
 };
 
 /// A step from one lab to another. What it prints is its line in the output of `vink lab apply`.
@@ -65,7 +65,7 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         again: Option<String>,
     },
-    /// What holds for the whole lab. If clock, seed, memory or images differ, the machines concerned are gone by now.
+    /// What holds for the whole lab. If clock, seed, memory, images or hosts differ, the machines concerned are gone by now.
     Options(Options),
     /// A wire comes, without ends and without its uplink. What is in `from` is for ends that come later.
     AddWire {
@@ -286,6 +286,9 @@ pub struct Options {
     pub calls: Calls,
     /// Images by name.
     pub images: IndexMap<String, String>,
+    /// Other computers by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub hosts: IndexMap<String, HostSpec>,
 }
 
 impl Options {
@@ -298,6 +301,7 @@ impl Options {
             memory: lab.memory.clone(),
             calls: lab.calls,
             images: lab.images.clone(),
+            hosts: lab.hosts.clone(),
         }
     }
 }
@@ -458,13 +462,18 @@ impl Steps {
                         let name = spec.image.as_ref()?;
                         lab.images.get(name).cloned()
                     };
+                    let host = |lab: &Lab, spec: &MachineSpec| {
+                        let name = spec.host.as_ref()?;
+                        lab.hosts.get(name).cloned()
+                    };
                     let why = match again {
                         Some(why) => why.to_owned(),
                         None if image(old, was) != image(new, is) => "image".to_owned(),
+                        None if host(old, was) != host(new, is) => "host".to_owned(),
                         None => differing(was, is, |key| {
                             matches!(
                                 key,
-                                "image" | "worker" | "core" | "rights" | "root" | "setup"
+                                "host" | "image" | "worker" | "core" | "rights" | "root" | "setup"
                             )
                         }),
                     };
@@ -882,6 +891,7 @@ impl Change {
                 lab.memory = options.memory;
                 lab.calls = options.calls;
                 lab.images = options.images;
+                lab.hosts = options.hosts;
             }
             Change::AddWire { wire, spec } => {
                 lab.wires.insert(wire.clone(), spec.clone());

@@ -457,6 +457,7 @@ impl Lab {
         let mut machines = generated.machines;
         for (name, mut own) in std::mem::take(&mut self.machines) {
             if let Some(base) = machines.get_mut(&name) {
+                base.host = own.host.or(base.host.take());
                 base.image = own.image.or(base.image.take());
                 base.root = own.root.or(base.root.take());
                 base.filter = own.filter.or(base.filter.take());

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Breakpoint, Calls, Event, MachineSpec, PathSpec, PodSpec, Series, Settings, SwitchSpec, Time,
-    Uplink,
+    Breakpoint, Calls, Claim, Event, HostSpec, MachineSpec, PathSpec, PodSpec, Series, Settings,
+    SwitchSpec, Time, Uplink,
 };
 
 /// A lab: what `vink lab up` makes and `vink lab save` writes.
@@ -31,6 +31,9 @@ pub struct Lab {
     /// Further images by name: paths relative to the lab file, or absolute, or names that `vink image list` knows.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub images: IndexMap<String, String>,
+    /// Other computers by name, for machines that say `host`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub hosts: IndexMap<String, HostSpec>,
     /// Machines by name.
     #[serde(default)]
     pub machines: IndexMap<String, MachineSpec>,
@@ -52,6 +55,12 @@ pub struct Lab {
     /// Time series by name, begun before programs start.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub series: IndexMap<String, Series>,
+    /// What holds in every run whenever all machines wait, by name: `vink explore` checks it.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub always: IndexMap<String, Claim>,
+    /// What holds in every run at some time.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub eventually: IndexMap<String, Claim>,
     /// What happens while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,

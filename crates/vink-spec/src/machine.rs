@@ -13,6 +13,9 @@ use crate::{AtSwitch, Bridge, Core, ProgramSpec, RelaySpec, Rights};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MachineSpec {
+    /// Which of the lab's `hosts` it runs on; none: this computer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Which image it runs: a name of the lab's `images`; none: the one that `vink version` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

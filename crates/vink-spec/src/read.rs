@@ -19,10 +19,10 @@ use crate::pod::{ON_FAULT, PATH_POINTS, WALLS};
 use crate::rights::Rights;
 use crate::series::SAMPLE_EVENTS;
 use crate::{
-    AtSwitch, Breakpoint, Burst, Command, Driver, Event, FileSpec, Interface, Lab, MachineSpec,
-    PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, RelayProtocol, RelaySpec,
-    Restart, Route, Scalar, Series, Settings, ShareSpec, SwitchSpec, Time, Uplink, Virtual,
-    WireSpec,
+    AtSwitch, Breakpoint, Burst, Claim, Command, Driver, Event, FileSpec, HostSpec, Interface, Lab,
+    MachineSpec, PathSpec, PodSpec, PortOf, PortSpec, ProgramSpec, Readiness, Ready, RelayProtocol,
+    RelaySpec, Restart, Route, Scalar, Series, Settings, ShareSpec, SwitchSpec, Time, Uplink,
+    Virtual, WireSpec,
 };
 
 /// What is being read, and what was wrong with it so far.
@@ -350,6 +350,7 @@ impl Reader {
                 memory: r.field(f, "memory", Reader::text),
                 calls: r.field_or_default(f, "calls", |r, n| r.word(n, &Calls::NAMES)),
                 images: r.field_or_default(f, "images", |r, n| r.named(n, Reader::text)),
+                hosts: r.field_or_default(f, "hosts", |r, n| r.named(n, Reader::host)),
                 machines: r.field_or_default(f, "machines", |r, n| r.named(n, Reader::machine)),
                 switches: r.field_or_default(f, "switches", |r, n| r.named(n, Reader::switch)),
                 wires: r.field_or_default(f, "wires", |r, n| r.named(n, Reader::wire)),
@@ -358,6 +359,8 @@ impl Reader {
                 pods: r.field_or_default(f, "pods", |r, n| r.named(n, Reader::pod)),
                 paths: r.field_or_default(f, "paths", |r, n| r.named(n, Reader::packet_path)),
                 series: r.field_or_default(f, "series", |r, n| r.named(n, Reader::series)),
+                always: r.field_or_default(f, "always", |r, n| r.named(n, Reader::claim)),
+                eventually: r.field_or_default(f, "eventually", |r, n| r.named(n, Reader::claim)),
                 events: r.field_or_default(f, "events", |r, n| r.list(n, Reader::event)),
             };
             let generate = r.field(f, "generate", |r, n| match &n.kind {
@@ -393,6 +396,7 @@ impl Reader {
 
     fn machine(&mut self, node: &Node) -> Option<MachineSpec> {
         self.fields(node, "a machine", |r, f| MachineSpec {
+            host: r.field(f, "host", Reader::text),
             image: r.field(f, "image", Reader::text),
             worker: r.field(f, "worker", Reader::text),
             core: r.field(f, "core", Reader::core),
@@ -408,6 +412,16 @@ impl Reader {
             programs: r.field_or_default(f, "programs", |r, n| r.named(n, Reader::program)),
             relays: r.field_or_default(f, "relays", |r, n| r.named(n, Reader::relay)),
             bridge: None,
+        })
+    }
+
+    fn host(&mut self, node: &Node) -> Option<HostSpec> {
+        self.fields(node, "a host", |r, f| HostSpec {
+            ssh: r.field(f, "ssh", Reader::text),
+            command: r.field_or_default(f, "command", |r, n| r.list(n, Reader::text)),
+            vink: r.field(f, "vink", Reader::text),
+            address: r.field(f, "address", Reader::parsed),
+            port: r.field(f, "port", |r, n| r.number(n, 1, u16::MAX)),
         })
     }
 
@@ -430,6 +444,7 @@ impl Reader {
 
     fn switch(&mut self, node: &Node) -> Option<SwitchSpec> {
         self.fields(node, "a switch", |r, f| SwitchSpec {
+            host: r.field(f, "host", Reader::text),
             image: r.field(f, "image", Reader::text),
             core: r.field(f, "core", Reader::core),
             vlan: r.field(f, "vlan", Reader::flag),
@@ -741,6 +756,7 @@ impl Reader {
                             r.list(n, Reader::own_address)
                         }),
                         ports: r.field_or_default(f, "ports", |r, n| r.list(n, Reader::parsed)),
+                        on_demand: r.field_or_default(f, "on-demand", Reader::flag),
                         ephemeral: r
                             .field(f, "ephemeral", |r, n| r.number(n, 0, u16::MAX))
                             .unwrap_or(ShareSpec::default().ephemeral),
@@ -825,6 +841,12 @@ impl Reader {
             values: r.field_or_default(f, "values", |r, n| r.named(n, Reader::parsed)),
             file: r.field(f, "file", Reader::text),
         })
+    }
+
+    fn claim(&mut self, node: &Node) -> Option<Claim> {
+        let claim: Claim = self.parsed(node)?;
+        let line = node.span.line;
+        Some(Claim { line, ..claim })
     }
 
     fn breakpoint(&mut self, node: &Node) -> Option<Breakpoint> {

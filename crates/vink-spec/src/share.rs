@@ -8,7 +8,7 @@ use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What a machine is to have of the host's address. In the short form items follow each other with commas:
-/// addresses, ports, `ephemeral=COUNT`.
+/// addresses, ports, `on-demand`, `ephemeral=COUNT`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShareSpec {
@@ -19,12 +19,16 @@ pub struct ShareSpec {
     /// Ports at which the machine's programs listen: `80`, `53/udp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<TransportPort>,
+    /// Its programs get other ports by binding them; else bind(2) refuses those (`EACCES`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_demand: bool,
     /// How many ports connections that the machine makes have (default 256).
     #[serde(default = "ephemeral", skip_serializing_if = "is_usual")]
     pub ephemeral: u16,
 }
 
 const EPHEMERAL: u16 = 256;
+const ON_DEMAND: &str = "on-demand";
 
 fn ephemeral() -> u16 {
     EPHEMERAL
@@ -39,6 +43,7 @@ impl Default for ShareSpec {
         ShareSpec {
             addresses: Vec::new(),
             ports: Vec::new(),
+            on_demand: false,
             ephemeral: EPHEMERAL,
         }
     }
@@ -107,7 +112,7 @@ impl JsonSchema for TransportPort {
 impl FromStr for ShareSpec {
     type Err = String;
 
-    /// Reads the short form: `192.0.2.1,80,53/udp,ephemeral=512`.
+    /// Reads the short form: `192.0.2.1,80,53/udp,on-demand,ephemeral=512`.
     fn from_str(text: &str) -> Result<ShareSpec, String> {
         let mut share = ShareSpec::default();
         for item in text.split(',').filter(|_| !text.is_empty()) {
@@ -120,6 +125,8 @@ impl FromStr for ShareSpec {
                 let read = count.parse();
                 share.ephemeral =
                     read.map_err(|_| format!("{count:?} is not a number of ports"))?;
+            } else if item == ON_DEMAND {
+                share.on_demand = true;
             } else {
                 share.ports.push(item.parse()?);
             }
@@ -143,6 +150,9 @@ impl fmt::Display for ShareSpec {
         let addresses = self.addresses.iter().map(ToString::to_string);
         let ports = self.ports.iter().map(ToString::to_string);
         let mut items: Vec<_> = addresses.chain(ports).collect();
+        if self.on_demand {
+            items.push(ON_DEMAND.to_owned());
+        }
         if self.ephemeral != EPHEMERAL {
             items.push(format!("ephemeral={}", self.ephemeral));
         }
@@ -157,8 +167,21 @@ pub struct ShareGrant {
     pub addresses: Vec<IpAddr>,
     /// The least MTU of their interfaces, in bytes.
     pub mtu: u32,
+    /// Ports at which its programs listen.
+    pub ports: Vec<TransportPort>,
+    /// Whether others are had by binding them.
+    pub on_demand: bool,
     /// Ports of connections that the machine makes: the first and the last of each run.
     pub ephemeral: Vec<(u16, u16)>,
+}
+
+impl ShareGrant {
+    /// Whether a port is the machine's from the start.
+    pub fn has(&self, port: TransportPort) -> bool {
+        let mut runs = self.ephemeral.iter();
+        self.ports.contains(&port)
+            || runs.any(|(first, last)| (*first..=*last).contains(&port.number))
+    }
 }
 
 #[cfg(test)]
@@ -167,7 +190,11 @@ mod tests {
 
     #[test]
     fn reads_and_writes() {
-        for text in ["", "80", "192.0.2.1,2001:db8::1,80,53/udp,ephemeral=512"] {
+        for text in [
+            "",
+            "80",
+            "192.0.2.1,2001:db8::1,80,53/udp,on-demand,ephemeral=512",
+        ] {
             let share: ShareSpec = text.parse().expect(text);
             assert_eq!(share.to_string(), text);
         }

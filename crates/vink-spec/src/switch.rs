@@ -26,6 +26,9 @@ const LONGEST: usize = 15;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SwitchSpec {
+    /// Which of the lab's `hosts` it runs on; none: this computer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Which image it runs: a name of the lab's `images`; none: the one that `vink version` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
@@ -333,6 +336,7 @@ impl Lab {
                 (name.clone(), interface)
             });
             let machine = MachineSpec {
+                host: spec.host.clone(),
                 image: spec.image.clone(),
                 worker: Some(name.clone()),
                 core: spec.core.clone(),

@@ -125,6 +125,11 @@ impl Uplink {
             _ => None,
         }
     }
+
+    /// Whether its driver process is asked for ports that programs bind.
+    pub fn has_ports_on_demand(&self) -> bool {
+        matches!(self, Uplink::Share(share) if share.on_demand)
+    }
 }
 
 /// The short forms of all kinds.
@@ -146,7 +151,7 @@ impl FromStr for Uplink {
     type Err = UplinkError;
 
     /// Reads `passt`, `tap:NAME`, `interface:NAME`, `qemu:PATH`, `qemu-connect:PATH`, `qemu-dgram:PATH`,
-    /// `vhost-user:PATH`, `wire:PATH`, `share`, `share:ADDRESS,PORT,PORT/udp,ephemeral=COUNT`, `driver:tap:NAME`, `driver:interface:NAME`,
+    /// `vhost-user:PATH`, `wire:PATH`, `share`, `share:ADDRESS,PORT,PORT/udp,on-demand,ephemeral=COUNT`, `driver:tap:NAME`, `driver:interface:NAME`,
     /// `udp:ADDRESS:PORT:ADDRESS:PORT` (IPv6 addresses in brackets).
     fn from_str(text: &str) -> Result<Uplink, UplinkError> {
         let bad = |why| UplinkError {
@@ -236,7 +241,7 @@ mod tests {
             "vhost-user:/tmp/vm.sock",
             "wire:/tmp/w",
             "share",
-            "share:192.0.2.1,2001:db8::1,80,53/udp,ephemeral=512",
+            "share:192.0.2.1,2001:db8::1,80,53/udp,on-demand,ephemeral=512",
             "driver:tap:vink0",
             "driver:interface:eth1",
             "udp:127.0.0.1:4000:127.0.0.1:4001",

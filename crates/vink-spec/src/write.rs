@@ -20,13 +20,16 @@ impl Lab {
                 }
                 let folded = matches!(
                     key.as_str(),
-                    "machines"
+                    "hosts"
+                        | "machines"
                         | "switches"
                         | "wires"
                         | "breakpoints"
                         | "pods"
                         | "paths"
                         | "series"
+                        | "always"
+                        | "eventually"
                         | "events"
                 );
                 entry(&mut text, 0, key, value, folded);

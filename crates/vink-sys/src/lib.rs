@@ -25,6 +25,7 @@ pub mod poll;
 pub mod process;
 pub mod procfs;
 pub mod ptrace;
+pub mod rseq;
 pub mod seccomp;
 pub mod signals;
 pub mod socket;

@@ -264,6 +264,24 @@ pub fn has_room(pid: i32, pidfd: &OwnedFd) -> bool {
     (0..limit).any(|number| descriptor(pid, number).is_none())
 }
 
+/// The host kernel's release, as `uname -r` has it, but not what a personality(2) makes of it.
+///
+/// # Errors
+/// The file can't be read: its name is part of the message.
+pub fn kernel_release() -> io::Result<String> {
+    const FILE: &str = "/proc/sys/kernel/osrelease";
+    let release = std::fs::read_to_string(FILE);
+    let release =
+        release.map_err(|error| io::Error::new(error.kind(), format!("{FILE}: {error}")))?;
+    Ok(release.trim().to_owned())
+}
+
+/// The first two numbers of a release's name. What is no number is less than all.
+pub fn kernel_version(release: &str) -> (Option<u32>, Option<u32>) {
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().ok());
+    (numbers.next().flatten(), numbers.next().flatten())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,8 @@
 pub enum Kind {
     /// Works on the descriptor in its first argument and on nothing else: run as it is.
     Io,
+    /// bind(2): the same, and the port may be another stack's.
+    Bind,
     /// socket(2).
     Socket,
     /// accept(2) and accept4(2).

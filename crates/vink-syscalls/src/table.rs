@@ -137,7 +137,7 @@ pub(crate) const TABLE: &[Syscall; NR_END] = &rows! {
     47 recvmsg (Fd, OutMessage, Flags(MessageFlags)):
         kind=Io, shim=Io, blocks=Receives(Some(2)), conflict=Reads, sharing=ByConflict;
     48 shutdown (Fd, Name(ShutdownHow)): kind=Io, shim=Io, restart=Always;
-    49 bind (Fd, InAddress(2), Int): kind=Io, shim=Io, restart=Always;
+    49 bind (Fd, InAddress(2), Int): kind=Bind, shim=Io, restart=Always;
     50 listen (Fd, Int): kind=Io, shim=Io, restart=Always;
     51 getsockname (Fd, OutAddress(2), Length): kind=Io, shim=Io, restart=Always;
     52 getpeername (Fd, OutAddress(2), Length): kind=Io, shim=Io, restart=Always;

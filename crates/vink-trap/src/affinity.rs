@@ -18,8 +18,8 @@ use vink_sys::process::{affinity, cpus, current_cpu, one_cpu, set_affinity, CpuS
 
 use vink_syscalls::{sched_class, Sched};
 
-use crate::notify::Notification;
 use crate::polling::CallsForm;
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 
 /// One of so many calls is sampled: not a number of calls that programs make over and over.
@@ -194,7 +194,7 @@ fn contains(set: &CpuSet, one: &CpuSet) -> bool {
 
 impl Worker {
     /// sched_getaffinity(2) and sched_setaffinity(2): a program is to find, and to change, its own.
-    pub(crate) fn look_at_affinity(&mut self, call: Notification) {
+    pub(crate) fn look_at_affinity(&mut self, call: SyscallCtx) {
         match sched_class(call.nr) {
             Sched::Getaffinity => {
                 self.stop_polling(CallsForm::Seldom);

@@ -4,7 +4,7 @@
 //! requests are read before the host has them: with one for a Vink file among them, none is carried
 //! out.
 
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -16,7 +16,7 @@ const MAX_REQUESTS: usize = 256;
 
 impl Worker {
     /// io_submit(2).
-    pub(crate) fn submit(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn submit(&mut self, call: SyscallCtx) -> Result<(), Error> {
         if !self.submits_vink_file(call) {
             return self.passthrough(call);
         }
@@ -25,8 +25,8 @@ impl Worker {
     }
 
     /// Whether a request is for a Vink file. What can't be read the host refuses.
-    fn submits_vink_file(&self, call: Notification) -> bool {
-        let table = self.fd_table(call.tid);
+    fn submits_vink_file(&self, call: SyscallCtx) -> bool {
+        let table = self.fd_table(call.pid);
         let [_, count, mut pointers, ..] = call.args;
         let mut left = count;
         while left > 0 && !table.is_empty() {
@@ -57,14 +57,14 @@ impl Worker {
     }
 
     /// Whether one of the requests at these addresses is for a Vink file.
-    fn is_for_vink(&self, call: Notification, requests: &[u64]) -> bool {
+    fn is_for_vink(&self, call: SyscallCtx, requests: &[u64]) -> bool {
         let mut descriptors = vec![[0; 4]; requests.len()];
         let at = requests.iter().map(|request| request.wrapping_add(FILDES));
         let mut parts: Vec<(u64, &mut [u8])> = at
             .zip(descriptors.iter_mut().map(|bytes| bytes.as_mut_slice()))
             .collect();
         let read = tracee::read_parts(call.tid, &mut parts) / 4;
-        let table = self.fd_table(call.tid);
+        let table = self.fd_table(call.pid);
         descriptors[..read]
             .iter()
             .any(|bytes| table.get(u32::from_ne_bytes(*bytes).into()).is_some())

@@ -6,10 +6,13 @@ use vink_kernel::{Call, Outcome, TaskId};
 use vink_sys::errno::{EBADF, EINVAL, EMFILE, ENFILE, ENOSYS};
 use vink_sys::process::tgkill;
 
+use crate::binding;
 use crate::interrupt::PendingCall;
-use crate::notify::{Listener, Notification, Reply};
-use crate::process::{AfterClose, Continuation, Entry, FdTable, File, InFlight};
+use crate::notification::{Notification, Reply};
+use crate::notify::Listener;
+use crate::process::{AfterClose, Continuation, Entry, FdTable, File, FileKind, InFlight};
 use crate::sched::ThreadState;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -36,35 +39,45 @@ impl Worker {
         if let Some(affinity) = &mut self.cpu_affinity {
             affinity.count_call(call.tid);
         }
-        if !self.threads.contains_key(&call.tid) && !self.ensure_thread(program, call.tid)? {
+        let known = self.threads.get(&call.tid).map(|thread| thread.pid);
+        let pid = match known {
+            Some(pid) => Some(pid),
+            None => self.ensure_thread(program, call.tid)?,
+        };
+        let Some(pid) = pid else {
             if let Some(listener) = &self.programs[program].listener {
                 listener.continue_call(call.id);
             }
             return Ok(());
-        }
+        };
+        let call = SyscallCtx {
+            notification: call,
+            pid,
+            program,
+        };
         if self.ring_polling.is_some() {
-            if let Some(ring) = self.fd_table(call.tid).ring() {
+            if let Some(ring) = self.fd_table(pid).ring() {
                 ring.count_trap();
             }
         }
         self.stamp_trace();
         if let Some(tracer) = &self.tracer {
-            let process = &self.processes[&self.threads[&call.tid].pid];
+            let process = &self.processes[&call.pid];
             let machine = self.kernel.machine_name(process.machine).unwrap_or("?");
             let is_vink = |fd| process.table.get(fd as u64).is_some();
-            tracer.begin(call, process.pid, machine, &is_vink);
+            tracer.begin(call.notification, pid, machine, &is_vink);
         }
         self.dispatch(call)
     }
 
     /// Decides on a call.
-    pub(crate) fn dispatch(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn dispatch(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let thread = self.threads.get_mut(&call.tid).expect("just met");
         thread.closing.clear();
         if thread.pending.is_some() || thread.suspended.is_some() {
             self.replace_thread(call.tid);
         }
-        let pid = self.threads[&call.tid].pid;
+        let pid = call.pid;
         if self.processes[&pid].needs_update && !self.update_process(call)? {
             return Ok(());
         }
@@ -84,16 +97,20 @@ impl Worker {
                     self.sweep_rings()?;
                     self.run_in_kernel(call, Continuation::Answer, &entry)
                 }
-                Some(entry) if entry.file.copy.is_some() => self.io_on_copy(call, &entry),
-                Some(entry) if entry.file.is_procfs && call.nr == libc::SYS_getdents64 => {
-                    self.getdents(call, &entry)
-                }
-                Some(entry) if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => Ok(()),
-                Some(entry) if entry.file.is_procfs && self.attach_tun(call, &entry)? => Ok(()),
-                Some(entry) if entry.file.rtnetlink.get() && self.send_changed(call, &entry)? => {
-                    Ok(())
-                }
                 Some(entry) => {
+                    let is_answered = match &entry.file.kind {
+                        FileKind::Copy(_) => return self.io_on_copy(call, &entry),
+                        FileKind::Procfs if call.nr == libc::SYS_getdents64 => {
+                            return self.getdents(call, &entry)
+                        }
+                        _ if call.nr == libc::SYS_ioctl && self.own(call, &entry)? => true,
+                        FileKind::Procfs => self.attach_tun(call, &entry)?,
+                        FileKind::Rtnetlink => self.send_changed(call, &entry)?,
+                        FileKind::Plain => false,
+                    };
+                    if is_answered {
+                        return Ok(());
+                    }
                     if self.ring_polling.is_some() {
                         self.poll_ring_after(call, &entry)?;
                     }
@@ -102,6 +119,27 @@ impl Worker {
                 None if self.lend(call)? => Ok(()),
                 None if self.give_terminal_back(call)? => Ok(()),
                 None if self.ask_about_interfaces(call)? => Ok(()),
+                None => {
+                    if self.ring_polling.is_some() {
+                        self.mark_host_file(call);
+                    }
+                    self.passthrough_io(call)
+                }
+            },
+            Kind::Bind => match first {
+                Some(entry) if entry.file.copy().is_some() => self.io_on_copy(call, &entry),
+                Some(entry) => {
+                    let process = &self.processes[&pid];
+                    let asks = !self.port_policies.is_empty() && !process.has_changed_netns;
+                    let machine = process.machine;
+                    if asks && binding::refuses(self, call, &entry, machine)? {
+                        return Ok(());
+                    }
+                    if self.ring_polling.is_some() {
+                        self.poll_ring_after(call, &entry)?;
+                    }
+                    self.run_in_kernel(call, Continuation::Answer, &entry)
+                }
                 None => {
                     if self.ring_polling.is_some() {
                         self.mark_host_file(call);
@@ -121,7 +159,7 @@ impl Worker {
                     };
                     let cloexec = flags & libc::SOCK_CLOEXEC as u64 != 0;
                     // Not to take a connection that could not be given.
-                    let full = || File::new(self.fd_limit_for(call.tid)).is_err();
+                    let full = || File::new(self.fd_limit_for(call.pid)).is_err();
                     if !tracee::has_room(pid, &self.processes[&pid].pidfd) {
                         self.answer(call, EMFILE)
                     } else if self.fd_limit.is_tight() && full() {
@@ -135,7 +173,7 @@ impl Worker {
             Kind::Close => match table.remove(call.args[0] as i32) {
                 Some(entry) => self.close_all(call, vec![entry], AfterClose::Passthrough),
                 None => {
-                    if let Some(ring) = self.fd_table(call.tid).ring() {
+                    if let Some(ring) = self.fd_table(call.pid).ring() {
                         ring.close_file(call.args[0] as i32);
                     }
                     self.passthrough(call)
@@ -145,7 +183,7 @@ impl Worker {
             Kind::Dup => match first {
                 Some(entry) => self.dup(call, &entry),
                 None => {
-                    self.show_to_others(call.tid, &[call.args[0] as i32]);
+                    self.show_to_others(call, &[call.args[0] as i32]);
                     self.passthrough(call)
                 }
             },
@@ -155,20 +193,20 @@ impl Worker {
                 (Some(entry), _) if self.own(call, &entry)? => Ok(()),
                 (Some(entry), _) => self.run_in_kernel(call, Continuation::Answer, &entry),
                 (None, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
-                    self.show_to_others(call.tid, &[call.args[0] as i32]);
+                    self.show_to_others(call, &[call.args[0] as i32]);
                     self.passthrough(call)
                 }
                 (None, _) => self.passthrough(call),
             },
             Kind::Open => self.open(call),
             Kind::LookUp => self.look_up(call),
-            Kind::Fstat => match first.filter(|entry| entry.file.is_procfs) {
+            Kind::Fstat => match first.filter(|entry| entry.file.is_procfs()) {
                 Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry),
                 None => self.stat_on_host(call),
             },
             Kind::Chdir => self.chdir(call),
             Kind::Fchdir => match first {
-                Some(entry) if entry.file.is_procfs => self.fchdir(call),
+                Some(entry) if entry.file.is_procfs() => self.fchdir(call),
                 _ => self.passthrough(call),
             },
             Kind::Poll => self.poll(call),
@@ -217,7 +255,7 @@ impl Worker {
                 self.passthrough(call)
             }
             Kind::Exit => {
-                let listener = self.listener(call.tid);
+                let listener = self.listener(call);
                 let number = self.clock.is_virtual().then(|| tracee::ns_pid(call.tid));
                 self.end_thread(call.tid);
                 if let Some(listener) = listener {
@@ -251,24 +289,23 @@ impl Worker {
         }
     }
 
-    /// The table of a thread's process.
-    pub(crate) fn fd_table(&self, tid: i32) -> &FdTable {
-        &self.processes[&self.threads[&tid].pid].table
+    /// The table of a process.
+    pub(crate) fn fd_table(&self, pid: i32) -> &FdTable {
+        &self.processes[&pid].table
     }
 
-    /// Below which number the placeholders of a thread's process are to be.
-    pub(crate) fn fd_limit_for(&self, tid: i32) -> i32 {
-        self.fd_limit.below(self.fd_table(tid).len())
+    /// Below which number the placeholders of a process are to be.
+    pub(crate) fn fd_limit_for(&self, pid: i32) -> i32 {
+        self.fd_limit.below(self.fd_table(pid).len())
     }
 
-    /// The listener that serves a thread; `None` if its program is gone.
-    pub(crate) fn listener(&self, tid: i32) -> Option<Rc<Listener>> {
-        let process = &self.processes[&self.threads[&tid].pid];
-        self.programs[process.program].listener.clone()
+    /// The listener that serves a call; `None` if its program is gone.
+    pub(crate) fn listener(&self, call: SyscallCtx) -> Option<Rc<Listener>> {
+        self.programs[call.program].listener.clone()
     }
 
     /// The host does it.
-    pub(crate) fn passthrough(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn passthrough(&mut self, call: SyscallCtx) -> Result<(), Error> {
         match self.block_or_passthrough(call)? {
             Some(state) => self.passthrough_as(call, state),
             None => Ok(()),
@@ -276,7 +313,7 @@ impl Worker {
     }
 
     /// How the host may do this call now; `None`: it would wait, and virtual time blocks it.
-    fn block_or_passthrough(&mut self, call: Notification) -> Result<Option<ThreadState>, Error> {
+    fn block_or_passthrough(&mut self, call: SyscallCtx) -> Result<Option<ThreadState>, Error> {
         match self.virtual_time() {
             None => Ok(Some(ThreadState::Running)),
             Some(mut time) => time.block_or_passthrough(call),
@@ -286,7 +323,7 @@ impl Worker {
     /// The host does it, now.
     pub(crate) fn passthrough_as(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         state: ThreadState,
     ) -> Result<(), Error> {
         if let Some(mut time) = self.virtual_time() {
@@ -294,7 +331,7 @@ impl Worker {
         }
         self.notify_observer(call, None);
         self.publish_time(call.tid, state);
-        if let Some(listener) = self.listener(call.tid) {
+        if let Some(listener) = self.listener(call) {
             let sent = listener.continue_call(call.id);
             self.thread_resumed(call, sent, state);
         }
@@ -302,7 +339,7 @@ impl Worker {
     }
 
     /// A call that asks for the times of a file of the host's.
-    pub(crate) fn stat_on_host(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn stat_on_host(&mut self, call: SyscallCtx) -> Result<(), Error> {
         if let Some(mut time) = self.virtual_time() {
             if time.stat_file(call)? {
                 return Ok(());
@@ -312,7 +349,7 @@ impl Worker {
     }
 
     /// The host does it, and Vink files may travel with it.
-    fn passthrough_io(&mut self, call: Notification) -> Result<(), Error> {
+    fn passthrough_io(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let Some(state) = self.block_or_passthrough(call)? else {
             return Ok(());
         };
@@ -320,7 +357,7 @@ impl Worker {
         match shapes(call.nr) {
             Some([_, Shape::InMessage | Shape::InMessages(_), ..]) => self.hold_sent_files(call)?,
             Some([_, Shape::OutMessage | Shape::OutMessages, ..]) => {
-                self.fd_table(call.tid).set_may_have_received();
+                self.fd_table(call.pid).set_may_have_received();
             }
             _ => {}
         }
@@ -328,8 +365,8 @@ impl Worker {
     }
 
     /// This is the result.
-    pub(crate) fn answer(&mut self, call: Notification, result: i64) -> Result<(), Error> {
-        if let Some(listener) = self.listener(call.tid) {
+    pub(crate) fn answer(&mut self, call: SyscallCtx, result: i64) -> Result<(), Error> {
+        if let Some(listener) = self.listener(call) {
             self.notify_observer(call, Some(result));
             self.publish_time(call.tid, ThreadState::Running);
             let sent = listener.answer(call.id, result);
@@ -341,7 +378,7 @@ impl Worker {
     /// The kernel does it, as it is but for its own number of the file, on the program's memory.
     pub(crate) fn run_in_kernel(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         stage: Continuation,
         entry: &Entry,
     ) -> Result<(), Error> {
@@ -359,7 +396,7 @@ impl Worker {
     /// The kernel makes a descriptor.
     pub(crate) fn make_descriptor(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         args: [u64; 6],
         cloexec: bool,
     ) -> Result<(), Error> {
@@ -493,22 +530,22 @@ impl Worker {
         match &mut in_flight.continuation {
             Continuation::Descriptor { cloexec } if result >= 0 => {
                 let number = result as i32;
-                let file = File::new(self.fd_limit_for(call.tid));
+                let netlink = (libc::AF_NETLINK, libc::NETLINK_ROUTE);
+                let kind = match (call.args[0] as i32, call.args[2] as i32) {
+                    kind if call.nr == libc::SYS_socket && kind == netlink => FileKind::Rtnetlink,
+                    _ => FileKind::Plain,
+                };
+                let file = File::of_kind(self.fd_limit_for(call.pid), kind);
                 self.fd_limit.note(file.is_ok());
                 let Ok(file) = file else {
                     self.close_kernel_fd(call.tid, number)?;
                     return self.answer(call, ENFILE);
                 };
-                if call.nr == libc::SYS_socket {
-                    let kind = (call.args[0] as i32, call.args[2] as i32);
-                    let is_rtnetlink = kind == (libc::AF_NETLINK, libc::NETLINK_ROUTE);
-                    file.rtnetlink.set(is_rtnetlink);
-                }
                 if call.nr == libc::SYS_timerfd_create {
                     file.timer.set(call.args[0] as i32);
                 }
                 let entry = Entry { file, number };
-                if self.fd_table(call.tid).mirrors_edges() {
+                if self.fd_table(call.pid).mirrors_edges() {
                     self.mirror_edges(call.tid, &entry)?;
                 }
                 match self.install(call, entry, *cloexec)? {
@@ -564,7 +601,7 @@ impl Worker {
     /// Closes what the program's table had, on behalf of a call, and then goes on with that.
     pub(crate) fn close_all(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         mut entries: Vec<Entry>,
         then: AfterClose,
     ) -> Result<(), Error> {
@@ -604,11 +641,11 @@ impl Worker {
     /// has no room, the kernel's descriptor is closed.
     pub(crate) fn install(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         entry: Entry,
         cloexec: bool,
     ) -> Result<Reply, Error> {
-        let Some(listener) = self.listener(call.tid) else {
+        let Some(listener) = self.listener(call) else {
             return Ok(Reply::ThreadGone);
         };
         let end = entry.file.placeholder.program_end();
@@ -646,7 +683,7 @@ impl Worker {
         })
     }
 
-    fn dup(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+    fn dup(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
         let new = match self.dup_entry(call.tid, entry)? {
             Ok(new) => new,
             Err(result) => return self.answer(call, result),
@@ -659,13 +696,13 @@ impl Worker {
     }
 
     /// dup2(2) and dup3(2).
-    fn dup_to(&mut self, call: Notification) -> Result<(), Error> {
+    fn dup_to(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (from, to) = (call.args[0] as i32, call.args[1] as i32);
         let flags = match kind(call.nr) {
             Kind::Dup3 => call.args[2] as i32,
             _ => 0,
         };
-        let pid = self.threads[&call.tid].pid;
+        let pid = call.pid;
         let table = &mut self.process_mut(pid).table;
         // Equal numbers and bad flags: the host's answer is right for placeholders too.
         if from == to || flags & !libc::O_CLOEXEC != 0 {
@@ -674,7 +711,7 @@ impl Worker {
         if let Some(entry) = table.get(call.args[0]) {
             return self.install_at(call, &entry, to, flags & libc::O_CLOEXEC != 0, EBADF);
         }
-        self.show_to_others(call.tid, &[from]);
+        self.show_to_others(call, &[from]);
         let table = &mut self.process_mut(pid).table;
         if let Some(ring) = table.ring() {
             ring.close_file(to);
@@ -688,8 +725,8 @@ impl Worker {
     }
 
     /// fcntl(2) with `F_DUPFD` and `F_DUPFD_CLOEXEC`.
-    fn dup_from(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
-        let pid = self.threads[&call.tid].pid;
+    fn dup_from(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
+        let pid = call.pid;
         let cloexec = call.args[1] as i32 == libc::F_DUPFD_CLOEXEC;
         let least = match i32::try_from(call.args[2]) {
             Ok(least) => least,
@@ -708,13 +745,13 @@ impl Worker {
     /// number beyond the program's limit.
     fn install_at(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         entry: &Entry,
         to: i32,
         cloexec: bool,
         beyond: i64,
     ) -> Result<(), Error> {
-        let Some(listener) = self.listener(call.tid) else {
+        let Some(listener) = self.listener(call) else {
             return Ok(());
         };
         let new = match self.dup_entry(call.tid, entry)? {
@@ -742,7 +779,7 @@ impl Worker {
         }
     }
 
-    fn close_range(&mut self, call: Notification) -> Result<(), Error> {
+    fn close_range(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [first, last, flags] = [0, 1, 2].map(|n: usize| call.args[n] as u32);
         if first > last || flags & !(libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE) != 0 {
             return self.passthrough(call); // to be refused
@@ -751,7 +788,7 @@ impl Worker {
             return Ok(());
         }
         let closing = flags & libc::CLOSE_RANGE_CLOEXEC == 0;
-        let table = self.fd_table(call.tid);
+        let table = self.fd_table(call.pid);
         if let Some(ring) = table.ring() {
             ring.unmark_range(first, last);
         }
@@ -760,7 +797,7 @@ impl Worker {
     }
 
     /// fork(2), vfork(2), clone(2), clone3(2).
-    fn fork(&mut self, call: Notification, flags: u64) -> Result<(), Error> {
+    fn fork(&mut self, call: SyscallCtx, flags: u64) -> Result<(), Error> {
         self.release_affinity(call.tid);
         if !self.may_make_network(call.tid, flags) {
             return self.answer(call, -i64::from(libc::EPERM));

@@ -9,14 +9,14 @@ use vink_kernel::Call;
 use vink_syscalls::concerns_interfaces;
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
 
 impl Worker {
     /// ioctl(2) on a descriptor of the host's. True if it was such a request, and has been
     /// answered.
-    pub(crate) fn ask_about_interfaces(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(crate) fn ask_about_interfaces(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let [fd, request, ..] = call.args;
         if call.nr != libc::SYS_ioctl || !concerns_interfaces(request) {
             return Ok(false);

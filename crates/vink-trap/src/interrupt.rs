@@ -31,16 +31,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use vink_kernel::Outcome;
+pub(crate) use vink_sched::block::ERESTARTSYS;
 use vink_sys::errno::EINTR;
 use vink_sys::procfs::stat_state;
 
 use crate::process::{AfterClose, Continuation, InFlight, Thread};
 use crate::worker::Worker;
 use crate::Error;
-
-/// What the host's kernel has between a call that a signal interrupts and what the program sees of
-/// it.
-pub(crate) const ERESTARTSYS: i64 = -512;
 
 /// Between polls: after a hint, and when nothing has happened for long.
 const MIN_INTERVAL: Duration = Duration::from_micros(100);

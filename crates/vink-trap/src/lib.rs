@@ -27,6 +27,8 @@
 //! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
 //! are followed (`lifecycle`), so that both sides always agree.
 //!
+//! Before a program of some machines binds a port, their owner is asked (`binding`).
+//!
 //! What else moves data between a file of the kernel and a descriptor of the host is a `device`: an
 //! uplink.
 //!
@@ -99,6 +101,7 @@
 mod advice;
 mod affinity;
 mod aio;
+mod binding;
 mod contention;
 mod device;
 mod dispatch;
@@ -112,6 +115,7 @@ mod interrupt;
 mod lifecycle;
 mod namespaces;
 mod network;
+mod notification;
 mod notify;
 mod overlay;
 mod owner;
@@ -134,6 +138,7 @@ mod shared_ring;
 mod spawn;
 mod splice;
 mod statistics;
+mod syscall_ctx;
 mod timeouts;
 mod trace;
 mod tracee;
@@ -142,6 +147,7 @@ mod virtual_paths;
 mod watches;
 mod worker;
 
+pub use binding::{set_port_policy, PortPolicy};
 pub use error::Error;
 pub use namespaces::NamespaceConfig;
 pub use polling::CallsForm;

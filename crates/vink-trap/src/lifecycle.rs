@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vink_kernel::{CloneKind, TaskId};
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
 use crate::process::{AfterClose, FdTable, PendingFork, Process, Thread};
 use crate::reactor::Token;
 use crate::spawn::{has_ended, open_pidfd};
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::virtual_paths::may_lead_to_procfs;
 use crate::worker::Worker;
@@ -71,15 +71,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Gets to know a thread that was never seen before, of a known process or of a new one.
-    /// False if it is gone already.
-    pub(crate) fn ensure_thread(&mut self, program: usize, tid: i32) -> Result<bool, Error> {
+    /// Gets to know a thread that was never seen before, of a known process or of a new one: the
+    /// process. `None` if it is gone already.
+    pub(crate) fn ensure_thread(&mut self, program: usize, tid: i32) -> Result<Option<i32>, Error> {
         let Some((pid, parent)) = tracee::tgid_and_ppid(tid) else {
-            return Ok(false);
+            return Ok(None);
         };
         if !self.processes.contains_key(&pid) {
             let Ok(pidfd) = open_pidfd(pid) else {
-                return Ok(false);
+                return Ok(None);
             };
             let inherited = self.claim_fork(program, parent, pid);
             self.add_process(program, pid, pidfd, inherited)?;
@@ -94,7 +94,7 @@ impl Worker {
             }
             self.threads.insert(tid, Thread::new(pid));
         }
-        Ok(true)
+        Ok(Some(pid))
     }
 
     /// What an unknown process inherited: from its parent, or from one that is dead.
@@ -359,8 +359,8 @@ impl Worker {
 
     /// Before the first trapped call after a fork, an exec or an mmap of a ring. True if the call
     /// may be dispatched now; else it will be dispatched again.
-    pub(crate) fn update_process(&mut self, call: Notification) -> Result<bool, Error> {
-        let pid = self.threads[&call.tid].pid;
+    pub(crate) fn update_process(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+        let pid = call.pid;
         self.give_back(call);
         self.resolve_forks(pid, call.tid)?;
         let process = self.process_mut(pid);

@@ -10,8 +10,8 @@ use vink_syscalls::{
 };
 
 use crate::dispatch::poll_fd;
-use crate::notify::Notification;
 use crate::process::{Continuation, Entry, InFlight};
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -19,7 +19,7 @@ const FIOASYNC: u32 = libc::FIOASYNC as u32;
 
 impl Worker {
     /// fcntl(2) and ioctl(2) on a Vink file, if they are about its owner; false if they aren't.
-    pub(crate) fn own(&mut self, call: Notification, entry: &Entry) -> Result<bool, Error> {
+    pub(crate) fn own(&mut self, call: SyscallCtx, entry: &Entry) -> Result<bool, Error> {
         let request = call.args[1] as u32;
         let switches = match file_signals(call.nr) {
             FileSignals::Fcntl => match request as i32 {

@@ -23,8 +23,9 @@ use vink_kernel::RingId;
 use vink_sys::errno::{EINVAL, ENODEV};
 
 use crate::dispatch::to_errno_result;
-use crate::notify::{Notification, Reply};
+use crate::notification::Reply;
 use crate::process::File;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -64,13 +65,13 @@ pub(crate) struct Lent {
 
 impl Worker {
     /// mmap(2) of a Vink file with `MAP_SHARED`.
-    pub(crate) fn mmap(&mut self, call: Notification) -> Result<(), Error> {
-        let pid = self.threads[&call.tid].pid;
+    pub(crate) fn mmap(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let pid = call.pid;
         let [_, len, _, _, fd, offset] = call.args;
         let Some(entry) = self.processes[&pid].table.get(fd) else {
             return self.passthrough(call);
         };
-        if entry.file.copy.is_some() {
+        if entry.file.copy().is_some() {
             return self.passthrough(call);
         }
         self.sweep_rings()?;
@@ -87,7 +88,7 @@ impl Worker {
                 Err(result) => return self.answer(call, result),
             },
         };
-        let (Some(ring), Some(listener)) = (self.kernel.ring(ring), self.listener(call.tid)) else {
+        let (Some(ring), Some(listener)) = (self.kernel.ring(ring), self.listener(call)) else {
             return Ok(());
         };
         if offset != 0 || len.checked_next_multiple_of(PAGE) != Some(ring.bytes()) {
@@ -141,8 +142,8 @@ impl Worker {
     }
 
     /// The first trapped call after an mmap(2): gives the placeholder its number back.
-    pub(crate) fn give_back(&mut self, call: Notification) {
-        let pid = self.threads[&call.tid].pid;
+    pub(crate) fn give_back(&mut self, call: SyscallCtx) {
+        let pid = call.pid;
         let Some(lent) = self.process_mut(pid).lent_ring.take() else {
             return;
         };
@@ -155,7 +156,7 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
-        let Some(listener) = self.listener(call.tid) else {
+        let Some(listener) = self.listener(call) else {
             return;
         };
         let end = lent.file.placeholder.program_end();
@@ -166,7 +167,7 @@ impl Worker {
     }
 
     /// Whether the call changes a packet socket's rings.
-    pub(crate) fn changes_ring(call: Notification) -> bool {
+    pub(crate) fn changes_ring(call: SyscallCtx) -> bool {
         let options = [libc::PACKET_RX_RING, libc::PACKET_TX_RING];
         call.nr == libc::SYS_setsockopt
             && call.args[1] == SOL_PACKET

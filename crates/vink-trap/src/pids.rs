@@ -28,10 +28,10 @@ use vink_sys::rustix::termios::tcsetpgrp;
 use vink_sys::rustix::thread::set_name;
 use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
-use crate::notify::Notification;
 use crate::process::Process;
 use crate::sched::STALL_TIMEOUT;
 use crate::spawn::has_ended;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::{reap, wait_for_end, Worker};
 use crate::Error;
@@ -161,8 +161,8 @@ pub(crate) fn wait_until_reaped(pidfd: &OwnedFd) {
 impl Worker {
     /// Does a kill(2) of the caller's own group for it, if the worker is in that group. False: the
     /// host can do it.
-    pub(crate) fn signal_own_group(&mut self, call: Notification) -> Result<bool, Error> {
-        let caller = &self.processes[&self.threads[&call.tid].pid];
+    pub(crate) fn signal_own_group(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+        let caller = &self.processes[&call.pid];
         let (machine, program) = (caller.machine, caller.program);
         let (own, group) = (getpgid(0), getpgid(caller.pid));
         if call.args[0] as i32 != 0 || group != own {
@@ -188,7 +188,7 @@ impl Worker {
 
     /// Does an ioctl(2) `TIOCSPGRP` for a program of the worker's session that means the worker's
     /// group, if a group of the machine has the terminal. False: it is the host's.
-    pub(crate) fn give_terminal_back(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(crate) fn give_terminal_back(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let [number, request, at, ..] = call.args;
         let mut group = [1; 4];
         if call.nr != libc::SYS_ioctl
@@ -198,7 +198,7 @@ impl Worker {
         {
             return Ok(false);
         }
-        let caller = &self.processes[&self.threads[&call.tid].pid];
+        let caller = &self.processes[&call.pid];
         let session = (getsid(0), getsid(caller.pid));
         let terminal = copy_fd(&caller.pidfd, number as i32).ok();
         let Some(terminal) = terminal.filter(|_| session.0 == session.1) else {

@@ -10,64 +10,84 @@ use vink_kernel::{MachineId, TaskId};
 
 use crate::interrupt::PendingCall;
 use crate::network::NetnsId;
-use crate::notify::Notification;
 use crate::packet_ring::Lent;
 use crate::placeholder::Placeholder;
 use crate::shared_ring::ProcessRing;
 use crate::splice::{Sendfile, Splice};
+use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
+
+/// What a file is, as far as calls on it differ.
+pub(crate) enum FileKind {
+    /// A socket, or another one whose calls are the kernel's as they are.
+    Plain,
+    /// An rtnetlink socket.
+    Rtnetlink,
+    /// One of the machine's own files, of which the kernel knows more than the placeholder shows.
+    Procfs,
+    /// ... whose contents the placeholder is a copy of: the same for writing.
+    Copy(fs::File),
+}
 
 /// An open Vink file: what several descriptors of several processes may share.
 pub(crate) struct File {
     pub(crate) placeholder: Placeholder,
+    pub(crate) kind: FileKind,
     /// The name of its watch in the kernel; 0 as long as no thread waits on the host.
     pub(crate) cookie: Cell<u64>,
     /// Some epoll instance may have it: the placeholder must follow every change at once.
     pub(crate) mirrors_edges: Cell<bool>,
     /// It has, or had, an owner or `O_ASYNC`: what it shows may be a signal.
     pub(crate) owned: Cell<bool>,
-    /// It is an rtnetlink socket.
-    pub(crate) rtnetlink: Cell<bool>,
     /// In virtual time: it is a timer by this clock, or tells when that began (`/proc/uptime`,
     /// `/proc/stat`).
     pub(crate) timer: Cell<i32>,
-    /// The placeholder is a copy of what the file contains: the same for writing.
-    pub(crate) copy: Option<fs::File>,
-    /// It is one of the machine's own files, of which the kernel knows more than the placeholder
-    /// shows.
-    pub(crate) is_procfs: bool,
 }
 
 impl File {
     /// Of descriptors below `below`.
     pub(crate) fn new(below: i32) -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new(below)?, None, false))
+        File::of_kind(below, FileKind::Plain)
     }
 
-    /// One of the machine's own files of which there is nothing to copy.
-    pub(crate) fn uncopied(below: i32) -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::new(below)?, None, true))
+    /// The same of another kind.
+    pub(crate) fn of_kind(below: i32, kind: FileKind) -> Result<Rc<File>, Error> {
+        Ok(File::of(Placeholder::new(below)?, kind))
     }
 
     pub(crate) fn directory(pid: i32, path: &CStr) -> Result<Rc<File>, Error> {
-        Ok(File::of(Placeholder::directory(pid, path)?, None, true))
+        Ok(File::of(
+            Placeholder::directory(pid, path)?,
+            FileKind::Procfs,
+        ))
     }
 
     /// `copy` has the contents, and `readable` is the same file opened for reading.
     pub(crate) fn copied(copy: fs::File, readable: OwnedFd) -> Rc<File> {
-        File::of(Placeholder::fixed(readable), Some(copy), true)
+        File::of(Placeholder::fixed(readable), FileKind::Copy(copy))
     }
 
-    fn of(placeholder: Placeholder, copy: Option<fs::File>, named: bool) -> Rc<File> {
+    /// Whether it is one of the machine's own files.
+    pub(crate) fn is_procfs(&self) -> bool {
+        matches!(self.kind, FileKind::Procfs | FileKind::Copy(_))
+    }
+
+    /// What the placeholder is a copy of, to write to it.
+    pub(crate) fn copy(&self) -> Option<&fs::File> {
+        match &self.kind {
+            FileKind::Copy(copy) => Some(copy),
+            _ => None,
+        }
+    }
+
+    fn of(placeholder: Placeholder, kind: FileKind) -> Rc<File> {
         Rc::new(File {
             placeholder,
+            kind,
             cookie: Cell::new(0),
             mirrors_edges: Cell::new(false),
             owned: Cell::new(false),
-            rtnetlink: Cell::new(false),
             timer: Cell::new(-1),
-            copy,
-            is_procfs: named,
         })
     }
 }
@@ -333,7 +353,7 @@ impl Thread {
 
 /// A call of a thread that the kernel works on.
 pub(crate) struct InFlight {
-    pub(crate) call: Notification,
+    pub(crate) call: SyscallCtx,
     pub(crate) continuation: Continuation,
     /// The file concerned: kept alive, and its readiness shown when the call is done.
     pub(crate) file: Option<Rc<File>>,

@@ -31,9 +31,10 @@ use vink_syscalls::{
 };
 
 use crate::dispatch::to_errno_result;
-use crate::notify::{Notification, Reply};
-use crate::process::{Entry, File};
+use crate::notification::Reply;
+use crate::process::{Entry, File, FileKind};
 use crate::sched::clocks::since_boot;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::virtual_paths::{VirtualPath, RANDOM};
 use crate::worker::Worker;
@@ -45,7 +46,7 @@ const CHUNK: usize = 64 << 10;
 
 impl Worker {
     /// A call that looks up a path.
-    pub(crate) fn look_up(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn look_up(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (from, path) = match path_args(call.nr) {
             PathArgs::At(path) => (None, path),
             PathArgs::Below(from, path) => (Some(from), path),
@@ -104,7 +105,7 @@ impl Worker {
     }
 
     /// chdir(2): the host must have a directory of this name to go to.
-    pub(crate) fn chdir(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn chdir(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let Some(place) = self.resolve_path(call.tid, libc::AT_FDCWD, call.args[0])? else {
             return self.passthrough(call);
         };
@@ -123,19 +124,19 @@ impl Worker {
     }
 
     /// fchdir(2) of a Vink file.
-    pub(crate) fn fchdir(&mut self, call: Notification) -> Result<(), Error> {
-        let pid = self.threads[&call.tid].pid;
+    pub(crate) fn fchdir(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let pid = call.pid;
         let path = tracee::directory(pid, call.args[0] as i32);
         self.chdir_on_host(call, path.is_some_and(|path| path != b"/"))
     }
 
     /// Changes to the host's directory of the same name as the machine's, if there is one.
-    fn chdir_on_host(&mut self, call: Notification, has: bool) -> Result<(), Error> {
+    fn chdir_on_host(&mut self, call: SyscallCtx, has: bool) -> Result<(), Error> {
         if !has {
             self.statistics.count_unsupported(call.nr);
             return self.answer(call, EACCES);
         }
-        let pid = self.threads[&call.tid].pid;
+        let pid = call.pid;
         self.process_mut(pid).cwd_in_procfs = true;
         self.passthrough(call)
     }
@@ -159,7 +160,7 @@ impl Worker {
     }
 
     /// open(2), openat(2) and openat2(2).
-    pub(crate) fn open(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn open(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (from, path) = match path_args(call.nr) {
             PathArgs::At(path) => (libc::AT_FDCWD, call.args[path]),
             PathArgs::Below(from, path) => (call.args[from] as i32, call.args[path]),
@@ -207,12 +208,12 @@ impl Worker {
             return self.answer(call, number);
         }
         let number = number as i32;
-        let pid = self.threads[&call.tid].pid;
+        let pid = call.pid;
         let tells_of_boot = self.clock.is_virtual()
             && matches!(place.path.as_bytes(), b"/proc/uptime" | b"/proc/stat");
         let is_device = place.path.as_bytes() == TUN || RANDOM.contains(&place.path.as_c_str());
         let file = if is_device || write_only {
-            File::uncopied(self.fd_limit_for(call.tid)).map_err(|_| ENFILE)
+            File::of_kind(self.fd_limit_for(call.pid), FileKind::Procfs).map_err(|_| ENFILE)
         } else {
             match self.read_kernel_file(task, number)? {
                 Ok(contents) if tells_of_boot => {
@@ -227,7 +228,7 @@ impl Worker {
         match file {
             Ok(file) => {
                 let entry = Entry { file, number };
-                if is_device && self.fd_table(call.tid).mirrors_edges() {
+                if is_device && self.fd_table(call.pid).mirrors_edges() {
                     self.mirror_edges(call.tid, &entry)?;
                 }
                 if self.install(call, entry, cloexec)? == Reply::ThreadGone {
@@ -267,7 +268,7 @@ impl Worker {
 
     /// A call on a file that the program has a copy of. What the kernel need not know of is the
     /// host's.
-    pub(crate) fn io_on_copy(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+    pub(crate) fn io_on_copy(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
         let end = entry.file.placeholder.program_end();
         // The offset is common to all descriptors of the copy, the program's and this one.
         let offset = fd::offset(end);
@@ -296,9 +297,10 @@ impl Worker {
             self.kernel_call(task, libc::SYS_lseek, to)?;
             written = self.kernel_call(task, libc::SYS_write, [number, from, len, 0, 0, 0])?;
         }
-        if let (Ok(mut contents), Some(copy)) =
-            (self.read_kernel_file(task, entry.number)?, &entry.file.copy)
-        {
+        if let (Ok(mut contents), Some(copy)) = (
+            self.read_kernel_file(task, entry.number)?,
+            entry.file.copy(),
+        ) {
             if entry.file.timer.get() == libc::CLOCK_BOOTTIME {
                 contents = since_boot(&contents);
             }
@@ -316,7 +318,7 @@ impl Worker {
 
     /// getdents64(2) of a directory. Where in it the program is, only the placeholder knows:
     /// lseek(2) is not trapped.
-    pub(crate) fn getdents(&mut self, call: Notification, entry: &Entry) -> Result<(), Error> {
+    pub(crate) fn getdents(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
         let task = match self.task_of(call.tid) {
             Ok(task) => task,
             Err(error) => {

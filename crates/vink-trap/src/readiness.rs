@@ -13,6 +13,7 @@ use std::rc::{Rc, Weak};
 
 use crate::process::File;
 use crate::shared_ring::ProcessRing;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 
@@ -178,15 +179,15 @@ impl StalePlaceholders {
 }
 
 impl Worker {
-    /// Descriptors of the host's of this thread's process are about to be shared, duplicated or
+    /// Descriptors of the host's of the calling process are about to be shared, duplicated or
     /// polled: if one is an epoll instance, the library does not see all waiters.
-    pub(crate) fn show_to_others(&self, tid: i32, fds: &[i32]) {
-        let table = self.fd_table(tid);
+    pub(crate) fn show_to_others(&self, call: SyscallCtx, fds: &[i32]) {
+        let table = self.fd_table(call.pid);
         let ring = table
             .ring()
             .filter(|_| self.ring_polling.is_some() && table.mirrors_edges());
         let ring = ring.filter(|ring| ring.may_have_stale());
-        let is_epoll = |fd: &i32| tracee::is_epoll(tid, *fd);
+        let is_epoll = |fd: &i32| tracee::is_epoll(call.tid, *fd);
         if ring.is_some() && fds.iter().any(is_epoll) {
             table.set_seen_by_others();
         }

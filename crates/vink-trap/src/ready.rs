@@ -14,8 +14,8 @@ use vink_sys::errno::EFAULT;
 use vink_syscalls::{polling, Polling};
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
 use crate::process::{Entry, File, Thread};
+use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
 use crate::worker::Worker;
@@ -50,11 +50,11 @@ struct PolledFile {
 
 impl Worker {
     /// poll(2) and ppoll(2).
-    pub(crate) fn poll(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn poll(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_KEPT);
         let count = call.args[1] & 0xffff_ffff;
-        let process = &self.processes[&self.threads[&call.tid].pid];
+        let process = &self.processes[&call.pid];
         if process.table.is_empty() || count == 0 || count > MAX_FDS {
             return self.passthrough(call);
         }
@@ -88,7 +88,7 @@ impl Worker {
                 }
             }
         }
-        self.show_to_others(call.tid, &hosts);
+        self.show_to_others(call, &hosts);
         self.publish_files(call, &polled)?;
         if !self.look(call, &mut polled)? || !pure {
             return self.wait_natively(call, &polled);
@@ -105,8 +105,8 @@ impl Worker {
     }
 
     /// select(2) and pselect6(2).
-    pub(crate) fn select(&mut self, call: Notification) -> Result<(), Error> {
-        let process = &self.processes[&self.threads[&call.tid].pid];
+    pub(crate) fn select(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let process = &self.processes[&call.pid];
         let count = call.args[0] as i32;
         if process.table.is_empty() || count <= 0 || count as u64 > MAX_FDS {
             return self.passthrough(call);
@@ -143,7 +143,7 @@ impl Worker {
                 }
             }
         }
-        self.show_to_others(call.tid, &hosts);
+        self.show_to_others(call, &hosts);
         self.publish_files(call, &polled)?;
         if !self.look(call, &mut polled)? || !pure || timeout_and_mask(call).is_err() {
             return self.wait_natively(call, &polled);
@@ -163,8 +163,8 @@ impl Worker {
 
     /// epoll_create(2): from now on the placeholders of all that the process has follow their
     /// files.
-    pub(crate) fn epoll_create(&mut self, call: Notification) -> Result<(), Error> {
-        let table = self.fd_table(call.tid);
+    pub(crate) fn epoll_create(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let table = self.fd_table(call.pid);
         table.set_mirrors_edges();
         if call.args[5] != UNTRAPPED {
             table.set_seen_by_others();
@@ -192,7 +192,7 @@ impl Worker {
     }
 
     /// Reads the readiness of the files. Whether any is as wanted.
-    fn look(&mut self, call: Notification, polled: &mut [PolledFile]) -> Result<bool, Error> {
+    fn look(&mut self, call: SyscallCtx, polled: &mut [PolledFile]) -> Result<bool, Error> {
         if polled.is_empty() {
             return Ok(false);
         }
@@ -209,8 +209,8 @@ impl Worker {
     }
 
     /// From now on the readiness of the streams that a process with a ring waits for is published.
-    fn publish_files(&mut self, call: Notification, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.fd_table(call.tid).ring();
+    fn publish_files(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
+        let ring = self.fd_table(call.pid).ring();
         let Some(ring) = ring.filter(|_| self.ring_polling.is_some() && !self.clock.is_virtual())
         else {
             return Ok(());
@@ -251,8 +251,8 @@ impl Worker {
     }
 
     /// Shows the readiness and lets the host do the call.
-    fn wait_natively(&mut self, call: Notification, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.fd_table(call.tid).ring();
+    fn wait_natively(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
+        let ring = self.fd_table(call.pid).ring();
         let is_counted = ring.is_some_and(|ring| ring.is_host_waiter(call.tid));
         for polled in polled {
             let placeholder = &polled.entry.file.placeholder;

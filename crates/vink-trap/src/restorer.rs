@@ -26,8 +26,8 @@ use std::os::unix::fs::FileExt;
 
 use vink_syscalls::{restart, Restart};
 
-use crate::notify::Notification;
 use crate::sched::auxv::Auxv;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 
@@ -214,7 +214,7 @@ fn code() -> &'static [u8] {
 impl Worker {
     /// A thread is about to set a handler: lets it return to the code above. Whatever is missing
     /// for that, the handler returns as the program says.
-    pub(crate) fn set_restorer(&self, call: Notification) {
+    pub(crate) fn set_restorer(&self, call: SyscallCtx) {
         let [signal, action, ..] = call.args;
         let mut words = [0; 24];
         if OWN.contains(&signal)
@@ -230,7 +230,7 @@ impl Worker {
         if word(0) <= NO_HANDLERS || word(FLAGS) & (SA_RESTART | SA_RESTORER) != SA_RESTORER {
             return;
         }
-        if let Some(address) = place(self.threads[&call.tid].pid) {
+        if let Some(address) = place(call.pid) {
             // The C library's own copy of what the program has given it.
             tracee::write(
                 call.tid,

@@ -8,8 +8,8 @@ use vink_syscalls::{blocks, shapes, Blocks, Shape};
 
 use crate::dispatch::to_errno_result;
 use crate::network::NetnsId;
-use crate::notify::Notification;
 use crate::process::Entry;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -35,7 +35,7 @@ struct Reference {
 impl Worker {
     /// A call on an rtnetlink socket: true if it sent a message that had to be changed, and is
     /// answered.
-    pub(crate) fn send_changed(&mut self, call: Notification, to: &Entry) -> Result<bool, Error> {
+    pub(crate) fn send_changed(&mut self, call: SyscallCtx, to: &Entry) -> Result<bool, Error> {
         let message = match shapes(call.nr) {
             Some([_, Shape::InMessage, ..]) => gather(call.tid, call.args[1]),
             Some([_, Shape::In(len), ..]) => {
@@ -65,7 +65,7 @@ impl Worker {
                     let pid = self.number_of(call.tid, number);
                     pid.and_then(|pid| self.network_of_process(pid))
                 }
-                false => tracee::descriptor(self.threads[&call.tid].pid, number),
+                false => tracee::descriptor(call.pid, number),
             };
             // What is no namespace of ours is none at all.
             let found = match key {

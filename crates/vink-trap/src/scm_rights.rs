@@ -16,9 +16,9 @@ use vink_kernel::{MachineId, TaskId};
 use vink_sys::pidfd::copy_fd;
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
 use crate::process::Entry;
 use crate::reactor::Token;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -55,8 +55,8 @@ struct HeldFile {
 impl Worker {
     /// A host socket's sendmsg(2) or sendmmsg(2) is about to pass: takes charge of the Vink files
     /// it sends.
-    pub(crate) fn hold_sent_files(&mut self, call: Notification) -> Result<(), Error> {
-        let process = &self.processes[&self.threads[&call.tid].pid];
+    pub(crate) fn hold_sent_files(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let process = &self.processes[&call.pid];
         if process.table.is_empty() && !process.table.may_have_received() {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl Worker {
         for message in 0..count {
             for fd in rights(call.tid, call.args[1].wrapping_add(message * MMSGHDR)) {
                 self.adopt_received(call.tid, fd)?;
-                self.show_to_others(call.tid, &[fd]);
+                self.show_to_others(call, &[fd]);
                 self.hold_file(call.tid, machine, fd)?;
             }
         }
@@ -114,10 +114,12 @@ impl Worker {
     }
 
     /// A process may have received files: gets to know those that the call is about.
-    pub(crate) fn adopt_named(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn adopt_named(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [first, second, third, ..] = call.args.map(|argument| argument as i32);
         let named: &[i32] = match kind(call.nr) {
-            Kind::Io | Kind::Accept | Kind::Close | Kind::Dup | Kind::Fcntl => &[first],
+            Kind::Io | Kind::Bind | Kind::Accept | Kind::Close | Kind::Dup | Kind::Fcntl => {
+                &[first]
+            }
             Kind::Dup2 | Kind::Dup3 | Kind::Sendfile => &[first, second],
             Kind::Splice => &[first, third],
             Kind::CloseRange
@@ -126,7 +128,7 @@ impl Worker {
             | Kind::Fork
             | Kind::Clone
             | Kind::Clone3 => {
-                let pid = self.threads[&call.tid].pid;
+                let pid = call.pid;
                 for fd in tracee::descriptors(pid) {
                     self.adopt_received(call.tid, fd)?;
                 }

@@ -10,7 +10,7 @@ use vink_kernel::{CloneKind, TaskId};
 use vink_sys::process::{share, Shared};
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -24,7 +24,7 @@ impl Worker {
     ) -> Result<Option<TaskId>, vink_kernel::Error> {
         let how = match shares {
             true => CloneKind::SharedFiles,
-            false if self.fd_table(tid).is_empty() => return Ok(None),
+            false if self.fd_table(self.threads[&tid].pid).is_empty() => return Ok(None),
             false => CloneKind::Process,
         };
         let task = self.task_of(tid)?;
@@ -33,8 +33,8 @@ impl Worker {
     }
 
     /// The call gives its thread a table of its own, if it has none yet. False if it is answered.
-    pub(crate) fn unshare_files(&mut self, call: Notification) -> Result<bool, Error> {
-        let process = &self.processes[&self.threads[&call.tid].pid];
+    pub(crate) fn unshare_files(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+        let process = &self.processes[&call.pid];
         if process.threaded && process.threads.len() > 1 {
             if !process.table.is_empty() {
                 // It goes on with the other threads' table.

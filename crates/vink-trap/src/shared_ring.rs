@@ -39,12 +39,13 @@ use vink_sys::process::{affinity, cpus, one_cpu, set_affinity, CpuSet};
 use crate::affinity::CpuAffinity;
 use crate::contention::{Change, Contention};
 use crate::dispatch::{poll_fd, to_errno_result};
-use crate::notify::{Notification, Reply};
+use crate::notification::{Notification, Reply};
 use crate::polling::{CallsForm, PollingPolicy, Separation};
-use crate::process::{Continuation, Entry, File, InFlight};
+use crate::process::{Continuation, Entry, File, FileKind, InFlight};
 use crate::readiness::StalePlaceholders;
 use crate::sched::Clock;
 use crate::sched::ThreadState;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee::ns_pid_of_kind;
 use crate::worker::Worker;
 use crate::Error;
@@ -592,15 +593,15 @@ impl Worker {
     }
 
     /// Whether the call asks for a ring or a slot; it is answered then.
-    pub(crate) fn lend(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(crate) fn lend(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         if call.nr != libc::SYS_ioctl || call.args[0] as i32 != -1 {
             return Ok(false);
         }
         match call.args[1] {
             GET_RING => self.lend_ring(call)?,
             GET_SLOT => {
-                let table = self.fd_table(call.tid);
-                let pid = self.threads[&call.tid].pid;
+                let table = self.fd_table(call.pid);
+                let pid = call.pid;
                 let alive = |tid| self.threads.get(&tid).is_some_and(|t| t.pid == pid);
                 let ring = table.ring();
                 let slot = ring.and_then(|ring| ring.slot(call.tid, alive));
@@ -610,7 +611,7 @@ impl Worker {
                 self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
             }
             FLUSH => {
-                let ring = self.fd_table(call.tid).ring();
+                let ring = self.fd_table(call.pid).ring();
                 if let Some(ring) = &ring {
                     self.send_deferred_of(ring)?;
                     ring.stale.flush();
@@ -622,11 +623,11 @@ impl Worker {
         Ok(true)
     }
 
-    fn lend_ring(&mut self, call: Notification) -> Result<(), Error> {
-        let table = self.fd_table(call.tid);
+    fn lend_ring(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let table = self.fd_table(call.pid);
         let shares = table.is_shared() || table.ring().is_some();
         let (is_virtual, all_trapped) = (self.clock.is_virtual(), self.clock.charges_calls());
-        let pid = self.threads[&call.tid].pid;
+        let pid = call.pid;
         // A tracer is to see all calls of its tracees.
         let is_traced = !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
         let (Some(polling), false) = (&mut self.ring_polling, shares || all_trapped || is_traced)
@@ -639,7 +640,7 @@ impl Worker {
         };
         let sched = ring.sched();
         sched.is_virtual.store(is_virtual.into(), Ordering::Relaxed);
-        let Some(listener) = self.listener(call.tid) else {
+        let Some(listener) = self.listener(call) else {
             return Ok(());
         };
         self.publish_time(call.tid, ThreadState::Running);
@@ -648,7 +649,7 @@ impl Worker {
             Ok((Reply::Delivered, fd)) => {
                 self.notify_observer(call, Some(fd.into()));
                 self.thread_resumed(call, Reply::Delivered, ThreadState::Running);
-                let table = self.fd_table(call.tid);
+                let table = self.fd_table(call.pid);
                 if table.is_seen_by_others() {
                     ring.forbid_stale();
                 }
@@ -660,12 +661,8 @@ impl Worker {
     }
 
     /// A call on one of Vink's files has been trapped, though its process may have a ring.
-    pub(crate) fn poll_ring_after(
-        &mut self,
-        call: Notification,
-        entry: &Entry,
-    ) -> Result<(), Error> {
-        let ring = self.fd_table(call.tid).ring();
+    pub(crate) fn poll_ring_after(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
+        let ring = self.fd_table(call.pid).ring();
         let Some(ring) = ring.filter(|_| !self.clock.is_virtual()) else {
             return Ok(());
         };
@@ -756,10 +753,10 @@ impl Worker {
     }
 
     /// A call on one of the host's files has been trapped, though its process may have a ring.
-    pub(crate) fn mark_host_file(&self, call: Notification) {
+    pub(crate) fn mark_host_file(&self, call: SyscallCtx) {
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
         if self.file_holder.is_none() && !self.clock.is_virtual() {
-            if let Some(ring) = self.fd_table(call.tid).ring() {
+            if let Some(ring) = self.fd_table(call.pid).ring() {
                 ring.mark(call.args[0] as i32, HOST);
             }
         }
@@ -768,7 +765,7 @@ impl Worker {
     /// Whether it is a stream socket of the internet's.
     fn is_stream(&mut self, tid: i32, entry: &Entry) -> Result<bool, Error> {
         let file = &entry.file;
-        if file.copy.is_some() || file.is_procfs || file.rtnetlink.get() {
+        if !matches!(file.kind, FileKind::Plain) {
             return Ok(false);
         }
         let task = match self.task_of(tid) {
@@ -979,6 +976,7 @@ impl Worker {
             return Ok(None);
         };
         let process = &self.processes[&thread.pid];
+        let (pid, program) = (process.pid, process.program);
         let table = &process.table;
         let awaits = self.file_holder.is_some() && table.may_have_received();
         let is_its_own = table.ring().is_some_and(|own| Rc::ptr_eq(&own, ring));
@@ -1035,11 +1033,15 @@ impl Worker {
         };
         self.deadline = entered.deadline;
         let in_flight = InFlight {
-            call: Notification {
-                id: 0,
-                tid,
-                nr,
-                args,
+            call: SyscallCtx {
+                notification: Notification {
+                    id: 0,
+                    tid,
+                    nr,
+                    args,
+                },
+                pid,
+                program,
             },
             continuation: Continuation::Posted {
                 ring: ring.clone(),

@@ -23,9 +23,9 @@ use vink_sys::{epoll, errno};
 use vink_syscalls::{kind, Kind};
 
 use crate::dispatch::{poll_fd, to_errno_result};
-use crate::notify::Notification;
 use crate::process::{Continuation, Entry, InFlight};
 use crate::reactor::Token;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -176,10 +176,10 @@ fn move_bytes(from: RawFd, to: RawFd, len: u64) -> i64 {
 
 impl Worker {
     /// splice(2).
-    pub(crate) fn splice(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn splice(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [from, from_offset, to, to_offset, len, flags] = call.args;
-        let process = &self.processes[&self.threads[&call.tid].pid];
-        let socket = |fd| process.table.get(fd).filter(|e| e.file.copy.is_none());
+        let process = &self.processes[&call.pid];
+        let socket = |fd| process.table.get(fd).filter(|e| e.file.copy().is_none());
         let (socket, other, into_socket) = match (socket(from), socket(to)) {
             (None, Some(socket)) => (socket.clone(), from, true),
             (Some(socket), None) => (socket.clone(), to, false),
@@ -196,7 +196,7 @@ impl Worker {
     /// which is the same if it is a pipe.
     fn splice_with(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         socket: Entry,
         other: u64,
         into_socket: bool,
@@ -412,18 +412,18 @@ impl Worker {
     }
 
     /// sendfile(2).
-    pub(crate) fn sendfile(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn sendfile(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [to, from, pointer, count, ..] = call.args;
-        let process = &self.processes[&self.threads[&call.tid].pid];
+        let process = &self.processes[&call.pid];
         let source = process.table.get(from);
         let Some(to) = process.table.get(to) else {
-            return match source.filter(|s| s.file.copy.is_none() && pointer == 0 && count > 0) {
+            return match source.filter(|s| s.file.copy().is_none() && pointer == 0 && count > 0) {
                 Some(socket) => self.splice_with(call, socket.clone(), to, false),
                 None => self.passthrough(call),
             };
         };
         // A socket is no source for sendfile(2), but a copy is as good as any file.
-        let is_file = source.is_none_or(|source| source.file.copy.is_some());
+        let is_file = source.is_none_or(|source| source.file.copy().is_some());
         let source = self.borrow_descriptor(call.tid, from).filter(|_| is_file);
         let Some(source) = source.map(File::from) else {
             return self.passthrough(call);

@@ -3,7 +3,7 @@
 use vink_sys::errno::{EFAULT, EINVAL};
 use vink_syscalls::{polling, Polling};
 
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -13,7 +13,7 @@ const MASK: u64 = 8;
 
 /// How long a call that waits for descriptors may last, and its signal mask; an error is its
 /// result, whatever is ready. (Of a ppoll(2): [`read_ppoll`].)
-pub(crate) fn timeout_and_mask(call: Notification) -> Result<(Option<u64>, Option<u64>), i64> {
+pub(crate) fn timeout_and_mask(call: SyscallCtx) -> Result<(Option<u64>, Option<u64>), i64> {
     let ms = |ms: u64| u64::try_from(ms as i32).ok().map(|ms| ms * MILLISECOND);
     let time = |address| match address {
         0 => Ok(None),
@@ -48,7 +48,7 @@ pub(crate) fn timeout_and_mask(call: Notification) -> Result<(Option<u64>, Optio
 /// What a ppoll(2) has in memory: how long it may last, its mask, and the descriptors, by one look;
 /// an error is its result.
 pub(crate) fn read_ppoll(
-    call: Notification,
+    call: SyscallCtx,
     fds: &mut [u8],
 ) -> Result<(Option<u64>, Option<u64>), i64> {
     let (mut time, mut mask) = ([0; 16], [0; 8]);

@@ -6,8 +6,8 @@
 use vink_kernel::Call;
 
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
 use crate::process::Entry;
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -16,7 +16,7 @@ const TUNSETIFF: u32 = 0x4004_54ca;
 
 impl Worker {
     /// Makes an interface of the file, if that is what the call asks for; false if not.
-    pub(crate) fn attach_tun(&mut self, call: Notification, entry: &Entry) -> Result<bool, Error> {
+    pub(crate) fn attach_tun(&mut self, call: SyscallCtx, entry: &Entry) -> Result<bool, Error> {
         if call.nr != libc::SYS_ioctl || call.args[1] as u32 != TUNSETIFF {
             return Ok(false);
         }

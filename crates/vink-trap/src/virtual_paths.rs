@@ -97,7 +97,7 @@ impl Worker {
             true => process.table.get(from as u64),
             false => None,
         };
-        let entry = entry.filter(|entry| entry.file.is_procfs);
+        let entry = entry.filter(|entry| entry.file.is_procfs());
         // Most paths lead elsewhere, and need not be read to their end.
         let from_procfs = relative && process.cwd_in_procfs;
         if entry.is_none() && !from_procfs && !may_be_virtual(start) {

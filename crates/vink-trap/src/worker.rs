@@ -12,9 +12,11 @@ use vink_kernel::{Credentials, Event, Kernel, MachineId, Numbered, Outcome, Task
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
+use vink_sys::rseq;
 use vink_sys::signals::{is_ignored, Action};
 
 use crate::affinity::CpuAffinity;
+use crate::binding::Policies;
 use crate::device::{self, Attached};
 use crate::fd_limit::FdLimit;
 use crate::filter::Purpose;
@@ -22,7 +24,8 @@ use crate::guardian::Guardian;
 use crate::interrupt::{PendingCall, SignalPoll};
 use crate::namespaces::{MountPlan, NamespaceConfig, Namespaces};
 use crate::network::Networks;
-use crate::notify::{Listener, Notification};
+use crate::notification::Notification;
+use crate::notify::Listener;
 use crate::packet_ring::Mapped;
 use crate::pids::wait_until_reaped;
 use crate::placeholder::WATCHED;
@@ -89,6 +92,8 @@ pub struct Worker {
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
     pub(crate) devices: Vec<Attached>,
+    /// Of machines whose ports are not theirs alone.
+    pub(crate) port_policies: Policies,
     /// Devices whose file has become readable.
     ready_devices: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
@@ -151,6 +156,8 @@ impl Worker {
         if is_ignored(libc::SIGCHLD) {
             let _ = Action::DEFAULT.set(libc::SIGCHLD);
         }
+        // This thread waits once for each call that is trapped.
+        rseq::unregister();
         let clock = match kernel.clock() {
             vink_kernel::Clock::Real => Clock::Real,
             vink_kernel::Clock::Virtual => {
@@ -163,6 +170,7 @@ impl Worker {
             namespaces: Numbered::default(),
             guardian: None,
             devices: Vec::new(),
+            port_policies: Policies::new(),
             ready_devices: Vec::new(),
             programs: ProgramTable::default(),
             processes: Numbered::default(),

@@ -12,7 +12,7 @@ use syn::{Expr, ImplItem, Item, ItemMod, Member, Type, UseTree};
 /// No type but these has more methods than this.
 const MAX_METHODS: usize = 60;
 /// Types that still have more, with how many.
-const LARGE_TYPES: [(&str, usize); 2] = [("VirtualWorker", 185), ("Worker", 234)];
+const LARGE_TYPES: [(&str, usize); 2] = [("VirtualWorker", 166), ("Worker", 234)];
 /// Files that use the worker's tables.
 const FILES_WITH_THREADS: usize = 43;
 const FILES_WITH_PROCESSES: usize = 28;

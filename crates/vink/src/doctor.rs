@@ -12,10 +12,14 @@ use vink_lab::loader::SHARED_CALLS;
 use vink_sys::memory;
 use vink_sys::pidfd;
 use vink_sys::process::{exit_now, is_root, unshare, waitpid};
+use vink_sys::procfs::{kernel_release, kernel_version};
 use vink_sys::rustix::fs::{open, Mode, OFlags};
 use vink_sys::rustix::io::write;
 use vink_sys::rustix::mount::{mount, mount_change, MountFlags, MountPropagationFlags};
+use vink_sys::rustix::net::netlink::NETFILTER;
+use vink_sys::rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 use vink_sys::rustix::process::{getgid, getuid};
+use vink_sys::rustix::thread::{capabilities, CapabilitySet};
 
 use crate::cli_error::CliError;
 use crate::print::say;
@@ -139,6 +143,14 @@ fn checks() -> Vec<Check> {
             remedy: "modprobe tun; root, or a rule that lets you open it",
         },
         Check {
+            name: "host's address",
+            needed_for: "uplinks by the host's own address, beside its stack: share:80",
+            required: false,
+            found: share(),
+            remedy: "root, or CAP_NET_ADMIN and CAP_NET_RAW; Linux 5.12 or later with nf_tables (modprobe nf_tables); \
+                     passt needs neither",
+        },
+        Check {
             name: "process wall",
             needed_for: "pods in shared objects: each has a process that can compute, and nothing else",
             required: false,
@@ -156,7 +168,7 @@ fn checks() -> Vec<Check> {
             name: "key wall",
             needed_for: "pods in memory of their own, by protection keys (planned)",
             required: false,
-            found: key_wall(),
+            found: vink_pod::key::probe(),
             remedy: "the process wall takes the same pods; keys: a processor with PKU (Intel since 2017, AMD since 2020), let \
                      through by the hypervisor, and Linux 6.12 or later",
         },
@@ -362,6 +374,26 @@ fn tun() -> Result<String, String> {
         .map_err(|e| e.to_string())
 }
 
+/// Whether raw sockets can be opened, and the host's nf_tables be changed by a table with an owner. No
+/// rule is made.
+fn share() -> Result<String, String> {
+    let has = capabilities(None).map_err(|error| format!("capget: {error}"))?;
+    let missing = (CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW) - has.effective;
+    if !missing.is_empty() {
+        let names = missing.iter_names().map(|(name, _)| format!("CAP_{name}"));
+        let names: Vec<_> = names.collect();
+        return Err(format!("this process has no {}", names.join(" and no ")));
+    }
+    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
+    socket_with(family, SocketType::RAW, flags, Some(NETFILTER))
+        .map_err(|error| format!("a socket of nfnetlink: {error}"))?;
+    let release = kernel_release().map_err(|error| error.to_string())?;
+    match kernel_version(&release) >= (Some(5), Some(12)) {
+        true => Ok(format!("the rights are there, nfnetlink, Linux {release}")),
+        false => Err(format!("Linux {release} is older than 5.12")),
+    }
+}
+
 /// It needs nothing of the host.
 fn wasm_wall() -> Result<String, String> {
     let no_module = Path::new("/dev/null");
@@ -376,55 +408,5 @@ fn wasm_wall() -> Result<String, String> {
     match loaded {
         Err(vink_pod::LoadError::Host { why, .. }) => Err(why),
         _ => Ok("modules are compiled when they are loaded".to_owned()),
-    }
-}
-
-fn key_wall() -> Result<String, String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")
-        .map_err(|error| format!("/proc/sys/kernel/osrelease: {error}"))?;
-    Err(without_keys(has_protection_keys(), release.trim()))
-}
-
-/// Whether the host's kernel has switched them on: OSPKE, which is bit 4 of ECX in leaf 7 of CPUID.
-/// pkey_alloc(2) may fail for other reasons.
-fn has_protection_keys() -> bool {
-    const OSPKE: u32 = 1 << 4;
-    std::arch::x86_64::__cpuid_count(7, 0).ecx & OSPKE != 0
-}
-
-/// What the key wall lacks here.
-fn without_keys(has_keys: bool, release: &str) -> String {
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse().ok());
-    let version = (numbers.next().flatten(), numbers.next().flatten());
-    let keys = match has_keys {
-        true => "the processor has keys",
-        false => "the processor has no keys (OSPKE in CPUID)",
-    };
-    // Before, signal handlers could not reach their stack.
-    let linux = match version >= (Some(6), Some(12)) {
-        true => "is new enough",
-        false => "is older than 6.12",
-    };
-    format!("not built yet; {keys}; Linux {release} {linux}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_keys;
-
-    #[test]
-    fn what_the_key_wall_lacks() {
-        for (release, is_new) in [
-            ("6.12.0", true),
-            ("6.12-rc1", true),
-            ("7.0.3-amd64", true),
-            ("6.11.9", false),
-            ("5.19.0-50-generic", false),
-        ] {
-            let said = without_keys(false, release);
-            assert!(said.contains("no keys"), "{said}");
-            assert_eq!(said.contains("new enough"), is_new, "{said}");
-        }
-        assert!(without_keys(true, "6.12.1").contains("processor has keys"));
     }
 }

@@ -6,13 +6,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vink_confine::{confine, Keep};
+use vink_confine::{confine, confine_port_server, Keep};
 use vink_port::{
-    Backend, Driver, Ephemeral, LinkState, PacketBackend, Rendezvous, ShareBackend, ShareRequest,
-    XdpBackend, READY,
+    Backend, Driver, Ephemeral, LinkState, PacketBackend, PortServer, Rendezvous, ShareBackend,
+    ShareRequest, XdpBackend, READY,
 };
 use vink_spec::{ShareGrant, ShareSpec, Uplink};
 use vink_sys::fd::close_inherited;
+use vink_sys::process::{exit_now, fork_into};
 use vink_vhost::VhostUserBackend;
 
 use crate::cli_error::CliError;
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// An inherited socket by which it asks for its end of the wire
     #[arg(long, hide = true, conflicts_with = "port")]
     socket: Option<i32>,
+    /// An inherited socket by which it is asked for ports
+    #[arg(long, hide = true)]
+    demand: Option<i32>,
     /// An inherited pipe: this process ends when it does
     #[arg(long, hide = true)]
     lifeline: Option<i32>,
@@ -50,7 +54,7 @@ pub(crate) struct Arguments {
 /// Moves frames until a signal asks for its end, or what it leads to is gone.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let name = &arguments.uplink;
-    let keep: Vec<_> = [arguments.socket, arguments.lifeline]
+    let keep: Vec<_> = [arguments.socket, arguments.demand, arguments.lifeline]
         .into_iter()
         .flatten()
         .collect();
@@ -110,6 +114,17 @@ fn share(arguments: &Arguments, spec: &ShareSpec) -> Result<(Box<dyn Backend>, S
         ports.map(|port| port.number).collect()
     };
     let before = arguments.again.as_ref();
+    let demand = match (spec.on_demand, arguments.demand) {
+        (true, None) => {
+            let what = "ports on demand: a driver that is met at a path is not asked for any: name the ports";
+            return Err(CliError::Other(format!(
+                "the uplink {}: {what}",
+                arguments.uplink
+            )));
+        }
+        (true, Some(socket)) => Some(inherited(socket)?),
+        (false, _) => None,
+    };
     let request = ShareRequest {
         addresses: before.map_or(&spec.addresses, |it| &it.addresses).clone(),
         tcp: of(false),
@@ -118,15 +133,52 @@ fn share(arguments: &Arguments, spec: &ShareSpec) -> Result<(Box<dyn Backend>, S
             Some(grant) => Ephemeral::These(grant.ephemeral.clone()),
             None => Ephemeral::Count(spec.ephemeral),
         },
+        demand,
     };
-    let opened = ShareBackend::open(&arguments.uplink.to_string(), &request);
-    let (backend, grant) = opened.map_err(|error| CliError::Other(error.to_string()))?;
+    let opened = ShareBackend::open(&arguments.uplink.to_string(), request);
+    let (mut backend, grant, server) =
+        opened.map_err(|error| CliError::Other(error.to_string()))?;
+    if let Some(server) = server {
+        backend = start(arguments, server, backend)?;
+    }
     let said = serde_json::to_string(&ShareGrant {
         addresses: grant.addresses,
         mtu: grant.mtu,
+        ports: spec.ports.clone(),
+        on_demand: spec.on_demand,
         ephemeral: grant.ephemeral,
     });
     Ok((Box::new(backend), said.expect("numbers and addresses")))
+}
+
+/// Starts the process that reserves ports, and waits until it does.
+fn start(
+    arguments: &Arguments,
+    server: PortServer,
+    backend: ShareBackend,
+) -> Result<ShareBackend, CliError> {
+    let name = &arguments.uplink;
+    let what = format!("the port server of the uplink {name}");
+    let pid = fork_into(0).map_err(CliError::host(what.clone()))?;
+    if pid > 0 {
+        drop(server);
+        return match backend.awaits_server() {
+            true => Ok(backend),
+            false => Err(CliError::Other(format!("{what}: it has ended"))),
+        };
+    }
+    // With the driver's end of the socket, whose closing tells the server that the driver has ended.
+    drop(backend);
+    match confine_port_server() {
+        Ok(report) => {
+            for line in report.iter().filter(|_| arguments.verbose) {
+                eprintln!("vink: {what}: {line}");
+            }
+            server.run();
+        }
+        Err(error) => eprintln!("vink: {what}: {error}"),
+    }
+    exit_now(0);
 }
 
 /// Opens the host's side, and what is to be said of it.

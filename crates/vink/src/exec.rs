@@ -16,6 +16,7 @@ use vink_spec::Rights;
 use vink_sys::signals::is_ignored;
 use vink_sys::terminal::{self, Mode, When};
 
+use crate::attach;
 use crate::cli_error::CliError;
 use crate::client::{attentively, lab_or_only, runtime};
 use crate::print;
@@ -52,6 +53,11 @@ pub(crate) struct Arguments {
     /// Don't wait for it: print its number, its output goes to a log (vink lab logs NUMBER)
     #[arg(short, long, conflicts_with_all = ["interactive", "tty"])]
     detach: bool,
+    /// With --tty: the program stays when this command ends or is left by --detach-keys; `vink attach` comes back to it
+    #[arg(long, requires = "tty")]
+    keep: bool,
+    #[command(flatten)]
+    leave: attach::Leave,
     /// The lab; may be left away if only one runs
     #[arg(long, value_name = "NAME")]
     lab: Option<String>,
@@ -83,6 +89,7 @@ const EXIT_STATUS: &str = "\
 Examples:
   vink exec alice -- ping -c 3 bob
   vink exec -it alice -- bash                       a shell with a terminal
+  vink exec -it --keep alice -- bash                one that stays: Ctrl-P Ctrl-Q leaves it, vink attach comes back
   echo hello | vink exec -i alice -- nc -N bob 7    with this input
   vink exec -d alice -- iperf3 -s                   in the background; vink lab logs NUMBER shows its output
 
@@ -107,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             words: arguments.program.clone(),
             dir: arguments.dir.as_ref().map(|dir| dir.display().to_string()),
             attach: !arguments.detach,
+            keep: arguments.keep,
             input: arguments.interactive,
             rights: arguments.rights,
             ..NewProgram::default()
@@ -130,7 +138,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
             }
             return Ok(0);
         }
-        let done = attached(&client, &lab, started.id, arguments);
+        let terminal = Attached {
+            input: arguments.interactive,
+            tty: arguments.tty,
+            keep: arguments.keep,
+            detach_keys: arguments.keep.then(|| arguments.leave.keys()),
+        };
+        let done = attached(&client, &lab, started.id, terminal);
         attentively(&client, &lab, done).await
     });
     // The thread that reads standard input may still wait for it.
@@ -142,12 +156,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(FAILED)))
 }
 
-/// Passes input, output and signals through until the program has ended.
-async fn attached(
+/// What of it is passed through.
+pub(crate) struct Attached {
+    /// Standard input goes to the program.
+    pub input: bool,
+    /// It has a terminal.
+    pub tty: bool,
+    /// The terminal is kept.
+    pub keep: bool,
+    /// What is typed to leave it.
+    pub detach_keys: Option<Vec<u8>>,
+}
+
+/// Passes input, output and signals through until the program has ended, or is left.
+pub(crate) async fn attached(
     client: &Client,
     lab: &str,
     id: u64,
-    arguments: &Arguments,
+    terminal: Attached,
 ) -> Result<i32, CliError> {
     let (tell, mut told) = mpsc::unbounded_channel();
     for number in SENT_ON {
@@ -165,13 +191,13 @@ async fn attached(
     }
     let mut resized = signal(SignalKind::window_change()).map_err(CliError::host("sigaction"))?;
     // Before the program can write anything for a raw terminal.
-    let raw = match arguments.tty && arguments.interactive && io::stdin().is_terminal() {
+    let raw = match terminal.tty && terminal.input && io::stdin().is_terminal() {
         true => Some(Raw::enter()?),
         false => None,
     };
     let attached = client.attach(lab, id);
     tokio::pin!(attached);
-    let (input, mut output) = loop {
+    let (mut input, mut output) = loop {
         tokio::select! {
             attached = &mut attached => break attached?.split(),
             Some(number) = told.recv() => if ENDING.contains(&number) {
@@ -180,9 +206,24 @@ async fn attached(
         }
     };
     let (resize, sizes) = mpsc::unbounded_channel();
-    let feeding = tokio::spawn(feed(input, arguments.interactive.then(read_input), sizes));
+    if terminal.keep {
+        if let Some(size) = size() {
+            input.send(Input::Resize(size)).await?;
+        }
+        if terminal.input {
+            input.send(Input::Keyboard(true)).await?;
+        }
+    }
+    let mut leaving = terminal.detach_keys.map(attach::Leaving::by);
+    let feeding = tokio::spawn(async move {
+        let pieces = terminal.input.then(read_input);
+        feed(input, pieces, sizes, &mut leaving).await
+    });
+    tokio::pin!(feeding);
     let program = id.to_string();
     let (unheard, mut given_up) = mpsc::unbounded_channel();
+    let mut is_fed = false;
+    let mut teller = attach::Teller::default();
     let code = loop {
         tokio::select! {
             next = output.next() => match next {
@@ -203,9 +244,25 @@ async fn attached(
                     }
                     break code;
                 }
+                Ok(Output::Told(told)) => teller.tell(told),
                 Err(error) => return Err(error.into()),
             },
+            fed = &mut feeding, if !is_fed => match fed {
+                Ok(Fed::Left) => {
+                    drop(raw);
+                    eprintln!("\nvink: program {id} goes on; vink attach {lab} {id} comes back to it");
+                    return Ok(0);
+                }
+                _ => is_fed = true,
+            },
             Some(number) = told.recv() => {
+                if terminal.keep {
+                    // It ends the command, and the program stays.
+                    if ENDING.contains(&number) {
+                        break 128 + number;
+                    }
+                    continue;
+                }
                 let (client, lab, program) = (client.clone(), lab.to_owned(), program.clone());
                 let unheard = unheard.clone();
                 tokio::spawn(async move {
@@ -227,7 +284,7 @@ async fn attached(
                 );
                 break 128 + number;
             },
-            _ = resized.recv(), if arguments.tty => {
+            _ = resized.recv(), if terminal.tty => {
                 if let Some(size) = size() {
                     let _ = resize.send(size);
                 }
@@ -270,12 +327,21 @@ fn read_input() -> mpsc::Receiver<Vec<u8>> {
     coming
 }
 
+/// How the program's input has ended.
+enum Fed {
+    /// It was left.
+    Left,
+    /// The program takes no more, or nothing comes any more.
+    Ended,
+}
+
 /// Gives the program its input, and its terminal's sizes.
 async fn feed(
     mut to: TerminalInput,
     mut pieces: Option<mpsc::Receiver<Vec<u8>>>,
     mut sizes: mpsc::UnboundedReceiver<Size>,
-) {
+    leaving: &mut Option<attach::Leaving>,
+) -> Fed {
     loop {
         let piece = async {
             match &mut pieces {
@@ -285,7 +351,19 @@ async fn feed(
         };
         let sent = tokio::select! {
             piece = piece => match piece {
-                Some(piece) if !piece.is_empty() => to.send(Input::Bytes(piece.into())).await,
+                Some(piece) if !piece.is_empty() => {
+                    let (piece, is_left) = match leaving {
+                        Some(leaving) => leaving.without_keys(&piece),
+                        None => (piece, false),
+                    };
+                    let sent = to.send(Input::Bytes(piece.into())).await;
+                    if is_left {
+                        return Fed::Left;
+                    }
+                    sent
+                }
+                // The end of the input is not the program's.
+                _ if leaving.is_some() => return Fed::Left,
                 _ => {
                     pieces = None;
                     to.send(Input::End).await
@@ -293,12 +371,12 @@ async fn feed(
             },
             size = sizes.recv() => match size {
                 Some(size) => to.send(Input::Resize(size)).await,
-                None => return,
+                None => return Fed::Ended,
             },
         };
         // If the program has ended, its output tells.
         if sent.is_err() {
-            return;
+            return Fed::Ended;
         }
     }
 }

@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Go on when a property is broken: the first schedule that breaks each is told
     #[arg(long)]
     keep_going: bool,
+    /// Write down in this folder how far the search is, and go on with one that is there: after it was ended, at whatever moment
+    #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
+    resume: Option<PathBuf>,
     /// Where a folder for each property that is broken is made; NAME.explored otherwise
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -79,9 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         ..Limits::default()
     };
     runner.check_only(&arguments.property)?;
-    if !runner.reads_connections() {
+    if let Some(why) = runner.unreadable() {
         eprintln!(
-            "vink: the debug information of {} is not there or can't be read: \"acks\" and \"stall\" see no connections",
+            "vink: the debug information of {} can't be read, so properties see no connections: {why}",
             runner.image().display()
         );
     }
@@ -93,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         budget: arguments.budget.map(|budget| budget.duration()),
         keep_going: arguments.keep_going,
         fates: Fate::ALL.to_vec(),
+        resume: arguments.resume.clone(),
     };
     let file = interrupt.file.try_clone();
     runner.interrupt = Some(file.map_err(CliError::host("dup(2)"))?);
@@ -127,6 +131,7 @@ fn explored(
             Some(folder) => folder.clone(),
             None => PathBuf::from(format!("{}.explored", lab.name)),
         },
+        file: arguments.lab.as_deref().unwrap_or(Path::new("")),
         lab,
         runner,
     };
@@ -176,6 +181,8 @@ pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
 /// Where what was found goes.
 struct Output<'a> {
     folder: PathBuf,
+    /// The lab's file.
+    file: &'a Path,
     lab: &'a Lab,
     runner: &'a mut Runner,
 }
@@ -193,11 +200,23 @@ impl Output<'_> {
             return print::text(&format!("{property}: {what} {schedule:?}\n"));
         };
         let image = self.runner.image().display().to_string();
+        let says = match self
+            .lab
+            .always
+            .get(property)
+            .or(self.lab.eventually.get(property))
+        {
+            Some(claim) if claim.line > 0 => {
+                let says = self.runner.says(property);
+                format!("{}:{}: {says}", self.file.display(), claim.line)
+            }
+            _ => self.runner.says(property),
+        };
         let story = Story {
             lab: &self.lab.name,
             image: &image,
             violation,
-            property: vink_explore::properties::says(property),
+            property: &says,
             outcome: &outcome,
             ends: self.runner.ends(),
         };
@@ -304,10 +323,14 @@ fn summary(searched: &Searched) -> String {
             format!("broken: {}", names.join(", "))
         }
     };
+    let before = match searched.resumed {
+        0 => String::new(),
+        runs => format!(" behind {runs} before"),
+    };
+    let runs = searched.runs - searched.resumed;
     format!(
-        "{} runs in {seconds:.1} s ({:.0} a second), among them {complete}; {found}",
-        searched.runs,
-        searched.runs as f64 / seconds.max(1e-9)
+        "{runs} runs{before} in {seconds:.1} s ({:.0} a second), among them {complete}; {found}",
+        runs as f64 / seconds.max(1e-9)
     )
 }
 
@@ -315,6 +338,7 @@ fn summary(searched: &Searched) -> String {
 fn numbers(searched: &Searched) -> serde_json::Value {
     serde_json::json!({
         "runs": searched.runs,
+        "resumed": searched.resumed,
         "packets": searched.packets,
         "seconds": searched.time.as_secs_f64(),
         "complete": searched.complete,

@@ -118,6 +118,7 @@ pub(crate) fn state_of(state: MachineState) -> &'static str {
         MachineState::Starting => "starting",
         MachineState::Running => "running",
         MachineState::Dead => "dead",
+        MachineState::Lost => "lost",
     }
 }
 

@@ -3,6 +3,7 @@
 // print! panics where the reader has gone: print.rs does not.
 #![warn(clippy::print_stdout)]
 
+mod attach;
 mod breakpoint;
 mod capture;
 mod cli_error;
@@ -12,6 +13,7 @@ mod confined;
 mod daemon;
 mod debug;
 mod demo;
+mod dissect;
 mod doctor;
 mod driver;
 mod exec;
@@ -25,6 +27,7 @@ mod interrupt;
 mod lab;
 mod lab_check;
 mod lab_file;
+mod lab_host;
 mod lab_worker;
 mod log;
 mod machine;
@@ -79,6 +82,8 @@ enum Command {
     Lab(lab::Arguments),
     /// Run a program on a machine of a lab
     Exec(exec::Arguments),
+    /// Come back to a terminal of a lab that was kept, or list them
+    Attach(attach::Arguments),
     /// Machines of a lab that runs
     Machine(machine::Arguments),
     /// Wires of a lab that runs
@@ -132,9 +137,15 @@ enum Command {
     /// What a lab's control process starts for each of its images
     #[command(hide = true)]
     LabWorker(lab_worker::Arguments),
+    /// What the control process starts on each other host of a lab
+    #[command(hide = true)]
+    LabHost,
     /// Compile an expression for the control process
     #[command(hide = true)]
     CompileFilter,
+    /// Find what is in a packet, for the control process
+    #[command(hide = true)]
+    Dissect(dissect::Arguments),
     /// Write man pages and shell completions, for `make install`
     #[command(hide = true)]
     Pages(pages::Arguments),
@@ -155,6 +166,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
+        Command::Attach(arguments) => attach::run(&arguments),
         Command::Machine(arguments) => machine::run(&arguments),
         Command::Wire(arguments) => wire::run(&arguments),
         Command::Ui(arguments) => ui::run(&arguments),
@@ -181,7 +193,9 @@ fn main() -> ExitCode {
         Command::Doctor => doctor::print(),
         Command::Driver(arguments) => driver::run(&arguments),
         Command::LabWorker(arguments) => lab_worker::run(arguments),
+        Command::LabHost => lab_host::run(),
         Command::CompileFilter => compile_filter::run(),
+        Command::Dissect(arguments) => dissect::run(&arguments),
         Command::Pages(arguments) => pages::run(&arguments),
     };
     done.unwrap_or_else(CliError::report)

@@ -17,8 +17,8 @@ use vink_kernel::{find_image, image_named, Clock, Config, Image, Kernel};
 use vink_lab::loader::own_path;
 use vink_lab::worker::seed;
 use vink_lab::{
-    configure_share, credentials, CallsSetup, Forward, LinkState, Machine, Network, Passt, Route,
-    SocketProbes, UplinkAttachment,
+    configure_share, credentials, CallsSetup, Forward, LinkState, Machine, Network, Passt,
+    PortKeeper, Route, SocketProbes, UplinkAttachment,
 };
 use vink_port::DriverProcess;
 use vink_spec::{size, Calls, EthernetAddress, Rights, Span, Uplink};
@@ -248,14 +248,17 @@ fn attach<'a>(
         return Ok(None);
     };
     let mut said = String::new();
+    let mut ports = None;
     let (outside, driver) = match uplink.driver() {
         Some(words) => {
             let what = format!("the driver process of the uplink {uplink}");
             let own = Path::new("/proc/self/exe");
-            let started = DriverProcess::start(own, &words).map_err(CliError::host(what))?;
-            let (driver, socket);
-            (driver, socket, said) = started;
-            let outside = UplinkAttachment::attach_driver(worker, machine, INTERFACE, socket)?;
+            let on_demand = uplink.has_ports_on_demand();
+            let started = DriverProcess::start(own, &words, on_demand);
+            let (driver, ends);
+            (driver, ends, said) = started.map_err(CliError::host(what))?;
+            ports = ends.ports;
+            let outside = UplinkAttachment::attach_driver(worker, machine, INTERFACE, ends.wire)?;
             (outside, Some(driver))
         }
         None => (
@@ -294,7 +297,11 @@ fn attach<'a>(
         Uplink::Share(_) => {
             let grant = serde_json::from_str(&said);
             let grant = grant.map_err(|error| CliError::Other(format!("{uplink}: {error}")))?;
-            Some(configure_share(kernel, machine, INTERFACE, &grant)?)
+            let route = configure_share(kernel, machine, INTERFACE, &grant)?;
+            let what = format!("the uplink {uplink}");
+            // For as long as the worker is there.
+            let _ = PortKeeper::new(worker, machine, INTERFACE, &what, &grant, ports)?;
+            Some(route)
         }
         _ => None,
     };
@@ -343,6 +350,10 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         }
         Way::Other(_) if publish => {
             "--publish is for passt: by any other uplink the machine is reached at its own address"
+        }
+        Way::Other(ref uplink) if arguments.in_process && uplink.driver().is_some() => {
+            "--in-process starts no driver process, which this uplink needs: leave --in-process away, or start \
+             `vink driver` with --port wire:PATH (docs/driver.md), and --uplink wire:PATH leads to it"
         }
         Way::Passt | Way::Other(_) if arguments.time == Time::Virtual => {
             "what is outside does not live by a virtual clock: leave --uplink away, or --time virtual"

@@ -1,4 +1,5 @@
-//! `vink ui`: opens the page of the labs that run, or prints a link for another user's browser.
+//! `vink ui`: opens the page of the labs that run, prints a link for another user's browser, or ends what such a link
+//! was good for.
 //!
 //! A ticket must not be seen in a command line, which all users of the host can read: the browser is given a file that
 //! only the owner can read, and which leads it on.
@@ -8,12 +9,14 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
-use vink_api::{Client, LabApi, NewTicket, Role, RuntimeDir};
+use vink_api::{Client, LabApi, NewTicket, Revoked, Role, RuntimeDir};
 
 use crate::cli_error::CliError;
 use crate::client::runtime;
+use crate::print::{self, Table};
 
 /// How long a link for others may be used, in seconds.
 const SHARED_SECONDS: u32 = 60 * 60;
@@ -32,6 +35,15 @@ pub(crate) struct Arguments {
     /// What the page may do: all, or for others only look
     #[arg(long, value_enum)]
     role: Option<RoleWord>,
+    /// List the sessions of pages, and open nothing
+    #[arg(long, conflicts_with_all = ["lab", "port", "share", "role"])]
+    sessions: bool,
+    /// End a session by its number, or all of a user by the name: their pages are cut off at once
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["lab", "port", "share", "role", "sessions"])]
+    revoke: Option<String>,
+    /// With --sessions: as JSON
+    #[arg(long, requires = "sessions")]
+    json: bool,
 }
 
 /// What a page may do.
@@ -58,9 +70,32 @@ impl From<RoleWord> for Role {
     }
 }
 
+impl From<Role> for RoleWord {
+    fn from(role: Role) -> RoleWord {
+        match role {
+            Role::View => RoleWord::View,
+            Role::Draw => RoleWord::Draw,
+            Role::Operate => RoleWord::Operate,
+            Role::Own => RoleWord::Own,
+        }
+    }
+}
+
 /// Opens the page.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let dir = RuntimeDir::find();
+    if arguments.sessions {
+        return list(&Client::of(&dir), arguments.json);
+    }
+    if let Some(session) = &arguments.revoke {
+        let revoked = runtime()?.block_on(Client::of(&dir).revoke(session))?;
+        let Revoked { sessions, tickets } = revoked;
+        return say(&format!(
+            "{session}: {} and {} ended",
+            print::count(sessions, "session"),
+            print::count(tickets, "unused link"),
+        ));
+    }
     let executable = std::env::current_exe().map_err(CliError::host("finding vink itself"))?;
     let client = Client::start(&dir, &executable)?;
     let share = arguments.share.clone();
@@ -103,6 +138,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         (false, true) => Ok(ExitCode::SUCCESS),
         (false, false) => say(&page.display().to_string()),
     }
+}
+
+/// Sessions, one a line.
+fn list(client: &Client, as_json: bool) -> Result<ExitCode, CliError> {
+    let sessions = runtime()?.block_on(client.sessions())?;
+    if as_json {
+        print::json(&sessions)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if sessions.is_empty() {
+        print::text("no page has a session\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(["SESSION", "NAME", "ROLE", "CONNECTIONS", "SINCE"]);
+    for session in &sessions {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(session.since);
+        let role = RoleWord::from(session.role).to_possible_value();
+        table.row([
+            session.session.to_string(),
+            session.actor.clone(),
+            role.map_or_else(String::new, |role| role.get_name().to_owned()),
+            session.connections.to_string(),
+            print::seconds(since.elapsed().unwrap_or_default().as_secs_f64()),
+        ]);
+    }
+    print::text(&table.text())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn say(line: &str) -> Result<ExitCode, CliError> {

@@ -208,6 +208,9 @@ fn show(wire: &Wire) -> Result<(), CliError> {
     if let Some(error) = &wire.uplink_error {
         text += &format!("its uplink has failed: {error}\n");
     }
+    if let Some(rejected) = wire.rejected {
+        text += &format!("between hosts: {rejected} datagrams of others rejected\n");
+    }
     for end in &wire.ends {
         let counters: Vec<String> = end
             .counters

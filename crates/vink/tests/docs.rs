@@ -16,7 +16,7 @@ const DAYTONA: &str = "crates/vink/tests/daytona.rs";
 const EXPLORE: &str = "crates/vink/tests/explore.rs";
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 27] = [
+const COVERED_ELSEWHERE: [(&str, &str); 29] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -56,6 +56,7 @@ const COVERED_ELSEWHERE: [(&str, &str); 27] = [
         EXPLORE,
     ),
     ("vink explore parcel.yaml", EXPLORE),
+    ("vink explore parcel.yaml -k 3 --resume searched", EXPLORE),
     ("vink explore bank.yaml", EXPLORE),
     ("cc -pthread -o jobs jobs.c", EXPLORE),
     ("vink explore jobs.yaml", EXPLORE),
@@ -63,6 +64,7 @@ const COVERED_ELSEWHERE: [(&str, &str); 27] = [
         "cc -shared -fPIC -I ../../crates/vink-apps/include -o leader.so leader.c",
         EXPLORE,
     ),
+    ("vink explore store.yaml -k 1", EXPLORE),
     ("vink explore leader.yaml", EXPLORE),
     (
         "cc -shared -fPIC -I ../../crates/vink-apps/include -o turn.so turn.c",

@@ -6,6 +6,7 @@ use std::process::Output;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::control::Control;
+use common::pod::compile_pod;
 use common::Place;
 
 /// Sends back what it gets by TCP, each connection's first; and tells its name by UDP.
@@ -267,6 +268,71 @@ until(lambda: [other for other in pids("driver", "interface:plug0") if other != 
 stream.move()
 subprocess.run(["vink", "lab", "down"], check=True)
 until(lambda: not xdp())
+"#;
+    succeeds(&control, &lab, script);
+    control.nothing_is_left();
+}
+
+/// Answers datagrams to port 9 in the stack's place, without a checksum.
+const ANSWERS: &str = r#"
+#include <string.h>
+#include <vink/pod.h>
+
+POD();
+
+static void swap(uint8_t *one, uint8_t *two, uint32_t len)
+{
+	for (uint8_t byte; len--; one++, two++)
+		byte = *one, *one = *two, *two = byte;
+}
+
+int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t direction)
+{
+	swap(frame, frame + 6, 6);
+	swap(frame + 26, frame + 30, 4);
+	swap(frame + 34, frame + 36, 2);
+	memset(frame + 40, 0, 2);
+	memcpy(frame + 42, "pod", 3);
+	vink_emit(POD_BACK, frame, len);
+	vink_count(0, 1);
+	return POD_DROP;
+}
+"#;
+
+/// What comes to a queue of the interface meets a pod before the stack, which sees none of it.
+#[test]
+fn a_pod_before_the_stack() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    compile_pod(&control, "answers", ANSWERS);
+    let lab = LAB.replace("interface: plug0", "xdp: { interface: plug0 }")
+        + "pods:
+  answers: { file: answers.so, wall: process }
+paths:
+  front: { at: \"m1:eth0\", on: arrival, filter: udp dst port 9, pods: [answers] }
+";
+    let script = r#"
+import json
+vink = lambda *words: subprocess.run(["vink", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
+vink("lab", "up")
+stream = Stream("10.9.0.2")
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.settimeout(60)
+udp.connect(("10.9.0.2", 9))
+def ask(count):
+    for number in range(count):
+        udp.send(b"...%d" % number)
+        said = udp.recv(99)
+        yield said
+assert list(ask(20)) == [b"pod%d" % number for number in range(20)]
+stream.move()
+assert json.loads(vink("pod", "stat", "answers", "--json"))["counters"][0] == 20
+seen = lambda: vink("exec", "m1", "--", "nstat", "-asz", "UdpInDatagrams").split()[-2]
+assert seen() == "0", seen()
+# Without the path they are the stack's.
+vink("path", "revoke", "front")
+assert list(ask(1)) == [b"m1"]
+assert seen() == "1", seen()
+vink("lab", "down")
 "#;
     succeeds(&control, &lab, script);
     control.nothing_is_left();

@@ -304,6 +304,29 @@ fn a_split_brain_and_a_livelock_of_virtualized_processes() {
 }
 
 #[test]
+fn a_livelock_that_is_fast() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = sample(&control, "turn.yaml");
+    // More packets than a run may have, long before it is given up.
+    control.write("turn.yaml", &lab.replace(" 150\"", " 70\""));
+    build_sample(
+        &control,
+        "turn.c",
+        "turn.so",
+        &["-shared", "-fPIC", "-DAGAIN_MS=20"],
+    );
+    let story = story_of(&control, "turn", "livelock");
+    for part in [
+        "Packets are sent without an end.",
+        "turn on bob has not ended, as it does without faults.",
+        "The last that it has written: refused",
+    ] {
+        assert!(story.contains(part), "no {part:?} in\n{story}");
+    }
+}
+
+#[test]
 fn a_deadlock_of_trapped_programs() {
     for place in Place::all() {
         let control = Control::of(&place);
@@ -359,6 +382,178 @@ fn a_lost_wake_up_of_trapped_programs() {
     }
     build_sample(&control, "jobs.c", "jobs", &["-pthread", "-DLOCKED"]);
     breaks_nothing(&control, "jobs", "1");
+}
+
+#[test]
+fn a_store_that_is_not_linearizable() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = sample(&control, "store.yaml");
+    sample(&control, "store.py");
+    let story = story_of(&control, "store", "one-store");
+    let line = lab.lines().position(|line| line.contains("one-store:"));
+    let said = format!(
+        "store.yaml:{}: always: one-store: linearizable client.client\n",
+        line.expect("the property") + 1
+    );
+    for part in [
+        &said,
+        "No order of these calls explains what they have brought of x:",
+        "call 3 of client on client, get, from ",
+        " of first:eth0 ",
+        " on client writes: call 1 put x 1\n",
+    ] {
+        assert!(story.contains(part), "no {part:?} in\n{story}");
+    }
+    let repeated = control.vink(&["replay", "store.explored/one-store"]);
+    assert!(repeated.starts_with("the run repeats: "), "{repeated}");
+    control.write(
+        "store.yaml",
+        &lab.replace("10.0.0.3], ready", "10.0.0.3, together], ready"),
+    );
+    breaks_nothing(&control, "store", "1");
+}
+
+#[test]
+fn properties_of_the_lab_file() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        let lab = LAB.replace("    SYSCTLS\n", "");
+        let explore = |claims: &str| {
+            control.write("small.yaml", &format!("{lab}{claims}\n"));
+            control.json(&["explore", "small.yaml", "--json", "-k", "1"])["found"].clone()
+        };
+        // What holds of a stack that works, by each kind of number.
+        let found = explore(
+            "always:\n  few: counter server TcpInErrs = 0\n  \
+             wire: wire client:eth0 corrupted + interface server:eth0 rx_errors + qdisc client:eth0 drops < 1\n\
+             eventually:\n  all: app server sink bytes >= 2000\n  come: lines server.sink = 0 within 60s",
+        );
+        assert_eq!(found, serde_json::json!({}));
+        let tell = |claims: &str, name: &str| {
+            control.write("small.yaml", &format!("{lab}{claims}\n"));
+            let searched = control.try_vink(&["explore", "small.yaml", "-k", "1"]);
+            assert_eq!(searched.status.code(), Some(1), "{searched:?}");
+            let story = format!("small.explored/{name}/story.txt");
+            fs::read_to_string(control.folder().join(story)).expect("a story")
+        };
+        let story = tell(
+            "always:\n  none-again: counter client TcpRetransSegs = 0",
+            "none-again",
+        );
+        for part in [
+            "small.yaml:17: always: none-again: counter client TcpRetransSegs = 0\n",
+            "One packet had another fate",
+            "on client:\n  This is not so: counter client TcpRetransSegs = 0: it is 1 there, and 0 here.",
+        ] {
+            assert!(story.contains(part), "no {part:?} in\n{story}");
+        }
+        let repeated = control.vink(&["explore", "--replay", "small.explored/none-again"]);
+        assert!(repeated.starts_with("the run repeats: "), "{repeated}");
+        let story = tell(
+            "eventually:\n  soon: app server sink bytes >= 2000 within 500ms",
+            "soon",
+        );
+        assert!(
+            story.contains("this was never so: app server sink bytes >= 2000"),
+            "{story}"
+        );
+    }
+}
+
+#[test]
+fn properties_of_the_lab_file_that_cannot_be() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = LAB.replace("    SYSCTLS\n", "");
+    for (claims, said) in [
+        ("always: { x: tcp client snd_cwnd }", "is no comparison"),
+        (
+            "always: { x: tcp other snd_cwnd < 1 }",
+            "the lab has no machine other",
+        ),
+        (
+            "always: { x: lines server.other < 1 }",
+            "the lab has no program server.other",
+        ),
+        (
+            "always: { x: linearizable server.other }",
+            "the lab has no program server.other",
+        ),
+        (
+            "always: { x: lines server.sink < 1 within 1s }",
+            "has no time by which it does",
+        ),
+        (
+            "eventually: { x: linearizable server.sink }",
+            "write it below `always:`",
+        ),
+        (
+            "always: { stall: lines server.sink < 1 }",
+            "is the name of a property that is always checked",
+        ),
+        (
+            "always: { x: file served < 1 }",
+            "a file of the host is shared by all runs",
+        ),
+    ] {
+        control.write("refused.yaml", &format!("{lab}{claims}\n"));
+        let (code, errors) = control.fails(&["explore", "refused.yaml"]);
+        assert_eq!(code, 125, "{errors}");
+        assert!(errors.contains(said), "no {said:?} in\n{errors}");
+        assert!(errors.contains("refused.yaml:16:"), "{errors}");
+    }
+    control.write(
+        "wrong.yaml",
+        &format!("{lab}always: {{ x: tcp client no_such_field = 1 }}\n"),
+    );
+    let (_, errors) = control.fails(&["explore", "wrong.yaml"]);
+    assert!(
+        errors.contains(
+            "line 16 of the lab file: tcp client no_such_field: a connection has no field"
+        ),
+        "{errors}"
+    );
+    control.write(
+        "wrong.yaml",
+        &format!("{lab}always: {{ x: counter client NoSuch = 1 }}\n"),
+    );
+    let (_, errors) = control.fails(&["explore", "wrong.yaml"]);
+    assert!(
+        errors.contains("line 16 of the lab file: counter client NoSuch: client has no counter"),
+        "{errors}"
+    );
+    // A connection that is there.
+    control.write(
+        "small.yaml",
+        &format!("{lab}always: {{ x: tcp client snd_cwnd <= 20 }}\neventually: {{ y: tcp client snd_cwnd > 9 }}\n"),
+    );
+    let numbers = control.json(&["explore", "small.yaml", "--json", "-k", "1"]);
+    assert_eq!(numbers["found"], serde_json::json!({}), "{numbers}");
+}
+
+/// Most of an image's debug information lies where it was built: in the folder of one user.
+#[test]
+fn a_connection_s_numbers_need_debug_information() {
+    let places = Place::all();
+    let Some(place) = places.iter().find(|place| place.is_nobody()) else {
+        return;
+    };
+    let control = Control::of(place);
+    let lab = LAB.replace("SYSCTLS", "");
+    control.write(
+        "small.yaml",
+        &format!("{lab}always: {{ x: tcp client snd_cwnd <= 20 }}\n"),
+    );
+    let (code, errors) = control.fails(&["explore", "small.yaml", "-k", "0"]);
+    assert_eq!(code, 125, "{errors}");
+    for said in [
+        "line 17 of the lab file: tcp client snd_cwnd: it is read by the image's debug information",
+        "tcp_ipv4.dwo: Permission denied",
+        "the image is another user's: build one of your own with stack/build, or vink image build",
+    ] {
+        assert!(errors.contains(said), "no {said:?} in\n{errors}");
+    }
 }
 
 #[test]
@@ -477,6 +672,77 @@ fn a_lab_that_cannot_be_copied_is_refused() {
     );
     let (_, errors) = control.fails(&["explore", "--replay", "."]);
     assert!(errors.contains("reading ./explore.json"), "{errors}");
+}
+
+#[test]
+fn a_search_that_was_killed_goes_on() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        write(&control, IMPATIENT);
+        let search = [
+            "explore",
+            "small.yaml",
+            "--json",
+            "--keep-going",
+            "-j",
+            "1",
+            "--resume",
+        ];
+        let numbers = |folder: &str| {
+            let output = control.try_vink(&[&search[..], &[folder]].concat());
+            let told = String::from_utf8_lossy(&output.stdout).into_owned();
+            let line = told.lines().next().unwrap_or_default();
+            let said = String::from_utf8_lossy(&output.stderr);
+            serde_json::from_str::<serde_json::Value>(line).expect(&said)
+        };
+        let whole = numbers("whole");
+        assert_eq!(whole["resumed"], 0, "{whole}");
+        let file = control.folder().join("killed/search.json");
+        let mut known = 0;
+        for _ in 0..3 {
+            let mut command = control.command("vink");
+            command.args(search).arg("killed").stdout(Stdio::null());
+            command.stderr(Stdio::null()).process_group(0);
+            let mut vink = command.spawn().expect("vink");
+            // Until it has written down more than the one before.
+            let runs = || {
+                let saved: serde_json::Value =
+                    serde_json::from_slice(&fs::read(&file).ok()?).expect("a whole file");
+                saved["runs"].as_u64()
+            };
+            while runs().unwrap_or_default() <= known {
+                assert!(
+                    vink.try_wait().expect("its state").is_none(),
+                    "it has ended"
+                );
+                std::thread::yield_now();
+            }
+            vink_sys::process::kill(-(vink.id() as i32), libc::SIGKILL).expect("kill");
+            vink.wait().expect("its end");
+            known = runs().expect("a number");
+        }
+        let resumed = numbers("killed");
+        for same in ["complete", "found"] {
+            assert_eq!(resumed[same], whole[same], "{resumed}");
+        }
+        assert!(resumed["resumed"].as_u64() >= Some(known), "{resumed}");
+        // A branch that was under way is tried again; nothing is left out.
+        assert!(
+            resumed["runs"].as_u64() >= whole["runs"].as_u64(),
+            "{resumed}"
+        );
+        // All is done: there is nothing to be tried any more.
+        let again = numbers("killed");
+        assert_eq!(again["runs"], again["resumed"], "{again}");
+        assert_eq!(again["found"], whole["found"], "{again}");
+        write(&control, "");
+        let other = control.try_vink(&["explore", "small.yaml", "--resume", "killed"]);
+        let said = String::from_utf8_lossy(&other.stderr);
+        assert!(
+            said.contains("killed has a search of another lab"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -113,6 +113,213 @@ impl Api {
     }
 }
 
+/// Packets and numbers that are kept, and numbers in a file.
+const OBSERVED: &str = "
+name: api
+time: virtual
+seed: 5
+machines:
+  m1: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } } }
+  m2: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } } }
+wires: { w1: { delay: 1ms } }
+series:
+  sent: { every: 10ms, values: { packets: interface m1:eth0 tx_packets } }
+";
+
+#[test]
+fn what_was_captured_and_measured_can_be_read() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", OBSERVED);
+    control.vink(&["lab", "up"]);
+    let mut api = Api {
+        socket: control.runtime().join("control.sock"),
+        document: Value::Null,
+    };
+    let (_, text) = api.ask("GET", "/v1/openapi.json", "");
+    api.document = serde_json::from_str(&text).expect("JSON");
+    let (none, lab) = (Value::Null, ("lab", "api"));
+    // By the socket itself: a path with a query is not in the description.
+    let get = |path: &str| {
+        let (status, text) = api.ask("GET", &format!("/v1/labs/api/{path}"), "");
+        assert_eq!(status, 200, "{path}: {text}");
+        serde_json::from_str::<Value>(&text).expect(&text)
+    };
+
+    let captures = "/v1/labs/{lab}/captures";
+    let capture = "/v1/labs/{lab}/captures/{capture}";
+    let packets = "/v1/labs/{lab}/captures/{capture}/packets";
+    let packet = "/v1/labs/{lab}/captures/{capture}/packets/{packet}";
+    let file = control.folder().join("packets.pcapng");
+    let mut ids = Vec::new();
+    for path in ["", file.to_str().expect("a path")] {
+        let new = json!({ "interfaces": ["m1:eth0"], "filter": "icmp", "path": path });
+        let made = api.call("post", captures, &[lab], &new);
+        assert_eq!(made["readable"], true);
+        ids.push(made["id"].to_string());
+    }
+    let empty = api.call("get", packets, &[lab, ("capture", &ids[0])], &none);
+    assert_eq!(
+        (&empty["total"], &empty["packets"]),
+        (&json!(0), &json!([]))
+    );
+    let ping = ["exec", "m1", "--", "ping", "-c3", "-i", "0.2", "10.0.0.2"];
+    control.vink(&ping);
+    for id in &ids {
+        let id = ("capture", id.as_str());
+        let stopped = api.call("delete", capture, &[lab, id], &none);
+        let written = &stopped["written"];
+        // What no socket was there for is told, too.
+        assert!(written.as_u64() >= Some(6), "{stopped}");
+        // They come through a pipe.
+        let all = loop {
+            let all = api.call("get", packets, &[lab, id], &none);
+            if all["total"] == *written {
+                break all;
+            }
+            std::thread::yield_now();
+        };
+        let lines = all["packets"].as_array().expect("packets");
+        assert_eq!(json!(lines.len()), *written);
+        assert_eq!(
+            (
+                &lines[0]["number"],
+                &lines[0]["nanoseconds"],
+                &lines[0]["what"]
+            ),
+            (&json!(0), &json!(0), &json!("departure"))
+        );
+        assert_eq!(
+            (&lines[1]["what"], &lines[1]["end"]),
+            (&json!("arrival"), &json!("m1:eth0"))
+        );
+        assert!(lines[1]["nanoseconds"].as_u64() >= Some(2_000_000));
+        let said = lines[0]["summary"].as_str().expect("a line");
+        assert!(
+            said.contains("10.0.0.1 > 10.0.0.2: ICMP echo request"),
+            "{said}"
+        );
+        let two = get(&format!("captures/{}/packets?from=4&count=1", id.1));
+        assert_eq!(two["packets"], json!([lines[4]]));
+
+        let detail = api.call("get", packet, &[lab, id, ("packet", "1")], &none);
+        assert_eq!(detail["packet"], lines[1]);
+        let bytes = detail["bytes"].as_str().expect("bytes");
+        assert_eq!(bytes.len(), 2 * 98);
+        assert!(bytes[24..].starts_with("080045"), "{bytes}");
+        let fields = detail["fields"].as_array();
+        let fields = fields.unwrap_or_else(|| panic!("{}", detail["undissected"]));
+        let texts: Vec<&str> = fields
+            .iter()
+            .filter_map(|one| one["text"].as_str())
+            .collect();
+        assert!(
+            texts[1].starts_with("Internet Protocol Version 4, Src: 10.0.0.2"),
+            "{texts:?}"
+        );
+        assert_eq!(
+            (&fields[1]["start"], &fields[1]["length"]),
+            (&json!(14), &json!(20))
+        );
+        assert_eq!(fields[2]["filter"], "icmp");
+        let parts = fields[2]["fields"].as_array().expect("parts");
+        // It knows of the packet before.
+        let answers = |part: &Value| {
+            part["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("Response time"))
+        };
+        assert!(parts.iter().any(answers), "{parts:?}");
+
+        let (status, answer) = api.raw("get", packet, &[lab, id, ("packet", "99")], &none);
+        assert_eq!(status, 404);
+        assert!(
+            answer["hint"]
+                .as_str()
+                .expect("a hint")
+                .contains(&format!("{written} packets")),
+            "{answer}"
+        );
+    }
+    let (status, _) = api.raw("get", packets, &[lab, ("capture", "77")], &none);
+    assert_eq!(status, 404);
+
+    let rows = "/v1/labs/{lab}/series/{series}/rows";
+    let all = api.call("get", rows, &[lab, ("series", "sent")], &none);
+    assert_eq!(all["columns"], json!(["time", "packets"]));
+    let given = all["rows"].as_array().expect("rows");
+    assert!(given.len() > 40, "{all}");
+    assert_eq!(
+        (&all["more"], &all["stands-for"]),
+        (&json!(false), &json!(given.len()))
+    );
+    assert!(given.last().expect("a row")[1].as_f64() >= Some(3.0));
+    let from = given[20][0].as_f64().expect("a time");
+    let some = get(&format!("series/sent/rows?from={from}&to={}", from + 0.025));
+    assert_eq!(some["rows"], json!(given[20..23]));
+    let few = get("series/sent/rows?points=10");
+    assert_eq!(few["rows"].as_array().expect("rows").len(), 10);
+    let (status, text) = api.ask("GET", "/v1/labs/api/series/sent/file", "");
+    assert_eq!(status, 200);
+    assert!(text.contains("time,packets"), "{text}");
+    let (status, answer) = api.raw("get", rows, &[lab, ("series", "x")], &none);
+    assert_eq!((status, &answer["hint"]), (404, &json!("in the lab: sent")));
+    control.vink(&["lab", "down"]);
+}
+
+/// What `vink dissect` says of a file's first packet when the host's sharkd is this script of a shell.
+fn dissected_by(script: &str) -> Value {
+    let folder = std::env::temp_dir().join(format!("vink-sharkd-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let program = folder.join("sharkd");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let place = "mount --bind $0 /usr/bin/sharkd && exec $1 dissect 0";
+    let words = ["--mount", "sh", "-c", place];
+    let output = Command::new("unshare")
+        .args(words)
+        .arg(&program)
+        .arg(env!("CARGO_BIN_EXE_vink"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("unshare");
+    std::fs::remove_dir_all(&folder).expect("it was there");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn what_dissects_packets_reaches_nothing_and_may_die() {
+    let died = "sharkd has ended at this packet, or has found too much in it";
+    assert_eq!(dissected_by("exit 3")["Err"], died);
+    assert_eq!(
+        dissected_by("yes $(printf %01000d 0) | head -c 20000000; cat")["Err"],
+        died
+    );
+    assert_eq!(dissected_by("while :; do :; done & exec cat")["Err"], died);
+    // Files besides programs, interfaces that are up, and what could be written.
+    let seen = dissected_by(
+        "files=$(find /etc /root /home /tmp /var /run /dev /srv -type f 2>&1 | wc -l)\n\
+         up=$(grep -c : /proc/net/dev)\n\
+         made=0; for folder in /usr /usr/bin / /tmp /proc; do (: > $folder/made) 2>/dev/null && made=1; done\n\
+         caps=$(grep CapEff /proc/self/status | tr -d '\\t')\n\
+         echo \"{\\\"id\\\":2,\\\"error\\\":{\\\"message\\\":\\\"$files $up $made $caps\\\"}}\"",
+    );
+    // Its loopback interface is there, and down.
+    assert_eq!(seen["Err"], "sharkd: 0 1 0 CapEff:0000000000000000");
+    // An ordinary user's is confined, too, and then it is sharkd that refuses.
+    for place in &Place::all() {
+        let control = Control::of(place);
+        let said = control.json(&["dissect", "0"]);
+        let said = said["Err"].as_str().expect("an error");
+        assert!(
+            said.starts_with("sharkd: Invalid frame"),
+            "{}: {said}",
+            place.user()
+        );
+    }
+}
+
 #[test]
 fn answers_are_as_described() {
     let place = &Place::all()[0];

@@ -380,6 +380,7 @@ async fn programs<A: LabApi>(api: &A, lab: &'static str, place: &Place, all: &mu
                 Output::Stdout(bytes) => outputs.entry("out").or_default().extend(bytes),
                 Output::Stderr(bytes) => outputs.entry("error").or_default().extend(bytes),
                 Output::Ended { code, error } => break (code, error),
+                Output::Told(told) => panic!("only a kept terminal is told: {told:?}"),
             }
         };
         for channel in ["out", "error"] {

@@ -96,8 +96,14 @@ fn run_script(built: &Built, mutant: &Mutant, image: &str, passes: bool) -> Opti
     (output.status.success() != passes).then(|| format!("{} on {image}: {text}", mutant.name))
 }
 
-/// The same of its lab.
-fn explore(built: &Built, mutant: &Mutant, image: &str, holds: bool) -> Option<String> {
+/// The same of its lab, with an engine.
+fn explore(
+    built: &Built,
+    mutant: &Mutant,
+    image: &str,
+    engine: &str,
+    holds: bool,
+) -> Option<String> {
     let (property, deviations) = mutant.seen.as_ref()?;
     let found = built.place.temporary().join("found");
     let _ = fs::remove_dir_all(&found);
@@ -106,6 +112,8 @@ fn explore(built: &Built, mutant: &Mutant, image: &str, holds: bool) -> Option<S
         path(&mutant.file("yaml")),
         "--image",
         image,
+        "--engine",
+        engine,
         "--deviations",
         &deviations.to_string(),
         // Some wait for a quarter of an hour.
@@ -120,7 +128,7 @@ fn explore(built: &Built, mutant: &Mutant, image: &str, holds: bool) -> Option<S
         .unwrap_or_default();
     writeln!(
         std::io::stderr(),
-        "note: {} on {image}: {summary}",
+        "note: {} on {image}, {engine}: {summary}",
         mutant.name
     )
     .expect("standard error");
@@ -130,7 +138,7 @@ fn explore(built: &Built, mutant: &Mutant, image: &str, holds: bool) -> Option<S
             .split_once("broken: ")
             .is_some_and(|(_, broken)| broken.split(", ").any(|name| name == property)),
     };
-    (!is_good).then(|| format!("{} on {image}, {property}: {text}", mutant.name))
+    (!is_good).then(|| format!("{} on {image}, {property}, {engine}: {text}", mutant.name))
 }
 
 #[test]
@@ -165,7 +173,9 @@ fn planted_bugs_are_found_and_the_stock_kernel_has_none() {
             if has_packetdrill.is_some() {
                 wrong.extend(run_script(&built, &mutant, image, is_stock));
             }
-            wrong.extend(explore(&built, &mutant, image, is_stock));
+            for engine in ["fork", "pages"] {
+                wrong.extend(explore(&built, &mutant, image, engine, is_stock));
+            }
         }
     }
     assert!(count >= FIVE.len(), "{count} patches");

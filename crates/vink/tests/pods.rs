@@ -3,9 +3,9 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 
 use common::control::Control;
+use common::pod::compile_pod;
 use common::{root, Place};
 use serde_json::Value;
 use vink_sys::poll::is_readable;
@@ -123,28 +123,9 @@ paths:
   q: { at: \"c:eth0\", on: arrival, filter: icmp, pods: [q] }
 ";
 
-/// Compiles a pod beside the lab files.
-fn compile(control: &Control, name: &str, source: &str) {
-    let folder = control.folder();
-    let (text, pod) = (
-        folder.join(format!("{name}.c")),
-        folder.join(format!("{name}.so")),
-    );
-    std::fs::write(&text, source).expect("a source");
-    let output = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-O1", "-w", "-I"])
-        .arg(root().join("include"))
-        .arg("-o")
-        .args([&pod, &text])
-        .output()
-        .expect("gcc");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-}
-
 fn up<'a>(place: &'a Place, lab: &str) -> Control<'a> {
     let control = Control::of(place);
-    compile(&control, "pod", POD);
+    compile_pod(&control, "pod", POD);
     control.write("lab.yaml", lab);
     control.vink(&["lab", "up"]);
     control
@@ -381,28 +362,28 @@ fn bad_pods_are_told_of_with_their_place() {
     let place = Place::all().pop().expect("a user");
     let control = Control::of(&place);
     let source = |text: &str| format!("#include <vink/pod.h>\n{text}\n");
-    compile(
+    compile_pod(
         &control,
         "old",
         "unsigned int pod_version(void) { return 99; }\n",
     );
-    compile(&control, "none", "int x;\n");
-    compile(
+    compile_pod(&control, "none", "int x;\n");
+    compile_pod(
         &control,
         "import",
         &source("POD(); void missing(void); int32_t pod_packet(uint8_t *f, uint32_t l, uint32_t r, uint32_t d) { missing(); return 0; }"),
     );
-    compile(
+    compile_pod(
         &control,
         "trap",
         &source("POD(); int32_t pod_init(const char *c, uint32_t l) { __builtin_trap(); }"),
     );
-    compile(
+    compile_pod(
         &control,
         "refuses",
         &source("POD(); int32_t pod_init(const char *c, uint32_t l) { return 3; }"),
     );
-    compile(&control, "large", &source("POD(); static volatile char room[64 << 20]; int32_t pod_init(const char *c, uint32_t l) { for (int i = 0; i < sizeof(room); i += 4096) room[i] = 1; return 0; }"));
+    compile_pod(&control, "large", &source("POD(); static volatile char room[64 << 20]; int32_t pod_init(const char *c, uint32_t l) { for (int i = 0; i < sizeof(room); i += 4096) room[i] = 1; return 0; }"));
     control.write("text.so", "no ELF");
     for (name, what) in [
         ("missing", "can't be used"),
@@ -442,7 +423,7 @@ fn a_run_with_pods_repeats() {
     );
     let lab = lab.replace("config: pass, time", "config: late, time");
     let control = Control::of(&place);
-    compile(&control, "pod", POD);
+    compile_pod(&control, "pod", POD);
     control.write("lab.yaml", &lab);
     control.vink(&["lab", "up", "--record", "one"]);
     control.vink(&["lab", "until", "10s"]);
@@ -542,7 +523,7 @@ fn modules_on_a_path_repeat_to_the_instruction() {
     let place = Place::all().pop().expect("a user");
     let lab = LAB.replace("pod.so", "pod.wasm").replace(
         "pods: [q, p] }",
-        "pods: [q, p], cycles: 1000, period: 40ms }",
+        "pods: [q, p], cycles: 4000, period: 40ms }",
     );
     let run = || {
         let control = Control::of(&place);
@@ -620,5 +601,33 @@ fn a_lab_file_with_pods_is_written_and_changed() {
     );
     assert!(Path::new(&control.folder().join("pod.so")).exists());
     control.vink(&["lab", "down"]);
+    control.nothing_is_left();
+}
+
+#[test]
+fn a_wall_that_the_host_lacks_is_refused() {
+    let place = Place::all().pop().expect("a user");
+    let control = Control::of(&place);
+    compile_pod(&control, "pod", POD);
+    control.write(
+        "lab.yaml",
+        &LAB.replace("p: { file:", "p: { wall: key, file:"),
+    );
+    let found = control.vink(&["doctor"]);
+    let line = found
+        .lines()
+        .find_map(|line| line.split_once(" key wall: "));
+    let (_, lacks) = line.expect("a line of the key wall");
+    for words in [&["lab", "check", "lab.yaml"], &["lab", "up", "lab.yaml"]] {
+        let (_, said) = control.fails(words);
+        assert!(
+            said.contains(&format!("no key wall here: {lacks}")),
+            "{said}"
+        );
+        assert!(
+            said.contains("the process wall takes the same pods"),
+            "{said}"
+        );
+    }
     control.nothing_is_left();
 }

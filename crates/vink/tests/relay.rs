@@ -111,7 +111,9 @@ fn unmodified_programs_at_both_ends() {
             // Nothing listens there: the client is reset, as its own connection would be.
             let line = "curl -sS http://10.0.0.1:9/ 2>&1; echo status $?";
             let said = on(&control, "client", line);
-            assert!(said.ends_with("status 56\n"), "{said}");
+            // Before it has sent its request, or while it waits for an answer.
+            let is_reset = ["status 55\n", "status 56\n"];
+            assert!(is_reset.iter().any(|end| said.ends_with(end)), "{said}");
             becomes(&control, "r.none", "refused", 1);
 
             for options in [

@@ -95,6 +95,10 @@ fn what_users_do_is_done_again() {
         assert!(pinged.contains("2 received"), "{pinged}");
         control.vink(&["wire", "set", "w1", "delay", "50ms"]);
         control.vink(&["lab", "step", "packet"]);
+        let more = LAB.replace("machines:\n", "machines:\n  c: {}\n");
+        control.write("more.yaml", &more.replace("100ms", "60ms"));
+        let changes = control.vink(&["lab", "apply", "more.yaml"]);
+        assert!(changes.contains("machine c"), "{changes}");
         let drop = ["break", "add", "w1", "filter", "icmp", "drop", "times", "1"];
         control.vink(&drop);
         let stop = [
@@ -111,6 +115,7 @@ fn what_users_do_is_done_again() {
         for part in [
             " carried out: wire set w1 loss 100%\n",
             " asks for PATCH /v1/labs/busy/wires/w1 ",
+            " asks for PUT /v1/labs/busy ",
             " asks for POST /v1/labs/busy/clock/run ",
             " breakpoint 1 (1) at ",
             ": drop: departure ",
@@ -174,6 +179,21 @@ fn typed_session(control: &Control, folder: &str, word: &str) {
     output.read_to_string(&mut text).expect("output");
     assert!(text.ends_with(" 10000\n"), "{text}");
     assert!(sums.wait().expect("vink").success());
+    // One whose terminal is kept: it is left, and typed to again.
+    let shell = [
+        "exec", "-it", "--keep", "-e", "PS1=$ ", "a", "--", "bash", "--norc",
+    ];
+    let mut kept = control.start(&shell);
+    let mut typist = Typist::new(&mut kept);
+    typist.types("x=20\r", "$ ");
+    typist.types("\x10\x11", "");
+    drop(typist);
+    assert!(kept.wait().expect("vink").success());
+    let mut kept = control.start(&["attach", "typed", "a"]);
+    let mut typist = Typist::new(&mut kept);
+    typist.types("ping -c 1 10.0.0.2; echo $((x + 22))\r", "\n42\r");
+    typist.types("exit 6\r", "exit");
+    assert_eq!(kept.wait().expect("vink").code(), Some(6));
     // This one's client goes away.
     b.types("sleep 1000\r", "sleep 1000");
     other.kill().expect("kill");
@@ -243,6 +263,7 @@ fn what_is_typed_is_typed_again() {
             " to program 2 of b: makes the terminal 33 lines of 101\n",
             " to program 1 of a: types \"\\x03\"\n",
             " to program 3 of a: ends the input\n",
+            " to program 4 of a: types \"exit 6\\r\"\n",
             " to program 2 of b: goes away\n",
             &format!(" {user} asks for POST /v1/labs/typed/programs "),
         ] {

@@ -83,6 +83,12 @@ fn record(control: &Control) -> (String, u64) {
     let clock = control.json(&["lab", "until", "21s", "--json"]);
     let at = clock["kernel-nanoseconds"].as_u64().expect("a time");
     let state = state(control, "busy");
+    control.vink(&["lab", "until", "50s"]);
+    // For no socket; and answers to the ping are more than this queue takes.
+    let stray = "echo >/dev/udp/10.0.0.2/9";
+    control.vink(&["exec", "a", "--", "bash", "-c", stray]);
+    let few = "tc qdisc add dev eth0 root tbf rate 8bit burst 10 limit 10";
+    control.vink(&["exec", "b", "--", "sh", "-c", few]);
     control.vink(&["lab", "until", "60s"]);
     control.vink(&["lab", "down"]);
     (state, at)
@@ -220,6 +226,76 @@ fn a_command_that_is_interrupted_leaves_no_lab() {
     assert!(names.is_empty(), "{names:?}");
 }
 
+/// A client with the same question twice, once waiting for the answer. A lease of the journal (fcntl(2)) holds the control
+/// process where it opens that, and tells when it has closed it: so many bytes it has read for either.
+const GIVEN_UP: &str = r#"
+import fcntl, os, signal, socket, sys
+journal, server, question, control = sys.argv[1:]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
+file = os.open(journal, os.O_RDONLY)
+def read():
+    with open(f"/proc/{control}/io") as io: return int(io.readline().split()[1])
+def lease():
+    while True:
+        try: return fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except BlockingIOError: pass
+for waits in [True, False]:
+    lease()
+    before = read()
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(server)
+    client.sendall(f"GET {question} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    signal.sigwait([signal.SIGIO])
+    if not waits:
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b"", "an answer"
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    lease()
+    print(read() - before)
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+"#;
+
+#[test]
+fn a_question_that_is_given_up_is_not_read_on_for() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    record(&control);
+    control.write("other.yaml", "name: other\nmachines: { m: {} }\n");
+    control.vink(&["lab", "up", "other.yaml"]);
+    let new = format!("{{\"path\": {:?}}}", control.folder().display().to_string());
+    assert_eq!(ask(&control, "POST", "/v1/runs", &new).0, 201);
+    // It has its index.
+    let end = get(&control, "/v1/runs/one")["nanoseconds"].clone();
+    let is_control = |pid: &i32| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| line.split('\0').nth(1) == Some("daemon"))
+    };
+    let process = control.processes().into_iter().find(is_control);
+    for question in [
+        format!("/v1/runs/one/flights?from=0&to={end}"),
+        "/v1/runs/one/difference?with=one".to_owned(),
+    ] {
+        let output = control
+            .command("python3")
+            .args(["-c", GIVEN_UP])
+            .arg(control.folder().join("one/run.journal"))
+            .arg(control.runtime().join("control.sock"))
+            .arg(&question)
+            .arg(process.expect("a control process").to_string())
+            .output()
+            .expect("python3");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let read: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        let [whole, given_up] = read[..] else {
+            panic!("{text}{}", String::from_utf8_lossy(&output.stderr))
+        };
+        assert!(
+            given_up < whole / 4,
+            "{question}: {given_up} bytes of {whole}"
+        );
+    }
+}
+
 #[test]
 fn what_cant_be_opened_says_why() {
     let place = &Place::all()[0];
@@ -291,10 +367,20 @@ fn history_is_told_by_the_api() {
                 .filter_map(Value::as_u64)
                 .sum::<u64>()
         };
+        // A wire or a full queue loses; what there is no socket for has been delivered.
+        let losses = lines(":eth0 loses (");
+        let reasons = ["random", "breakpoint", "QDISC_DROP"];
+        let each = reasons.map(|reason| lines(&format!(" loses ({reason}) ")));
+        assert!(
+            !each.contains(&0) && losses == each.iter().sum::<u64>(),
+            "{text}"
+        );
+        assert!(lines(":eth0 drops (NO_SOCKET) ") > 0, "{text}");
         for bins in [1, 7, 500] {
             let all = get(&control, &format!("/v1/runs/one/timeline?bins={bins}"));
             assert!(all["bins"].as_u64() <= Some(bins), "{all}");
-            assert_eq!(count(&all, "loss"), lines(":eth0 loses ("));
+            assert_eq!(count(&all, "loss"), losses);
+            assert_eq!(count(&all, "drop"), lines(":eth0 drops ("));
             assert_eq!(
                 count(&all, "request"),
                 lines(" asks for ") - lines("/clock")
@@ -319,6 +405,20 @@ fn history_is_told_by_the_api() {
         let back = next(&format!("at={later}&kinds=loss&back=true"));
         assert_eq!(back["nanoseconds"], first["nanoseconds"]);
         assert_eq!(next(&format!("at={end}&kinds=breakpoint")), Value::Null);
+        // All of them are losses, and no others are gone to.
+        let mut last = 0;
+        for _ in 0..losses {
+            let found = next(&format!("at={last}&kinds=loss"));
+            let text = found["text"].as_str().unwrap_or_default();
+            let Some(at) = found["nanoseconds"].as_u64() else {
+                break;
+            };
+            assert!(text.contains(" loses ("), "{text}");
+            last = at;
+        }
+        let drop = next("at=0&kinds=drop");
+        let text = drop["text"].as_str().expect("a text");
+        assert!(text.contains(" drops ("), "{text}");
         let events = get(
             &control,
             &format!("/v1/runs/one/events?from={time}&to={time}&kinds=packet"),
@@ -329,6 +429,49 @@ fn history_is_told_by_the_api() {
         );
         let (status, said) = ask(&control, "GET", "/v1/runs/one/events?kinds=any", "");
         assert_eq!(status, 422, "{said}");
+
+        // Packets at one end, in pieces, and one of them with what is in it.
+        let packets = |query: &str| get(&control, &format!("/v1/runs/one/packets?{query}"));
+        let all = packets("end=a:eth0&count=2000");
+        let all = all.as_array().expect("packets");
+        let departures = all.iter().filter(|one| one["what"] == "departure");
+        assert_eq!(departures.count() as u64, lines(" a:eth0 sends "));
+        let after = all[4]["number"].as_u64().expect("a number");
+        let two = packets(&format!("end=a:eth0&after={after}&count=2"));
+        assert_eq!(two.as_array().expect("packets")[..], all[5..7]);
+        let at_time = packets(&format!("from={time}&to={time}"));
+        let lost = |one: &Value| one["number"] == first["number"] && one["what"] == "loss";
+        let at_time = at_time.as_array().expect("packets");
+        assert!(at_time.iter().any(lost), "{at_time:?}");
+        let (status, said) = ask(&control, "GET", "/v1/runs/one/packets?end=c:eth0", "");
+        assert_eq!(status, 404, "{said}");
+        let reply = all.iter().find(|one| {
+            let line = one["summary"].as_str().expect("a line");
+            one["what"] == "arrival" && line.contains("10.0.0.2 > 10.0.0.1: ICMP echo reply")
+        });
+        let reply = reply.expect("a reply");
+        let detail = get(
+            &control,
+            &format!("/v1/runs/one/packets/{}", reply["number"]),
+        );
+        assert_eq!(detail["packet"], *reply);
+        let bytes = detail["bytes"].as_str().expect("bytes");
+        assert!(
+            bytes.len() == 2 * 98 && bytes[24..].starts_with("080045"),
+            "{bytes}"
+        );
+        let fields = detail["fields"].as_array();
+        let icmp = &fields.unwrap_or_else(|| panic!("{}", detail["undissected"]))[2];
+        assert_eq!(icmp["filter"], "icmp");
+        // It knows of the request.
+        assert!(icmp.to_string().contains("Response time"), "{icmp}");
+        // A record that is no packet, and one that is not there.
+        let request = next("at=0&kinds=request")["number"].clone();
+        for number in [request, 999_999_999.into(), "one".into()] {
+            let path = format!("/v1/runs/one/packets/{number}").replace('"', "");
+            let (status, said) = ask(&control, "GET", &path, "");
+            assert!(status == 404 && said["hint"].is_string(), "{path}: {said}");
+        }
 
         // Frames as the page's picture has them.
         let flights = control
@@ -343,7 +486,8 @@ fn history_is_told_by_the_api() {
             .expect("curl")
             .stdout;
         let records = u16::from_le_bytes([flights[2], flights[3]]);
-        assert!(records > 2 && flights.len() == 24 * (1 + usize::from(records)));
+        // A ping and its answer, which has arrived: that it is dropped there is no loss of a wire.
+        assert_eq!((records, flights.len()), (2, 24 * 3), "{at}");
 
         let same = get(&control, "/v1/runs/one/difference?with=one");
         assert_eq!(same["same"], true);

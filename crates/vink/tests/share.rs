@@ -425,6 +425,231 @@ peer.kill()
     }
 }
 
+/// Binds an address and a port as its other arguments say, prints the error number or 0, and has it until
+/// its input ends.
+const HOLD: &str = r#"
+import socket, sys
+address, port, kind, *options = sys.argv[1:]
+s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+for option in options:
+    if option != "listen": s.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_" + option.upper()), 1)
+try:
+    s.bind((address, int(port)))
+    if "listen" in options: s.listen()
+    print(0, flush=True)
+except OSError as error:
+    print(error.errno, flush=True); sys.exit()
+sys.stdin.readline()
+"#;
+
+/// After [`HOST`]: for labs whose programs bind ports.
+const BINDING: &str = r#"
+vink("lab", "up")
+m1, m2 = [["vink", "exec", "-i", machine, "--"] for machine in ["m1", "m2"]]
+def hold(where, address, number, kind, *options):
+    "A process that has it or not, and the error number."
+    words = where + ["python3", "hold.py", address, str(number), kind, *options]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.kill)
+    return process, int(process.stdout.readline())
+def ends(process): process.stdin.close(); assert process.wait() == 0
+def tries(*words):
+    process, error = hold(*words)
+    ends(process)
+    return error
+def gets(*words): return not tries(*words)
+"#;
+
+const LAB_ON_DEMAND: &str = "
+machines:
+  m1: { interfaces: { eth0: { wire: one } } }
+  m2: { interfaces: { eth0: { wire: two } } }
+wires:
+  one: { uplink: { share: { ports: [PORT], on-demand: true } } }
+  two: { uplink: 'share:10.9.0.1,fd00:9::1,on-demand,ephemeral=32' }
+";
+
+fn binding_succeeds(control: &Control<'_>, lab: &str, script: &str) {
+    control.write("hold.py", HOLD);
+    succeeds(control, lab, &format!("{BINDING}{script}"));
+}
+
+#[test]
+fn a_port_is_had_by_binding_it() {
+    let script = r#"
+# The host or the stack that binds it first has it; the other protocol's is another port.
+for kind, other in [("tcp", "udp"), ("udp", "tcp")]:
+    for own in [V4, V6, "0.0.0.0", "::"]:
+        for first, others in [(m1, [m2, []]), ([], [m1])]:
+            # It may still be that of the round before.
+            until(lambda: gets([], own, 21000, kind))
+            holder, error = hold(first, own, 21000, kind, *["listen"] * (kind == "tcp"))
+            assert error == 0, (kind, own, error)
+            for place in others + [first]:
+                error = tries(place, own, 21000, kind)
+                assert error == 98, (kind, own, place, error)
+            until(lambda: gets([], own, 21000, other))
+            ends(holder)
+# A machine's own sockets share it as on any host. The last one gives it up.
+for option, kind in [("reuseaddr", "tcp"), ("reuseport", "udp")]:
+    until(lambda: gets([], V4, 21000, kind))
+    holders = [hold(m1, V4, 21000, kind, option) for _ in range(3)]
+    assert [error for _, error in holders] == [0, 0, 0], (option, kind, holders)
+    for holder, _ in holders[:2]: ends(holder)
+    for place in [m2, []]: assert tries(place, V4, 21000, kind, option) == 98
+    ends(holders[2][0])
+# The machine's loopback is its own, even if another stack or the host has the port.
+holder, error = hold([], "0.0.0.0", 21001, "tcp", "listen")
+assert error == 0 and gets(m1, "127.0.0.1", 21001, "tcp") and gets(m1, "::1", 21001, "udp")
+ends(holder)
+# Ports that there were from the start, and such as the kernel chooses.
+assert gets(m1, V4, port, "tcp") and gets(m1, V4, 0, "udp") and tries([], V4, port, "tcp") == 98
+# Low ones, for the lab's owner may bind them.
+assert gets(m1, V4, 81, "tcp")
+# It is reached, from everywhere, as one from the start is.
+servers = [server(machine, number, f"s{number}") for machine, number in [(m1, 21002), (m2, 21003)]]
+for own in [V4, V6]:
+    for where in [PEER, [], m1, m2]:
+        for number in [21002, 21003]: client(where, own, number, f"s{number}")
+# All want all: each port is one's.
+contend = """
+import socket, sys
+kept = []
+for number in range(21100, 21160):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try: s.bind((sys.argv[1], number))
+    except OSError as error: assert error.errno == 98, error
+    else: kept.append((number, s))
+print(*[number for number, _ in kept], flush=True)
+sys.stdin.readline()
+"""
+words = ["python3", "-c", contend, V4]
+rivals = [subprocess.Popen(where + words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for where in [m1, m2, []]]
+owned = [number for rival in rivals for number in rival.stdout.readline().split()]
+assert sorted(owned) == [str(number) for number in range(21100, 21160)], owned
+for rival in rivals: ends(rival)
+# There is a bound, of which m2's server has two.
+many = """
+import socket
+kept, errors = [], set()
+for number in range(23000, 23300):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try: s.bind(("", number)); kept.append(s)
+    except OSError as error: errors.add(error.errno)
+print(len(kept), errors)
+"""
+until(lambda: said(*m2, "python3", "-c", many) == "254 {98}\n")
+for process in servers: process.kill()
+vink("lab", "down")
+until(lambda: is_free(21002) and is_free(port))
+"#;
+    for place in Place::all() {
+        let control = Control::of(&place);
+        binding_succeeds(&control, LAB_ON_DEMAND, script);
+        control.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_port_on_demand_goes_with_what_has_it() {
+    let script = r#"
+words = ["driver", f"share:{port},on-demand"]
+def parent(pid): return int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+def both():
+    "The driver, and its child, which reserves; nothing, if they are not both there."
+    found = pids(*words)
+    try: return [parent(max(found, key=lambda pid: parent(pid) in found)), max(found, key=lambda pid: parent(pid) in found)] if len(found) == 2 else None
+    except OSError: return None
+def rights(pid): return dict(line.split(":\t", 1) for line in open(f"/proc/{pid}/status"))
+driver, ports = until(both)
+# CAP_NET_ADMIN and CAP_NET_BIND_SERVICE.
+for name, mask in [("CapInh", 0), ("CapPrm", 0x1400), ("CapEff", 0x1400), ("CapBnd", 0), ("CapAmb", 0)]:
+    assert int(rights(ports)[name], 16) == mask, (name, rights(ports)[name])
+    assert int(rights(driver)[name], 16) == 0, name
+for pid in [driver, ports]: assert rights(pid)["NoNewPrivs"].strip() == "1" and rights(pid)["Seccomp"].strip() == "2"
+# A program that is killed has it no more.
+holder, error = hold(m1, V4, port + 1, "tcp", "listen")
+assert error == 0 and tries([], V4, port + 1, "tcp") == 98
+# Not `vink exec`, which has the same words.
+program, = [pid for pid in pids("hold.py", str(port + 1)) if open(f"/proc/{pid}/comm").read() == "python3\n"]
+os.kill(program, signal.SIGKILL); holder.wait()
+until(lambda: gets([], V4, port + 1, "tcp"))
+# One that is there when the driver or its child is killed, has it again.
+one = server(m1, 21002, "s")
+for which in [0, 1]:
+    client(PEER, V4, 21002, "s")
+    before = both()
+    os.kill(before[which], signal.SIGKILL)
+    until(lambda: not set(before) & set(pids(*words)) and both())
+    until(lambda: said("nft", "list", "ruleset").count("21002") == 2)
+    assert tries([], V4, 21002, "tcp") == 98
+    client(PEER, V6, 21002, "s")
+# With all of it, nothing is left.
+own = ("VINK_RUNTIME=" + os.environ["VINK_RUNTIME"]).encode()
+def mine(pid):
+    try: return own in open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
+    except OSError: return False
+daemon, = [pid for pid in pids("daemon") if mine(pid)]
+os.kill(daemon, signal.SIGKILL)
+until(lambda: is_free(port) and is_free(21002) and not pids(*words))
+one.wait()
+uplink = ["--uplink", "share:on-demand"]
+words = ["driver", "share:on-demand"]
+for victim in ["vink", "driver", "ports"]:
+    stack = subprocess.Popen(["vink", "run", *uplink, "--", "python3", "server.py", "21002", "r"], stderr=subprocess.DEVNULL)
+    driver, ports = until(both)
+    client(PEER, V4, 21002, "r")
+    os.kill({"vink": stack.pid, "driver": driver, "ports": ports}[victim], signal.SIGKILL)
+    until(lambda: is_free(21002) and not pids(*words))
+    stack.kill(); stack.wait()
+# The right to low ports is the owner's.
+low = ["vink", "run", *uplink, "--", "python3", "-c", "import socket; socket.socket().bind(('', 81))"]
+run(*low)
+done = subprocess.run(["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", *low], capture_output=True, text=True)
+assert "PermissionError: [Errno 13]" in done.stderr, done.stderr
+"#;
+    for place in Place::all() {
+        let control = Control::of(&place);
+        binding_succeeds(&control, LAB_ON_DEMAND, script);
+        control.wait_for_no_process();
+    }
+}
+
+#[test]
+fn other_ports_are_refused_unless_on_demand() {
+    let lab = "
+machines:
+  m1: { interfaces: { eth0: { wire: one } } }
+  m2: { interfaces: { eth0: { wire: two }, eth1: { wire: inside, addresses: [10.1.0.1/24] } } }
+wires:
+  one: { uplink: { share: { ports: [PORT] } } }
+  two: { uplink: { share: { ports: [20022/udp] } } }
+  inside: {}
+";
+    let script = r#"
+for own in [V4, V6, "0.0.0.0", "::"]:
+    for kind in ["tcp", "udp"]:
+        # EACCES; the host has it, if it likes.
+        assert tries(m1, own, 21000, kind) == 13 and gets([], own, 21000, kind), (own, kind)
+    assert gets(m1, own, port, "tcp") and tries(m1, own, port, "udp") == 13 and gets(m1, own, 0, "tcp")
+assert gets(m1, "127.0.0.1", 21000, "tcp")
+# A machine that is elsewhere, too, may have it there.
+assert gets(m2, "0.0.0.0", 21000, "tcp") and gets(m2, "10.1.0.1", 21000, "tcp")
+assert tries(m2, V4, 21000, "tcp") == 13 and gets(m2, V4, 20022, "udp")
+vink("lab", "down")
+words = ["vink", "run", "--uplink", f"share:{port}", "--", "python3", "hold.py", "0.0.0.0", "21000", "tcp"]
+done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+assert done.stdout == "13\n" and "does not get port 21000: add it to the ports of the uplink, or `on-demand`" in done.stderr, done
+done = subprocess.run(["vink", "driver", "share:on-demand", "--port", "wire:wire"], capture_output=True, text=True)
+assert done.returncode != 0 and "name the ports" in done.stderr, done
+"#;
+    for place in Place::all() {
+        let control = Control::of(&place);
+        binding_succeeds(&control, lab, script);
+        control.nothing_is_left();
+    }
+}
+
 #[test]
 fn what_is_wrong() {
     let script = r#"
@@ -442,6 +667,7 @@ listener.close()
 assert "10.9.0.3 is not an address of the host" in run_fails("share:10.9.0.3,80")
 assert "share:192.0.2.1,80" in run_fails("share:80/sctp")
 assert "gives its own addresses" in run_fails("share:80", "--address", "10.0.0.1/24")
+assert "starts no driver process" in run_fails("share:80", "--in-process")
 assert "shares these ports" in run_fails("share:80", "-p", "80:80")
 assert "of 65535 ports for connections" in run_fails("share:ephemeral=65535") or "ulimit -n" in run_fails("share:ephemeral=65535")
 for capability in ["net_admin", "net_raw"]:

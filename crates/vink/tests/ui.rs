@@ -2,12 +2,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::control::Control;
+use common::page::{parts, Server};
 use common::{root, Place};
 use serde_json::{json, Value};
 
@@ -17,108 +16,6 @@ machines:
   m1: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } } }
   m2: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } } }
 ";
-
-/// The page's server, as a browser sees it.
-struct Server {
-    address: String,
-}
-
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).expect(&self.body)
-    }
-}
-
-impl Server {
-    /// Sends a request with these lines in its head, `Host` among them.
-    fn send(&self, method: &str, path: &str, lines: &[&str], body: &str) -> Answer {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        let mut request = format!("{method} {path} HTTP/1.1\r\n");
-        for line in lines {
-            request += &format!("{line}\r\n");
-        }
-        if !lines.iter().any(|line| line.starts_with("Connection")) {
-            request += "Connection: close\r\n";
-        }
-        request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(request.as_bytes()).expect("a request");
-        let mut bytes = Vec::new();
-        // A WebSocket stays open: its head is all that is wanted.
-        while !(bytes.starts_with(b"HTTP/1.1 101") && bytes.ends_with(b"\r\n\r\n")) {
-            let mut piece = [0; 4096];
-            match stream.read(&mut piece).expect("an answer") {
-                0 => break,
-                count => bytes.extend(&piece[..count]),
-            }
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let (head, body) = text.split_once("\r\n\r\n").expect(&text);
-        let status = head.split(' ').nth(1).expect(head).parse().expect(head);
-        Answer {
-            status,
-            head: head.to_ascii_lowercase(),
-            body: body.to_owned(),
-        }
-    }
-
-    fn host(&self) -> String {
-        format!("Host: {}", self.address)
-    }
-
-    fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> Answer {
-        let bearer = format!("Authorization: Bearer {token}");
-        let body = match body {
-            Value::Null => String::new(),
-            body => body.to_string(),
-        };
-        self.send(method, path, &[&self.host(), &bearer], &body)
-    }
-
-    /// A session in exchange for a ticket.
-    fn enter(&self, ticket: &str) -> Answer {
-        let body = json!({ "ticket": ticket }).to_string();
-        self.send("POST", "/v1/session", &[&self.host()], &body)
-    }
-
-    fn token(&self, ticket: &str) -> String {
-        let session = self.enter(ticket);
-        assert_eq!(session.status, 201, "{}", session.body);
-        session.json()["token"]
-            .as_str()
-            .expect("a token")
-            .to_owned()
-    }
-
-    /// The status of a WebSocket's beginning, and its head.
-    fn socket(&self, path: &str, protocols: &str, more: &[&str]) -> Answer {
-        let host = self.host();
-        let protocols = format!("Sec-WebSocket-Protocol: {protocols}");
-        let mut lines = vec![
-            host.as_str(),
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-            &protocols,
-        ];
-        lines.extend(more);
-        self.send("GET", path, &lines, "")
-    }
-}
-
-/// Where a link leads, and its ticket.
-fn parts(url: &str) -> (String, String) {
-    let rest = url.trim().strip_prefix("http://").expect(url);
-    let (address, rest) = rest.split_once("/#t=").expect(url);
-    let ticket = rest.split('&').next().expect(url);
-    (address.to_owned(), ticket.to_owned())
-}
 
 /// A link for another user's browser.
 fn share(control: &Control, role: &str) -> (Server, String) {

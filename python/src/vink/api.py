@@ -62,6 +62,10 @@ ChangeKind: TypeAlias = "Literal['add'] | Literal['change'] | Literal['remove']"
 """How something was changed."""
 
 
+Claim: TypeAlias = "str"
+"""All of some comparisons."""
+
+
 ClockKind: TypeAlias = "dict[str, Any]"
 """A part of a lab file."""
 
@@ -118,6 +122,24 @@ FromViewer: TypeAlias = "dict[str, Any]"
 """What a viewer says."""
 
 
+HostSpec = TypedDict(
+    "HostSpec",
+    {
+        "ssh": "str | None",
+        "command": "list[str]",
+        "vink": "str | None",
+        "address": "str | None",
+        "port": "int | None",
+    },
+    total=False,
+)
+"""A computer, and the way to it."""
+
+
+HostState: TypeAlias = "Literal['connecting'] | Literal['connected'] | Literal['lost']"
+"""Whether a host is there."""
+
+
 InterfaceSpec = TypedDict(
     "InterfaceSpec",
     {
@@ -141,6 +163,7 @@ Lab = TypedDict(
         "memory": "str | None",
         "calls": "Calls",
         "images": "dict[str, str]",
+        "hosts": "dict[str, HostSpec]",
         "machines": "dict[str, MachineSpec]",
         "switches": "dict[str, SwitchSpec]",
         "wires": "dict[str, WireSpec]",
@@ -148,6 +171,8 @@ Lab = TypedDict(
         "pods": "dict[str, PodSpec]",
         "paths": "dict[str, PathSpec]",
         "series": "dict[str, SeriesSpec]",
+        "always": "dict[str, Claim]",
+        "eventually": "dict[str, Claim]",
         "events": "list[EventSpec]",
     },
     total=False,
@@ -164,6 +189,7 @@ LabState: TypeAlias = (
 MachineSpec = TypedDict(
     "MachineSpec",
     {
+        "host": "str | None",
         "image": "str | None",
         "worker": "str | None",
         "core": "Core | None",
@@ -184,7 +210,7 @@ MachineSpec = TypedDict(
 """A machine: its interfaces, what its kernel is told, and what runs on it."""
 
 
-MachineState: TypeAlias = "Literal['starting'] | Literal['running'] | Literal['dead']"
+MachineState: TypeAlias = "Literal['starting'] | Literal['running'] | Literal['dead'] | Literal['lost']"
 """Whether a machine runs."""
 
 
@@ -425,12 +451,13 @@ ShareSpec = TypedDict(
     {
         "addresses": "list[str]",
         "ports": "list[TransportPort]",
+        "on-demand": "bool",
         "ephemeral": "int",
     },
     total=False,
 )
 """What a machine is to have of the host's address. In the short form items follow each other with
-commas: addresses, ports, `ephemeral=COUNT`."""
+commas: addresses, ports, `on-demand`, `ephemeral=COUNT`."""
 
 
 SourceAddress: TypeAlias = "str"
@@ -456,6 +483,7 @@ Stop: TypeAlias = "Literal['all'] | Literal['machine']"
 SwitchSpec = TypedDict(
     "SwitchSpec",
     {
+        "host": "str | None",
         "image": "str | None",
         "core": "Core | None",
         "vlan": "bool | None",
@@ -631,7 +659,9 @@ class Capture:
     filter: str | None = None
     """Which packets."""
     path: str | None = None
-    """The file; none: they go to a client."""
+    """The file; none: they go to a client, or the lab keeps them."""
+    readable: bool
+    """Whether its packets can be asked for."""
     running: bool
     """Whether it goes on."""
     error: str | None = None
@@ -649,6 +679,7 @@ class Capture:
             interfaces=value["interfaces"],
             filter=value.get("filter", None),
             path=value.get("path", None),
+            readable=value["readable"],
             running=value["running"],
             error=value.get("error", None),
             written=value.get("written", None),
@@ -662,10 +693,85 @@ class Capture:
             ("interfaces", self.interfaces),
             ("filter", self.filter),
             ("path", self.path),
+            ("readable", self.readable),
             ("running", self.running),
             ("error", self.error),
             ("written", self.written),
             ("missed", self.missed),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class CapturedPacket:
+    """A packet of a capture or of a recorded run, in a line."""
+
+    number: int
+    """Its number, from 0 on; in a run its place in the journal."""
+    nanoseconds: int
+    """How long after the capture's first one; in a run on its clock."""
+    end: str
+    """Where: `machine:interface`."""
+    what: str
+    """`departure`, `arrival` or `loss`."""
+    reason: str | None = None
+    """Why it was lost, in the kernel's words."""
+    length: int
+    """Its length in bytes."""
+    summary: str
+    """In the manner of tcpdump(8)."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            number=value["number"],
+            nanoseconds=value["nanoseconds"],
+            end=value["end"],
+            what=value["what"],
+            reason=value.get("reason", None),
+            length=value["length"],
+            summary=value["summary"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("number", self.number),
+            ("nanoseconds", self.nanoseconds),
+            ("end", self.end),
+            ("what", self.what),
+            ("reason", self.reason),
+            ("length", self.length),
+            ("summary", self.summary),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class CapturedPackets:
+    """Packets of a capture."""
+
+    total: int
+    """So many packets it has until now."""
+    began: float
+    """The date of the first one, in seconds since 1970; 0: there is none yet."""
+    packets: list[CapturedPacket]
+    """Those that were asked for."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            total=value["total"],
+            began=value["began"],
+            packets=[CapturedPacket.from_json(each) for each in value["packets"]],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("total", self.total),
+            ("began", self.began),
+            ("packets", [each.to_json() for each in self.packets]),
         )
 
 
@@ -955,13 +1061,16 @@ class Event:
         | Literal["lab"]
         | Literal["asked"]
         | Literal["changed"]
+        | Literal["clock"]
         | Literal["started"]
         | Literal["ready"]
         | Literal["ended"]
+        | Literal["terminal"]
         | Literal["wire"]
         | Literal["uplink"]
         | Literal["timed"]
         | Literal["dead"]
+        | Literal["host"]
         | Literal["kernel"]
         | Literal["log"]
         | Literal["capture-ended"]
@@ -978,8 +1087,7 @@ class Event:
     """How many are done."""
     total: int | None = None
     """Of how many."""
-    state: LabState | None = None
-    """Which."""
+    state: LabState | HostState | None = None
     method: str | None = None
     """`POST` and so on."""
     path: str | None = None
@@ -989,8 +1097,9 @@ class Event:
     """What."""
     revision: int | None = None
     """How many changes of the lab there were by now."""
+    clock: Clock | None = None
+    """How it is now."""
     program: int | None = None
-    """Its number."""
     machine: str | None = None
     """Its machine."""
     name: str | None = None
@@ -998,6 +1107,10 @@ class Event:
     code: int | None = None
     """0 to 255, or 128 + a signal."""
     error: str | None = None
+    viewers: int | None = None
+    """How many clients look at it."""
+    keyboard: str | None = None
+    """The user of the client that has the keyboard."""
     wire: str | None = None
     from_: str | None = None
     """Of this end only."""
@@ -1013,6 +1126,8 @@ class Event:
     """Symbols, innermost first."""
     log: str | None = None
     """The end of the kernel's log."""
+    host: str | None = None
+    """Its name."""
     worker: int | None = None
     """The worker's place in the lab's list."""
     pid: int | None = None
@@ -1068,11 +1183,14 @@ class Event:
             body=value.get("body", None),
             change=Change.from_json(value.get("change", None)) if "change" in value else None,
             revision=value.get("revision", None),
+            clock=Clock.from_json(value.get("clock", None)) if "clock" in value else None,
             program=value.get("program", None),
             machine=value.get("machine", None),
             name=value.get("name", None),
             code=value.get("code", None),
             error=value.get("error", None),
+            viewers=value.get("viewers", None),
+            keyboard=value.get("keyboard", None),
             wire=value.get("wire", None),
             from_=value.get("from", None),
             settings=value.get("settings", None),
@@ -1082,6 +1200,7 @@ class Event:
             message=value.get("message", None),
             backtrace=value.get("backtrace", None),
             log=value.get("log", None),
+            host=value.get("host", None),
             worker=value.get("worker", None),
             pid=value.get("pid", None),
             image=value.get("image", None),
@@ -1118,11 +1237,14 @@ class Event:
             ("body", self.body),
             ("change", self.change and self.change.to_json()),
             ("revision", self.revision),
+            ("clock", self.clock and self.clock.to_json()),
             ("program", self.program),
             ("machine", self.machine),
             ("name", self.name),
             ("code", self.code),
             ("error", self.error),
+            ("viewers", self.viewers),
+            ("keyboard", self.keyboard),
             ("wire", self.wire),
             ("from", self.from_),
             ("settings", self.settings),
@@ -1132,6 +1254,7 @@ class Event:
             ("message", self.message),
             ("backtrace", self.backtrace),
             ("log", self.log),
+            ("host", self.host),
             ("worker", self.worker),
             ("pid", self.pid),
             ("image", self.image),
@@ -1215,6 +1338,8 @@ class FeedSubscription:
     """Packets one by one; none: they are not told."""
     follow: str | None = None
     """A filter: its packets are told beside the budget."""
+    flow: int | None = None
+    """A flow, by its number in records: its packets are told beside the budget, too."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -1224,6 +1349,7 @@ class FeedSubscription:
             overview=value.get("overview", None),
             detail=value.get("detail", None),
             follow=value.get("follow", None),
+            flow=value.get("flow", None),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -1233,6 +1359,7 @@ class FeedSubscription:
             ("overview", self.overview and self.overview.to_json()),
             ("detail", self.detail and self.detail.to_json()),
             ("follow", self.follow),
+            ("flow", self.flow),
         )
 
 
@@ -1447,6 +1574,43 @@ class FormattedSpec:
 
 
 @dataclass(slots=True, kw_only=True)
+class HostStatus:
+    """A host of a lab."""
+
+    name: str
+    """Its name."""
+    state: HostState
+    """Whether it is there."""
+    way: str
+    """The way to it: for ssh, or a command."""
+    error: str | None = None
+    """Why it is lost."""
+    machines: int
+    """How many machines are on it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            name=value["name"],
+            state=value["state"],
+            way=value["way"],
+            error=value.get("error", None),
+            machines=value["machines"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("name", self.name),
+            ("state", self.state),
+            ("way", self.way),
+            ("error", self.error),
+            ("machines", self.machines),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class Interface:
     """An interface as its machine has it now."""
 
@@ -1492,11 +1656,58 @@ class Interface:
 
 
 @dataclass(slots=True, kw_only=True)
+class KeptTerminal:
+    """A terminal that is kept, and the clients that look at it."""
+
+    program: int
+    """The number of its program in the lab."""
+    machine: str
+    """The program's machine."""
+    words: list[str]
+    """What runs there."""
+    actor: str
+    """The user that has started it."""
+    size: Size
+    """Its size, which is that of the client with the keyboard."""
+    viewers: list[str]
+    """The users of the clients that look at it, as they came."""
+    keyboard: str | None = None
+    """The user of the client that has the keyboard, if one has it."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            program=value["program"],
+            machine=value["machine"],
+            words=value["words"],
+            actor=value["actor"],
+            size=Size.from_json(value["size"]),
+            viewers=value["viewers"],
+            keyboard=value.get("keyboard", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("program", self.program),
+            ("machine", self.machine),
+            ("words", self.words),
+            ("actor", self.actor),
+            ("size", self.size.to_json()),
+            ("viewers", self.viewers),
+            ("keyboard", self.keyboard),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class LabStatus:
     """How a lab is: the summary, and its processes."""
 
     summary: LabSummary
     """What lists show of it."""
+    hosts: list[HostStatus]
+    """Its other hosts."""
     workers: list[WorkerStatus]
     """Its workers, one for each image and worker group."""
     failed: list[str]
@@ -1507,6 +1718,7 @@ class LabStatus:
         """Of what the API answers."""
         return cls(
             summary=LabSummary.from_json(value["summary"]),
+            hosts=[HostStatus.from_json(each) for each in value["hosts"]],
             workers=[WorkerStatus.from_json(each) for each in value["workers"]],
             failed=value["failed"],
         )
@@ -1515,6 +1727,7 @@ class LabStatus:
         """As the API takes it."""
         return given(
             ("summary", self.summary.to_json()),
+            ("hosts", [each.to_json() for each in self.hosts]),
             ("workers", [each.to_json() for each in self.workers]),
             ("failed", self.failed),
         )
@@ -1583,6 +1796,8 @@ class Machine:
     """Whether it runs."""
     error: str | None = None
     """Why it does not."""
+    host: str | None = None
+    """Which of the lab's hosts it is on; none: the one of the control process."""
     image: str | None = None
     """The image's name in the lab; none: the usual one."""
     forward: bool
@@ -1601,6 +1816,7 @@ class Machine:
             name=value["name"],
             state=value["state"],
             error=value.get("error", None),
+            host=value.get("host", None),
             image=value.get("image", None),
             forward=value["forward"],
             rights=value.get("rights", None),
@@ -1614,6 +1830,7 @@ class Machine:
             ("name", self.name),
             ("state", self.state),
             ("error", self.error),
+            ("host", self.host),
             ("image", self.image),
             ("forward", self.forward),
             ("rights", self.rights),
@@ -1630,6 +1847,8 @@ class MachineSummary:
     """Its name."""
     state: MachineState
     """Whether it runs."""
+    host: str | None = None
+    """Which of the lab's hosts it is on; none: the one of the control process."""
     image: str | None = None
     """The image's name in the lab; none: the usual one."""
     worker: str | None = None
@@ -1637,7 +1856,7 @@ class MachineSummary:
     core: list[int] | None = None
     """The processors on which its worker and its programs stay; empty: any."""
     pid: int | None = None
-    """The process of its worker; none: it has died."""
+    """The process of its worker, by its number on its host; none: it has died."""
     interfaces: dict[str, list[str]]
     """Its interfaces but `lo`, each with the addresses that the lab gave it."""
     programs: int
@@ -1649,6 +1868,7 @@ class MachineSummary:
         return cls(
             name=value["name"],
             state=value["state"],
+            host=value.get("host", None),
             image=value.get("image", None),
             worker=value.get("worker", None),
             core=value.get("core", None),
@@ -1662,6 +1882,7 @@ class MachineSummary:
         return given(
             ("name", self.name),
             ("state", self.state),
+            ("host", self.host),
             ("image", self.image),
             ("worker", self.worker),
             ("core", self.core),
@@ -1751,8 +1972,9 @@ class NewCapture:
     """Which packets, as in pcap-filter(7); none: all."""
     snap: int = 0
     """Bytes of each packet; 0: all."""
-    path: str
-    """Where to: the absolute path of a file, which is made, or emptied."""
+    path: str | None = None
+    """Where to: the absolute path of a file, which is made, or emptied. Without one the lab keeps the
+    packets, 64 MiB of them at most."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -1761,7 +1983,7 @@ class NewCapture:
             interfaces=value["interfaces"],
             filter=value.get("filter", None),
             snap=value.get("snap", 0),
-            path=value["path"],
+            path=value.get("path", None),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -1901,6 +2123,9 @@ class NewProgram:
     """With `attach`: it gets the client's input. Otherwise it finds its input at an end."""
     terminal: Size | None = None
     """With `attach`: its input and output are a terminal of this size."""
+    keep: bool = False
+    """With `attach` and `terminal`: it starts at once, and its terminal is the lab's. Clients come and
+    go by `.../terminal`, any number of them, and the program stays."""
     rights: Rights | None = None
     """What it may do on the machine; none: what the machine's programs may."""
 
@@ -1917,6 +2142,7 @@ class NewProgram:
             attach=value.get("attach", False),
             input=value.get("input", False),
             terminal=value.get("terminal", None),
+            keep=value.get("keep", False),
             rights=value.get("rights", None),
         )
 
@@ -1932,6 +2158,7 @@ class NewProgram:
             ("attach", self.attach),
             ("input", self.input),
             ("terminal", self.terminal and self.terminal.to_json()),
+            ("keep", self.keep),
             ("rights", self.rights),
         )
 
@@ -2125,6 +2352,43 @@ class OpenRun:
 
 
 @dataclass(slots=True, kw_only=True)
+class OpenSession:
+    """A session that is valid."""
+
+    session: int
+    """Its number."""
+    actor: str
+    """Its user's name."""
+    role: Role
+    """What it may do."""
+    since: float
+    """When it began: seconds since 1970."""
+    connections: int
+    """How many connections it has now."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            session=value["session"],
+            actor=value["actor"],
+            role=value["role"],
+            since=value["since"],
+            connections=value["connections"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("session", self.session),
+            ("actor", self.actor),
+            ("role", self.role),
+            ("since", self.since),
+            ("connections", self.connections),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class OpenedFrom:
     """What of a run a lab is."""
 
@@ -2225,6 +2489,76 @@ class Packet:
             ("reason", self.reason),
             ("length", self.length),
             ("summary", self.summary),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PacketDetail:
+    """All that is known of a packet."""
+
+    packet: CapturedPacket
+    """What lists show of it."""
+    bytes: str
+    """The bytes that were kept, in hexadecimal."""
+    fields: list[PacketField] | None = None
+    """What Wireshark's dissectors find in it; none: `undissected` says why."""
+    undissected: str | None = None
+    """Why there are no fields."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            packet=CapturedPacket.from_json(value["packet"]),
+            bytes=value["bytes"],
+            fields=[PacketField.from_json(each) for each in value.get("fields", None)] if "fields" in value else None,
+            undissected=value.get("undissected", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("packet", self.packet.to_json()),
+            ("bytes", self.bytes),
+            ("fields", self.fields and [each.to_json() for each in self.fields]),
+            ("undissected", self.undissected),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class PacketField:
+    """A part of a packet, as Wireshark shows it."""
+
+    text: str
+    """What it says."""
+    filter: str | None = None
+    """A display filter that it fits."""
+    start: int = 0
+    """Where it is in the packet's bytes, and how many bytes it has; both 0: it has none."""
+    length: int = 0
+    """How many bytes it has."""
+    fields: list[PacketField] | None = None
+    """Its parts."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            text=value["text"],
+            filter=value.get("filter", None),
+            start=value.get("start", 0),
+            length=value.get("length", 0),
+            fields=[PacketField.from_json(each) for each in value.get("fields", None)] if "fields" in value else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("text", self.text),
+            ("filter", self.filter),
+            ("start", self.start),
+            ("length", self.length),
+            ("fields", self.fields and [each.to_json() for each in self.fields]),
         )
 
 
@@ -2462,10 +2796,12 @@ class PutLab:
     folder: str
     """The lab file's folder, absolute: what relative paths of the lab are relative to, and must stay
     inside of."""
+    file: str | None = None
+    """The lab file, absolute: beside it the views of a new lab are kept, as LAB.views.yjs."""
     dry_run: bool = False
     """Only say what would change."""
     new: bool = False
-    """Fail (409) if it runs already."""
+    """Fail (409) if it runs already, and none of its hosts is lost: these come back then."""
     running: bool = False
     """Fail (404) if it does not run yet."""
     keep: bool = False
@@ -2487,6 +2823,7 @@ class PutLab:
         return cls(
             spec=value["spec"],
             folder=value["folder"],
+            file=value.get("file", None),
             dry_run=value.get("dry-run", False),
             new=value.get("new", False),
             running=value.get("running", False),
@@ -2502,6 +2839,7 @@ class PutLab:
         return given(
             ("spec", self.spec),
             ("folder", self.folder),
+            ("file", self.file),
             ("dry-run", self.dry_run),
             ("new", self.new),
             ("running", self.running),
@@ -2692,6 +3030,31 @@ class Restarted:
 
 
 @dataclass(slots=True, kw_only=True)
+class Revoked:
+    """`DELETE /v1/sessions/SESSION`: what is not valid any more."""
+
+    sessions: int
+    """How many sessions."""
+    tickets: int
+    """How many tickets that were not used yet."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            sessions=value["sessions"],
+            tickets=value["tickets"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("sessions", self.sessions),
+            ("tickets", self.tickets),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class Rollback:
     """To an earlier version."""
 
@@ -2877,7 +3240,7 @@ class RunEnd:
     received_bytes: int
     """Their bytes."""
     lost: int
-    """Packets that were lost."""
+    """Packets that were lost here: by the wire, or a full queue."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -3122,6 +3485,31 @@ class RunTimeline:
 
 
 @dataclass(slots=True, kw_only=True)
+class SavedViews:
+    """`POST /v1/labs/LAB/views/save`: the files that were written."""
+
+    views: str
+    """The document, as Yjs has it."""
+    json: str
+    """The same as JSON with sorted keys, for people and version control."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            views=value["views"],
+            json=value["json"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("views", self.views),
+            ("json", self.json),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class SendSignal:
     """A signal for a program's process group."""
 
@@ -3180,6 +3568,40 @@ class Series:
             ("rows", self.rows),
             ("missed", self.missed),
             ("error", self.error),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SeriesRows:
+    """Rows of a time series."""
+
+    columns: list[str]
+    """The columns' names, the time first."""
+    rows: list[list[float | None]]
+    """Their numbers, by row. Of a part of the time that has more rows than are given, there are two:
+    with the least and the greatest number of each column, in the order in which they came."""
+    stands_for: int
+    """So many rows these stand for."""
+    more: bool
+    """There are more rows after the last one: ask from its time on."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            columns=value["columns"],
+            rows=value["rows"],
+            stands_for=value["stands-for"],
+            more=value["more"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("columns", self.columns),
+            ("rows", self.rows),
+            ("stands-for", self.stands_for),
+            ("more", self.more),
         )
 
 
@@ -3506,7 +3928,9 @@ class Wire:
     uplink: Uplink | None = None
     """What it is joined to outside."""
     uplink_error: str | None = None
-    """What is wrong with that."""
+    """What is wrong with that, or with the way to another host."""
+    rejected: int | None = None
+    """Of a wire between two hosts: datagrams that were dropped, as neither side had sent them."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -3520,6 +3944,7 @@ class Wire:
             ends=[WireEnd.from_json(each) for each in value["ends"]],
             uplink=value.get("uplink", None),
             uplink_error=value.get("uplink-error", None),
+            rejected=value.get("rejected", None),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -3533,6 +3958,7 @@ class Wire:
             ("ends", [each.to_json() for each in self.ends]),
             ("uplink", self.uplink),
             ("uplink-error", self.uplink_error),
+            ("rejected", self.rejected),
         )
 
 
@@ -3619,6 +4045,8 @@ class WorkerStatistics:
 class WorkerStatus:
     """A worker process."""
 
+    host: str | None = None
+    """Which of the lab's hosts it is on; none: the one of the control process."""
     image: str | None = None
     """The image's name in the lab; none: the usual one."""
     worker: str | None = None
@@ -3628,7 +4056,7 @@ class WorkerStatus:
     path: str
     """The image's file."""
     pid: int | None = None
-    """The process; none: it has died."""
+    """The process, by its number on its host; none: it has died."""
     release: str
     """The release of its kernel."""
     machines: int
@@ -3643,6 +4071,7 @@ class WorkerStatus:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Of what the API answers."""
         return cls(
+            host=value.get("host", None),
             image=value.get("image", None),
             worker=value.get("worker", None),
             core=value.get("core", None),
@@ -3657,6 +4086,7 @@ class WorkerStatus:
     def to_json(self) -> dict[str, Any]:
         """As the API takes it."""
         return given(
+            ("host", self.host),
             ("image", self.image),
             ("worker", self.worker),
             ("core", self.core),
@@ -3687,6 +4117,17 @@ class Client(Transport):
         answer: Any = self._ask("GET", "/v1/session")
         return Session.from_json(answer)
 
+    def get_sessions(self) -> list[OpenSession]:
+        """Sessions of pages."""
+        answer: Any = self._ask("GET", "/v1/sessions")
+        return [OpenSession.from_json(each) for each in answer]
+
+    def delete_sessions_session(self, session: str) -> Revoked:
+        """Ends a session, by its number, or all of a user, by their name; what they are connected by is
+        cut."""
+        answer: Any = self._ask("DELETE", path_of("/v1/sessions/{}", session))
+        return Revoked.from_json(answer)
+
     def ready_labs(self) -> list[ReadyLab]:
         """The labs that come with Vink."""
         answer: Any = self._ask("GET", "/v1/ready")
@@ -3706,6 +4147,16 @@ class Client(Transport):
         """The lab file of a lab."""
         answer: Any = self._ask("POST", "/v1/spec/format", body.to_json())
         return FormattedSpec.from_json(answer)
+
+    def get_labs_lab_views(self, lab: str) -> Socket:
+        """What the pages of a lab share: positions, drawings, notes, tasks, and where users are; changed
+        with the role draw."""
+        return self._open(path_of("/v1/labs/{}/views", lab))
+
+    def post_labs_lab_views_save(self, lab: str) -> SavedViews:
+        """Writes a lab's views now, and as JSON."""
+        answer: Any = self._ask("POST", path_of("/v1/labs/{}/views/save", lab))
+        return SavedViews.from_json(answer)
 
     def version(self) -> Version:
         """The version, and the control process that answers."""
@@ -3891,8 +4342,14 @@ class Client(Transport):
         ):
             yield each
 
+    def get_labs_lab_terminals(self, lab: str) -> list[KeptTerminal]:
+        """Terminals that are kept, the users that look at them, and which has the keyboard."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/terminals", lab))
+        return [KeptTerminal.from_json(each) for each in answer]
+
     def attach(self, lab: str, program: str) -> Socket:
-        """Starts a program that was made with `attach`, and carries its input and output."""
+        """Starts a program that was made with `attach`, and carries its input and output; or shows a
+        terminal that is kept."""
         return self._open(path_of("/v1/labs/{}/programs/{}/terminal", lab, program))
 
     def captures(self, lab: str) -> list[Capture]:
@@ -3901,9 +4358,30 @@ class Client(Transport):
         return [Capture.from_json(each) for each in answer]
 
     def start_capture(self, lab: str, body: NewCapture) -> Capture:
-        """Writes packets to a file from now on, as pcapng."""
+        """Writes packets to a file from now on, as pcapng, with the role own; without a path the lab keeps
+        them."""
         answer: Any = self._ask("POST", path_of("/v1/labs/{}/captures", lab), body.to_json())
         return Capture.from_json(answer)
+
+    def get_labs_lab_captures_capture_packets(
+        self, lab: str, capture: str, *, from_: int | None = None, count: int | None = None
+    ) -> CapturedPackets:
+        """Packets of a capture, a line each, also while it goes on."""
+        answer: Any = self._ask(
+            "GET", path_of("/v1/labs/{}/captures/{}/packets", lab, capture) + query_of(**{"from": from_}, count=count)
+        )
+        return CapturedPackets.from_json(answer)
+
+    def get_labs_lab_captures_capture_packets_packet(self, lab: str, capture: str, packet: str) -> PacketDetail:
+        """A packet of a capture: its bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = self._ask("GET", path_of("/v1/labs/{}/captures/{}/packets/{}", lab, capture, packet))
+        return PacketDetail.from_json(answer)
+
+    def get_labs_lab_captures_capture_file(self, lab: str, capture: str) -> Iterator[bytes]:
+        """A capture as pcapng, as far as it is written."""
+        for each in self._stream(path_of("/v1/labs/{}/captures/{}/file", lab, capture)):
+            yield each
 
     def stop_capture(self, lab: str, capture: str) -> Capture:
         """Ends a capture."""
@@ -4008,6 +4486,21 @@ class Client(Transport):
         answer: Any = self._ask("DELETE", path_of("/v1/labs/{}/series/{}", lab, series))
         return Series.from_json(answer)
 
+    def get_labs_lab_series_series_rows(
+        self, lab: str, series: str, *, from_: float | None = None, to: float | None = None, points: int | None = None
+    ) -> SeriesRows:
+        """Rows of a time series, also while it grows."""
+        answer: Any = self._ask(
+            "GET",
+            path_of("/v1/labs/{}/series/{}/rows", lab, series) + query_of(**{"from": from_}, to=to, points=points),
+        )
+        return SeriesRows.from_json(answer)
+
+    def get_labs_lab_series_series_file(self, lab: str, series: str) -> Iterator[bytes]:
+        """The file of a time series, as far as it is written."""
+        for each in self._stream(path_of("/v1/labs/{}/series/{}/file", lab, series)):
+            yield each
+
     def resume(self, lab: str) -> None:
         """Lets the lab go on, if a breakpoint has stopped it."""
         self._ask("POST", path_of("/v1/labs/{}/continue", lab))
@@ -4102,6 +4595,29 @@ class Client(Transport):
         )
         return [RunEvent.from_json(each) for each in answer]
 
+    def get_runs_run_packets(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        after: int | None = None,
+        end: str | None = None,
+        count: int | None = None,
+    ) -> list[CapturedPacket]:
+        """Packets that departed, arrived or were lost, a line each."""
+        answer: Any = self._ask(
+            "GET",
+            path_of("/v1/runs/{}/packets", run) + query_of(**{"from": from_}, to=to, after=after, end=end, count=count),
+        )
+        return [CapturedPacket.from_json(each) for each in answer]
+
+    def get_runs_run_packets_packet(self, run: str, packet: str) -> PacketDetail:
+        """A packet: its first bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = self._ask("GET", path_of("/v1/runs/{}/packets/{}", run, packet))
+        return PacketDetail.from_json(answer)
+
     def get_runs_run_next(
         self, run: str, *, at: int, kinds: str | None = None, back: bool | None = None
     ) -> list[RunEvent]:
@@ -4118,6 +4634,11 @@ class Client(Transport):
         """Packets under way, as frames of the page's picture one behind the other."""
         for each in self._stream(path_of("/v1/runs/{}/flights", run) + query_of(**{"from": from_}, to=to, count=count)):
             yield each
+
+    def get_runs_run_views(self, run: str) -> Socket:
+        """Where the users are that look at a run, and at which time of it: as views of a lab, without their
+        document."""
+        return self._open(path_of("/v1/runs/{}/views", run))
 
     def get_runs_run_difference(self, run: str, *, with_: str, behaviour: bool | None = None) -> RunDifference:
         """Where a run and another one part."""
@@ -4155,6 +4676,17 @@ class AsyncClient(AsyncTransport):
         answer: Any = await self._ask("GET", "/v1/session")
         return Session.from_json(answer)
 
+    async def get_sessions(self) -> list[OpenSession]:
+        """Sessions of pages."""
+        answer: Any = await self._ask("GET", "/v1/sessions")
+        return [OpenSession.from_json(each) for each in answer]
+
+    async def delete_sessions_session(self, session: str) -> Revoked:
+        """Ends a session, by its number, or all of a user, by their name; what they are connected by is
+        cut."""
+        answer: Any = await self._ask("DELETE", path_of("/v1/sessions/{}", session))
+        return Revoked.from_json(answer)
+
     async def ready_labs(self) -> list[ReadyLab]:
         """The labs that come with Vink."""
         answer: Any = await self._ask("GET", "/v1/ready")
@@ -4174,6 +4706,16 @@ class AsyncClient(AsyncTransport):
         """The lab file of a lab."""
         answer: Any = await self._ask("POST", "/v1/spec/format", body.to_json())
         return FormattedSpec.from_json(answer)
+
+    async def get_labs_lab_views(self, lab: str) -> AsyncSocket:
+        """What the pages of a lab share: positions, drawings, notes, tasks, and where users are; changed
+        with the role draw."""
+        return await self._open(path_of("/v1/labs/{}/views", lab))
+
+    async def post_labs_lab_views_save(self, lab: str) -> SavedViews:
+        """Writes a lab's views now, and as JSON."""
+        answer: Any = await self._ask("POST", path_of("/v1/labs/{}/views/save", lab))
+        return SavedViews.from_json(answer)
 
     async def version(self) -> Version:
         """The version, and the control process that answers."""
@@ -4363,8 +4905,14 @@ class AsyncClient(AsyncTransport):
         ):
             yield each
 
+    async def get_labs_lab_terminals(self, lab: str) -> list[KeptTerminal]:
+        """Terminals that are kept, the users that look at them, and which has the keyboard."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/terminals", lab))
+        return [KeptTerminal.from_json(each) for each in answer]
+
     async def attach(self, lab: str, program: str) -> AsyncSocket:
-        """Starts a program that was made with `attach`, and carries its input and output."""
+        """Starts a program that was made with `attach`, and carries its input and output; or shows a
+        terminal that is kept."""
         return await self._open(path_of("/v1/labs/{}/programs/{}/terminal", lab, program))
 
     async def captures(self, lab: str) -> list[Capture]:
@@ -4373,9 +4921,30 @@ class AsyncClient(AsyncTransport):
         return [Capture.from_json(each) for each in answer]
 
     async def start_capture(self, lab: str, body: NewCapture) -> Capture:
-        """Writes packets to a file from now on, as pcapng."""
+        """Writes packets to a file from now on, as pcapng, with the role own; without a path the lab keeps
+        them."""
         answer: Any = await self._ask("POST", path_of("/v1/labs/{}/captures", lab), body.to_json())
         return Capture.from_json(answer)
+
+    async def get_labs_lab_captures_capture_packets(
+        self, lab: str, capture: str, *, from_: int | None = None, count: int | None = None
+    ) -> CapturedPackets:
+        """Packets of a capture, a line each, also while it goes on."""
+        answer: Any = await self._ask(
+            "GET", path_of("/v1/labs/{}/captures/{}/packets", lab, capture) + query_of(**{"from": from_}, count=count)
+        )
+        return CapturedPackets.from_json(answer)
+
+    async def get_labs_lab_captures_capture_packets_packet(self, lab: str, capture: str, packet: str) -> PacketDetail:
+        """A packet of a capture: its bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = await self._ask("GET", path_of("/v1/labs/{}/captures/{}/packets/{}", lab, capture, packet))
+        return PacketDetail.from_json(answer)
+
+    async def get_labs_lab_captures_capture_file(self, lab: str, capture: str) -> AsyncIterator[bytes]:
+        """A capture as pcapng, as far as it is written."""
+        async for each in self._stream(path_of("/v1/labs/{}/captures/{}/file", lab, capture)):
+            yield each
 
     async def stop_capture(self, lab: str, capture: str) -> Capture:
         """Ends a capture."""
@@ -4480,6 +5049,21 @@ class AsyncClient(AsyncTransport):
         answer: Any = await self._ask("DELETE", path_of("/v1/labs/{}/series/{}", lab, series))
         return Series.from_json(answer)
 
+    async def get_labs_lab_series_series_rows(
+        self, lab: str, series: str, *, from_: float | None = None, to: float | None = None, points: int | None = None
+    ) -> SeriesRows:
+        """Rows of a time series, also while it grows."""
+        answer: Any = await self._ask(
+            "GET",
+            path_of("/v1/labs/{}/series/{}/rows", lab, series) + query_of(**{"from": from_}, to=to, points=points),
+        )
+        return SeriesRows.from_json(answer)
+
+    async def get_labs_lab_series_series_file(self, lab: str, series: str) -> AsyncIterator[bytes]:
+        """The file of a time series, as far as it is written."""
+        async for each in self._stream(path_of("/v1/labs/{}/series/{}/file", lab, series)):
+            yield each
+
     async def resume(self, lab: str) -> None:
         """Lets the lab go on, if a breakpoint has stopped it."""
         await self._ask("POST", path_of("/v1/labs/{}/continue", lab))
@@ -4574,6 +5158,29 @@ class AsyncClient(AsyncTransport):
         )
         return [RunEvent.from_json(each) for each in answer]
 
+    async def get_runs_run_packets(
+        self,
+        run: str,
+        *,
+        from_: int | None = None,
+        to: int | None = None,
+        after: int | None = None,
+        end: str | None = None,
+        count: int | None = None,
+    ) -> list[CapturedPacket]:
+        """Packets that departed, arrived or were lost, a line each."""
+        answer: Any = await self._ask(
+            "GET",
+            path_of("/v1/runs/{}/packets", run) + query_of(**{"from": from_}, to=to, after=after, end=end, count=count),
+        )
+        return [CapturedPacket.from_json(each) for each in answer]
+
+    async def get_runs_run_packets_packet(self, run: str, packet: str) -> PacketDetail:
+        """A packet: its first bytes, and what Wireshark's dissectors find in it, where these are
+        installed."""
+        answer: Any = await self._ask("GET", path_of("/v1/runs/{}/packets/{}", run, packet))
+        return PacketDetail.from_json(answer)
+
     async def get_runs_run_next(
         self, run: str, *, at: int, kinds: str | None = None, back: bool | None = None
     ) -> list[RunEvent]:
@@ -4594,6 +5201,11 @@ class AsyncClient(AsyncTransport):
             path_of("/v1/runs/{}/flights", run) + query_of(**{"from": from_}, to=to, count=count)
         ):
             yield each
+
+    async def get_runs_run_views(self, run: str) -> AsyncSocket:
+        """Where the users are that look at a run, and at which time of it: as views of a lab, without their
+        document."""
+        return await self._open(path_of("/v1/runs/{}/views", run))
 
     async def get_runs_run_difference(self, run: str, *, with_: str, behaviour: bool | None = None) -> RunDifference:
         """Where a run and another one part."""

@@ -89,7 +89,7 @@ programs! { PROGRAMS, Trapped same_user nobody, Auto auto_same_user auto_nobody,
     Quick quick_same_user quick_nobody: {
     accept_flags affinity aio aio_sockets bad_descriptors bad_families bad_lengths dual_stack dup_fcntl epoll_close
     epoll_edge epoll_edge_model epoll_edge_threads epoll_late epoll_level epoll_mixed epoll_modes epoll_sets exec_inherit exhaustion file_calls
-    fork_inherit
+    fork_inherit futex_wake_op
     helpers ioctls ip_options ipv6_options look_ups many_messages mptcp names netlink_events netlink_generic
     netlink_route network_namespaces own_filter packet_loopback packet_ring ping_socket poll_masks poll_mixed poll_streams proc_files
     raw_calls raw_icmp reuse sctp shared_files signal_owner signal_stream signal_timeout signals sock_diag

@@ -5,8 +5,10 @@ import { refusal, transport } from './transport.ts';
 
 const refused: Middleware = {
   async onResponse({ response }) {
-    if (!response.ok) throw await refusal(response);
-    return response;
+    if (response.ok) return response;
+    const refused = await refusal(response);
+    if (refused.status === 401) transport.onout(refused.message);
+    throw refused;
   },
 };
 
@@ -32,7 +34,8 @@ export function follow<T>(path: string, each: (message: T) => void, again: () =>
     };
     socket.onclose = () => {
       if (closed) return;
-      timer = setTimeout(() => {
+      timer = setTimeout(async () => {
+        if (!(await transport.isIn()) || closed) return;
         again();
         open();
       }, waits);

@@ -34,6 +34,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sessions of pages */
+        get: operations["getSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Ends a session, by its number, or all of a user, by their name; what they are connected by is cut */
+        delete: operations["deleteSessionsSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/ready": {
         parameters: {
             query?: never;
@@ -96,6 +130,40 @@ export interface paths {
         put?: never;
         /** The lab file of a lab */
         post: operations["postSpecFormat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the pages of a lab share: positions, drawings, notes, tasks, and where users are; changed with the role draw */
+        get: operations["getLabsLabViews"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/views/save": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Writes a lab's views now, and as JSON */
+        post: operations["postLabsLabViewsSave"];
         delete?: never;
         options?: never;
         head?: never;
@@ -523,6 +591,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/labs/{lab}/terminals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Terminals that are kept, the users that look at them, and which has the keyboard */
+        get: operations["getLabsLabTerminals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/labs/{lab}/programs/{program}/terminal": {
         parameters: {
             query?: never;
@@ -530,7 +615,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Starts a program that was made with `attach`, and carries its input and output */
+        /** Starts a program that was made with `attach`, and carries its input and output; or shows a terminal that is kept */
         get: operations["getLabsLabProgramsProgramTerminal"];
         put?: never;
         post?: never;
@@ -550,8 +635,59 @@ export interface paths {
         /** Captures that go on, and the last ones that have ended */
         get: operations["getLabsLabCaptures"];
         put?: never;
-        /** Writes packets to a file from now on, as pcapng */
+        /** Writes packets to a file from now on, as pcapng, with the role own; without a path the lab keeps them */
         post: operations["postLabsLabCaptures"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/captures/{capture}/packets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Packets of a capture, a line each, also while it goes on */
+        get: operations["getLabsLabCapturesCapturePackets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/captures/{capture}/packets/{packet}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A packet of a capture: its bytes, and what Wireshark's dissectors find in it, where these are installed */
+        get: operations["getLabsLabCapturesCapturePacketsPacket"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/captures/{capture}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A capture as pcapng, as far as it is written */
+        get: operations["getLabsLabCapturesCaptureFile"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -803,6 +939,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/labs/{lab}/series/{series}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows of a time series, also while it grows */
+        get: operations["getLabsLabSeriesSeriesRows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/labs/{lab}/series/{series}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The file of a time series, as far as it is written */
+        get: operations["getLabsLabSeriesSeriesFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/labs/{lab}/continue": {
         parameters: {
             query?: never;
@@ -1008,6 +1178,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run}/packets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Packets that departed, arrived or were lost, a line each */
+        get: operations["getRunsRunPackets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/packets/{packet}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A packet: its first bytes, and what Wireshark's dissectors find in it, where these are installed */
+        get: operations["getRunsRunPacketsPacket"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run}/next": {
         parameters: {
             query?: never;
@@ -1051,6 +1255,23 @@ export interface paths {
         };
         /** Packets under way, as frames of the page's picture one behind the other */
         get: operations["getRunsRunFlights"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where the users are that look at a run, and at which time of it: as views of a lab, without their document */
+        get: operations["getRunsRunViews"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1169,6 +1390,41 @@ export interface components {
             /** @description Its user's name. */
             actor: string;
         };
+        /** @description A session that is valid. */
+        OpenSession: {
+            /**
+             * Format: uint64
+             * @description Its number.
+             */
+            session: number;
+            /** @description Its user's name. */
+            actor: string;
+            /** @description What it may do. */
+            role: components["schemas"]["Role"];
+            /**
+             * Format: double
+             * @description When it began: seconds since 1970.
+             */
+            since: number;
+            /**
+             * Format: uint
+             * @description How many connections it has now.
+             */
+            connections: number;
+        };
+        /** @description `DELETE /v1/sessions/SESSION`: what is not valid any more. */
+        Revoked: {
+            /**
+             * Format: uint
+             * @description How many sessions.
+             */
+            sessions: number;
+            /**
+             * Format: uint
+             * @description How many tickets that were not used yet.
+             */
+            tickets: number;
+        };
         /** @description A lab that comes with Vink. */
         ReadyLab: {
             /** @description Its name. */
@@ -1215,6 +1471,10 @@ export interface components {
             images?: {
                 [key: string]: string;
             };
+            /** @description Other computers by name, for machines that say `host`. */
+            hosts?: {
+                [key: string]: components["schemas"]["HostSpec"];
+            };
             /**
              * @description Machines by name.
              * @default {}
@@ -1246,6 +1506,14 @@ export interface components {
             series?: {
                 [key: string]: components["schemas"]["Series"];
             };
+            /** @description What holds in every run whenever all machines wait, by name: `vink explore` checks it. */
+            always?: {
+                [key: string]: components["schemas"]["Claim"];
+            };
+            /** @description What holds in every run at some time. */
+            eventually?: {
+                [key: string]: components["schemas"]["Claim"];
+            };
             /** @description What happens while it runs. */
             events?: components["schemas"]["Event"][];
         };
@@ -1272,8 +1540,29 @@ export interface components {
         Factor: number;
         /** @description How dynamically linked programs make their calls on sockets (docs/calls.md). All others trap each call. */
         Calls: "auto" | "shared" | "trapped";
+        /** @description A computer, and the way to it. */
+        HostSpec: {
+            /** @description Its name for ssh(1), as in `ssh NAME`: `lab2`, `user@10.0.0.7`, `ssh://user@lab2:2222`. */
+            ssh?: string | null;
+            /**
+             * @description In the place of `ssh`: a program and its arguments, before the words that start `vink` there, such as
+             *     [kubectl, exec, -i, POD, --].
+             */
+            command?: string[];
+            /** @description Where vink is there (default: vink, on the path). */
+            vink?: string | null;
+            /** @description Its address for packets of wires (default: the one that ssh has reached it by). */
+            address?: string | null;
+            /**
+             * Format: uint16
+             * @description The first UDP port for wires there: each takes the next one that is free (default: any).
+             */
+            port?: number | null;
+        };
         /** @description A machine: its interfaces, what its kernel is told, and what runs on it. */
         MachineSpec: {
+            /** @description Which of the lab's `hosts` it runs on; none: this computer. */
+            host?: string | null;
             /** @description Which image it runs: a name of the lab's `images`; none: the one that `vink version` names. */
             image?: string | null;
             /** @description The worker process that it is in: machines of one image and one name share one; none: the lab's own. */
@@ -1436,6 +1725,8 @@ export interface components {
         RelayProtocol: "tcp" | "udp";
         /** @description A switch. */
         SwitchSpec: {
+            /** @description Which of the lab's `hosts` it runs on; none: this computer. */
+            host?: string | null;
             /** @description Which image it runs: a name of the lab's `images`; none: the one that `vink version` names. */
             image?: string | null;
             /** @description The host's processors on which it stays: a number, or a list. */
@@ -1607,13 +1898,15 @@ export interface components {
         };
         /**
          * @description What a machine is to have of the host's address. In the short form items follow each other with commas:
-         *     addresses, ports, `ephemeral=COUNT`.
+         *     addresses, ports, `on-demand`, `ephemeral=COUNT`.
          */
         ShareSpec: {
             /** @description Addresses of the host's; none: those that it uses by its default routes. */
             addresses?: string[];
             /** @description Ports at which the machine's programs listen: `80`, `53/udp`. */
             ports?: components["schemas"]["TransportPort"][];
+            /** @description Its programs get other ports by binding them; else bind(2) refuses those (`EACCES`). */
+            "on-demand"?: boolean;
             /**
              * Format: uint16
              * @description How many ports connections that the machine makes have (default 256).
@@ -1782,6 +2075,8 @@ export interface components {
         SampleEvent: "departure" | "arrival" | "loss" | "ack" | "retransmit" | "congestion" | "state" | "read" | "end";
         /** @description A number that can be looked at. */
         Quantity: string;
+        /** @description All of some comparisons. */
+        Claim: string;
         /** @description Switch box lines, carried out when the lab has been up for so long. */
         Event: {
             /** @description How long after the lab is up. */
@@ -1835,6 +2130,13 @@ export interface components {
         FormatSpec: {
             /** @description The lab. */
             spec: components["schemas"]["Lab"];
+        };
+        /** @description `POST /v1/labs/LAB/views/save`: the files that were written. */
+        SavedViews: {
+            /** @description The document, as Yjs has it. */
+            views: string;
+            /** @description The same as JSON with sorted keys, for people and version control. */
+            json: string;
         };
         /** @description Which control process answers. */
         Version: {
@@ -1931,13 +2233,15 @@ export interface components {
              *     stay inside of.
              */
             folder: string;
+            /** @description The lab file, absolute: beside it the views of a new lab are kept, as LAB.views.yjs. */
+            file?: string | null;
             /**
              * @description Only say what would change.
              * @default false
              */
             "dry-run"?: boolean;
             /**
-             * @description Fail (409) if it runs already.
+             * @description Fail (409) if it runs already, and none of its hosts is lost: these come back then.
              * @default false
              */
             new?: boolean;
@@ -1991,13 +2295,35 @@ export interface components {
         LabStatus: {
             /** @description What lists show of it. */
             summary: components["schemas"]["LabSummary"];
+            /** @description Its other hosts. */
+            hosts: components["schemas"]["HostStatus"][];
             /** @description Its workers, one for each image and worker group. */
             workers: components["schemas"]["WorkerStatus"][];
             /** @description Names of programs that were started, and have failed, with the reason. */
             failed: string[];
         };
+        /** @description A host of a lab. */
+        HostStatus: {
+            /** @description Its name. */
+            name: string;
+            /** @description Whether it is there. */
+            state: components["schemas"]["HostState"];
+            /** @description The way to it: for ssh, or a command. */
+            way: string;
+            /** @description Why it is lost. */
+            error?: string | null;
+            /**
+             * Format: uint
+             * @description How many machines are on it.
+             */
+            machines: number;
+        };
+        /** @description Whether a host is there. */
+        HostState: "connecting" | "connected" | "lost";
         /** @description A worker process. */
         WorkerStatus: {
+            /** @description Which of the lab's hosts it is on; none: the one of the control process. */
+            host?: string | null;
             /** @description The image's name in the lab; none: the usual one. */
             image?: string | null;
             /** @description The worker group of its machines; none: those that name none. */
@@ -2008,7 +2334,7 @@ export interface components {
             path: string;
             /**
              * Format: uint32
-             * @description The process; none: it has died.
+             * @description The process, by its number on its host; none: it has died.
              */
             pid?: number | null;
             /** @description The release of its kernel. */
@@ -2052,7 +2378,7 @@ export interface components {
         /** @description What a node is. */
         NodeKind: "machine" | "router" | "switch";
         /** @description Whether a machine runs. */
-        MachineState: "starting" | "running" | "dead";
+        MachineState: "starting" | "running" | "dead" | "lost";
         /** @description A wire. */
         TopologyWire: {
             /** @description Its name. */
@@ -2148,6 +2474,8 @@ export interface components {
             name: string;
             /** @description Whether it runs. */
             state: components["schemas"]["MachineState"];
+            /** @description Which of the lab's hosts it is on; none: the one of the control process. */
+            host?: string | null;
             /** @description The image's name in the lab; none: the usual one. */
             image?: string | null;
             /** @description The worker that the lab names for it; none: the lab's own, or that of its `core`. */
@@ -2156,7 +2484,7 @@ export interface components {
             core?: number[];
             /**
              * Format: uint32
-             * @description The process of its worker; none: it has died.
+             * @description The process of its worker, by its number on its host; none: it has died.
              */
             pid?: number | null;
             /** @description Its interfaces but `lo`, each with the addresses that the lab gave it. */
@@ -2177,6 +2505,8 @@ export interface components {
             state: components["schemas"]["MachineState"];
             /** @description Why it does not. */
             error?: string | null;
+            /** @description Which of the lab's hosts it is on; none: the one of the control process. */
+            host?: string | null;
             /** @description The image's name in the lab; none: the usual one. */
             image?: string | null;
             /** @description Whether it forwards packets. */
@@ -2262,8 +2592,13 @@ export interface components {
             ends: components["schemas"]["WireEnd"][];
             /** @description What it is joined to outside. */
             uplink?: components["schemas"]["Uplink"] | null;
-            /** @description What is wrong with that. */
+            /** @description What is wrong with that, or with the way to another host. */
             "uplink-error"?: string | null;
+            /**
+             * Format: uint64
+             * @description Of a wire between two hosts: datagrams that were dropped, as neither side had sent them.
+             */
+            rejected?: number | null;
         };
         /** @description An end of a wire. */
         WireEnd: {
@@ -2379,6 +2714,12 @@ export interface components {
             input?: boolean;
             /** @description With `attach`: its input and output are a terminal of this size. */
             terminal?: components["schemas"]["Size"] | null;
+            /**
+             * @description With `attach` and `terminal`: it starts at once, and its terminal is the lab's. Clients come
+             *     and go by `.../terminal`, any number of them, and the program stays.
+             * @default false
+             */
+            keep?: boolean;
             /** @description What it may do on the machine; none: what the machine's programs may. */
             rights?: components["schemas"]["Rights"] | null;
         };
@@ -2443,15 +2784,58 @@ export interface components {
             /** @description What it is, as in a lab file. */
             spec: components["schemas"]["RelaySpec"];
         };
+        /** @description A terminal that is kept, and the clients that look at it. */
+        KeptTerminal: {
+            /**
+             * Format: uint64
+             * @description The number of its program in the lab.
+             */
+            program: number;
+            /** @description The program's machine. */
+            machine: string;
+            /** @description What runs there. */
+            words: string[];
+            /** @description The user that has started it. */
+            actor: string;
+            /** @description Its size, which is that of the client with the keyboard. */
+            size: components["schemas"]["Size"];
+            /** @description The users of the clients that look at it, as they came. */
+            viewers: string[];
+            /** @description The user of the client that has the keyboard, if one has it. */
+            keyboard?: string | null;
+        };
         /** @description What a client of a program says. */
         FromClient: {
             resize: components["schemas"]["Size"];
         } | {
             /** Format: int32 */
             signal: number;
+        } | {
+            keyboard: boolean;
         };
         /** @description What a client is told about its program. */
         FromServer: {
+            terminal: {
+                /** @description Its size. */
+                size: components["schemas"]["Size"];
+                /** @description The users of the clients that look at it, as they came. */
+                viewers: string[];
+                /** @description The user of the client that has the keyboard. */
+                keyboard?: string | null;
+                /** @description This client has it. */
+                yours: boolean;
+            };
+        } | {
+            missed: {
+                /**
+                 * Format: uint64
+                 * @description How many bytes.
+                 */
+                bytes: number;
+            };
+        } | {
+            refused: components["schemas"]["Problem"];
+        } | {
             ended: {
                 /**
                  * Format: int32
@@ -2465,6 +2849,19 @@ export interface components {
                 error?: string | null;
             };
         };
+        /** @description The answer to a request that failed. */
+        Problem: {
+            /** @description What was tried and what was found. */
+            error: string;
+            /** @description What to do. */
+            hint?: string | null;
+            /** @description Where in the request, as JSON pointers (RFC 6901), if that is what is wrong. */
+            paths?: string[];
+            /** @description What had been changed before, if a change failed half-way. */
+            done?: string[];
+            /** @description What was not changed for that. */
+            "not-done"?: string[];
+        };
         /** @description A capture. */
         Capture: {
             /**
@@ -2476,8 +2873,10 @@ export interface components {
             interfaces: string[];
             /** @description Which packets. */
             filter?: string | null;
-            /** @description The file; none: they go to a client. */
+            /** @description The file; none: they go to a client, or the lab keeps them. */
             path?: string | null;
+            /** @description Whether its packets can be asked for. */
+            readable: boolean;
             /** @description Whether it goes on. */
             running: boolean;
             /** @description Why it ended by itself. */
@@ -2505,8 +2904,84 @@ export interface components {
              * @default 0
              */
             snap?: number;
-            /** @description Where to: the absolute path of a file, which is made, or emptied. */
-            path: string;
+            /**
+             * @description Where to: the absolute path of a file, which is made, or emptied. Without one the lab keeps the
+             *     packets, 64 MiB of them at most.
+             */
+            path?: string;
+        };
+        /** @description Packets of a capture. */
+        CapturedPackets: {
+            /**
+             * Format: uint64
+             * @description So many packets it has until now.
+             */
+            total: number;
+            /**
+             * Format: double
+             * @description The date of the first one, in seconds since 1970; 0: there is none yet.
+             */
+            began: number;
+            /** @description Those that were asked for. */
+            packets: components["schemas"]["CapturedPacket"][];
+        };
+        /** @description A packet of a capture or of a recorded run, in a line. */
+        CapturedPacket: {
+            /**
+             * Format: uint64
+             * @description Its number, from 0 on; in a run its place in the journal.
+             */
+            number: number;
+            /**
+             * Format: int64
+             * @description How long after the capture's first one; in a run on its clock.
+             */
+            nanoseconds: number;
+            /** @description Where: `machine:interface`. */
+            end: string;
+            /** @description `departure`, `arrival` or `loss`. */
+            what: string;
+            /** @description Why it was lost, in the kernel's words. */
+            reason?: string | null;
+            /**
+             * Format: uint32
+             * @description Its length in bytes.
+             */
+            length: number;
+            /** @description In the manner of tcpdump(8). */
+            summary: string;
+        };
+        /** @description All that is known of a packet. */
+        PacketDetail: {
+            /** @description What lists show of it. */
+            packet: components["schemas"]["CapturedPacket"];
+            /** @description The bytes that were kept, in hexadecimal. */
+            bytes: string;
+            /** @description What Wireshark's dissectors find in it; none: `undissected` says why. */
+            fields?: components["schemas"]["PacketField"][] | null;
+            /** @description Why there are no fields. */
+            undissected?: string | null;
+        };
+        /** @description A part of a packet, as Wireshark shows it. */
+        PacketField: {
+            /** @description What it says. */
+            text: string;
+            /** @description A display filter that it fits. */
+            filter?: string | null;
+            /**
+             * Format: uint32
+             * @description Where it is in the packet's bytes, and how many bytes it has; both 0: it has none.
+             * @default 0
+             */
+            start?: number;
+            /**
+             * Format: uint32
+             * @description How many bytes it has.
+             * @default 0
+             */
+            length?: number;
+            /** @description Its parts. */
+            fields?: components["schemas"]["PacketField"][];
         };
         /** @description All breakpoints of a lab. */
         Breakpoints: {
@@ -2764,6 +3239,23 @@ export interface components {
             /** @description As in a lab file. */
             spec: components["schemas"]["Series"];
         };
+        /** @description Rows of a time series. */
+        SeriesRows: {
+            /** @description The columns' names, the time first. */
+            columns: string[];
+            /**
+             * @description Their numbers, by row. Of a part of the time that has more rows than are given, there are two:
+             *     with the least and the greatest number of each column, in the order in which they came.
+             */
+            rows: (number | null)[][];
+            /**
+             * Format: uint64
+             * @description So many rows these stand for.
+             */
+            "stands-for": number;
+            /** @description There are more rows after the last one: ask from its time on. */
+            more: boolean;
+        };
         /** @description What a viewer says. */
         FromViewer: {
             subscribe: components["schemas"]["FeedSubscription"];
@@ -2786,6 +3278,11 @@ export interface components {
             detail?: components["schemas"]["FeedDetail"] | null;
             /** @description A filter: its packets are told beside the budget. */
             follow?: string | null;
+            /**
+             * Format: uint32
+             * @description A flow, by its number in records: its packets are told beside the budget, too.
+             */
+            flow?: number | null;
         };
         /** @description How often counters are told. */
         FeedOverview: {
@@ -2812,19 +3309,6 @@ export interface components {
         /** @description What a viewer is told beside frames. */
         ToViewer: "subscribed" | {
             refused: components["schemas"]["Problem"];
-        };
-        /** @description The answer to a request that failed. */
-        Problem: {
-            /** @description What was tried and what was found. */
-            error: string;
-            /** @description What to do. */
-            hint?: string | null;
-            /** @description Where in the request, as JSON pointers (RFC 6901), if that is what is wrong. */
-            paths?: string[];
-            /** @description What had been changed before, if a change failed half-way. */
-            done?: string[];
-            /** @description What was not changed for that. */
-            "not-done"?: string[];
         };
         /** @description Something that happened. */
         Event2: {
@@ -2878,6 +3362,11 @@ export interface components {
             revision: number;
         } | {
             /** @constant */
+            kind: "clock";
+            /** @description How it is now. */
+            clock: components["schemas"]["Clock"];
+        } | {
+            /** @constant */
             kind: "started";
             /**
              * Format: uint64
@@ -2921,6 +3410,23 @@ export interface components {
             error?: string | null;
         } | {
             /** @constant */
+            kind: "terminal";
+            /**
+             * Format: uint64
+             * @description The number of its program.
+             */
+            program: number;
+            /** @description Its machine. */
+            machine: string;
+            /**
+             * Format: uint
+             * @description How many clients look at it.
+             */
+            viewers: number;
+            /** @description The user of the client that has the keyboard. */
+            keyboard?: string | null;
+        } | {
+            /** @constant */
             kind: "wire";
             /** @description Which. */
             wire: string;
@@ -2955,6 +3461,15 @@ export interface components {
             backtrace: string[];
             /** @description The end of the kernel's log. */
             log: string;
+        } | {
+            /** @constant */
+            kind: "host";
+            /** @description Its name. */
+            host: string;
+            /** @description Whether it is there. */
+            state: components["schemas"]["HostState"];
+            /** @description Why it is lost. */
+            error?: string | null;
         } | {
             /** @constant */
             kind: "kernel";
@@ -3274,7 +3789,7 @@ export interface components {
             "received-bytes": number;
             /**
              * Format: uint64
-             * @description Packets that were lost.
+             * @description Packets that were lost here: by the wire, or a full queue.
              */
             lost: number;
         };
@@ -3424,6 +3939,50 @@ export interface operations {
             default: components["responses"]["problem"];
         };
     };
+    getSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenSession"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    deleteSessionsSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revoked"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
     getReady: {
         parameters: {
             query?: never;
@@ -3513,6 +4072,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FormattedSpec"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabViews: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket: x-messages says what it carries */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            426: components["responses"]["problem"];
+            default: components["responses"]["problem"];
+        };
+    };
+    postLabsLabViewsSave: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViews"];
                 };
             };
             default: components["responses"]["problem"];
@@ -4428,6 +5032,29 @@ export interface operations {
             default: components["responses"]["problem"];
         };
     };
+    getLabsLabTerminals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptTerminal"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
     getLabsLabProgramsProgramTerminal: {
         parameters: {
             query?: never;
@@ -4496,6 +5123,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Capture"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabCapturesCapturePackets: {
+        parameters: {
+            query?: {
+                from?: number;
+                count?: number | null;
+            };
+            header?: never;
+            path: {
+                lab: string;
+                capture: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapturedPackets"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabCapturesCapturePacketsPacket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+                capture: string;
+                packet: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PacketDetail"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabCapturesCaptureFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+                capture: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
                 };
             };
             default: components["responses"]["problem"];
@@ -5019,6 +5722,58 @@ export interface operations {
             default: components["responses"]["problem"];
         };
     };
+    getLabsLabSeriesSeriesRows: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                to?: number | null;
+                points?: number | null;
+            };
+            header?: never;
+            path: {
+                lab: string;
+                series: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeriesRows"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getLabsLabSeriesSeriesFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lab: string;
+                series: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
     postLabsLabContinue: {
         parameters: {
             query?: never;
@@ -5334,6 +6089,59 @@ export interface operations {
             default: components["responses"]["problem"];
         };
     };
+    getRunsRunPackets: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                to?: number | null;
+                after?: number | null;
+                end?: string | null;
+                count?: number | null;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapturedPacket"][];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunPacketsPacket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                packet: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PacketDetail"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
     getRunsRunNext: {
         parameters: {
             query: {
@@ -5410,6 +6218,28 @@ export interface operations {
                     "application/octet-stream": unknown;
                 };
             };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunViews: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket: x-messages says what it carries */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            426: components["responses"]["problem"];
             default: components["responses"]["problem"];
         };
     };

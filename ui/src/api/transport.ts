@@ -28,8 +28,12 @@ export interface Way {
 class Transport implements Way {
   #other: Way | undefined;
   token = sessionStorage.getItem(KEY) ?? '';
-  /** What this session may do: `view`, `operate` or `own`. */
+  /** What this session may do: `view`, `draw`, `operate` or `own`. */
   role = sessionStorage.getItem(`${KEY}.role`) ?? 'own';
+  /** Its user's name. */
+  actor = sessionStorage.getItem(`${KEY}.actor`) ?? 'owner';
+  /** What is done when the session is worth nothing any more, with the reason. */
+  onout: (reason: string) => void = () => {};
 
   /** Changes the ticket of the page's address for a token, and takes it out of the address. */
   async enter(): Promise<void> {
@@ -38,11 +42,11 @@ class Transport implements Way {
     history.replaceState(null, '', location.pathname + (ticket[2] ? '#' + ticket[2].replace(/^&/, '') : ''));
     const response = await this.request('POST', '/v1/session', { ticket: ticket[1] });
     if (!response.ok) throw await refusal(response);
-    const { token, role } = (await response.json()) as { token: string; role: string };
-    this.token = token;
-    this.role = role;
-    sessionStorage.setItem(KEY, token);
-    sessionStorage.setItem(`${KEY}.role`, role);
+    const session = (await response.json()) as { token: string; role: string; actor: string };
+    ({ token: this.token, role: this.role, actor: this.actor } = session);
+    sessionStorage.setItem(KEY, this.token);
+    sessionStorage.setItem(`${KEY}.role`, this.role);
+    sessionStorage.setItem(`${KEY}.actor`, this.actor);
   }
 
   /** Has all go another way from now on. */
@@ -60,6 +64,14 @@ class Transport implements Way {
     const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' };
     const init = { method, headers, body: body === undefined ? undefined : JSON.stringify(body) };
     return this.fetch(new Request(new URL(path, location.href), init));
+  }
+
+  /** Whether the session is still worth something, as far as can be told: a WebSocket that is refused does not say why. */
+  async isIn(): Promise<boolean> {
+    const answer = await this.request('GET', '/v1/session').catch(() => null);
+    if (answer?.status !== 401) return true;
+    this.onout((await refusal(answer)).message);
+    return false;
   }
 
   open(path: string): WebSocket {

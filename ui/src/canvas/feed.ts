@@ -1,12 +1,21 @@
-// The feed's binary frames, little-endian: a header of 24 bytes, then, for flights, records of 24 bytes.
+// The feed's binary frames, little-endian: a header of 24 bytes, then records.
 //
-//   header  u8 kind, u8 flags, u16 count, u32 seq, u64 base (ns), u32 missed, u32 one in
-//   record  u32 end, u32 sent - base (ns), u32 arrives - sent (µs), u32 id, u16 length, u8 class, u8 fate, u32 aux
+//   header   u8 kind, u8 flags, u16 count, u32 seq, u64 base (ns), u32 missed, u32 one in
+//   flight   u32 end, u32 sent - base (ns), u32 arrives - sent (µs), u32 id, u16 length, u8 class, u8 fate, u32 aux
+//   counter  u32 end, u32 under way, u64 sent, u64 bytes, u64 lost
+//   queue    u32 end, u32 packets
 
 export const HEADER_BYTES = 24;
 /** 32-bit words of a record. */
 export const WORDS = 6;
 export const FLIGHTS = 0;
+export const COUNTERS = 1;
+export const QUEUES = 2;
+export const TIME = 3;
+/** Counters of all ends. */
+export const KEYFRAME = 4;
+const COUNTER_BYTES = 32;
+const QUEUE_BYTES = 8;
 /** The fate of a packet that arrives; any other never does. */
 export const ARRIVES = 0;
 
@@ -40,6 +49,29 @@ export function records(frame: ArrayBuffer): Uint32Array {
   const { count } = header(frame);
   const whole = Math.floor((frame.byteLength - HEADER_BYTES) / (4 * WORDS));
   return new Uint32Array(frame, HEADER_BYTES, WORDS * Math.min(count, whole));
+}
+
+/** Records of so many bytes, as many as are really there. */
+function each<T>(frame: ArrayBuffer, bytes: number, read: (view: DataView) => T): T[] {
+  const { count } = header(frame);
+  const whole = Math.min(count, Math.floor((frame.byteLength - HEADER_BYTES) / bytes));
+  return Array.from({ length: whole }, (_, place) => read(new DataView(frame, HEADER_BYTES + place * bytes, bytes)));
+}
+
+/** What ends have counted, by their numbers. */
+export function counters(
+  frame: ArrayBuffer,
+): [end: number, count: { sent: number; bytes: number; lost: number; underWay: number }][] {
+  return each(frame, COUNTER_BYTES, (view) => {
+    const long = (at: number) => Number(view.getBigUint64(at, true));
+    const count = { sent: long(8), bytes: long(16), lost: long(24), underWay: view.getUint32(4, true) };
+    return [view.getUint32(0, true), count];
+  });
+}
+
+/** How many packets wait at ends. */
+export function queues(frame: ArrayBuffer): [end: number, count: number][] {
+  return each(frame, QUEUE_BYTES, (view) => [view.getUint32(0, true), view.getUint32(4, true)]);
 }
 
 export interface Flight {

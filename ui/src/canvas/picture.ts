@@ -10,6 +10,7 @@ import { Clock } from './clock.ts';
 import { commonest, count, dense } from './density.ts';
 import { LINE, type Backend, type Moving } from './drawing.ts';
 import { flight, FLIGHTS, header, records, WORDS } from './feed.ts';
+import { counts, nextLoss, type Counts, type Lost } from './history.ts';
 import { Input, type Hands } from './input.ts';
 import { chosen } from './labels.ts';
 import { layout } from './layout.ts';
@@ -52,6 +53,7 @@ export class Picture implements PictureOf {
   onhover: (picked: Picked | null) => void = () => {};
   oncamera: (camera: Camera) => void = () => {};
   oncollapse: (group: string, collapsed: boolean) => void = () => {};
+  onframe: () => void = () => {};
 
   readonly #canvas: HTMLCanvasElement;
   readonly #choice: Choice;
@@ -68,8 +70,11 @@ export class Picture implements PictureOf {
   #theme: Theme;
   #classes = CLASSES;
   #follow: Moving['follow'] = null;
-  /** A hop's least time, ms of the host's. */
+  /** The least time that a hop is shown, and that a lost packet is, ns of the lab's. */
   #least = 0;
+  #lost = LOST_MS * 1e6;
+  /** The same of a hop as it was given, ms of the host's. */
+  #leastMs = 0;
   /** The user has moved the camera: it does not move by itself any more. */
   #isTouched = false;
 
@@ -170,14 +175,18 @@ export class Picture implements PictureOf {
 
   topology(topology: Topology): void {
     this.#layout?.cancel();
+    this.#layout = null;
     this.#scene.set(structuredClone(topology));
     this.#change();
     this.#move();
   }
 
-  positions(positions: Float32Array): void {
-    this.#scene.positions(positions);
-    this.#move();
+  positions(to?: Float32Array): Float32Array {
+    if (to) {
+      this.#scene.positions(to);
+      this.#move();
+    }
+    return this.#positions();
   }
 
   async layout(): Promise<Float32Array> {
@@ -189,6 +198,8 @@ export class Picture implements PictureOf {
     });
     this.#layout = running;
     await running.done;
+    // Another one may have begun in its place.
+    if (this.#layout === running) this.#layout = null;
     return this.#positions();
   }
 
@@ -245,10 +256,12 @@ export class Picture implements PictureOf {
     this.#ask();
   }
 
-  clock(ns: bigint, rate: number, least = 0): void {
+  clock(ns: bigint, rate: number, least = 0, pace = rate || 1): void {
     const host = performance.now();
     this.#clock.set(ns, rate, host);
-    this.#least = least;
+    this.#leastMs = least;
+    this.#least = least * 1e6 * pace;
+    this.#lost = LOST_MS * 1e6 * pace;
     // Standing still, each time that is set is a place of its own.
     if (!rate) this.#counted = -Infinity;
     this.#ask();
@@ -328,6 +341,13 @@ export class Picture implements PictureOf {
     );
   }
 
+  inSight(most: number): number[] | null {
+    const { width, height } = this.#view;
+    const [left, top] = toWorld(this.#view, 0, 0);
+    const [right, bottom] = toWorld(this.#view, width, height);
+    return this.#scene.inSight({ left, top, right, bottom }, most);
+  }
+
   where(name: string): [number, number] | null {
     const points = this.#pointsOf(name);
     if (!points.length) return null;
@@ -348,6 +368,7 @@ export class Picture implements PictureOf {
       why: this.#choice.why,
       nodes: this.#scene.topology.machines.length,
       wires: this.#scene.topology.wires.length,
+      isPlacing: this.#layout !== null,
       labels: this.#labels,
       frames: this.#frames,
       fps: this.#frameEnds.filter((end) => end > now - 1000).length,
@@ -364,6 +385,21 @@ export class Picture implements PictureOf {
     };
   }
 
+  /** How much of what is kept departed in a span, and was lost, ns. */
+  history(from: number, to: number, bins: number): Counts {
+    return counts(this.#ring, from, to, bins);
+  }
+
+  /** Of what is kept, the first loss behind a time (ns), or (`back`) the last one before it. */
+  nextLoss(at: number, back: boolean): Lost | null {
+    return nextLoss(this.#ring, at, back);
+  }
+
+  /** The looks of packets, by the numbers that flights bear. */
+  kinds(): PacketClass[] {
+    return this.#classes;
+  }
+
   /** All that is needed to show this elsewhere, with the newest flights, at most so many. */
   snapshot(title: string, most = 100_000): Snapshot {
     return {
@@ -374,7 +410,7 @@ export class Picture implements PictureOf {
       classes: this.#classes,
       camera: this.camera(),
       oneIn: this.#oneIn,
-      least: this.#least,
+      least: this.#leastMs,
       frames: frames(this.#ring, most).map(toText),
     };
   }
@@ -445,9 +481,8 @@ export class Picture implements PictureOf {
     }
     if (this.#pointer) this.#hover();
     const now = this.#clock.at(start);
-    const least = this.#least * 1e6 * (this.#clock.rate || 1);
+    const [least, lost] = [this.#least, this.#lost];
     const isStill = this.#stillness.matches;
-    const lost = LOST_MS * 1e6 * (this.#clock.rate || 1);
     const runs = isStill ? [] : this.#ring.live(now, Math.max(least, lost));
     if (start - this.#counted >= COUNT_MS) {
       this.#counted = start;
@@ -499,6 +534,7 @@ export class Picture implements PictureOf {
     this.#frames++;
     this.#frameEnds.push(end);
     if (this.#frameEnds.length > 100) this.#frameEnds.splice(0, this.#frameEnds.length - 100);
+    this.onframe();
     if (this.#clock.rate && !isStill && this.#ring.count) {
       const [, to] = this.#ring.times();
       if (to + BigInt(Math.round(Math.max(least, lost))) > now) this.#ask();
@@ -531,8 +567,7 @@ export class Picture implements PictureOf {
 
   #moving(): Moving {
     const now = this.#clock.at(performance.now());
-    const least = this.#least * 1e6 * (this.#clock.rate || 1);
-    const lost = LOST_MS * 1e6 * (this.#clock.rate || 1);
+    const [least, lost] = [this.#least, this.#lost];
     const runs = this.#stillness.matches ? [] : this.#ring.live(now, Math.max(least, lost));
     return { now, runs, flights: this.#flights, least, lost, lines: this.#above, phase: 0, follow: null };
   }

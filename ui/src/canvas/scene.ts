@@ -143,7 +143,10 @@ export class Scene {
   }
 
   queues(updates: Queue[]): void {
-    for (const update of updates) this.#queues.set(update.end, update);
+    for (const update of updates) {
+      if (update.runs.length) this.#queues.set(update.end, update);
+      else this.#queues.delete(update.end);
+    }
   }
 
   /** Whether a point is drawn itself: no member of a collapsed group, no group that is open. */
@@ -182,6 +185,21 @@ export class Scene {
     else this.graph.shown.forEach((_, point) => this.isDrawn(point) && take(point));
     if (left > right) return { left: -1, top: -1, right: 1, bottom: 1 };
     return { left: left - padding, top: top - padding, right: right + padding, bottom: bottom + padding };
+  }
+
+  /** Ends whose wires may be in a box: the wire's own box meets it. Null: more than `most`. */
+  inSight({ left, top, right, bottom }: Box, most: number): number[] | null {
+    const ends: number[] = [];
+    for (const [end, line] of this.graph.lineOf.entries()) {
+      if (line < 0) continue;
+      const [x, toX] = [this.places[4 * line]!, this.places[4 * line + 2]!];
+      const [y, toY] = [this.places[4 * line + 1]!, this.places[4 * line + 3]!];
+      if (Math.max(x, toX) < left || Math.min(x, toX) > right) continue;
+      if (Math.max(y, toY) < top || Math.min(y, toY) > bottom) continue;
+      if (ends.length === most) return null;
+      ends.push(end);
+    }
+    return ends;
   }
 
   /** Makes the lists of what stays. `scale` decides what is told at all: queues only from near. */

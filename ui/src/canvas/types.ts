@@ -44,7 +44,10 @@ export interface Counters {
   queue: number;
 }
 
-/** What waits at an end, first that which leaves first: a class (its place in `classes`) and how many packets of it. */
+/**
+ * What waits at an end: a class (its place in `classes`; -1: not known), and how many packets of it. Without any, what the
+ * end's counters say is shown.
+ */
 export interface Queue {
   end: number;
   runs: [kind: number, count: number][];
@@ -91,6 +94,8 @@ export interface Stats {
   why: string;
   nodes: number;
   wires: number;
+  /** `layout` is at work: nodes are not where they will be. */
+  isPlacing: boolean;
   labels: number;
   /** Frames drawn since the start. While nothing moves or changes, it stands still. */
   frames: number;
@@ -144,10 +149,13 @@ export interface PictureOf {
   oncamera: (camera: Camera) => void;
   /** The user has opened or closed a group. */
   oncollapse: (group: string, collapsed: boolean) => void;
+  /** A frame was drawn: what lies above the canvas goes along. */
+  onframe: () => void;
 
   /** Nodes that were there before stay where they are; others start beside a neighbour. */
   topology(topology: Topology): void;
-  positions(positions: Float32Array): void;
+  /** Where the nodes are, from now on these places. */
+  positions(to?: Float32Array): Float32Array;
   /** Places the nodes, off the main thread: the same names and wires give the same picture. Shown while it converges. */
   layout(): Promise<Float32Array>;
   states(states: States): void;
@@ -159,9 +167,10 @@ export interface PictureOf {
   clear(): void;
   /**
    * The lab's time now, ns, and how fast it runs beside the host's (0: stands still). Frames arrive late, so the page gives
-   * a time some 100 ms before the lab's own. Each hop is shown for at least `least` ms of the host's time.
+   * a time some 100 ms before the lab's own. Each hop is shown for at least `least` ms of the host's time; where time
+   * stands still, this is as many of the lab's as if it ran at `pace`.
    */
-  clock(ns: bigint, rate: number, least?: number): void;
+  clock(ns: bigint, rate: number, least?: number, pace?: number): void;
   classes(classes: PacketClass[]): void;
   /** Highlights the flights whose `id`, or `aux`, is this one, and the wires that they went along; null ends it. */
   follow(match: { id: number } | { aux: number } | null): void;
@@ -171,6 +180,8 @@ export interface PictureOf {
   camera(to?: Camera): Camera;
   /** Moves the camera so that these nodes, or all, are seen. */
   fit(names?: string[]): void;
+  /** Ends of wires that are in sight, by their numbers; null: more than `most`. */
+  inSight(most: number): number[] | null;
   /** Where a machine, `wire:NAME` or `group:NAME` is, in CSS pixels from the canvas's upper left corner. */
   where(name: string): [number, number] | null;
   collapse(group: string, collapsed: boolean): void;

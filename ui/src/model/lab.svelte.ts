@@ -6,26 +6,21 @@ import type {
   Breakpoints,
   Clock,
   Event,
+  KeptTerminal,
   Lab,
   LabStatus,
   MachineSummary,
   Program,
-  Statistics,
   Wire,
 } from '../api/types.ts';
-import { notices, vink } from './notice.svelte.ts';
+import { CLASSES } from '../canvas/theme.ts';
+import type { PacketClass } from '../canvas/types.ts';
 import { difference, revert, type Difference } from './difference.ts';
-
-/** Packets and bytes of one direction of a wire, with their growth per second of the host's clock. */
-export interface Numbers {
-  sent: number;
-  bytes: number;
-  lost: number;
-  underWay: number;
-  packetRate: number;
-  bitRate: number;
-  lossRate: number;
-}
+import { Feed } from './feed.ts';
+import { notices, vink } from './notice.svelte.ts';
+import { Rates, type Numbers } from './numbers.ts';
+import { Past } from './past.svelte.ts';
+import type { Share } from './waiting.ts';
 
 /** An event with a number of its own, for lists. */
 export interface Told {
@@ -33,8 +28,8 @@ export interface Told {
   event: Event;
 }
 
-type Part = 'status' | 'spec' | 'machines' | 'wires' | 'programs' | 'clock' | 'breakpoints';
-const PARTS: Part[] = ['status', 'spec', 'machines', 'wires', 'programs', 'clock', 'breakpoints'];
+type Part = 'status' | 'spec' | 'machines' | 'wires' | 'programs' | 'terminals' | 'clock' | 'breakpoints';
+const PARTS: Part[] = ['status', 'spec', 'machines', 'wires', 'programs', 'terminals', 'clock', 'breakpoints'];
 /** Events that are kept. */
 const KEPT = 1000;
 
@@ -47,11 +42,18 @@ function outdated(event: Event): Part[] {
     case 'lab':
     case 'dead':
     case 'kernel':
-      return ['status', 'machines', 'programs', 'clock'];
+      return ['status', 'machines', 'programs', 'terminals', 'clock'];
     case 'started':
     case 'ready':
     case 'ended':
-      return ['programs', 'machines', 'status'];
+      return ['programs', 'terminals', 'machines', 'status'];
+    case 'clock':
+      // What a breakpoint has stopped goes on.
+      return ['clock', 'breakpoints'];
+    case 'asked':
+      return event.path.endsWith('/continue') ? ['clock', 'breakpoints'] : [];
+    case 'terminal':
+      return ['terminals'];
     case 'wire':
     case 'uplink':
       return ['wires', 'spec'];
@@ -69,15 +71,20 @@ export class LabModel {
   machines = $state.raw<MachineSummary[]>([]);
   wires = $state.raw<Wire[]>([]);
   programs = $state.raw<Program[]>([]);
+  /** Terminals that outlive their clients. */
+  terminals = $state.raw<KeptTerminal[]>([]);
   clock = $state.raw<Clock>();
   breakpoints = $state.raw<Breakpoints>({ breakpoints: [], stopped: false, machines: [] });
   events = $state.raw<Told[]>([]);
-  /** By end, `machine:interface`. */
-  numbers = $state.raw<Map<string, Numbers>>(new Map());
+  /** Ends whose numbers have changed since they were told before. */
+  changed = $state.raw<string[]>([]);
+  /** Where packets wait: of which classes they are, by end. */
+  waiting = $state.raw<ReadonlyMap<string, Share[]>>(new Map());
+  /** The classes that packets have now: their places are the numbers above. */
+  classes = $state.raw<PacketClass[]>(CLASSES);
   /** The lab is not there (any more). */
   gone = $state('');
   loaded = $state(false);
-  /** Counts topology changes: what the canvas draws anew for. */
   undoable = $state.raw<Difference[]>([]);
   redoable = $state.raw<Difference[]>([]);
 
@@ -85,8 +92,12 @@ export class LabModel {
   #due = new Set<Part>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #number = 0;
-  #measured = 0;
   #isClosed = false;
+  #rates = new Rates();
+  /** Packets, counters and queues, from when the lab is there on. */
+  feed = $state.raw<Feed>();
+  /** The last minutes of it. */
+  readonly past = new Past();
 
   constructor(name: string) {
     this.name = name;
@@ -110,6 +121,14 @@ export class LabModel {
     this.#isClosed = true;
     for (const stop of this.#stop) stop();
     clearTimeout(this.#timer);
+    this.past.close();
+  }
+
+  /** By end, `machine:interface` or `wire:outside`. */
+  get numbers(): ReadonlyMap<string, Numbers> {
+    // What was told last makes it new.
+    void this.changed;
+    return this.#rates.all;
   }
 
   /** Asks for these soon, once for several events. */
@@ -128,17 +147,17 @@ export class LabModel {
       machines: async () => void (this.machines = await body(api.GET('/v1/labs/{lab}/machines', path))),
       wires: async () => void (this.wires = await body(api.GET('/v1/labs/{lab}/wires', path))),
       programs: async () => void (this.programs = await body(api.GET('/v1/labs/{lab}/programs', path))),
+      terminals: async () => void (this.terminals = await body(api.GET('/v1/labs/{lab}/terminals', path))),
       clock: async () => void (this.clock = await body(api.GET('/v1/labs/{lab}/clock', path))),
       breakpoints: async () => void (this.breakpoints = await body(api.GET('/v1/labs/{lab}/breakpoints', path))),
     };
     try {
       await Promise.all(due.map((part) => asking[part]()));
+      if (this.gone) this.feed?.resume();
       this.gone = '';
       if (due.length === PARTS.length && !this.loaded) {
         this.loaded = true;
-        // Only of a lab that is there: a stream of none would be asked for again and again.
-        const stream = `/v1/labs/${encodeURIComponent(this.name)}/statistics/stream?interval=250ms`;
-        if (!this.#isClosed) this.#stop.push(follow<Statistics>(stream, (now) => this.#measure(now)));
+        if (!this.#isClosed) this.#look();
       }
     } catch (error) {
       const { status } = error as { status?: number };
@@ -155,36 +174,39 @@ export class LabModel {
     if (event.kind !== 'progress') {
       this.events = [...this.events.slice(1 - KEPT), { number: this.#number++, event }];
     }
+    this.past.happened(event);
     const text = spoken(event);
     if (text) notices.say(text);
     const parts = outdated(event);
     if (parts.length) this.refresh(...parts);
   }
 
-  #measure(now: Statistics): void {
-    const seconds = now.time - this.#measured;
-    this.#measured = now.time;
-    const before = this.numbers;
-    const numbers = new Map<string, Numbers>();
-    for (const wire of now.wires) {
-      for (const { end, counters } of wire.ends) {
-        const key = end === 'outside' ? `${wire.wire}:outside` : end;
-        const [sent, bytes, lost] = [counters.sent ?? 0, counters['sent-bytes'] ?? 0, counters.lost ?? 0];
-        const last = before.get(key);
-        const growth = (value: number, old: number | undefined) =>
-          old === undefined || seconds <= 0 || value < old ? 0 : (value - old) / seconds;
-        numbers.set(key, {
-          sent,
-          bytes,
-          lost,
-          underWay: counters['under-way'] ?? 0,
-          packetRate: growth(sent, last?.sent),
-          bitRate: 8 * growth(bytes, last?.bytes),
-          lossRate: growth(lost, last?.lost),
-        });
-      }
-    }
-    this.numbers = numbers;
+  /** Begins to hear of what its ends count. */
+  #look(): void {
+    const rates = this.#rates;
+    /** The time of what was told last, ns. */
+    let last = 0;
+    const feed = new Feed(this.name, {
+      counted: (at, counts) => {
+        last = at;
+        // A virtual clock says nothing of the host's.
+        const now = performance.now();
+        rates.count(this.clock?.time === 'real' ? at / 1e6 : now, now, counts);
+      },
+      queued: (queues) => rates.queue(queues),
+      waits: (queues) => {
+        const now = new Map([...this.waiting, ...queues]);
+        for (const [end, shares] of queues) if (!shares.length) now.delete(end);
+        this.waiting = now;
+      },
+      told: () => {
+        const changed = rates.changed(performance.now());
+        for (const end of changed) this.past.count(last, end, rates.all.get(end)!);
+        if (changed.length) this.changed = changed;
+      },
+    });
+    this.feed = feed;
+    this.#stop.push(() => feed.close());
   }
 
   /** A command line about this lab: with `--lab NAME`, before the words of a program. */

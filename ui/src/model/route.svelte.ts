@@ -1,4 +1,5 @@
-// Each view has an address: #/lab/NAME?sel=r1&panel=events. The browser's Back leads to the view before.
+// Each view has an address: #/lab/NAME?sel=r1&panel=events, #/run/ID?t=12.5, #/compare/ID/ID, #/class. The browser's Back leads to
+// the view before.
 
 export interface Route {
   lab: string | null;
@@ -6,14 +7,38 @@ export interface Route {
   selected: string;
   /** The panel below the canvas. */
   panel: string;
+  /** A recorded run, by its id. */
+  run: string | null;
+  /** The run that it is compared with. */
+  other: string | null;
+  /** The time of it that is shown, ns; null: its beginning. */
+  at: number | null;
+  /** All labs at once. */
+  isClass: boolean;
+}
+
+/** A time in an address, and in a lab's name: seconds, with as many digits as it has. */
+export function seconds(at: number): string {
+  const text = `${Math.floor(at / 1e9)}.${String(at % 1e9).padStart(9, '0')}`;
+  return text.replace(/\.?0+$/, '');
+}
+
+function nanoseconds(text: string | null): number | null {
+  const parts = /^(\d{1,6})(?:\.(\d{1,9}))?$/.exec(text ?? '');
+  return parts ? Number(parts[1]) * 1e9 + Number((parts[2] ?? '').padEnd(9, '0')) : null;
 }
 
 function parse(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#/, '').split('?');
   const words = new URLSearchParams(query);
   const lab = /^\/lab\/(.+)$/.exec(path);
+  const run = /^\/run\/([^/]+)$/.exec(path) ?? /^\/compare\/([^/]+)\/([^/]+)$/.exec(path);
   return {
     lab: lab ? decodeURIComponent(lab[1]!) : null,
+    run: run ? decodeURIComponent(run[1]!) : null,
+    other: run?.[2] ? decodeURIComponent(run[2]) : null,
+    at: nanoseconds(words.get('t')),
+    isClass: path === '/class',
     selected: words.get('sel') ?? '',
     panel: words.get('panel') ?? 'events',
   };
@@ -32,13 +57,22 @@ class Router {
   }
 
   address(to: Partial<Route>): string {
-    const { lab, selected, panel } = { ...this.now, ...to };
-    if (lab === null) return '#/';
+    // A view of one thing is none of another.
+    const other =
+      to.lab != null ? { run: null, other: null, at: null } : to.run != null ? { lab: null, other: null } : {};
+    const { lab, selected, panel, run, other: compared, at } = { ...this.now, ...other, ...to };
+    if (lab === null && run === null) return '#/';
     const words = new URLSearchParams();
+    if (run !== null) {
+      if (at !== null) words.set('t', seconds(at));
+      if (selected) words.set('sel', selected);
+      const path = compared === null ? ['run', run] : ['compare', run, compared];
+      return `#/${path.map(encodeURIComponent).join('/')}${words.size ? '?' + words.toString() : ''}`;
+    }
     if (selected) words.set('sel', selected);
     if (panel !== 'events') words.set('panel', panel);
     const query = words.toString();
-    return `#/lab/${encodeURIComponent(lab)}${query ? '?' + query : ''}`;
+    return `#/lab/${encodeURIComponent(lab!)}${query ? '?' + query : ''}`;
   }
 
   go(to: Partial<Route>): void {

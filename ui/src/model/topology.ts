@@ -20,20 +20,34 @@ export function kindOf(spec: Lab, name: string): Kind {
   return spec.machines?.[name]?.forward ? 'router' : 'machine';
 }
 
-export function topology(spec: Lab, machines: MachineSummary[], wires: Wire[]): Topology {
+/** For each machine the group that it is framed in, if it is in one. `made`: machines that users have put into a group, or
+ * with an empty one into none. The others are grouped by their names. */
+export function groups(names: string[], made: ReadonlyMap<string, string> = new Map()): { group?: string }[] {
+  const sizes = new Map<string, number>();
+  for (const name of names) sizes.set(prefix(name), (sizes.get(prefix(name)) ?? 0) + 1);
+  // A group of few says nothing; one of all neither.
+  const isGroup = (group: string) => group !== '' && sizes.get(group)! >= 8 && sizes.get(group)! < names.length;
+  return names.map((name) => {
+    const group = made.get(name) ?? (isGroup(prefix(name)) ? prefix(name) : '');
+    return group ? { group } : {};
+  });
+}
+
+export function topology(
+  spec: Lab,
+  machines: MachineSummary[],
+  wires: Wire[],
+  made?: ReadonlyMap<string, string>,
+): Topology {
   const nodes: Node[] = [];
   const places = new Map<string, number>();
-  const sizes = new Map<string, number>();
-  for (const { name } of machines) {
-    const group = prefix(name);
-    sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  }
-  // A group of few says nothing; one of all neither.
-  const isGroup = (group: string) => group !== '' && sizes.get(group)! >= 8 && sizes.get(group)! < machines.length;
-  for (const { name, state } of machines) {
-    const group = prefix(name);
+  const grouped = groups(
+    machines.map(({ name }) => name),
+    made,
+  );
+  for (const [at, { name, state }] of machines.entries()) {
     places.set(name, nodes.length);
-    nodes.push({ name, kind: kindOf(spec, name), state, ...(isGroup(group) ? { group } : {}) });
+    nodes.push({ name, kind: kindOf(spec, name), state, ...grouped[at]! });
   }
   const add = (name: string, kind: Kind, state: string) => {
     places.set(name, nodes.length);

@@ -1,6 +1,7 @@
 //! Captures: packets of interfaces, to a file or to a client.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use vink_api::{Capture, Happening, NewCapture};
 use vink_protocol::{Action, Answer};
 
+use super::captured::{Kept, MOST_KEPT};
 use super::lab::Lab;
 use super::spawn::pipe;
 use super::terminal::Pipe;
@@ -24,6 +26,8 @@ pub(crate) struct ActiveCapture {
     running: bool,
     error: Option<String>,
     counted: Option<(u64, u64)>,
+    /// What it has written, if that can be read.
+    kept: Option<Arc<Kept>>,
 }
 
 impl ActiveCapture {
@@ -41,6 +45,7 @@ impl ActiveCapture {
             interfaces: self.of.interfaces.clone(),
             filter: self.of.filter.clone(),
             path: Some(self.of.path.clone()).filter(|path| !path.is_empty()),
+            readable: self.kept.is_some(),
             running: self.running,
             error: self.error.clone(),
             written: self.counted.map(|(written, _)| written),
@@ -74,7 +79,75 @@ impl Lab {
             .mode(0o600)
             .open(&new.path)
             .map_err(|error| HttpError::invalid(format!("{}: {error}", new.path)).at("/path"))?;
-        self.capture(new, file.into()).await
+        // By its descriptor: another file may get its name. A pipe can't be read by two.
+        let is_file = file.metadata().is_ok_and(|about| about.is_file());
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let read = File::open(again).ok().filter(|_| is_file);
+        let kept = read.map(|file| Arc::new(Kept::new(file)));
+        self.capture(new, file.into(), kept).await
+    }
+
+    /// Keeps packets in the lab.
+    pub(crate) async fn capture_here(
+        self: &Arc<Lab>,
+        new: NewCapture,
+    ) -> Result<Capture, HttpError> {
+        {
+            let mut state = self.state();
+            let is_kept =
+                |capture: &ActiveCapture| capture.kept.is_some() && capture.of.path.is_empty();
+            let kept = state.captures.values().filter(|one| is_kept(one)).count();
+            if kept >= MOST_KEPT {
+                // The oldest one that has ended.
+                let mut all = state.captures.values_mut();
+                let Some(old) = all.find(|one| is_kept(one) && !one.running) else {
+                    let error = format!("{MOST_KEPT} captures are kept here already");
+                    return Err(HttpError::conflict(error).hint("end one of them"));
+                };
+                old.kept = None;
+            }
+        }
+        let memory = vink_sys::fd::in_memory(c"capture");
+        let kept = Arc::new(Kept::new(
+            memory.map_err(|error| HttpError::host("memfd_create", error))?,
+        ));
+        let (ours, theirs) = pipe().map_err(|error| HttpError::host("pipe", error))?;
+        let ours = Pipe::new(ours).map_err(|error| HttpError::host("pipe", error))?;
+        let capture = self.capture(new, theirs, Some(kept.clone())).await?;
+        let (lab, id) = (self.clone(), capture.id);
+        tokio::spawn(async move {
+            if let Some(why) = kept.fill(ours).await {
+                let _ = lab.stop_capture(id).await;
+                lab.capture_is_cut(id, why);
+            }
+        });
+        Ok(capture)
+    }
+
+    fn capture_is_cut(&self, id: u64, why: String) {
+        if let Some(capture) = self.state().captures.get_mut(&id) {
+            capture.error = Some(why.clone());
+        }
+        self.tell(Happening::CaptureEnded {
+            capture: id,
+            error: why,
+        });
+    }
+
+    /// What a capture has written.
+    pub(crate) fn kept_of_capture(&self, id: &str) -> Result<Arc<Kept>, HttpError> {
+        let state = self.state();
+        let found = id.parse().ok().and_then(|id| state.captures.get(&id));
+        let Some(found) = found else {
+            let names: Vec<String> = state.captures.keys().map(u64::to_string).collect();
+            let names = names.iter().map(String::as_str);
+            return Err(HttpError::no("capture", id, names, "in the lab"));
+        };
+        found.kept.clone().ok_or_else(|| {
+            let error = format!("the packets of capture {id} are not here");
+            HttpError::conflict(error)
+                .hint("those that go to a client or to a pipe are not, nor old ones")
+        })
     }
 
     /// Gives packets to a client.
@@ -84,7 +157,7 @@ impl Lab {
     ) -> Result<(Capture, Pipe), HttpError> {
         let (ours, theirs) = pipe().map_err(|error| HttpError::host("pipe", error))?;
         let ours = Pipe::new(ours).map_err(|error| HttpError::host("pipe", error))?;
-        Ok((self.capture(new, theirs).await?, ours))
+        Ok((self.capture(new, theirs, None).await?, ours))
     }
 
     fn capture_worker(&self, interfaces: &[String]) -> Result<usize, HttpError> {
@@ -106,7 +179,12 @@ impl Lab {
         place.ok_or_else(|| HttpError::invalid("no interface is named").at("/interfaces"))
     }
 
-    async fn capture(self: &Arc<Lab>, of: NewCapture, to: OwnedFd) -> Result<Capture, HttpError> {
+    async fn capture(
+        self: &Arc<Lab>,
+        of: NewCapture,
+        to: OwnedFd,
+        kept: Option<Arc<Kept>>,
+    ) -> Result<Capture, HttpError> {
         let worker = self.capture_worker(&of.interfaces)?;
         let filter = of.filter.as_deref();
         let filter = match filter.filter(|text| !text.trim().is_empty()) {
@@ -132,6 +210,7 @@ impl Lab {
             running: true,
             error: None,
             counted: None,
+            kept,
         };
         let capture = active.describe(id);
         state.captures.insert(id, active);

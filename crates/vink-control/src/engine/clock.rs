@@ -398,6 +398,11 @@ impl Drop for TimeRequestGuard {
     }
 }
 
+/// Whether the task is an actor, in its turn.
+pub(crate) fn is_acting() -> bool {
+    ACTOR.try_with(|_| ()).is_ok()
+}
+
 impl ActorGuard {
     /// Does this in the actor's turn, and removes the actor.
     pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> T {
@@ -431,7 +436,7 @@ impl Lab {
 
     /// Does something as a new actor, unless the task is one already.
     pub(crate) async fn as_actor<T>(self: &Arc<Lab>, work: impl Future<Output = T>) -> T {
-        if ACTOR.try_with(|_| ()).is_ok() {
+        if is_acting() {
             return work.await;
         }
         match self.new_actor() {
@@ -522,7 +527,7 @@ impl Lab {
         phase: &mut watch::Receiver<Phase>,
         good: fn(&Phase) -> bool,
     ) -> Option<Phase> {
-        if ACTOR.try_with(|_| ()).is_ok() {
+        if is_acting() {
             self.wait_until(vec![WakeCondition::Phase(phase.clone(), good)])
                 .await;
             let now = phase.borrow().clone();
@@ -533,7 +538,7 @@ impl Lab {
 
     /// Sleeps by the lab's clock.
     pub(crate) async fn sleep(&self, span: Duration) {
-        if ACTOR.try_with(|_| ()).is_err() {
+        if !is_acting() {
             return tokio::time::sleep(span).await;
         }
         self.wait_until(vec![self.after(span)]).await;
@@ -580,7 +585,7 @@ impl Lab {
             return Err("the control process is about to end".to_owned());
         };
         let running = (self.hooks.run_line)(api, self.name.clone(), line);
-        if ACTOR.try_with(|_| ()).is_err() {
+        if !is_acting() {
             return running.await;
         }
         // A task of its own is no actor: what the line asks for becomes one where a client's

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vink_api::{ChangeClock, ClockState, RunClock, Speed, Step};
+use vink_api::{ChangeClock, ClockState, Happening, RunClock, Speed, Step};
 use vink_protocol::{Action, Answer, Stop};
 use vink_spec::Factor;
 
@@ -56,6 +56,15 @@ impl Lab {
         })
     }
 
+    /// How it is now, told to all.
+    pub(crate) async fn tell_clock(&self) -> Result<vink_api::Clock, HttpError> {
+        let clock = self.clock().await?;
+        self.tell(Happening::Clock {
+            clock: clock.clone(),
+        });
+        Ok(clock)
+    }
+
     /// A lab whose clock can't be told anything says so.
     fn own_clock(&self, what: &str) -> Result<(), HttpError> {
         match self.state().clock.is_virtual {
@@ -98,7 +107,7 @@ impl Lab {
             Some(true) if !own => self.stops(None),
             _ => {}
         }
-        self.clock().await
+        self.tell_clock().await
     }
 
     /// `POST .../clock/run`.
@@ -226,7 +235,7 @@ impl Lab {
             let hint = "vink lab until --ended PROGRAM, or a time, lets the clock go further";
             return Err(HttpError::conflict(error).hint(hint));
         }
-        self.clock().await
+        self.tell_clock().await
     }
 
     /// Whether a program of the host runs, or will.

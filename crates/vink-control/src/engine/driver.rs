@@ -3,7 +3,6 @@
 //! A worker answers a driver by a socket whose both ends this process keeps. So a worker that is
 //! started again gets the same socket, and a driver that is started again asks by it.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +12,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use vink_api::Happening;
-use vink_port::{said_with, Backoff, Launch};
-use vink_spec::ShareGrant;
+use vink_port::{said_with, Backoff, HostEnds, Launch};
+use vink_spec::{ShareGrant, Uplink};
 
 use super::lab::Lab;
 use crate::http_error::HttpError;
@@ -29,8 +28,8 @@ pub(crate) struct WireDriver {
     words: Vec<String>,
     /// What its machine has got of the host's address, if that is what it leads to.
     share: Option<ShareGrant>,
-    /// The end of the socket that a worker answers by.
-    host: OwnedFd,
+    /// The ends of its sockets that a worker has.
+    host: HostEnds,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -52,16 +51,17 @@ impl WireDriver {
 }
 
 impl Lab {
-    /// Starts the driver of a wire, unless it runs: the socket for its worker, and what it has got of
-    /// the host's address.
+    /// Starts the driver of a wire, unless it runs: its worker's ends, and what it has got of the host's
+    /// address.
     ///
     /// # Errors
     /// What the driver said when it ended.
     pub(crate) async fn driver(
         self: &Arc<Lab>,
         wire: &str,
+        uplink: &Uplink,
         words: Vec<String>,
-    ) -> Result<(OwnedFd, Option<ShareGrant>), HttpError> {
+    ) -> Result<(HostEnds, Option<ShareGrant>), HttpError> {
         let what = format!("wire {wire}: its driver process");
         let host = |error| HttpError::host(&what, error);
         let before = self.state().drivers.remove(wire);
@@ -75,7 +75,7 @@ impl Lab {
             Some(other) => other.end().await,
             None => {}
         }
-        let (launch, host_end) = Launch::new().map_err(host)?;
+        let (launch, host_end) = Launch::new(uplink.has_ports_on_demand()).map_err(host)?;
         let mut started = self.start_driver(&launch, &words).map_err(host)?;
         let Some(said) = is_ready(&mut started.child).await else {
             let why = started.words().await;

@@ -20,8 +20,8 @@ use super::spawn::pipe;
 use super::terminal::Pipe;
 use crate::http_error::HttpError;
 
-/// Feeds of a lab.
-const MAX_FEEDS: usize = 16;
+/// Feeds of a lab: a class whose pages follow a flow each.
+const MAX_FEEDS: usize = 64;
 /// Classes of a feed, and characters of a filter.
 const MAX_CLASSES: usize = 32;
 const MAX_FILTER: usize = 1000;
@@ -84,7 +84,7 @@ pub(crate) struct Viewer {
     flights: Option<u64>,
     missed: u64,
     /// Its feed is there for as long as it is.
-    _feed: Arc<Feed>,
+    feed: Arc<Feed>,
 }
 
 impl Drop for Feed {
@@ -211,10 +211,11 @@ impl Viewer {
 }
 
 impl Lab {
-    /// Begins to look at what the subscription says.
+    /// Begins to look at what the subscription says, instead of what the viewer looked at before.
     pub(crate) async fn view(
         self: &Arc<Lab>,
         subscription: &FeedSubscription,
+        before: Option<&Viewer>,
     ) -> Result<Viewer, HttpError> {
         let request = self.feed_request(subscription).await?;
         let key = serde_json::to_string(subscription).expect("plain data");
@@ -222,11 +223,16 @@ impl Lab {
             let mut state = self.state();
             let feeds = &mut state.feeds.by_subscription;
             feeds.retain(|_, feed| feed.strong_count() > 0);
+            // A feed that only this viewer has ends now.
+            let ends = before.is_some_and(|viewer| Arc::strong_count(&viewer.feed) == 1);
             match feeds.get(&key).and_then(Weak::upgrade) {
                 Some(feed) => (feed, false),
-                None if feeds.len() >= MAX_FEEDS => {
-                    let error = format!("{MAX_FEEDS} viewers look at different things already");
-                    let hint = "viewers with the same subscription count as one";
+                None if feeds.len() - usize::from(ends) >= MAX_FEEDS => {
+                    let error = format!(
+                        "{MAX_FEEDS} viewers look at different things in this lab, and no more can"
+                    );
+                    let hint = "viewers with the same subscription count as one, such as pages \
+                                that follow no flow or the same one";
                     return Err(HttpError::conflict(error).hint(hint));
                 }
                 None => {
@@ -248,7 +254,7 @@ impl Lab {
             under_way: Vec::new(),
             flights: None,
             missed: 0,
-            _feed: feed.clone(),
+            feed: feed.clone(),
         };
         let workers = self.state().workers.len();
         if is_new {
@@ -337,6 +343,7 @@ impl Lab {
             let filter = self.feed_filter("what is followed", text).await;
             request.follow = Some(filter.map_err(|error| error.at("/follow"))?);
         }
+        request.flow = of.flow;
         Ok(request)
     }
 
@@ -497,7 +504,7 @@ mod tests {
             under_way: Vec::new(),
             flights: None,
             missed: 0,
-            _feed: feed.clone(),
+            feed: feed.clone(),
         };
         let outlet = &feed.outlet;
         for _ in 0..UNDER_WAY {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use vink_api::{Input, ProgramInput, Size};
+use vink_api::{Input, ProgramInput, Role, Size};
 use vink_protocol::{Action, Noted};
 use vink_record::Typed;
 use vink_sys::poll;
@@ -13,6 +13,7 @@ use vink_sys::poll;
 use super::clock::Requester;
 use super::lab::Lab;
 use super::terminal::Pipe;
+use crate::host::HostLink;
 use crate::http_error::HttpError;
 
 /// Bytes that are given to a pipe at once: as much as has room when there is any (`PIPE_BUF`).
@@ -27,6 +28,8 @@ const END_OF_FILE: u8 = 4;
 pub(crate) struct InputEnd {
     pub(crate) to: Arc<Pipe>,
     pub(crate) is_terminal: bool,
+    /// The host of its machine, if that is another one.
+    pub(crate) there: Option<Arc<HostLink>>,
 }
 
 /// The client that gives it.
@@ -35,6 +38,8 @@ pub(crate) struct Giver {
     pub(crate) requester: Requester,
     /// Its user.
     pub(crate) actor: Arc<str>,
+    /// What it may do.
+    pub(crate) role: Role,
 }
 
 impl Giver {
@@ -43,6 +48,7 @@ impl Giver {
         Giver {
             requester: Requester::Line,
             actor: "".into(),
+            role: Role::Own,
         }
     }
 }
@@ -58,13 +64,16 @@ impl InputEnd {
                 self.resize(*size);
                 true
             }
-            Input::Signal(_) => true,
+            Input::Signal(_) | Input::Keyboard(_) => true,
         }
     }
 
     fn resize(&self, size: Size) {
         if self.is_terminal {
             let _ = self.to.resize(size);
+            if let Some(link) = &self.there {
+                self.to.resize_there(link, size);
+            }
         }
     }
 
@@ -196,6 +205,7 @@ impl Lab {
                 self.give_in_turn(id, to, Typed::Signal(signal), giver)
                     .await
             }
+            Input::Keyboard(_) => true,
         }
     }
 

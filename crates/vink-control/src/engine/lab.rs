@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::ready;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -17,10 +16,11 @@ use vink_protocol::{self as protocol, Action};
 use vink_spec::{check_lab, diff, Change, Lab as Spec, Time};
 
 use super::capture::ActiveCapture;
-use super::clock::Clock;
+use super::clock::{is_acting, Clock};
 use super::driver::WireDriver;
 use super::feed::Feeds;
 use super::opened::Opened;
+use super::place::{Crossing, Host};
 use super::program::{Phase, Task};
 use super::record::Recorded;
 use super::ruleset::{machine_of, Filters};
@@ -28,8 +28,9 @@ use super::timed::Timed;
 use super::watched_interfaces::WatchedInterfaces;
 use super::worker::Worker;
 use super::{Hooks, SwitchBox};
-use crate::http_error::HttpError;
+use crate::http_error::{to_its_end, HttpError};
 use crate::runs::Runs;
+use crate::views::Views;
 
 tokio::task_local! {
     /// The user whose request a task carries out.
@@ -55,6 +56,8 @@ pub(crate) struct Lab {
     pub(crate) runtime: PathBuf,
     pub(crate) env: IndexMap<String, String>,
     pub(crate) hooks: Hooks,
+    /// What its pages share.
+    pub(crate) views: Arc<Views>,
     events: broadcast::Sender<Event>,
     /// All labs, of which this is one.
     pub(crate) labs: Weak<Labs>,
@@ -82,6 +85,10 @@ pub(crate) struct State {
     pub(crate) worker_of: HashMap<String, usize>,
     /// The workers that know a wire, and the one that has its uplink.
     pub(crate) wires: HashMap<String, WirePlacement>,
+    /// Other hosts, by name.
+    pub(crate) hosts: HashMap<String, Host>,
+    /// Sockets of wires that are about to be joined.
+    pub(crate) crossings: HashMap<String, Crossing>,
     /// The driver processes of wires.
     pub(crate) drivers: HashMap<String, WireDriver>,
     pub(crate) tasks: BTreeMap<u64, Task>,
@@ -135,10 +142,13 @@ impl Lab {
             Some(_) => asked.spec.name.clone(),
             None => name.to_owned(),
         };
+        let file = asked.file.as_deref().map(PathBuf::from);
+        let beside = file.and_then(|file| file.parent().map(PathBuf::from));
         Lab {
             name: name.to_owned(),
             label: label.clone(),
             folder: PathBuf::from(&asked.folder),
+            views: Views::new(beside.unwrap_or_else(|| runtime.clone()), name),
             runtime,
             env: asked.env.clone(),
             hooks,
@@ -160,6 +170,8 @@ impl Lab {
                 workers: Vec::new(),
                 worker_of: HashMap::new(),
                 wires: HashMap::new(),
+                hosts: HashMap::new(),
+                crossings: HashMap::new(),
                 drivers: HashMap::new(),
                 tasks: BTreeMap::new(),
                 named: HashMap::new(),
@@ -300,16 +312,11 @@ impl Lab {
         &self,
         number: usize,
         generation: u64,
-        status: std::io::Result<ExitStatus>,
+        how: String,
         last_words: Option<(String, Vec<String>, String)>,
     ) {
-        let (message, backtrace, log) = last_words.unwrap_or_else(|| {
-            let how = match status {
-                Ok(status) => format!("its process ended: {status}"),
-                Err(error) => format!("its process could not be waited for: {error}"),
-            };
-            (how, Vec::new(), String::new())
-        });
+        let (message, backtrace, log) =
+            last_words.unwrap_or_else(|| (how, Vec::new(), String::new()));
         let mut dead: Vec<String>;
         {
             let mut state = self.state();
@@ -451,11 +458,16 @@ impl Lab {
         self: &Arc<Lab>,
         machine: Option<&str>,
     ) -> Result<Restarted, HttpError> {
-        let _one = self.changing.lock().await;
         let numbers: Vec<usize> = match machine {
             Some(machine) => vec![self.worker_for_machine(machine)?],
             None => (0..self.state().workers.len()).collect(),
         };
+        self.restart_workers(numbers).await
+    }
+
+    /// Boots these workers again.
+    async fn restart_workers(self: &Arc<Lab>, numbers: Vec<usize>) -> Result<Restarted, HttpError> {
+        let _one = self.changing.lock().await;
         let mut machines = Vec::new();
         // Wires whose halves elsewhere are joined to one that is gone.
         let mut loose = Vec::new();
@@ -582,7 +594,10 @@ impl Lab {
         let first = self.end_workers().await;
         let _one = self.changing.lock().await;
         let ended = first.and(self.end_workers().await);
+        self.end_hosts().await;
         self.end_drivers().await;
+        let views = self.views.clone();
+        let _ = tokio::task::spawn_blocking(move || views.save_changes()).await;
         if let Err(error) = std::fs::remove_dir_all(&self.runtime) {
             tracing::warn!(target: "control", "{}: {error}", self.runtime.display());
         }
@@ -736,6 +751,9 @@ impl Labs {
         check(name, &asked)?;
         let found = self.get(name);
         let (lab, created) = match found {
+            Ok(lab) if asked.new && !lab.lost_workers().is_empty() => {
+                return self.bring_back(lab, asked).await;
+            }
             Ok(_) if asked.new => {
                 return Err(HttpError::conflict(format!("lab {name} runs already"))
                     .hint("vink lab apply changes it; vink lab down takes it down"))
@@ -758,9 +776,8 @@ impl Labs {
                 switchbox: None,
             });
         }
-        // In a task of its own, so that it is carried out even if the client goes away.
         let labs = self.clone();
-        let task = tokio::spawn(async move {
+        let work = async move {
             let applied = lab.apply(&asked, created).await;
             if created && applied.is_err() {
                 let ending = *lab.ending.borrow();
@@ -772,13 +789,21 @@ impl Labs {
                 }
             }
             applied
-        });
-        task.await.unwrap_or_else(|error| {
-            Err(HttpError::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                error.to_string(),
-            ))
+        };
+        match is_acting() {
+            // The turn is the task's that has it.
+            true => work.await,
+            false => to_its_end(work).await,
+        }
+    }
+
+    /// Starts what was on lost hosts again, and then makes the lab what is asked for.
+    async fn bring_back(&self, lab: Arc<Lab>, asked: PutLab) -> Result<Applied, HttpError> {
+        to_its_end(async move {
+            lab.restart_workers(lab.lost_workers()).await?;
+            lab.apply(&asked, false).await
         })
+        .await
     }
 
     fn make(
@@ -848,6 +873,14 @@ fn check(name: &str, asked: &PutLab) -> Result<(), HttpError> {
             asked.folder
         );
         return Err(HttpError::invalid(error).at("/folder"));
+    }
+    if let Some(file) = asked
+        .file
+        .as_ref()
+        .filter(|file| !PathBuf::from(file).is_absolute())
+    {
+        let error = format!("the lab file {file:?} is not an absolute path");
+        return Err(HttpError::invalid(error).at("/file"));
     }
     if asked.paused && asked.spec.time == Time::Real {
         let error = format!("lab {name} lives by the host's clock, which can't be stopped");

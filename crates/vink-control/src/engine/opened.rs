@@ -10,17 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use vink_api::{
-    Client, Happening, LabApi, NewRun, OpenRun, OpenedFrom, OpenedRun, RunClock, RuntimeDir,
-};
+use vink_api::{Client, Happening, LabApi, OpenRun, OpenedFrom, OpenedRun, RunClock, RuntimeDir};
 use vink_protocol::Action;
-use vink_record::{Manifest, Parent, Reader};
+use vink_record::{Manifest, Parent, Reader, Stopping};
 use vink_spec::Span;
 
 use super::lab::{Lab, Labs};
 use crate::http_error::HttpError;
 use crate::replay::{again, repeat, Done};
-use crate::runs::{only_history, reading, spec_of, Recording, MANIFEST};
+use crate::runs::{only_history, reading_while_waited, spec_of, Recording, MANIFEST};
 
 /// What a lab has been opened from.
 pub(crate) struct Opened {
@@ -81,7 +79,7 @@ impl Labs {
     ) -> Result<OpenedRun, HttpError> {
         let at = asked.at;
         let source = run.clone();
-        let (manifest, history, requests) = reading(move || {
+        let (manifest, history, requests) = reading_while_waited(move |stop| {
             let manifest = source.manifest()?;
             if let Some(why) = only_history(&manifest) {
                 return Err(HttpError::conflict(format!(
@@ -105,7 +103,9 @@ impl Labs {
                 let error = format!("run {} ends at {}", source.id, seconds(history.index().end));
                 return Err(HttpError::invalid(error).at("/at"));
             }
-            let found = history.events((0, at), None, &Done::is, usize::MAX)?;
+            let found = history
+                .until(stop.clone())
+                .events((0, at), None, &Done::is, usize::MAX)?;
             let all = found.into_iter().filter_map(|one| Done::of(one.record));
             let requests: Vec<(u64, Done)> = all.collect();
             Ok((manifest, history, requests))
@@ -154,11 +154,12 @@ impl Labs {
         lab.have(0, Action::FlushJournal, Vec::new()).await?;
         let journal = folder.join(&manifest.journal);
         let id = run.id.clone();
-        let checked = reading(move || {
+        let checked = reading_while_waited(move |stop| {
             let name = journal.display().to_string();
             let file = fs::File::open(&journal).map_err(|error| HttpError::host(&name, error))?;
+            let file = Stopping::new(file, stop.clone());
             let mut reader = Reader::new(std::io::BufReader::new(file), name)?;
-            history.goes_as(&mut reader, here)?.map_err(|time| {
+            history.until(stop.clone()).goes_as(&mut reader, here)?.map_err(|time| {
                 HttpError::conflict(format!(
                     "run {id} does not repeat: until {} all was as it was then, and something else has happened \
                      before {}",
@@ -235,10 +236,10 @@ impl Lab {
 
 /// Lists a run that was recorded to a folder.
 pub(super) fn list(labs: &Labs, folder: &Path) {
-    let new = NewRun {
-        path: folder.display().to_string(),
-    };
-    if let Err(fault) = labs.runs.add(&new) {
+    let manifest = folder.join(MANIFEST);
+    // By the name that clients' paths lead to, too.
+    let manifest = fs::canonicalize(&manifest).unwrap_or(manifest);
+    if let Err(fault) = labs.runs.list(&manifest) {
         tracing::warn!(target: "control", "{}", fault.problem.error);
     }
 }

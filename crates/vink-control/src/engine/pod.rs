@@ -15,7 +15,9 @@ impl State {
     /// The workers that pods are loaded in.
     pub(crate) fn pod_workers(&self) -> Vec<usize> {
         let mut workers = self.alive();
-        workers.retain(|worker| !self.is_of_switch(*worker));
+        // Pods are files of this host.
+        workers
+            .retain(|worker| self.workers[*worker].host.is_none() && !self.is_of_switch(*worker));
         workers
     }
 

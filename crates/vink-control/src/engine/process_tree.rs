@@ -41,12 +41,12 @@ impl ProcessSample {
 }
 
 /// A process, and its descendants behind it.
-pub(super) struct ProcessTree(Vec<(i32, OwnedFd)>);
+pub(crate) struct ProcessTree(Vec<(i32, OwnedFd)>);
 
 impl ProcessTree {
     /// The tree below a child of this process. The child is stopped: its programs cannot fork
     /// without it.
-    pub(super) fn of(pid: i32) -> ProcessTree {
+    pub(crate) fn of(pid: i32) -> ProcessTree {
         let mut members = Vec::new();
         let root = open(pid);
         // Its number is not reused: it is a child that was not waited for.
@@ -84,7 +84,7 @@ impl ProcessTree {
     ///
     /// # Errors
     /// Those that are still there.
-    pub(super) async fn end(self) -> Result<(), Vec<i32>> {
+    pub(crate) async fn end(self) -> Result<(), Vec<i32>> {
         if let Some((_, root)) = self.0.first() {
             send(root, libc::SIGKILL);
         }

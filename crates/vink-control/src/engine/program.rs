@@ -11,6 +11,7 @@ use vink_spec::{named_by, Change, ProgramSpec, Readiness, Ready, Restart, Rights
 
 use super::clock::{Requester, WakeCondition};
 use super::input::InputEnd;
+use super::kept::Kept;
 use super::lab::{is_over, Lab, State};
 use super::log::Log;
 use super::spawn::Start;
@@ -53,6 +54,8 @@ pub(crate) struct Task {
     pub(crate) looked: Option<String>,
     /// It waits for its client.
     pub(crate) attach: Option<NewProgram>,
+    /// Its terminal, if that is the lab's.
+    pub(crate) kept: Option<Arc<Kept>>,
     /// Where its client's input goes.
     pub(crate) input: Option<InputEnd>,
     /// What waits for its end: the clock runs for it.
@@ -84,6 +87,7 @@ impl Task {
             late: None,
             looked: None,
             attach: None,
+            kept: None,
             input: None,
             awaited_by: None,
             run: None,
@@ -500,10 +504,10 @@ impl Lab {
         };
         let start = Start {
             env: self.environment(&machine, &spec.env, false),
+            dir: self.directory(&machine, spec.dir.as_deref()),
             machine,
             words: words(spec),
             app: spec.app.is_some(),
-            dir: self.directory(spec.dir.as_deref()),
             rights: None,
         };
         self.start_logged(id, start, log).await

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use super::lab::{api_change, Lab, State, WirePlacement};
 use super::series::series_file;
 use super::worker::Worker;
 use super::worker_client::PendingAnswer;
+use crate::host::{Descriptor, HostLink};
 use crate::http_error::HttpError;
 
 /// Steps in flight at once.
@@ -32,10 +33,10 @@ const MAX_NAMED_STEPS: usize = 100;
 const MAX_PARALLEL_SETUPS: usize = 8;
 
 /// A request for a worker.
-struct WorkerCmd {
+pub(super) struct WorkerCmd {
     worker: usize,
     action: Action,
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<Descriptor>,
     /// Undoes what was done of it if it fails.
     undo: Option<Action>,
     /// It may fail: what it removes may be gone.
@@ -71,7 +72,11 @@ impl Lab {
         let mut done = 0;
         let steps = self.with_filters(steps);
         // Before the actor's turn: the lab's clock runs meanwhile.
-        let carried = match self.compile_filters(&steps).await {
+        let prepared = match self.connect_hosts(&steps).await {
+            Ok(()) => self.compile_filters(&steps).await,
+            Err(fault) => Err(fault),
+        };
+        let carried = match prepared {
             Ok(()) => {
                 self.as_actor(Box::pin(self.steps(&steps, commit, &mut done)))
                     .await
@@ -359,6 +364,9 @@ impl Lab {
                         self.retire(number).await.map_err(|fault| (0, fault))?;
                     }
                 }
+                self.leave_hosts(&options.hosts)
+                    .await
+                    .map_err(|fault| (0, fault))?;
                 self.commit(&steps[0], commit);
                 Ok(1)
             }
@@ -451,6 +459,9 @@ impl Lab {
         match step {
             Change::AddMachine { machine, spec } => {
                 let worker = self.worker_for(spec).await?;
+                let wires = spec.interfaces.values();
+                self.prepare_wires(worker, wires.filter_map(|it| it.wire.as_deref()))
+                    .await?;
                 let files = self.files(machine, spec)?;
                 let root = match &spec.root {
                     Some(root) => Some(inside(&self.folder, root).map_err(|error| {
@@ -467,6 +478,7 @@ impl Lab {
                         .runtime
                         .ancestors()
                         .nth(2)
+                        .filter(|_| spec.host.is_none())
                         .map(|folder| folder.display().to_string()),
                     files,
                     root: root.map(|root| root.display().to_string()),
@@ -507,7 +519,7 @@ impl Lab {
                 };
                 // Before the wire, which it may have to wait for.
                 let driver = match uplink.driver() {
-                    Some(words) => Some(self.driver(wire, words).await?),
+                    Some(words) => Some(self.driver(wire, uplink, words).await?),
                     None => None,
                 };
                 let mut state = self.state();
@@ -522,13 +534,16 @@ impl Lab {
                 }
                 placement.uplink = Some(worker);
                 placement.uplink_error = None;
-                let (driver, target) = match driver {
-                    Some((socket, share)) => (Some(socket), UplinkTarget::Driver { share }),
-                    None => (None, UplinkTarget::Uplink(uplink.clone())),
+                let (ends, target) = match driver {
+                    Some((ends, share)) => {
+                        let ends = [Some(ends.wire), ends.ports].into_iter().flatten();
+                        (ends.collect(), UplinkTarget::Driver { share })
+                    }
+                    None => (Vec::new(), UplinkTarget::Uplink(uplink.clone())),
                 };
                 commands.push(WorkerCmd {
                     undo: Some(Action::RemoveUplink { wire: wire.clone() }),
-                    descriptors: driver.into_iter().collect(),
+                    descriptors: ends.into_iter().map(Descriptor::Here).collect(),
                     ..WorkerCmd::new(
                         worker,
                         Action::Uplink {
@@ -541,8 +556,14 @@ impl Lab {
                 Ok(commands)
             }
             step => {
-                if let Change::RemoveUplink { wire } = step {
-                    self.end_driver(wire).await;
+                match step {
+                    Change::RemoveUplink { wire } => self.end_driver(wire).await,
+                    Change::AddInterface { machine, spec, .. } => {
+                        let worker = self.worker_for_machine(machine)?;
+                        self.prepare_wires(worker, spec.wire.as_deref().into_iter())
+                            .await?;
+                    }
+                    _ => {}
                 }
                 let mut state = self.state();
                 state.command(self, step, commit)
@@ -591,15 +612,19 @@ impl Lab {
         let image = spec.image.as_deref();
         let group = spec.worker_group();
         let cpus = spec.core.as_ref().map(Core::cpus).unwrap_or_default();
+        let host = spec.host.as_deref();
         let path = {
             let state = self.state();
             match image {
+                // Found by the agent there.
+                None if host.is_some() => PathBuf::new(),
+                Some(name) if host.is_some() => match state.spec.images.get(name) {
+                    Some(path) => PathBuf::from(path),
+                    None => return Err(state.no_image(name)),
+                },
                 Some(name) => match state.spec.images.get(name) {
                     Some(path) => self.image(path)?,
-                    None => {
-                        let names = state.spec.images.keys().map(String::as_str);
-                        return Err(HttpError::no("image", name, names, "in the lab's images"));
-                    }
+                    None => return Err(state.no_image(name)),
                 },
                 None => match self.env.get("VINK_IMAGE").filter(|path| !path.is_empty()) {
                     Some(path) => vink_kernel::image_named(Path::new(path)),
@@ -611,7 +636,8 @@ impl Lab {
         // One whose machines have gone since, and come again on other processors.
         let outdated = {
             let state = self.state();
-            let is_it = |it: &Worker| it.path == path && it.group == group && it.cpus != cpus;
+            let is_it =
+                |it: &Worker| it.is_for(host, image, &path) && it.group == group && it.cpus != cpus;
             let found = state.workers.iter().position(is_it);
             found.filter(|number| state.workers[*number].machines == 0)
         };
@@ -621,7 +647,7 @@ impl Lab {
         let number = {
             let mut state = self.state();
             let mut workers = state.workers.iter();
-            let found = workers.position(|it| it.path == path && it.group == group);
+            let found = workers.position(|it| it.is_for(host, image, &path) && it.group == group);
             match found {
                 Some(number) if state.workers[number].cpus != cpus => {
                     let worker = &mut state.workers[number];
@@ -633,7 +659,8 @@ impl Lab {
                 }
                 Some(number) if state.workers[number].client.is_some() => return Ok(number),
                 Some(number) if state.workers[number].error.is_some() => {
-                    return Err(self.is_dead());
+                    let lost = state.lost_host_of(number);
+                    return Err(lost.unwrap_or_else(|| self.is_dead()));
                 }
                 Some(number) => number,
                 None if state.clock.is_virtual && !state.workers.is_empty() => {
@@ -648,6 +675,7 @@ impl Lab {
                 }
                 None => {
                     state.workers.push(Worker {
+                        host: host.map(str::to_owned),
                         image: image.map(str::to_owned),
                         group,
                         cpus,
@@ -672,10 +700,15 @@ impl Lab {
 }
 
 impl State {
+    fn no_image(&self, name: &str) -> HttpError {
+        let names = self.spec.images.keys().map(String::as_str);
+        HttpError::no("image", name, names, "in the lab's images")
+    }
+
     /// The workers of groups that have no machines any more, nor a wire's uplink.
     fn unused_workers(&self) -> Vec<usize> {
         let is_unused = |(number, worker): &(usize, &Worker)| {
-            worker.group.is_some()
+            (worker.group.is_some() || worker.host.is_some())
                 && worker.machines == 0
                 && (worker.client.is_some() || worker.error.is_some())
                 && !self.wires.values().any(|it| it.uplink == Some(*number))
@@ -830,29 +863,15 @@ impl State {
         match placement.workers.as_slice() {
             [] => {}
             &[other] if placement.uplink.is_none() => {
-                let halves = vink_kernel::halves()
-                    .map_err(|error| HttpError::host("making a wire in shared memory", error))?;
-                for (worker, half) in [other, worker].into_iter().zip(&halves) {
-                    let descriptors = half
-                        .descriptors()
-                        .iter()
-                        .map(|descriptor: &BorrowedFd<'_>| descriptor.try_clone_to_owned())
-                        .collect::<Result<_, _>>()
-                        .map_err(|error| HttpError::host("dup", error))?;
-                    commands.push(WorkerCmd {
-                        descriptors,
-                        ..WorkerCmd::new(
-                            worker,
-                            Action::Uplink {
-                                wire: name(),
-                                target: UplinkTarget::Worker,
-                            },
-                        )
-                    });
-                    // Packets from there were impaired by the other worker's ends already.
-                    commands.push(ideal_uplink_end(wire, worker));
-                }
                 placement.joined = true;
+                if self.workers[other].host != self.workers[worker].host {
+                    commands.extend(self.join_hosts(wire, other, worker)?);
+                } else if let Some(host) = &self.workers[worker].host {
+                    let link = self.link_to(host)?;
+                    commands.extend(join_there(&link, wire, other, worker));
+                } else {
+                    commands.extend(join_here(wire, other, worker)?);
+                }
             }
             _ => {
                 let why = match placement.uplink {
@@ -863,11 +882,11 @@ impl State {
                     .hint("use two wires, and a machine between them that forwards"));
             }
         }
+        let placement = self.wires.entry(wire.to_owned()).or_default();
         placement.workers.push(worker);
         placement.ends.extend(end.map(|end| (end, worker)));
         Ok(commands)
     }
-
     /// Sets what is different for packets of a new end.
     fn end_settings(&self, wire: &str, worker: usize, end: &str) -> Option<WorkerCmd> {
         let spec = self.spec.wires.get(wire)?;
@@ -1010,7 +1029,7 @@ impl State {
                     folder: lab.folder.display().to_string(),
                 };
                 vec![WorkerCmd {
-                    descriptors: vec![series_file(&lab.folder, spec, series)?],
+                    descriptors: vec![series_file(&lab.folder, spec, series)?.into()],
                     undo: Some(Action::RemoveSeries {
                         series: series.clone(),
                     }),
@@ -1178,6 +1197,60 @@ impl Lab {
     pub(crate) fn worker_for_machine(&self, machine: &str) -> Result<usize, HttpError> {
         self.state().worker_for_machine(machine)
     }
+}
+
+/// Joins the halves of a wire on two workers of this host, by memory that they share.
+fn join_here(wire: &str, first: usize, second: usize) -> Result<Vec<WorkerCmd>, HttpError> {
+    let halves = vink_kernel::halves()
+        .map_err(|error| HttpError::host("making a wire in shared memory", error))?;
+    let mut commands = Vec::new();
+    for (worker, half) in [first, second].into_iter().zip(&halves) {
+        let descriptors = half
+            .descriptors()
+            .iter()
+            .map(|part: &BorrowedFd<'_>| part.try_clone_to_owned().map(Descriptor::Here))
+            .collect::<Result<_, _>>()
+            .map_err(|error| HttpError::host("dup", error))?;
+        commands.extend(join(wire, worker, UplinkTarget::Worker, descriptors));
+    }
+    Ok(commands)
+}
+
+/// The same on two workers of another host, whose agent makes the memory.
+fn join_there(link: &HostLink, wire: &str, first: usize, second: usize) -> Vec<WorkerCmd> {
+    let number = link.wire_number();
+    let sides = [first, second].into_iter().enumerate();
+    let commands = sides.flat_map(|(side, worker)| {
+        let part = |part| Descriptor::Half {
+            wire: number,
+            side,
+            part,
+        };
+        let descriptors = (0..3).map(part).collect();
+        join(wire, worker, UplinkTarget::Worker, descriptors)
+    });
+    commands.collect()
+}
+
+/// Joins one half of a wire to another.
+pub(super) fn join(
+    wire: &str,
+    worker: usize,
+    target: UplinkTarget,
+    descriptors: Vec<Descriptor>,
+) -> [WorkerCmd; 2] {
+    let action = Action::Uplink {
+        wire: wire.to_owned(),
+        target,
+    };
+    [
+        WorkerCmd {
+            descriptors,
+            ..WorkerCmd::new(worker, action)
+        },
+        // Packets from there were impaired by the other worker's ends already.
+        ideal_uplink_end(wire, worker),
+    ]
 }
 
 fn ideal_uplink_end(wire: &str, worker: usize) -> WorkerCmd {

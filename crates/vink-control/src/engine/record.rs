@@ -81,6 +81,13 @@ impl Lab {
     ) -> Result<(), HttpError> {
         let (path, manifest) = {
             let mut state = self.state();
+            if state.recorded.is_none() {
+                return Ok(());
+            }
+            if state.workers[worker].host.is_some() {
+                let error = "a lab with machines on other hosts can't be recorded";
+                return Err(HttpError::conflict(error).hint("leave --record away"));
+            }
             let Some(recorded) = &mut state.recorded else {
                 return Ok(());
             };

@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use vink_api::{NewSeries, Series};
+use vink_api::{NewSeries, RowsQuery, Series, SeriesRows};
 use vink_protocol::{Action, Answer};
 use vink_spec::{check_lab, Change, Diagnostic};
 
 use super::lab::{Lab, State};
+use super::rows::{open, rows};
 use super::status::name_is_good;
 use crate::http_error::HttpError;
+use crate::runs::reading;
 
 impl State {
     /// The worker that has a series' machines; the first one, if it is about none.
@@ -90,6 +92,33 @@ impl Lab {
             }
         });
         Ok(all.collect())
+    }
+
+    /// The file of a series of the lab.
+    fn file_of_series(&self, name: &str) -> Result<PathBuf, HttpError> {
+        let state = self.state();
+        let all = &state.spec.series;
+        let Some(spec) = all.get(name) else {
+            let names = all.keys().map(String::as_str);
+            return Err(HttpError::no("series", name, names, "in the lab"));
+        };
+        Ok(self.folder.join(spec.file(name)))
+    }
+
+    /// Rows of a series.
+    pub(crate) async fn rows_of_series(
+        &self,
+        name: &str,
+        query: RowsQuery,
+    ) -> Result<SeriesRows, HttpError> {
+        let path = self.file_of_series(name)?;
+        reading(move || rows(&path, &query)).await
+    }
+
+    /// The file of a series, as far as it is written.
+    pub(crate) async fn series_as_file(&self, name: &str) -> Result<File, HttpError> {
+        let path = self.file_of_series(name)?;
+        reading(move || open(&path)).await
     }
 
     /// Begins a series.

@@ -55,18 +55,23 @@ impl Lab {
         own: &IndexMap<String, String>,
         only: bool,
     ) -> Vec<(String, String)> {
-        let mut all = match only {
-            true => IndexMap::new(),
-            false => self.env.clone(),
+        let mut all = match (only, self.link_of_machine(machine)) {
+            (true, _) => IndexMap::new(),
+            (false, Some(link)) => link.hello.env.iter().cloned().collect(),
+            (false, None) => self.env.clone(),
         };
         all.extend(self.machine_variables(machine));
         all.extend(own.clone());
         all.into_iter().collect()
     }
 
-    /// A program's working directory.
-    pub(crate) fn directory(&self, dir: Option<&str>) -> String {
-        let dir = dir.map_or_else(|| self.folder.clone(), |dir| self.folder.join(dir));
+    /// The working directory of a machine's program.
+    pub(crate) fn directory(&self, machine: &str, dir: Option<&str>) -> String {
+        let folder = match self.link_of_machine(machine) {
+            Some(link) => PathBuf::from(&link.hello.folder),
+            None => self.folder.clone(),
+        };
+        let dir = dir.map_or_else(|| folder.clone(), |dir| folder.join(dir));
         dir.display().to_string()
     }
 
@@ -229,7 +234,7 @@ impl Lab {
             words,
             app: false,
             env: self.environment(machine, &IndexMap::new(), false),
-            dir: self.directory(None),
+            dir: self.directory(machine, None),
             rights,
         };
         let started = self.start(id, start, false, descriptors).await;
@@ -296,12 +301,20 @@ impl Lab {
             )
             .at("/attach"));
         }
+        if new.keep && (!new.attach || new.terminal.is_none()) {
+            let text = "a terminal is kept of a program that has one";
+            return Err(HttpError::invalid(text)
+                .hint("\"keep\" goes with \"attach\" and \"terminal\"")
+                .at("/keep"));
+        }
         let id = {
             let mut state = self.state();
             let id = state.number();
             let mut task = Task::new(&new.machine, new.words.clone());
             task.app = new.app;
-            if new.attach {
+            if new.keep {
+                // Made when it starts.
+            } else if new.attach {
                 task.attach = Some(new.clone());
             } else {
                 task.log = Some(Arc::new(self.new_log(id)));
@@ -309,12 +322,17 @@ impl Lab {
             state.tasks.insert(id, task);
             id
         };
-        if new.attach {
+        if new.keep {
+            if let Err(fault) = self.start_kept(id, &new).await {
+                self.state().tasks.remove(&id);
+                return Err(fault);
+            }
+        } else if new.attach {
             self.expire(id);
         } else {
             let start = Start {
                 env: self.environment(&new.machine, &new.env, new.only_env),
-                dir: self.directory(new.dir.as_deref()),
+                dir: self.directory(&new.machine, new.dir.as_deref()),
                 machine: new.machine,
                 words: new.words,
                 app: new.app,

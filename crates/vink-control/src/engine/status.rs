@@ -1,5 +1,6 @@
 //! How a lab and what is in it are, and requests that change a part of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -88,6 +89,7 @@ impl Lab {
         let state = self.state();
         let workers = state.workers.iter().filter(|it| it.is_shown());
         let workers = workers.map(|worker| WorkerStatus {
+            host: worker.host.clone(),
             image: worker.image.clone(),
             worker: worker.group.clone(),
             core: worker.cpus.clone(),
@@ -107,6 +109,7 @@ impl Lab {
         });
         LabStatus {
             summary,
+            hosts: state.hosts_status(),
             workers: workers.collect(),
             failed: failed.collect(),
         }
@@ -147,6 +150,7 @@ impl Lab {
         let summary = |(name, spec): (&String, &MachineSpec)| MachineSummary {
             name: name.clone(),
             state: state.machine_state(name),
+            host: spec.host.clone(),
             image: spec.image.clone(),
             worker: spec.worker.clone(),
             core: spec.core.as_ref().map(Core::cpus).unwrap_or_default(),
@@ -171,6 +175,7 @@ impl Lab {
                 name: name.to_owned(),
                 state: state.machine_state(name),
                 error: worker.and_then(|worker| state.workers[worker].error.clone()),
+                host: spec.host.clone(),
                 image: spec.image.clone(),
                 forward: spec.forward,
                 rights: spec.rights,
@@ -443,7 +448,7 @@ impl Lab {
     }
 
     pub(crate) async fn wire(self: &Arc<Lab>, name: &str) -> Result<Wire, HttpError> {
-        let (mut wire, workers) = {
+        let (mut wire, workers, crosses) = {
             let state = self.state();
             let spec = state.wire(&self.name, name)?;
             let ends = state.spec.ends();
@@ -456,12 +461,19 @@ impl Lab {
                 .map(|placement| placement.workers.clone())
                 .unwrap_or_default();
             let workers: Vec<usize> = workers.into_iter().filter(alive).collect();
-            (wire, workers)
+            let hosts = workers.iter().map(|worker| &state.workers[*worker].host);
+            let crosses = hosts.collect::<HashSet<_>>().len() > 1;
+            (wire, workers, crosses)
         };
+        wire.rejected = crosses.then_some(0);
         for worker in workers {
             let status = self.worker_status(worker, Some(Vec::new())).await?;
             for found in status.wires.into_iter().filter(|w| w.wire == name) {
                 for (end, counters) in found.ends {
+                    if let (Some(all), "outside") = (&mut wire.rejected, end.as_str()) {
+                        let its = counters.iter().find(|(name, _)| name == "rejected");
+                        *all += its.map_or(0, |(_, count)| *count);
+                    }
                     if let Some(own) = wire.ends.iter_mut().find(|own| own.end == end) {
                         own.counters = counted(counters);
                     }
@@ -671,6 +683,7 @@ impl State {
 
     fn machine_state(&self, name: &str) -> MachineState {
         match self.worker_of.get(name) {
+            Some(worker) if self.is_on_lost_host(*worker) => MachineState::Lost,
             Some(worker) if self.workers[*worker].client.is_some() => MachineState::Running,
             Some(worker) if self.workers[*worker].error.is_some() => MachineState::Dead,
             _ => MachineState::Starting,
@@ -766,6 +779,7 @@ impl State {
             ends: ends.into_iter().map(end).collect(),
             uplink: spec.uplink.clone(),
             uplink_error: placement.and_then(|placement| placement.uplink_error.clone()),
+            rejected: None,
         }
     }
 }

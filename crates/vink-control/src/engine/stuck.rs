@@ -35,44 +35,60 @@ impl Lab {
     ) {
         let mut lines = BufReader::new(pipe).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            let told = match serde_json::from_str(&line) {
-                Ok(WatchdogReport::Stuck {
-                    seconds,
-                    processor_seconds,
-                    backtrace,
-                }) => {
-                    let since = Instant::now() - Duration::from_secs_f64(seconds);
-                    let mut told =
-                        format!("after {processor_seconds:.1} s of processor time it was at");
-                    for frame in backtrace {
-                        told += "\n    ";
-                        told += &frame;
+            match serde_json::from_str(&line) {
+                Ok(report) => {
+                    if !self.watchdog_told((number, generation), pid, report) {
+                        return;
                     }
-                    Some(Stuck { since, told })
                 }
-                Ok(WatchdogReport::Returned { .. }) => None,
                 Err(error) => {
                     tracing::warn!(target: "control", "a worker's watchdog: {error}");
-                    continue;
                 }
-            };
-            let message = match &told {
-                Some(stuck) => stuck.describe(),
-                None => "has returned".to_owned(),
-            };
-            {
-                let mut state = self.state();
-                let worker = &mut state.workers[number];
-                if worker.generation != generation {
-                    return;
-                }
-                worker.stuck = told;
             }
-            self.tell(Happening::Kernel {
-                worker: number,
-                pid,
-                message,
-            });
         }
+    }
+
+    /// A worker's watchdog has told this; false: of an earlier process.
+    pub(crate) fn watchdog_told(
+        &self,
+        (number, generation): (usize, u64),
+        pid: u32,
+        report: WatchdogReport,
+    ) -> bool {
+        let told = match report {
+            WatchdogReport::Stuck {
+                seconds,
+                processor_seconds,
+                backtrace,
+            } => {
+                let since = Instant::now() - Duration::from_secs_f64(seconds);
+                let mut told =
+                    format!("after {processor_seconds:.1} s of processor time it was at");
+                for frame in backtrace {
+                    told += "\n    ";
+                    told += &frame;
+                }
+                Some(Stuck { since, told })
+            }
+            WatchdogReport::Returned { .. } => None,
+        };
+        let message = match &told {
+            Some(stuck) => stuck.describe(),
+            None => "has returned".to_owned(),
+        };
+        {
+            let mut state = self.state();
+            let worker = &mut state.workers[number];
+            if worker.generation != generation {
+                return false;
+            }
+            worker.stuck = told;
+        }
+        self.tell(Happening::Kernel {
+            worker: number,
+            pid,
+            message,
+        });
+        true
     }
 }

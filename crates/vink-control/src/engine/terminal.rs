@@ -1,5 +1,6 @@
 //! A program's input and output for its client: pipes, or a terminal.
 
+use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
-use vink_api::{Bytes, FromServer, Input, Size, STDERR, STDOUT};
+use vink_api::{Bytes, FromServer, Input, NewProgram, Size, STDERR, STDOUT};
 use vink_sys::fd::set_flags;
 use vink_sys::{poll, rustix};
 
@@ -18,14 +19,18 @@ use super::input::{Giver, InputEnd};
 use super::lab::{is_over, Lab};
 use super::program::Phase;
 use super::spawn::{nothing, pipe, Start};
+use crate::host::HostLink;
 use crate::http_error::HttpError;
 
 /// How long a program that was made with `attach` waits for its client.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are read at once.
 pub(crate) const PIECE: usize = 1 << 16;
 /// Pieces that wait for the client.
 pub(crate) const PIECES: usize = 4;
+
+/// A program's outputs, each with its channel ([`STDOUT`], [`STDERR`]).
+pub(crate) type Outputs = Vec<(u8, Arc<Pipe>)>;
 
 /// A pipe or a terminal's master, read and written without blocking.
 pub(crate) struct Pipe(AsyncFd<OwnedFd>);
@@ -106,12 +111,20 @@ impl Pipe {
     pub(crate) fn resize(&self, size: Size) -> io::Result<()> {
         vink_sys::terminal::resize(self.0.get_ref(), size.rows, size.columns)
     }
+
+    /// ... and the one on another host that this one stands for.
+    pub(super) fn resize_there(&self, link: &HostLink, size: Size) {
+        if let Ok(slave) = vink_sys::terminal::slave_of(self.0.get_ref()) {
+            let identity = vink_sys::fd::identity(slave.as_raw_fd());
+            link.resize(identity, size.rows, size.columns);
+        }
+    }
 }
 
 /// Our side of an attached program that has just been started.
 struct Attached {
     /// Each with its channel.
-    outputs: Vec<(u8, Arc<Pipe>)>,
+    outputs: Outputs,
     phase: watch::Receiver<Phase>,
 }
 
@@ -138,9 +151,9 @@ impl Lab {
     pub(crate) fn is_attachable(&self, id: u64) -> Result<(), HttpError> {
         let state = self.state();
         match state.tasks.get(&id) {
-            Some(task) if task.attach.is_some() => Ok(()),
+            Some(task) if task.attach.is_some() || task.kept.is_some() => Ok(()),
             _ => Err(HttpError::conflict(format!(
-                "program {id} does not wait for a client: it was not made with \"attach\", or has one"
+                "program {id} does not wait for a client: it was not made with \"attach\", has one, or its terminal has gone"
             ))),
         }
     }
@@ -157,38 +170,9 @@ impl Lab {
             let new = new.ok_or_else(|| HttpError::conflict("it has a client already"))?;
             (new, task.phase.subscribe())
         };
-        let host = |error| HttpError::host("a program's input and output", error);
-        let (theirs, attached) = match new.terminal {
-            Some(size) => terminal(size),
-            None => pipes(new.input),
-        }
-        .map_err(host)?;
-        let (outputs, input) = attached;
-        let is_terminal = new.terminal.is_some();
-        let input = input.map(|to| InputEnd { to, is_terminal });
-        if let Some(task) = self.state().tasks.get_mut(&id) {
-            task.input = input;
-        }
-        let mut env = self.environment(&new.machine, &new.env, new.only_env);
-        if is_terminal && self.records_inputs(giver.requester) {
-            // A shell reads its history, and writes it at its end: the run would not repeat.
-            let history = ("HISTFILE".to_owned(), "/dev/null".to_owned());
-            env.extend((!new.env.contains_key("HISTFILE")).then_some(history));
-        }
-        let start = Start {
-            env,
-            dir: self.directory(new.dir.as_deref()),
-            machine: new.machine,
-            words: new.words,
-            app: false,
-            rights: new.rights,
-        };
         let path = format!("/v1/labs/{}/programs/{id}/terminal", self.name);
-        let start = Box::pin(async {
-            self.start(id, start, is_terminal, theirs).await?;
-            self.ready(id);
-            Ok(())
-        });
+        let (start, outputs) = self.attached(id, &new, giver.requester)?;
+        let start = Box::pin(start);
         let started: Result<(), HttpError> = match giver.requester {
             Requester::Client => {
                 self.changed_by(&giver.actor, "ATTACH", &path, &[], start)
@@ -202,14 +186,59 @@ impl Lab {
         }
         Ok(Attached { outputs, phase })
     }
+
+    /// Both sides of a program's input and output: what starts it, and its outputs with their
+    /// channels.
+    pub(crate) fn attached(
+        self: &Arc<Lab>,
+        id: u64,
+        new: &NewProgram,
+        requester: Requester,
+    ) -> Result<(impl Future<Output = Result<(), HttpError>> + use<>, Outputs), HttpError> {
+        let (theirs, (outputs, input)) = match new.terminal {
+            Some(size) => terminal(size),
+            None => pipes(new.input),
+        }
+        .map_err(|error| HttpError::host("a program's input and output", error))?;
+        let is_terminal = new.terminal.is_some();
+        let there = self.link_of_machine(&new.machine);
+        if let Some(task) = self.state().tasks.get_mut(&id) {
+            task.input = input.map(|to| InputEnd {
+                to,
+                is_terminal,
+                there,
+            });
+        }
+        let mut env = self.environment(&new.machine, &new.env, new.only_env);
+        if is_terminal && self.records_inputs(requester) {
+            // A shell reads its history, and writes it at its end: the run would not repeat.
+            let history = ("HISTFILE".to_owned(), "/dev/null".to_owned());
+            env.extend((!new.env.contains_key("HISTFILE")).then_some(history));
+        }
+        let start = Start {
+            env,
+            dir: self.directory(&new.machine, new.dir.as_deref()),
+            machine: new.machine.clone(),
+            words: new.words.clone(),
+            app: false,
+            rights: new.rights,
+        };
+        let lab = self.clone();
+        let start = async move {
+            lab.start(id, start, is_terminal, theirs).await?;
+            lab.ready(id);
+            Ok(())
+        };
+        Ok((start, outputs))
+    }
 }
 
 /// What a program's client is told.
 pub(crate) enum FromProgram {
     /// A piece of output behind the byte of its channel.
     Frame(Bytes),
-    /// Nothing follows.
-    Ended(FromServer),
+    /// What is told beside that; after [`FromServer::Ended`] nothing follows.
+    Told(FromServer),
 }
 
 impl Lab {
@@ -223,7 +252,15 @@ impl Lab {
         inputs: impl Stream<Item = Input> + Send + 'static,
     ) {
         let mut sink = pin!(sink);
-        let ended = |code, error| FromProgram::Ended(FromServer::Ended { code, error });
+        let ended = |code, error| FromProgram::Told(FromServer::Ended { code, error });
+        let kept = self
+            .state()
+            .tasks
+            .get(&id)
+            .and_then(|task| task.kept.clone());
+        if let Some(kept) = kept {
+            return self.look_at(id, kept, giver, sink, inputs).await;
+        }
         let attached = match self.attach(id, &giver).await {
             Ok(attached) => attached,
             Err(fault) => {
@@ -284,7 +321,7 @@ impl Lab {
 
 /// From an output to the client, until its end; when the program has ended, until all is read that
 /// it has written.
-async fn pump(
+pub(crate) async fn pump(
     channel: u8,
     output: Arc<Pipe>,
     pieces: mpsc::Sender<Bytes>,
@@ -319,7 +356,7 @@ async fn pump(
 }
 
 /// Ours: outputs with their channels, and the input.
-type Ours = (Vec<(u8, Arc<Pipe>)>, Option<Arc<Pipe>>);
+type Ours = (Outputs, Option<Arc<Pipe>>);
 
 fn pipes(input: bool) -> io::Result<(Vec<OwnedFd>, Ours)> {
     let (stdin, ours) = match input {

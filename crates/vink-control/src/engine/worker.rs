@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use super::process_tree::{ProcessSample, ProcessTree};
 use super::spawn::pipe;
 use super::stuck::Stuck;
 use super::worker_client::{PendingAnswer, RequestError, WorkerClient, WorkerMessage};
+use crate::host::{Descriptor, RemoteProcess};
 use crate::http_error::HttpError;
 
 /// How long a worker may take to begin its shutdown before it is killed.
@@ -45,6 +46,8 @@ pub(crate) enum Stage {
 /// A worker of a lab. Its place in the lab's list is its number, for as long as the lab runs; when
 /// it is started again it is another process with the same number.
 pub(crate) struct Worker {
+    /// The host that it is on; none: this one.
+    pub(crate) host: Option<String>,
     /// The image's name in the lab.
     pub(crate) image: Option<String>,
     /// The worker group of its machines; `None`: those that name none.
@@ -74,9 +77,108 @@ pub(crate) struct Worker {
 pub(crate) struct Started {
     pub(crate) client: WorkerClient,
     pub(crate) said: mpsc::UnboundedReceiver<WorkerMessage>,
-    pub(crate) child: Child,
+    process: Process,
     pub(crate) pid: u32,
     pub(crate) release: String,
+    /// The image's file on another host.
+    image: Option<PathBuf>,
+}
+
+impl Started {
+    /// One on another host that has said this first.
+    ///
+    /// # Errors
+    /// It has ended, or is another version.
+    pub(super) async fn there(
+        client: WorkerClient,
+        first: Option<WorkerMessage>,
+        said: mpsc::UnboundedReceiver<WorkerMessage>,
+        (mut process, pid): (RemoteProcess, u32),
+        image: PathBuf,
+    ) -> Result<Started, String> {
+        match first {
+            Some(WorkerMessage::Ready { protocol, release }) if protocol == protocol::VERSION => {
+                Ok(Started {
+                    client,
+                    said,
+                    process: Process::There(process),
+                    pid,
+                    release,
+                    image: Some(image),
+                })
+            }
+            Some(_) => Err("its vink was replaced meanwhile".to_owned()),
+            None => Err(process.wait().await),
+        }
+    }
+}
+
+/// A worker's process.
+enum Process {
+    Here(Child),
+    There(RemoteProcess),
+}
+
+impl Process {
+    /// How it has ended.
+    async fn wait(&mut self) -> String {
+        match self {
+            Process::There(process) => process.wait().await,
+            Process::Here(child) => match child.wait().await {
+                Ok(status) => format!("its process ended: {status}"),
+                Err(error) => format!("its process could not be waited for: {error}"),
+            },
+        }
+    }
+}
+
+/// A process of this host that has just been started, and the ways to it.
+pub(crate) struct WorkerProcess {
+    pub(crate) socket: tokio::net::UnixStream,
+    pub(crate) watchdog: OwnedFd,
+    pub(crate) child: Child,
+    pub(crate) pid: u32,
+}
+
+impl WorkerProcess {
+    /// Starts `vink lab-worker` in this folder.
+    pub(crate) fn spawn(
+        executable: &Path,
+        folder: &Path,
+        config: &WorkerConfig,
+        errors: Stdio,
+    ) -> std::io::Result<WorkerProcess> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let theirs = OwnedFd::from(theirs);
+        let (watchdog, dog) = pipe()?;
+        let (number, dog_number) = (theirs.as_raw_fd(), dog.as_raw_fd());
+        let mut first = Vec::new();
+        encode(config, &mut first);
+        (&ours).write_all(&first)?;
+        let mut command = Command::new(executable);
+        command
+            .arg("lab-worker")
+            .args(["--socket", &number.to_string()])
+            .args(["--watchdog", &dog_number.to_string()])
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .kill_on_drop(true);
+        prepare(
+            command.as_std_mut(),
+            [Step::Keep(number), Step::Keep(dog_number)],
+        );
+        let child = command.spawn()?;
+        let pid = child.id().unwrap_or_default();
+        ours.set_nonblocking(true)?;
+        Ok(WorkerProcess {
+            socket: tokio::net::UnixStream::from_std(ours)?,
+            watchdog,
+            child,
+            pid,
+        })
+    }
 }
 
 impl Worker {
@@ -134,25 +236,11 @@ impl Lab {
         worker: (usize, u64),
         config: WorkerConfig,
     ) -> Result<Started, HttpError> {
+        if let Some(link) = self.link_of_worker(worker.0).await? {
+            return self.start_worker_there(worker, config, &link).await;
+        }
         let what = format!("starting a worker with {}", config.image.display());
         let host = |error| HttpError::host(&what, error);
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(host)?;
-        let theirs = OwnedFd::from(theirs);
-        let (watch, watchdog) = pipe().map_err(host)?;
-        let (number, dog) = (theirs.as_raw_fd(), watchdog.as_raw_fd());
-        let mut first = Vec::new();
-        encode(&config, &mut first);
-        (&ours).write_all(&first).map_err(host)?;
-        let mut command = Command::new(&self.hooks.executable);
-        command
-            .arg("lab-worker")
-            .args(["--socket", &number.to_string()])
-            .args(["--watchdog", &dog.to_string()])
-            .current_dir(&self.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        prepare(command.as_std_mut(), [Step::Keep(number), Step::Keep(dog)]);
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -160,14 +248,17 @@ impl Lab {
             .map_err(host)?;
         let log_path = self.runtime.join("workers");
         let logged = std::fs::metadata(&log_path).map_or(0, |log| log.len());
-        command.stderr(log);
-        let mut child = command.spawn().map_err(host)?;
-        drop((theirs, watchdog));
-        let pid = child.id().unwrap_or_default();
-        ours.set_nonblocking(true).map_err(host)?;
-        let (client, mut said) =
-            WorkerClient::new(tokio::net::UnixStream::from_std(ours).map_err(host)?);
-        let watch = tokio::net::unix::pipe::Receiver::from_owned_fd(watch).map_err(host)?;
+        let process = WorkerProcess::spawn(
+            &self.hooks.executable,
+            &self.folder,
+            &config,
+            Stdio::from(log),
+        )
+        .map_err(host)?;
+        let (mut child, pid) = (process.child, process.pid);
+        let (client, mut said) = WorkerClient::new(process.socket);
+        let watch = tokio::net::unix::pipe::Receiver::from_owned_fd(process.watchdog);
+        let watch = watch.map_err(host)?;
         tokio::spawn(self.clone().hear_watchdog(worker, pid, watch));
         let mut ending = self.ending.subscribe();
         let first = tokio::select! {
@@ -182,9 +273,10 @@ impl Lab {
                 Ok(Started {
                     client,
                     said,
-                    child,
+                    process: Process::Here(child),
                     pid,
                     release,
+                    image: None,
                 })
             }
             Some(WorkerMessage::Ready { .. }) => Err(HttpError::conflict(format!(
@@ -225,6 +317,7 @@ impl Lab {
             let worker = &mut state.workers[number];
             worker.client = Some(started.client);
             worker.pid = Some(started.pid);
+            worker.path = started.image.unwrap_or(std::mem::take(&mut worker.path));
             worker.release = started.release;
             worker.error = None;
             worker.stage = Some(stages);
@@ -233,7 +326,7 @@ impl Lab {
             state.clock.begin(time);
         }
         let lab = self.clone();
-        let (mut said, mut child, pid) = (started.said, started.child, started.pid);
+        let (mut said, mut process, pid) = (started.said, started.process, started.pid);
         tokio::spawn(async move {
             let mut last_words = None;
             while let Some(next) = said.recv().await {
@@ -242,15 +335,17 @@ impl Lab {
                 }
             }
             stage.send_replace(Stage::Ends);
-            let status = match tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await {
-                Ok(status) => status,
+            let how = match tokio::time::timeout(EXIT_TIMEOUT, process.wait()).await {
+                Ok(how) => how,
                 Err(_) => {
-                    // Processes that stay are reported by the task that waits for this worker.
-                    let _ = ProcessTree::of(pid as i32).end().await;
-                    child.wait().await
+                    if let Process::Here(_) = process {
+                        // Processes that stay are reported by the task that waits for this worker.
+                        let _ = ProcessTree::of(pid as i32).end().await;
+                    }
+                    process.wait().await
                 }
             };
-            lab.worker_ended(number, generation, status, last_words);
+            lab.worker_ended(number, generation, how, last_words);
             stage.send_replace(Stage::Gone);
         });
         let first: Vec<Action> = {
@@ -280,8 +375,11 @@ impl Lab {
         let state = self.state();
         let client = state.workers.get(worker).and_then(|w| w.client.as_ref());
         client
-            .map(|client| client.ask(action, descriptors))
-            .ok_or_else(|| self.is_dead())
+            .map(|client| {
+                let descriptors = descriptors.into_iter().map(Descriptor::Here);
+                client.ask(action, descriptors.collect())
+            })
+            .ok_or_else(|| state.lost_host_of(worker).unwrap_or_else(|| self.is_dead()))
     }
 
     /// Sends a request, and waits for the answer.
@@ -318,19 +416,21 @@ impl Lab {
     /// # Errors
     /// It, or something that it has started, is still there.
     pub(crate) async fn end_worker(&self, number: usize) -> Result<(), HttpError> {
-        let (pid, stage, stuck) = {
+        let (pid, stage, stuck, host) = {
             let mut state = self.state();
             let worker = &mut state.workers[number];
             // Its messages are ignored from here on.
             worker.generation += 1;
             worker.client = None;
             let stuck = worker.stuck.take().is_some();
-            (worker.pid.take(), worker.stage.take(), stuck)
+            let host = worker.host.clone();
+            (worker.pid.take(), worker.stage.take(), stuck, host)
         };
         let Some(mut stage) = stage else {
             return Ok(());
         };
-        let pid = pid.map(|pid| pid as i32);
+        // One on another host is ended by the agent there, by the same rules.
+        let pid = pid.map(|pid| pid as i32).filter(|_| host.is_none());
         if let Some(pid) = pid.filter(|_| *stage.borrow() == Stage::Runs) {
             if stuck || !shuts_down(pid, &mut stage).await {
                 ProcessTree::of(pid)
@@ -359,7 +459,7 @@ impl Lab {
 }
 
 /// Whether a worker whose socket was closed begins its shutdown.
-async fn shuts_down(pid: i32, stage: &mut watch::Receiver<Stage>) -> bool {
+pub(crate) async fn shuts_down(pid: i32, stage: &mut watch::Receiver<Stage>) -> bool {
     let until = Instant::now() + SHUTDOWN_TIMEOUT;
     let before = ProcessSample::at(pid).map_or(Duration::ZERO, |sample| sample.time);
     let mut stopped = 0;

@@ -1,8 +1,9 @@
 //! The client of a lab worker: requests, which are answered in order, events, and the worker's end.
 
-use std::collections::VecDeque;
-use std::io;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::net::unix::OwnedReadHalf;
@@ -11,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use vink_protocol::{encode, send_with};
 use vink_protocol::{Action, Answer, Event, FrameDecoder, Message, Request};
 
+use crate::host::{Descriptor, HostLink, Piece, StreamReader};
 /// Why a request has failed.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestError {
@@ -34,7 +36,7 @@ impl PendingAnswer {
 
 struct Outgoing {
     action: Action,
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<Descriptor>,
     reply: Reply,
 }
 
@@ -73,8 +75,26 @@ impl WorkerClient {
         (WorkerClient(requests), saying)
     }
 
+    /// The same of a worker on another host.
+    pub(crate) fn there(
+        link: Arc<HostLink>,
+        worker: u64,
+        messages: StreamReader,
+    ) -> (WorkerClient, mpsc::UnboundedReceiver<WorkerMessage>) {
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let (said, saying) = mpsc::unbounded_channel();
+        let (replies, answered) = mpsc::unbounded_channel();
+        tokio::spawn(ask_all(outgoing, link.clone(), worker, replies));
+        tokio::spawn(async move {
+            if let Err(error) = hear_all(messages, answered, said, link).await {
+                tracing::warn!(target: "control", "a worker's messages: {error}");
+            }
+        });
+        (WorkerClient(requests), saying)
+    }
+
     /// Sends a request, after all earlier ones.
-    pub(crate) fn ask(&self, action: Action, descriptors: Vec<OwnedFd>) -> PendingAnswer {
+    pub(crate) fn ask(&self, action: Action, descriptors: Vec<Descriptor>) -> PendingAnswer {
         let (reply, answer) = oneshot::channel();
         // If it has ended, the reply is dropped with the message.
         let _ = self.0.send(Outgoing {
@@ -104,9 +124,11 @@ async fn send_all(
         encode(&request, &mut frame);
         // Queued before the request is sent, so that the answer finds it.
         let _ = replies.send((id, next.reply));
+        let descriptors = next.descriptors.into_iter();
+        let descriptors: Vec<OwnedFd> = descriptors.filter_map(Descriptor::here).collect();
         let mut at = 0;
         while at < frame.len() {
-            let descriptors = if at == 0 { &next.descriptors[..] } else { &[] };
+            let descriptors = if at == 0 { &descriptors[..] } else { &[] };
             let stream: &UnixStream = socket.as_ref();
             at += stream
                 .async_io(Interest::WRITABLE, || {
@@ -120,42 +142,15 @@ async fn send_all(
 
 async fn receive_all(
     socket: OwnedReadHalf,
-    mut replies: mpsc::UnboundedReceiver<(u64, Reply)>,
+    replies: mpsc::UnboundedReceiver<(u64, Reply)>,
     said: mpsc::UnboundedSender<WorkerMessage>,
 ) -> io::Result<()> {
-    // Mostly they are answered in their order.
-    let mut waiting: VecDeque<(u64, Reply)> = VecDeque::new();
+    let mut replies = Replies::of(replies);
     let mut decoder = FrameDecoder::default();
     loop {
         while let Some(message) = decoder.next_message()? {
-            let mut answer = |id: u64, result| {
-                while let Ok(next) = replies.try_recv() {
-                    waiting.push_back(next);
-                }
-                let its = waiting.iter().position(|(expected, _)| *expected == id);
-                match its.and_then(|at| waiting.remove(at)) {
-                    Some((_, reply)) => {
-                        // The task that asked may have been dropped.
-                        let _ = reply.send(result);
-                        Ok(())
-                    }
-                    None => Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        format!("answer {id} was not asked for"),
-                    )),
-                }
-            };
-            match message {
-                Message::Done { id, answer: with } => answer(id, Ok(with))?,
-                Message::Failed { id, error } => answer(id, Err(RequestError::Failed(error)))?,
-                Message::Ready {
-                    protocol, release, ..
-                } => {
-                    let _ = said.send(WorkerMessage::Ready { protocol, release });
-                }
-                Message::Event(event) => {
-                    let _ = said.send(WorkerMessage::Event(event));
-                }
+            if let Some(message) = replies.take(message)? {
+                let _ = said.send(message);
             }
         }
         socket.readable().await?;
@@ -166,6 +161,139 @@ async fn receive_all(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Those that wait for answers. Mostly they are answered in their order.
+struct Replies {
+    coming: mpsc::UnboundedReceiver<(u64, Reply)>,
+    waiting: VecDeque<(u64, Reply)>,
+}
+
+impl Replies {
+    fn of(coming: mpsc::UnboundedReceiver<(u64, Reply)>) -> Replies {
+        let waiting = VecDeque::new();
+        Replies { coming, waiting }
+    }
+
+    /// Gives an answer to the one that waits for it. What is none is left.
+    fn take(&mut self, message: Message) -> io::Result<Option<WorkerMessage>> {
+        let (id, result) = match message {
+            Message::Done { id, answer } => (id, Ok(answer)),
+            Message::Failed { id, error } => (id, Err(RequestError::Failed(error))),
+            Message::Ready {
+                protocol, release, ..
+            } => return Ok(Some(WorkerMessage::Ready { protocol, release })),
+            Message::Event(event) => return Ok(Some(WorkerMessage::Event(event))),
+        };
+        while let Ok(next) = self.coming.try_recv() {
+            self.waiting.push_back(next);
+        }
+        let mut waiting = self.waiting.iter();
+        let its = waiting.position(|(expected, _)| *expected == id);
+        match its.and_then(|at| self.waiting.remove(at)) {
+            Some((_, reply)) => {
+                // The task that asked may have been dropped.
+                let _ = reply.send(result);
+                Ok(None)
+            }
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("answer {id} was not asked for"),
+            )),
+        }
+    }
+}
+
+/// Sends requests to another host until the channel is closed; then the worker is ended. Streams of
+/// programs' output are told beside the replies.
+async fn ask_all(
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    link: Arc<HostLink>,
+    worker: u64,
+    replies: mpsc::UnboundedSender<(u64, Reply, Vec<u32>)>,
+) {
+    let mut id = 0;
+    while let Some(next) = outgoing.recv().await {
+        id += 1;
+        match link.carry(&next.action, next.descriptors) {
+            Ok(carried) => {
+                // Queued before the request is sent, so that the answer finds it.
+                let _ = replies.send((id, next.reply, carried.outputs.clone()));
+                let action = next.action;
+                link.ask(worker, Request { id, action }, carried);
+            }
+            Err(error) => {
+                let error = format!("descriptors for host {}: {error}", link.name);
+                let _ = next.reply.send(Err(RequestError::Failed(error)));
+            }
+        }
+    }
+    link.end(worker);
+}
+
+/// Messages of a worker on another host. The end of a program is told when all is here that it had
+/// written: its output comes by streams of its own.
+async fn hear_all(
+    mut messages: StreamReader,
+    mut answered: mpsc::UnboundedReceiver<(u64, Reply, Vec<u32>)>,
+    said: mpsc::UnboundedSender<WorkerMessage>,
+    link: Arc<HostLink>,
+) -> io::Result<()> {
+    let (to, coming) = mpsc::unbounded_channel();
+    let mut replies = Replies::of(coming);
+    let mut decoder = FrameDecoder::default();
+    // By requests that have started programs, and by programs.
+    let mut asked: HashMap<u64, Vec<u32>> = HashMap::new();
+    let mut outputs: HashMap<u64, Vec<u32>> = HashMap::new();
+    // Ends of programs of which it is not known yet that they were started.
+    let mut early: HashMap<u64, Event> = HashMap::new();
+    let tell_end = |streams: Vec<u32>, event: Event| {
+        let (link, said) = (link.clone(), said.clone());
+        tokio::spawn(async move {
+            for stream in streams {
+                link.flush(stream).await;
+            }
+            let _ = said.send(WorkerMessage::Event(event));
+        });
+    };
+    while let Some(piece) = messages.next().await {
+        let Piece::Bytes(bytes) = piece else { continue };
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            decoder.fill(|room| rest.read(room))?;
+        }
+        while let Some(message) = decoder.next_message()? {
+            while let Ok((id, reply, streams)) = answered.try_recv() {
+                asked.insert(id, streams);
+                let _ = to.send((id, reply));
+            }
+            match &message {
+                Message::Done { id, answer } => {
+                    let streams = asked.remove(id).unwrap_or_default();
+                    if let Answer::Program(number) = answer {
+                        match early.remove(number) {
+                            Some(event) => tell_end(streams, event),
+                            None => drop(outputs.insert(*number, streams)),
+                        }
+                    }
+                }
+                Message::Failed { id, .. } => drop(asked.remove(id)),
+                _ => {}
+            }
+            match replies.take(message)? {
+                None => {}
+                Some(WorkerMessage::Event(event)) => match event {
+                    Event::Ended { program, .. } => match outputs.remove(&program) {
+                        Some(streams) => tell_end(streams, event),
+                        None => drop(early.insert(program, event)),
+                    },
+                    event => drop(said.send(WorkerMessage::Event(event))),
+                },
+                Some(message) => drop(said.send(message)),
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

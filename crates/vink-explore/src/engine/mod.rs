@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::forks::Claims;
 use crate::runner::Runner;
+use crate::saved::Saver;
 use crate::search::{Found, Wanted};
 use crate::Error;
 
@@ -46,6 +47,8 @@ pub(crate) struct Level<'a> {
     pub wanted: &'a Wanted,
     /// Ends the search by becoming readable.
     pub interrupt: Option<&'a OwnedFd>,
+    /// Where it is written down how far it is.
+    pub saver: Option<&'a Saver>,
     /// When the budget is used up.
     pub deadline: Option<Instant>,
 }

@@ -95,6 +95,9 @@ impl Level<'_> {
         tell: &mut dyn FnMut(),
     ) -> Result<End, Error> {
         let mut lines = Lines::default();
+        if let Some(saver) = self.saver {
+            lines.first = saver.saved().first;
+        }
         let mut bytes = [0; PIECE];
         loop {
             let mut ready = vec![wanted(reads.as_raw_fd(), libc::POLLIN)];
@@ -111,6 +114,9 @@ impl Level<'_> {
                 return Ok(End::Interrupted);
             }
             tell();
+            // Before what was said is taken: each has said what it has found before it was done.
+            let due = self.saver.filter(|saver| saver.is_due());
+            let done = due.map(|saver| (saver, self.claims.done()));
             loop {
                 match vink_sys::rustix::io::read(reads, &mut bytes) {
                     Ok(0) => {
@@ -128,6 +134,9 @@ impl Level<'_> {
                 }
             }
             lines.take(found)?;
+            if let Some((saver, done)) = done {
+                saver.write(done, self.claims, found, &lines.first)?;
+            }
             // With one deviation there are few: the first one in their order is told each time.
             if !found.is_empty() && self.deviations > 1 && !self.wanted.keep_going {
                 return Ok(End::Found);
@@ -333,9 +342,20 @@ impl Tree {
             None => {
                 if depth == 0 {
                     self.said.first += count;
+                    self.finish(None);
                 }
                 self.cursor.back(depth);
                 None
+            }
+        }
+    }
+
+    /// The first deviation that was gone along last is done, unless it is this one, which a process that has died
+    /// was in.
+    fn finish(&self, begins: Option<usize>) {
+        if let Some(last) = self.cursor.path().first() {
+            if begins != Some(last.first) {
+                self.claims.finish(last.first);
             }
         }
     }
@@ -363,6 +383,9 @@ impl Branches for Tree {
             _ => depth > 0 || self.claims.claim(first),
         };
         if wanted {
+            if depth == 0 {
+                self.finish(Some(first));
+            }
             let (place, packet) = self.at;
             let step = Step {
                 place,

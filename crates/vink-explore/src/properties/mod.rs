@@ -9,9 +9,17 @@
 
 mod acks;
 mod backoff;
+pub(crate) mod claimed;
+mod livelock;
+mod memory;
+mod opens;
 mod outcome;
 pub(crate) mod panic;
+mod probes;
+mod prompt;
+mod reset;
 mod sack;
+mod spurious;
 mod stall;
 mod states;
 mod storm;
@@ -43,7 +51,7 @@ pub type Check = Result<(), Violation>;
 /// Something that holds in every run.
 pub trait Property: Send {
     /// Its name, for `--property` and reports: one word.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// What must hold, with the RFC that says so: a sentence for users.
     fn says(&self) -> &'static str;
@@ -103,11 +111,18 @@ pub fn all() -> Vec<Box<dyn Property>> {
         Box::<storm::Storm>::default(),
         Box::<backoff::Backoff>::default(),
         Box::<timeout::Timeout>::default(),
+        Box::<probes::Probes>::default(),
+        Box::<prompt::Prompt>::default(),
         Box::<states::States>::default(),
+        Box::<reset::Reset>::default(),
         Box::<window::Window>::default(),
+        Box::<opens::Opens>::default(),
         Box::<sack::Sack>::default(),
         Box::<undo::Undo>::default(),
+        Box::<spurious::Spurious>::default(),
+        Box::<livelock::Livelock>::default(),
         Box::<stall::Stall>::default(),
+        Box::<memory::Memory>::default(),
         Box::<outcome::Outcome>::default(),
     ]
 }

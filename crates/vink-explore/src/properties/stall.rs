@@ -26,16 +26,7 @@ impl Property for Stall {
             Ending::Silent => "nothing will ever happen: no timer is armed",
             Ending::Late => "it is as it was, long after the last fault",
         };
-        let waits = |(at, expected): (usize, &Option<_>)| {
-            let program = &world.programs[at];
-            (expected.is_some() && program.ended.is_none()).then_some(program)
-        };
-        let waiting: Vec<_> = world
-            .expected
-            .iter()
-            .enumerate()
-            .filter_map(waits)
-            .collect();
+        let waiting: Vec<_> = world.waiting().collect();
         let connections = world.connections();
         if waiting.is_empty() && connections.len() <= world.expected_connections {
             return Ok(());

@@ -53,7 +53,7 @@ impl UplinkAttachment {
                 shared::meet(worker, wire, path.as_ref())
             });
         }
-        UplinkAttachment::with_mtu(worker, machine, interface, open_backend(uplink)?)
+        UplinkAttachment::attach_backend(worker, machine, interface, open_backend(uplink)?)
     }
 
     /// Makes an interface of a machine, still down, that is attached to one of another worker's.
@@ -141,7 +141,11 @@ impl UplinkAttachment {
         }
     }
 
-    fn with_mtu(
+    /// Makes an interface of a machine, still down, that is attached to this backend.
+    ///
+    /// # Errors
+    /// As [`UplinkAttachment::attach`].
+    pub fn attach_backend(
         worker: &mut impl DeviceHost,
         machine: &Machine,
         interface: &str,

@@ -26,6 +26,8 @@ pub struct UplinkState {
     /// Frames lost between interface and backend: malformed ones, and those for which there was no
     /// room.
     pub lost: u64,
+    /// What came and is none of the peer's: of a wire between hosts.
+    pub rejected: u64,
 }
 
 /// Moves frames between a TAP interface and a backend.
@@ -52,6 +54,7 @@ impl UplinkDevice {
             sent: 0,
             received: 0,
             lost: 0,
+            rejected: 0,
         }));
         let device = UplinkDevice {
             tap,
@@ -147,6 +150,7 @@ impl Device for UplinkDevice {
         }
         let state = &mut *self.state.borrow_mut();
         state.lost = self.refused + self.backend.lost();
+        state.rejected = self.backend.refused();
         if let LinkState::Ended(_) = state.link {
             // The interface goes with its descriptor.
             kernel.exit_task(self.tap.task, 0, true)?;

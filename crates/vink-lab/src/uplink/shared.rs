@@ -133,6 +133,7 @@ fn attach_with(
             sent: 0,
             received: 0,
             lost: 0,
+            rejected: 0,
         }));
         let device = SharedWireDevice {
             end,

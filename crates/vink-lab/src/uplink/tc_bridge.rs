@@ -70,7 +70,11 @@ impl TcBridge {
         self.attach_backend(worker, wire, open_backend(uplink)?)
     }
 
-    fn attach_backend(
+    /// Attaches a wire to this backend.
+    ///
+    /// # Errors
+    /// As [`TcBridge::attach`].
+    pub(crate) fn attach_backend(
         &self,
         worker: &mut Worker,
         wire: WireId,

@@ -8,6 +8,7 @@ use vink_apps::{AppId, Apps, State};
 use vink_kernel::MachineId;
 
 use super::lab::{refused, About, Lab, WorkerError};
+use crate::numbers::report_of;
 use vink_protocol::{Answer, Event};
 
 /// How long an app may take to stop when its machine is removed.
@@ -28,11 +29,7 @@ pub(super) struct Fibers {
 impl Fibers {
     /// The report of the app of this name on a machine; of several, the newest's.
     pub(super) fn report(&self, machine: MachineId, name: &str) -> Option<serde_json::Value> {
-        let all = self.apps.list().into_iter().rev();
-        let mut its = all.filter(|status| {
-            status.machine == machine.get() && status.words.first().is_some_and(|word| word == name)
-        });
-        its.next()?.report.map(|report| value(Some(report)))
+        report_of(&self.apps, machine, name)
     }
 }
 

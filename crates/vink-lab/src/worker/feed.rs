@@ -74,11 +74,21 @@ pub(super) struct Feeds {
 struct Tap {
     numbers: HashMap<EndId, u32>,
     feeds: Vec<Feed>,
+    /// What feeds have for classes. Most pages of a lab have the same.
+    classes: Vec<Classes>,
+}
+
+/// Filters of classes, and the class of the flight that is told, once a feed has asked for it.
+struct Classes {
+    filters: Vec<Filter>,
+    class: Option<u8>,
 }
 
 struct Feed {
     file: File,
     what: FeedRequest,
+    /// The place of its classes in [`Tap::classes`].
+    classes: usize,
     /// The ends whose flights are told; `None`: all.
     ends: Option<HashSet<u32>>,
     sampling: Sampling,
@@ -182,14 +192,49 @@ impl Tap {
             return;
         };
         let identity = PacketIdentity::of(flight.bytes);
+        for classes in &mut self.classes {
+            classes.class = None;
+        }
         for feed in &mut self.feeds {
-            feed.hear(*number, flight, identity);
+            feed.hear(*number, flight, identity, &mut self.classes);
+        }
+    }
+
+    /// Finds out which feeds have the same classes.
+    fn sort_classes(&mut self) {
+        self.classes.clear();
+        for feed in &mut self.feeds {
+            let filters = &feed.what.classes;
+            let known = self.classes.iter().position(|it| it.filters == *filters);
+            feed.classes = known.unwrap_or(self.classes.len());
+            if known.is_none() {
+                self.classes.push(Classes {
+                    filters: filters.clone(),
+                    class: None,
+                });
+            }
         }
     }
 }
 
+impl Classes {
+    fn of(&mut self, flight: &Flight<'_>) -> u8 {
+        let fits = |filter: &Filter| bpf::wants(filter, flight.bytes, flight.len);
+        let find = || self.filters.iter().position(fits);
+        *self
+            .class
+            .get_or_insert_with(|| find().map_or(0, |place| place as u8 + 1))
+    }
+}
+
 impl Feed {
-    fn hear(&mut self, number: u32, flight: &Flight<'_>, identity: PacketIdentity) {
+    fn hear(
+        &mut self,
+        number: u32,
+        flight: &Flight<'_>,
+        identity: PacketIdentity,
+        classes: &mut [Classes],
+    ) {
         if self.what.detail.is_none() || !self.ends.as_ref().is_none_or(|e| e.contains(&number)) {
             return;
         }
@@ -197,7 +242,9 @@ impl Feed {
         self.sampling.seen = self.sampling.seen.saturating_add(1);
         let is_beside = !self.sampling.has(identity.packet);
         if is_beside {
-            if flight.lost.is_none() && !self.what.follow.as_ref().is_some_and(fits) {
+            let is_followed = self.what.flow == Some(identity.flow)
+                || self.what.follow.as_ref().is_some_and(fits);
+            if flight.lost.is_none() && !is_followed {
                 return;
             }
             if !self.sampling.take_beside() {
@@ -205,7 +252,7 @@ impl Feed {
                 return;
             }
         }
-        let class = self.what.classes.iter().position(fits);
+        let class = classes[self.classes].of(flight);
         let fate = match flight.lost {
             None => 0,
             Some(LossCause::Random) => 1,
@@ -222,7 +269,7 @@ impl Feed {
             lasts: u32::try_from(lasts).unwrap_or(u32::MAX),
             id: identity.packet,
             length: u16::try_from(flight.len).unwrap_or(u16::MAX),
-            class: class.map_or(0, |place| place as u8 + 1),
+            class,
             fate: fate | told,
             flow: identity.flow,
             is_beside,
@@ -425,6 +472,7 @@ impl Lab {
         self.feeds.tap().feeds.push(Feed {
             file,
             what,
+            classes: 0,
             ends: None,
             sampling: Sampling::new(budget),
             records: Vec::new(),
@@ -470,6 +518,7 @@ impl Lab {
         let mut watched = HashSet::new();
         {
             let mut tap = self.feeds.tap();
+            tap.sort_classes();
             tap.numbers = ends.iter().copied().collect();
             for feed in &mut tap.feeds {
                 let wanted = feed.what.detail.as_ref().and_then(|it| it.ends.as_ref());

@@ -41,4 +41,5 @@ pub use bpf::{compile_filter, compile_filter_bounded};
 pub use machine::sysctl_path;
 pub use path::load_pod;
 pub use serve::{seed, serve, End};
+pub(crate) use status::wire_numbers;
 pub use wire::wire_settings;

@@ -50,7 +50,9 @@ impl Lab {
                 ends.push((end_name.to_string(), numbers(kernel, interface.end)?));
             }
             if let Some(attached) = &wire.uplink {
-                ends.push(("outside".to_owned(), numbers(kernel, attached.end)?));
+                let mut outside = numbers(kernel, attached.end)?;
+                outside.push(("rejected".to_owned(), attached.rejected()));
+                ends.push(("outside".to_owned(), outside));
             }
             status.wires.push(WireStatus {
                 wire: name.clone(),
@@ -91,6 +93,11 @@ impl Lab {
         let machine = self.machine(machine)?.machine.clone();
         Ok(Answer::Yes(machine.listens(self.worker.kernel(), port)?))
     }
+}
+
+/// The same for what is no part of a worker; `None`: they can't be had.
+pub(crate) fn wire_numbers(kernel: &mut Kernel, end: EndId) -> Option<Vec<(String, u64)>> {
+    numbers(kernel, end).ok()
 }
 
 /// What happened to the packets that an end sent.

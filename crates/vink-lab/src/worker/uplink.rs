@@ -5,11 +5,14 @@ use std::os::fd::OwnedFd;
 
 use ipnet::IpNet;
 use vink_kernel::{EndId, WireId};
+use vink_port::{Keys, SealedBackend};
 use vink_spec::{ShareGrant, Uplink};
 
 use super::lab::{refused, About, Descriptors, EndName, Lab, WorkerError};
 use crate::route::StaticRoute;
-use crate::uplink::{share, Forward, Half, LinkState, Passt, Route, TcBridge, UplinkEnd};
+use crate::uplink::{
+    share, Forward, Half, LinkState, Passt, PortKeeper, Route, TcBridge, UplinkEnd,
+};
 use crate::Error;
 use vink_protocol::{Answer, Event, UplinkTarget};
 
@@ -30,6 +33,8 @@ pub(super) struct AttachedUplink {
     /// The interface that has got addresses, and which.
     guest: Option<EndName>,
     given: Vec<IpNet>,
+    /// There if these are the host's, too.
+    keeper: Option<PortKeeper>,
     /// The error that was last reported.
     reported: Option<String>,
 }
@@ -37,11 +42,16 @@ pub(super) struct AttachedUplink {
 /// Where a guest has its addresses from.
 enum AddressSource {
     Passt(Passt),
-    /// The host has them, too.
-    Host(ShareGrant),
+    /// The host has them, too; and the socket by which its driver is asked for ports.
+    Host(ShareGrant, Option<OwnedFd>),
 }
 
 impl AttachedUplink {
+    /// Datagrams that were dropped since they are none of the other side's.
+    pub(super) fn rejected(&self) -> u64 {
+        self.attached.attachment.state().rejected
+    }
+
     /// Why no frames get through.
     pub(super) fn error(&self) -> Option<String> {
         match &self.attached.attachment.state().link {
@@ -59,17 +69,13 @@ impl Lab {
         descriptors: &mut Descriptors,
     ) -> Result<Answer, WorkerError> {
         // Descriptors are taken from the message even if this fails.
-        let half: Vec<OwnedFd> = match target {
-            UplinkTarget::Worker => descriptors.take(3).collect(),
-            UplinkTarget::Driver { .. } => descriptors.take(1).collect(),
-            UplinkTarget::Uplink(_) => Vec::new(),
-        };
+        let half: Vec<OwnedFd> = descriptors.take(target.descriptors()).collect();
         let wire = self.wire(name)?;
         let id = wire.id;
         if wire.uplink.is_some() {
             return Err(refused(format!("wire {name}: it has an uplink already")));
         }
-        let needs_bridge = matches!(target, UplinkTarget::Uplink(_));
+        let needs_bridge = matches!(target, UplinkTarget::Uplink(_) | UplinkTarget::Host { .. });
         if self.uplinks.tc_bridge.is_none() && needs_bridge {
             let tc_bridge = TcBridge::new(self.worker.kernel())?;
             self.uplinks.tc_bridge = Some(tc_bridge);
@@ -115,10 +121,22 @@ impl Lab {
                 UplinkEnd::of_half(worker, wire, Half::from_descriptors(half))?
             }
             UplinkTarget::Driver { share } => {
-                source = share.map(AddressSource::Host);
-                let socket = half.into_iter().next();
+                let mut half = half.into_iter();
+                let socket = half.next();
+                source = share.map(|grant| AddressSource::Host(grant, half.next()));
                 let socket = socket.ok_or(refused("a socket belongs to a wire's driver"))?;
                 UplinkEnd::of_driver(worker, wire, socket)?
+            }
+            UplinkTarget::Host { peer, keys } => {
+                let socket = half.into_iter().next();
+                let socket = socket.ok_or(refused("a socket belongs to a wire to another host"))?;
+                let keys = Keys {
+                    send: keys.send,
+                    receive: keys.receive,
+                };
+                let backend = SealedBackend::new(socket, peer, &keys)
+                    .map_err(|error| refused(format!("a wire to another host: {error}")))?;
+                tc_bridge()?.attach_backend(worker, wire, Box::new(backend))?
             }
             UplinkTarget::Uplink(Uplink::Passt { publish }) => {
                 let forwards: Result<Vec<Forward>, _> =
@@ -140,6 +158,7 @@ impl Lab {
             source,
             guest: None,
             given: Vec::new(),
+            keeper: None,
             reported: None,
         })
     }
@@ -160,9 +179,12 @@ impl Lab {
         self.uplinks.wires.retain(|wire| wire != name);
         self.forget_end_of_feeds(attached.end);
         attached.attached.detach(&mut self.worker)?;
+        if let Some(keeper) = attached.keeper {
+            keeper.end(&mut self.worker);
+        }
         match &attached.guest {
             Some(guest) => {
-                if let Some(AddressSource::Host(_)) = attached.source {
+                if let Some(AddressSource::Host(..)) = attached.source {
                     let network = self.machine(&guest.machine)?.machine.network;
                     let kernel = self.worker.kernel();
                     share::unconfigure(kernel, &network, &guest.interface, &attached.given)?;
@@ -225,9 +247,16 @@ impl Lab {
         let (kernel, interface) = (self.worker.kernel(), &end_name.interface);
         let route = match source {
             AddressSource::Passt(passt) => passt.configure(kernel, &machine, interface),
-            AddressSource::Host(grant) => share::configure(kernel, &machine, interface, grant),
+            AddressSource::Host(grant, _) => share::configure(kernel, &machine, interface, grant),
         };
         let route = route.about(format!("wire {name}: addresses for {end_name}"))?;
+        if let AddressSource::Host(grant, ports) = source {
+            let clone = ports.as_ref().map(OwnedFd::try_clone).transpose();
+            let ports = clone.map_err(|error| refused(format!("wire {name}: {error}")))?;
+            let (worker, what) = (&mut self.worker, format!("wire {name}"));
+            let keeper = PortKeeper::new(worker, &machine, interface, &what, grant, ports);
+            attached.keeper = Some(keeper.about(what.clone())?);
+        }
         attached.guest = Some(end_name.clone());
         attached.given = networks(&route);
         let machine = self.machine_mut(&end_name.machine)?;
@@ -239,7 +268,10 @@ impl Lab {
     pub(super) fn lose_guest(&mut self, name: &str, end_name: &EndName) {
         let wire = self.wires.get_mut(name);
         if let Some(attached) = wire.and_then(|wire| wire.uplink.as_mut()) {
-            attached.guest.take_if(|guest| guest == end_name);
+            let lost = attached.guest.take_if(|guest| guest == end_name);
+            if let Some(keeper) = lost.and_then(|_| attached.keeper.take()) {
+                keeper.end(&mut self.worker);
+            }
         }
     }
 

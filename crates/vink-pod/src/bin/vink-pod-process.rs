@@ -17,7 +17,7 @@ use std::mem::zeroed;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use area::{Pause, Sizes};
 use vink_confine::{confine_code, Keep};
@@ -49,6 +49,8 @@ static SAID: AtomicUsize = AtomicUsize::new(0);
 static CALL: AtomicU32 = AtomicU32::new(0);
 /// The pause that a fault is to be told by: a function of Vink's copies what the pod gave it.
 static COPIES: AtomicU32 = AtomicU32::new(0);
+/// A fault is being told.
+static TELLS: AtomicBool = AtomicBool::new(false);
 
 fn main() {
     // The worker is the only one that starts it, and sees its end.
@@ -424,6 +426,9 @@ const ALTERNATE: usize = 64 << 10;
 
 /// Faults are told to the worker, from a stack of their own.
 fn handlers() {
+    // A pod may write over what libc has registered: Linux then ends the thread instead of running a
+    // handler.
+    vink_sys::rseq::unregister();
     // As long as this process.
     let stack = Box::leak(vec![0u8; ALTERNATE].into_boxed_slice());
     let stack = libc::stack_t {
@@ -436,7 +441,7 @@ fn handlers() {
         libc::sigaltstack(&stack, null_mut());
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = faulted as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         for signal in [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -462,6 +467,11 @@ impl Write for Line {
 }
 
 extern "C" fn faulted(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // By what the pod has written over: what is told so far must do. Again and again, this uses up
+    // its stack, and ends the process.
+    if TELLS.swap(true, Relaxed) {
+        end(Pause::Fault);
+    }
     match COPIES.load(Relaxed) {
         1.. if COPIES.load(Relaxed) == Pause::EmitArgument as u32 => end(Pause::EmitArgument),
         1.. => end(Pause::LogArgument),
@@ -491,6 +501,7 @@ extern "C" fn faulted(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
         libc::SIGFPE => write!(line, "divided by zero (SIGFPE)"),
         other => write!(line, "ended by signal {other}"),
     };
+    text(&line.0[..line.1]);
     place(&mut line, at);
     text(&line.0[..line.1]);
     end(Pause::Fault)

@@ -3,9 +3,9 @@
 //! wasi-libc calls WASI where a program would make system calls. There is nothing behind it here but
 //! the pod's log, for what it prints. A module whose libc may call what has no answer is refused.
 
-use wasmtime::{Caller, ExternType, FuncType, Linker, Module, Val};
+use wasmtime::{Caller, ExternType, FuncType, Linker, Module, Trap, Val};
 
-use super::{Emitted, Fault, State};
+use super::{Emitted, Fault, State, FUEL_PER_CALL, FUEL_PER_VECTOR};
 use crate::batch::lines;
 use crate::{Batch, COUNTERS};
 
@@ -23,6 +23,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     #[inline]
     fn new(caller: &'a mut Caller<'_, State>) -> wasmtime::Result<Call<'a>> {
+        charge(caller, FUEL_PER_CALL)?;
         let Some(memory) = caller.data().memory else {
             // Its memory is known once it has started.
             let why = "called Vink before it was started".to_owned();
@@ -73,6 +74,18 @@ impl<'a> Call<'a> {
             }
         }
     }
+}
+
+/// Takes so much fuel, if time is fuel: what the host does for a module is its time, too, and in a
+/// loop of calls most of it.
+#[inline]
+fn charge(caller: &mut Caller<'_, State>, fuel: u64) -> wasmtime::Result<()> {
+    if !caller.data().repeats {
+        return Ok(());
+    }
+    let left = caller.get_fuel()?.checked_sub(fuel);
+    caller.set_fuel(left.unwrap_or(0))?;
+    left.map(drop).ok_or_else(|| Trap::OutOfFuel.into())
 }
 
 /// Links what the module imports.
@@ -193,7 +206,8 @@ fn says(
     kind: FuncType,
     answer: i32,
 ) -> wasmtime::Result<()> {
-    let made = linker.func_new(WASI, name, kind, move |_, _, results| {
+    let made = linker.func_new(WASI, name, kind, move |mut caller, _, results| {
+        charge(&mut caller, FUEL_PER_CALL)?;
         if let [result] = results {
             *result = Val::I32(answer);
         }
@@ -221,6 +235,7 @@ fn fd_write(
     count: u32,
     written: u32,
 ) -> wasmtime::Result<i32> {
+    charge(&mut caller, u64::from(count) * FUEL_PER_VECTOR)?;
     let mut call = Call::new(&mut caller)?;
     if !(1..=2).contains(&fd) {
         return Ok(EBADF);

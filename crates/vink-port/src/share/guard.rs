@@ -25,7 +25,8 @@ impl Protocol {
         }
     }
 
-    fn of(number: u8) -> Option<Protocol> {
+    /// Of that number.
+    pub fn of(number: u8) -> Option<Protocol> {
         match number {
             TCP => Some(Protocol::Tcp),
             UDP => Some(Protocol::Udp),
@@ -173,7 +174,13 @@ impl Guard {
         &self.addresses
     }
 
-    fn is_ours(&self, protocol: Protocol, port: u16) -> bool {
+    /// A port is the stack's from now on, or no more.
+    pub fn set(&mut self, protocol: Protocol, port: u16, is_ours: bool) {
+        self.ports.set(protocol, port, is_ours);
+    }
+
+    /// Whether it is.
+    pub fn has(&self, protocol: Protocol, port: u16) -> bool {
         self.ports.of(protocol).has(port)
     }
 
@@ -207,7 +214,7 @@ impl Guard {
         match Protocol::of(packet.protocol) {
             Some(protocol) => {
                 let [port, _] = packet.ports().ok_or(Refusal::Malformed)?;
-                if !self.is_ours(protocol, port) {
+                if !self.has(protocol, port) {
                     return Err(Refusal::Port(protocol, port));
                 }
             }
@@ -234,7 +241,7 @@ impl Guard {
         let fits = [message.kind, message.code] == types.no_port
             && about.from == packet.to
             && about.to == packet.from
-            && self.is_ours(protocol, port);
+            && self.has(protocol, port);
         fits.then_some(()).ok_or(other)
     }
 
@@ -253,7 +260,7 @@ impl Guard {
         let ours = match Protocol::of(packet.protocol) {
             Some(protocol) => packet
                 .ports()
-                .is_some_and(|[_, port]| self.is_ours(protocol, port)),
+                .is_some_and(|[_, port]| self.has(protocol, port)),
             None => self.icmp_is_ours(&packet),
         };
         if let Some(datagram) = datagram.filter(|_| ours) {
@@ -282,7 +289,7 @@ impl Guard {
         match Protocol::of(about.protocol) {
             Some(protocol) => about
                 .ports()
-                .is_some_and(|[port, _]| self.is_ours(protocol, port)),
+                .is_some_and(|[port, _]| self.has(protocol, port)),
             None => about.icmp().is_some_and(|message| {
                 message.kind == types.echo && self.echoes.has(&(about.to, message.id))
             }),

@@ -6,14 +6,20 @@
 //! raw, by the host's routes and neighbours (`send`). So the uplink is a point-to-point link of IP:
 //! the Ethernet headers of its frames have no meaning.
 //!
-//! All of that is descriptors of this process, and goes with it, however it ends.
+//! Ports can also be had on demand, when a program binds them. That takes rights which this process
+//! gives up, so a second one (`server`) does it, which sees no packet. The process with the stack asks
+//! this one (`demand`).
+//!
+//! All of that is descriptors of these processes, and goes with them, however they end.
 
 mod addresses;
+mod demand;
 mod guard;
 mod ports;
 mod receive;
 mod rules;
 mod send;
+mod server;
 mod unreachable;
 
 use std::collections::{HashSet, VecDeque};
@@ -22,6 +28,7 @@ use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use vink_sys::rustix::net::netdevice::index_to_name;
+use vink_sys::socket::seqpacket_pair;
 
 use self::addresses::{default_addresses, Addresses};
 use self::guard::{Guard, Leaving, Protocol, Refusal};
@@ -35,6 +42,10 @@ use crate::packet::{missed, unbound};
 use crate::poll::{Poll, INPUT, ROOM};
 use crate::Error;
 
+use self::demand::Demand;
+pub use self::demand::{Asked, PortAsker};
+pub use self::server::PortServer;
+
 /// Of Ethernet.
 const ETHERNET: usize = 14;
 /// The Ethernet addresses of the machine's interface, and of everything behind the uplink.
@@ -46,7 +57,7 @@ const MOST_TOLD: usize = 64;
 const MOST_KINDS: usize = 16;
 
 /// What a stack is to have of the host.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ShareRequest {
     /// Addresses of the host's; none: those that it uses by its default routes.
     pub addresses: Vec<IpAddr>,
@@ -56,6 +67,8 @@ pub struct ShareRequest {
     pub udp: Vec<u16>,
     /// Ports for connections that the stack makes, of both.
     pub ephemeral: Ephemeral,
+    /// By which the process with the stack asks for more ports.
+    pub demand: Option<OwnedFd>,
 }
 
 /// Ports for connections that a stack makes.
@@ -98,6 +111,7 @@ pub struct ShareBackend {
     guard: Guard,
     _rules: Rules,
     shared: Vec<Shared>,
+    demand: Option<Demand>,
     monitor: Addresses,
     /// An address that the host has no more.
     missing: Option<IpAddr>,
@@ -114,11 +128,15 @@ pub struct ShareBackend {
 }
 
 impl ShareBackend {
-    /// Reserves the ports, and takes their packets.
+    /// Reserves the ports, and takes their packets. If more are to be had on demand, there is a server
+    /// that has to run in a process of its own.
     ///
     /// # Errors
     /// [`Error::Uplink`]: a port or an address that can't be had, a right that is missing.
-    pub fn open(name: &str, request: &ShareRequest) -> Result<(ShareBackend, Grant), Error> {
+    pub fn open(
+        name: &str,
+        request: ShareRequest,
+    ) -> Result<(ShareBackend, Grant, Option<PortServer>), Error> {
         let fail = |what: String| Error::Uplink(format!("the uplink {name}: {what}"));
         let host = |what: &'static str| {
             move |error: io::Error| fail(format!("{what}: {error}{}", remedy(&error)))
@@ -173,6 +191,18 @@ impl ShareBackend {
                 full: false,
             });
         }
+        let mut server = None;
+        let demand = request.demand.map(|stack| -> io::Result<Demand> {
+            let receivers = shared.iter().map(|each| each.receiver.try_clone());
+            let receivers = receivers.collect::<io::Result<Vec<_>>>()?;
+            let (channel, its) = seqpacket_pair()?;
+            let known = reserved.known();
+            server = Some(PortServer::new(its, known, rules.try_clone()?, receivers));
+            poll.add(&channel, INPUT)?;
+            poll.add(&stack, INPUT)?;
+            Demand::new(stack, channel)
+        });
+        let demand = demand.transpose().map_err(host("ports on demand"))?;
         let grant = Grant {
             addresses: addresses.clone(),
             mtu,
@@ -183,6 +213,7 @@ impl ShareBackend {
             guard: Guard::new(addresses, reserved),
             _rules: rules,
             shared,
+            demand,
             monitor,
             missing: None,
             poll,
@@ -194,7 +225,12 @@ impl ShareBackend {
             seen: HashSet::new(),
             mtu,
         };
-        Ok((backend, grant))
+        Ok((backend, grant, server))
+    }
+
+    /// Waits until the port server says that it is there; false: it has ended. True if there is none.
+    pub fn awaits_server(&self) -> bool {
+        self.demand.as_ref().is_none_or(Demand::awaits_server)
     }
 
     /// Says once for each kind of packet why such is not sent.
@@ -320,6 +356,12 @@ impl Backend for ShareBackend {
     }
 
     fn link_state(&mut self) -> LinkState {
+        if let Some(demand) = &mut self.demand {
+            demand.serve(&mut self.guard, &self.poll);
+            if demand.is_over() {
+                return LinkState::Ended("its port server has ended".to_owned());
+            }
+        }
         if self.monitor.news() {
             let addresses = self.guard.addresses();
             // What is not known is as it was.
@@ -414,6 +456,10 @@ impl Backend for ShareBackend {
 
     fn refused(&self) -> u64 {
         self.refused
+    }
+
+    fn is_gone(&self) -> bool {
+        self.demand.as_ref().is_some_and(Demand::is_over)
     }
 
     fn mtu(&self) -> u32 {

@@ -1,6 +1,7 @@
 //! The port server: ports of the host that are held by sockets which are bound and do nothing else,
 //! so that neither the host's stack nor its programs use them.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -21,6 +22,10 @@ impl PortSet {
 
     pub fn insert(&mut self, port: u16) {
         self.0[usize::from(port >> 6)] |= 1 << (port & 63);
+    }
+
+    pub fn remove(&mut self, port: u16) {
+        self.0[usize::from(port >> 6)] &= !(1 << (port & 63));
     }
 
     pub fn has(&self, port: u16) -> bool {
@@ -49,7 +54,8 @@ pub struct Reserved {
     addresses: Vec<IpAddr>,
     tcp: PortSet,
     udp: PortSet,
-    sockets: Vec<OwnedFd>,
+    /// None of a port that another process holds.
+    sockets: HashMap<(Protocol, u16), Vec<OwnedFd>>,
 }
 
 impl Reserved {
@@ -60,8 +66,22 @@ impl Reserved {
             addresses: addresses.to_vec(),
             tcp: PortSet::new(),
             udp: PortSet::new(),
-            sockets: Vec::new(),
+            sockets: HashMap::new(),
         }
+    }
+
+    /// The same ports for another process, which does not hold them.
+    pub fn known(&self) -> Reserved {
+        Reserved {
+            addresses: self.addresses.clone(),
+            tcp: self.tcp.clone(),
+            udp: self.udp.clone(),
+            sockets: HashMap::new(),
+        }
+    }
+
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
     }
 
     pub fn of(&self, protocol: Protocol) -> &PortSet {
@@ -81,22 +101,39 @@ impl Reserved {
         port: u16,
         protocols: &[Protocol],
     ) -> Result<(), (SocketAddr, io::Error)> {
-        let mut sockets = Vec::new();
+        let mut all = Vec::new();
         for protocol in protocols {
+            let mut sockets = Vec::new();
             for address in &self.addresses {
                 let address = SocketAddr::new(*address, port);
                 let held = hold(address, *protocol);
                 sockets.push(held.map_err(|error| (address, error))?);
             }
+            all.push(((*protocol, port), sockets));
         }
-        self.sockets.append(&mut sockets);
+        self.sockets.extend(all);
         for protocol in protocols {
-            match protocol {
-                Protocol::Tcp => self.tcp.insert(port),
-                Protocol::Udp => self.udp.insert(port),
-            }
+            self.set(*protocol, port, true);
         }
         Ok(())
+    }
+
+    /// Reserves it no more.
+    pub fn release(&mut self, port: u16, protocol: Protocol) {
+        self.set(protocol, port, false);
+        self.sockets.remove(&(protocol, port));
+    }
+
+    /// Whether it counts as reserved from now on. If another process holds it, this one only knows.
+    pub fn set(&mut self, protocol: Protocol, port: u16, reserved: bool) {
+        let set = match protocol {
+            Protocol::Tcp => &mut self.tcp,
+            Protocol::Udp => &mut self.udp,
+        };
+        match reserved {
+            true => set.insert(port),
+            false => set.remove(port),
+        }
     }
 }
 
@@ -137,6 +174,8 @@ mod tests {
         }
         assert_eq!(set.runs(), [(1, 3), (80, 80), (65534, 65535)]);
         assert!(set.has(80) && !set.has(81));
+        set.remove(2);
+        assert_eq!(set.runs(), [(1, 1), (3, 3), (80, 80), (65534, 65535)]);
     }
 
     #[test]
@@ -154,6 +193,9 @@ mod tests {
         drop(listener);
         reserved.reserve(port, &both).expect("free");
         assert!(TcpListener::bind((here, port)).is_err());
+        assert!(UdpSocket::bind((here, port)).is_err());
+        reserved.release(port, Protocol::Tcp);
+        drop(TcpListener::bind((here, port)).expect("free"));
         assert!(UdpSocket::bind((here, port)).is_err());
         drop(reserved);
         UdpSocket::bind((here, port)).expect("free again");

@@ -37,13 +37,21 @@ const ETHERNET: usize = 14;
 /// As socket(2) and packet(7): it takes `CAP_NET_RAW`.
 pub fn open(address: IpAddr, ports: &Reserved) -> io::Result<OwnedFd> {
     let socket = unbound()?;
-    attach(&socket, &mut filter(address, ports))?;
+    filter_by(&socket, address, ports)?;
     let protocol = match address {
         IpAddr::V4(_) => libc::ETH_P_IP,
         IpAddr::V6(_) => libc::ETH_P_IPV6,
     };
     bind(&socket, protocol, 0)?;
     Ok(socket)
+}
+
+/// Has it receive what is for these ports from now on.
+///
+/// # Errors
+/// As socket(7), `SO_ATTACH_FILTER`.
+pub fn filter_by(socket: &OwnedFd, address: IpAddr, ports: &Reserved) -> io::Result<()> {
+    attach(socket, &mut filter(address, ports))
 }
 
 fn filter(address: IpAddr, ports: &Reserved) -> Vec<sock_filter> {
@@ -142,6 +150,7 @@ pub fn frame(datagram: Datagram<'_>) -> Option<(&mut [u8], usize)> {
         bytes,
         control,
         cut,
+        ..
     } = datagram;
     let network = network_offset(control)?;
     if cut || bytes.len() <= FRONT + HEADER + network {

@@ -27,6 +27,7 @@ const NEW_CHAIN: u16 = 3;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
 const NEW_ELEMENTS: u16 = 12;
+const DELETE_ELEMENTS: u16 = 14;
 /// IPv4 and IPv6.
 const INET: u8 = 1;
 const OWNER: u32 = 2;
@@ -57,8 +58,11 @@ const SET: &str = "ports";
 const IN: &str = "in";
 const OUT: &str = "out";
 
-/// The table. It is gone with this.
-pub struct Rules(#[allow(dead_code)] OwnedFd);
+/// The table. It is gone with this, and with the same of all other processes.
+pub struct Rules {
+    socket: OwnedFd,
+    table: String,
+}
 
 impl Rules {
     /// Drops what comes to these ports at these addresses, before the host's stack has it, and has what
@@ -101,11 +105,7 @@ impl Rules {
             .collect();
         for keys in keys.chunks(CHUNK) {
             batch.add(NEW_ELEMENTS, libc::NLM_F_CREATE, |m| {
-                m.text(1, &name).text(2, SET).nest(3, |m| {
-                    keys.iter().fold(m, |m, key| {
-                        m.nest(ELEMENT, |m| m.nest(1, |m| m.attr(1, key)))
-                    })
-                })
+                elements(m, &name, keys)
             });
         }
         for (chain, hook) in [(IN, PRE_ROUTING), (OUT, LOCAL_OUT)] {
@@ -136,8 +136,47 @@ impl Rules {
             }
         }
         batch.commit(&socket)?;
-        Ok(Rules(socket))
+        Ok(Rules {
+            socket,
+            table: name,
+        })
     }
+
+    /// The same table for another process.
+    ///
+    /// # Errors
+    /// The host is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<Rules> {
+        Ok(Rules {
+            socket: self.socket.try_clone()?,
+            table: self.table.clone(),
+        })
+    }
+
+    /// One more port, or one less.
+    ///
+    /// # Errors
+    /// As nf_tables has it: it takes `CAP_NET_ADMIN`.
+    pub fn change(&self, protocol: Protocol, port: u16, add: bool) -> io::Result<()> {
+        let (kind, flags) = match add {
+            true => (NEW_ELEMENTS, libc::NLM_F_CREATE),
+            false => (DELETE_ELEMENTS, 0),
+        };
+        let mut batch = Batch::new();
+        batch.add(kind, flags, |m| {
+            elements(m, &self.table, &[key(protocol, port)])
+        });
+        batch.commit(&self.socket)
+    }
+}
+
+/// Elements of the set of a table.
+fn elements(m: Message, table: &str, keys: &[[u8; 8]]) -> Message {
+    m.text(1, table).text(2, SET).nest(3, |m| {
+        keys.iter().fold(m, |m, key| {
+            m.nest(ELEMENT, |m| m.nest(1, |m| m.attr(1, key)))
+        })
+    })
 }
 
 /// Messages that come into force together.

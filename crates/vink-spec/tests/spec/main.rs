@@ -6,6 +6,7 @@ mod generate;
 mod golden;
 mod import;
 mod mistakes;
+mod older;
 mod random;
 mod reach;
 mod schema;

@@ -326,6 +326,7 @@ impl Random {
                         number: 80,
                         udp: r.below(2) == 0,
                     }),
+                    on_demand: r.below(2) == 0,
                     ephemeral: [0, 256, 1000][r.below(3)],
                 }),
                 6 => Uplink::VhostUser(format!("/tmp/{wire}.vm")),

@@ -20,9 +20,9 @@ use std::sync::atomic::Ordering;
 use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, PIPE_BROKEN};
 
 use super::{BlockCondition, ThreadState, VirtualWorker};
-use crate::notify::Notification;
 use crate::ready::POLLFD;
 use crate::shared_ring::ProcessRing;
+use crate::syscall_ctx::SyscallCtx;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
 const CALL_BUDGET: u32 = 256;
@@ -68,7 +68,7 @@ impl VirtualWorker<'_> {
         let thread = self.worker.threads.get(&tid);
         if let Some(ring) = thread.and_then(|thread| self.ring_of(thread.pid)) {
             let others = !sched.blocked_on_host.is_empty() || !sched.vforked.is_empty();
-            let alone = !others && sched.runaways.limit().is_none();
+            let alone = !others && sched.limit().is_none();
             set_call_budget(&ring, if alone { CALL_BUDGET } else { 0 });
         }
     }
@@ -124,8 +124,8 @@ impl VirtualWorker<'_> {
 
     /// What a poll(2) has found of its descriptors, for the next one: valid when the call is
     /// answered.
-    pub(super) fn publish_polled(&self, call: Notification, fds: &[u8]) {
-        let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) else {
+    pub(super) fn publish_polled(&self, call: SyscallCtx, fds: &[u8]) {
+        let Some(ring) = self.ring_of(call.pid) else {
             return;
         };
         let count = fds.len() / POLLFD;
@@ -134,7 +134,7 @@ impl VirtualWorker<'_> {
         if count > MAX_POLLED || self.worker.file_holder.is_some() {
             return;
         }
-        let (table, sched) = (self.fd_table(call.tid), ring.sched());
+        let (table, sched) = (self.fd_table(call.pid), ring.sched());
         let mut own = 0;
         for (n, fd) in fds.chunks_exact(POLLFD).enumerate() {
             let bytes = u64::from_le_bytes(fd.try_into().expect("eight bytes"));
@@ -146,8 +146,8 @@ impl VirtualWorker<'_> {
     }
 
     /// The call is answered, and what was written down for it is still true.
-    pub(super) fn validate_polled(&self, call: Notification, count: usize) {
-        let ring = self.ring_of(self.worker.threads[&call.tid].pid);
+    pub(super) fn validate_polled(&self, call: SyscallCtx, count: usize) {
+        let ring = self.ring_of(call.pid);
         if let Some(ring) = ring.filter(|ring| ring.polled_by.get() == call.id) {
             ring.sched()
                 .polled_count
@@ -156,8 +156,8 @@ impl VirtualWorker<'_> {
     }
 
     /// What the process has written down of this poll(2).
-    pub(super) fn take_posted_poll(&self, call: Notification) -> Option<PostedPoll> {
-        let ring = self.ring_of(self.worker.threads[&call.tid].pid)?;
+    pub(super) fn take_posted_poll(&self, call: SyscallCtx) -> Option<PostedPoll> {
+        let ring = self.ring_of(call.pid)?;
         let sched = ring.sched();
         let count = call.args[1] as usize;
         let is_first = sched.posted_poll.swap(0, Ordering::Relaxed) == call.args[0];
@@ -181,7 +181,7 @@ impl VirtualWorker<'_> {
     }
 
     /// The thread waits until then for these, of which nothing is ready.
-    pub(super) fn note_last_poll(&mut self, call: Notification, fds: Vec<u64>, cookies: Vec<u64>) {
+    pub(super) fn note_last_poll(&mut self, call: SyscallCtx, fds: Vec<u64>, cookies: Vec<u64>) {
         let sched = self.worker.clock.sched_mut();
         let watched = sched.blocked[&call.tid].polled.len();
         let id = call.id;
@@ -220,13 +220,13 @@ impl VirtualWorker<'_> {
     /// so.
     pub(super) fn repeat_wait(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         asked: &PostedPoll,
         ns: Option<u64>,
     ) -> bool {
         let deadline = self.deadline(ns);
         let now = self.worker.kernel.now();
-        let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) else {
+        let Some(ring) = self.ring_of(call.pid) else {
             return false;
         };
         let carries = self.worker.file_holder.is_some();
@@ -271,22 +271,22 @@ impl VirtualWorker<'_> {
 
     /// Whether the process itself has written down what this poll(2) is to wait for, and will look
     /// there for what was found.
-    pub(super) fn has_posted_poll(&self, call: Notification) -> bool {
-        let ring = self.ring_of(self.worker.threads[&call.tid].pid);
+    pub(super) fn has_posted_poll(&self, call: SyscallCtx) -> bool {
+        let ring = self.ring_of(call.pid);
         ring.is_some_and(|ring| ring.posted_by.get() == call.id && ring.polled_by.get() == call.id)
     }
 
     /// The process finds what was written down for this poll(2).
-    pub(super) fn post_results(&self, call: Notification) {
-        if let Some(ring) = self.ring_of(self.worker.threads[&call.tid].pid) {
+    pub(super) fn post_results(&self, call: SyscallCtx) {
+        if let Some(ring) = self.ring_of(call.pid) {
             ring.sched().results_ready.store(1, Ordering::Relaxed);
         }
     }
 
     /// A poll(2) that the process has posted ends: it copies the published time itself, unless it
     /// may read that before it gets there, or that is unknown.
-    pub(super) fn post_time(&mut self, call: Notification) {
-        let pid = self.worker.threads[&call.tid].pid;
+    pub(super) fn post_time(&mut self, call: SyscallCtx) {
+        let pid = call.pid;
         if !self.has_no_pending_signal(call.tid) || !self.is_time_published(pid) {
             return;
         }

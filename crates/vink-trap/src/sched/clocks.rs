@@ -1,13 +1,14 @@
 //! Clocks and sleeps: what a thread's call finds is the kernel's virtual clock.
 
 use vink_kernel::Call;
+use vink_sched::{pair, timespec};
 use vink_sys::errno::{EFAULT, EINVAL, EPERM};
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
 use super::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
-use crate::notify::Notification;
 use crate::process::Continuation;
+use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;
 use crate::Error;
@@ -21,9 +22,9 @@ pub(crate) const BOOTED: u64 = 60 * SECOND;
 /// Of times(2): one tick (`USER_HZ`).
 const TICK: u64 = 10_000_000;
 
-/// Seconds and ns, as in `struct timespec`.
-pub(crate) fn timespec(ns: u64) -> [u8; 16] {
-    pair(ns / SECOND, ns % SECOND)
+/// For how long times(2) tells the same from now on.
+pub(super) fn until_tick(now: u64) -> u64 {
+    TICK - (now + BOOTED) % TICK
 }
 
 /// What `/proc/uptime` or `/proc/stat` say, of machines that have been up for as long as their
@@ -47,18 +48,11 @@ pub(crate) fn since_boot(text: &[u8]) -> Vec<u8> {
 }
 
 /// How much of a wait is left, as the call's own time-out is written.
-pub(super) fn remaining(call: Notification, left: u64) -> [u8; 16] {
+pub(super) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
     match polling(call.nr) {
         Polling::Select => pair(left / SECOND, left % SECOND / 1000),
         _ => timespec(left),
     }
-}
-
-fn pair(a: u64, b: u64) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&a.to_ne_bytes());
-    bytes[8..].copy_from_slice(&b.to_ne_bytes());
-    bytes
 }
 
 impl VirtualWorker<'_> {
@@ -97,11 +91,11 @@ impl VirtualWorker<'_> {
     }
 
     /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
-    pub(super) fn read_clock(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn read_clock(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.count_poll(call.tid)?;
         let of = sched_class(call.nr);
         if of == Sched::ClockGettime {
-            self.start_publishing_time(self.worker.threads[&call.tid].pid);
+            self.start_publishing_time(call.pid);
         }
         let [first, second, ..] = call.args;
         if matches!(
@@ -143,17 +137,12 @@ impl VirtualWorker<'_> {
     }
 
     /// clock_settime(2), settimeofday(2), adjtimex(2): no program may set this clock.
-    pub(super) fn refuse_clock_set(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn refuse_clock_set(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.answer(call, EPERM)
     }
 
-    /// For how long times(2) tells the same.
-    pub(super) fn until_tick(&self) -> u64 {
-        TICK - (self.worker.kernel.now() + BOOTED) % TICK
-    }
-
     /// times(2).
-    pub(super) fn times(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn times(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.republish_time(call.tid);
         let ticks = self.cpu_time_of_process(call.tid) / TICK;
         let mut bytes = [0; 32];
@@ -164,7 +153,7 @@ impl VirtualWorker<'_> {
     }
 
     /// getrusage(2): of the time only; all else is the host's, and differs from run to run.
-    pub(super) fn usage(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn usage(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.republish_time(call.tid);
         let time = self.cpu_time_of_process(call.tid);
         let mut bytes = [0; size_of::<libc::rusage>()];
@@ -174,8 +163,8 @@ impl VirtualWorker<'_> {
     }
 
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
-    pub(super) fn set_timer_file(&mut self, call: Notification) -> Result<(), Error> {
-        let Some(entry) = self.fd_table(call.tid).get(call.args[0]) else {
+    pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let Some(entry) = self.fd_table(call.pid).get(call.args[0]) else {
             return self.passthrough(call);
         };
         let absolute = call.args[1] as i32 & libc::TFD_TIMER_ABSTIME != 0;
@@ -216,7 +205,7 @@ impl VirtualWorker<'_> {
     }
 
     /// nanosleep(2), clock_nanosleep(2).
-    pub(super) fn sleep(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn sleep(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (clock, absolute, request, rest) = match call.nr {
             libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, false, call.args[0], call.args[1]),
             _ => {

@@ -1,167 +1,23 @@
-//! Which calls may run in one batch: those that neither read nor change what threads of other
-//! machines could change.
-//!
-//! Machines share the host's files. Calls that only read these are independent of each other. A
-//! call that may change a file runs alone, and so does any that is not known to be harmless. Pipes
-//! and unix sockets are a machine's own unless another machine may have the other end. What a
-//! thread does between two calls can only be seen through memory or descriptors that machines
-//! share, or by an exec of a file that is open for writing: a machine that may share such a thing
-//! is *tainted*, and never in a batch again.
+//! Which calls may run in one batch: what the rule of `vink-sched` asks of a call's thread.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
 
-use vink_kernel::MachineId;
+use vink_sched::conflict::{conflict_class, is_independent, ConflictClass, Files};
 use vink_sys::{fd, socket};
-
-use vink_syscalls::{
-    conflict, open_flags, path_args, sharing, Conflict, OpenFlags, PathArgs, Sharing,
-};
+use vink_syscalls::{sharing, Sharing};
 
 use super::host_fds::file_type_of;
 use super::{Runnable, VirtualWorker};
-use crate::notify::Notification;
+use crate::notification::Notification;
 use crate::process::Continuation;
 use crate::ready::{MAX_FDS, POLLFD};
 use crate::tracee;
 
 /// Of the host's devices that keep nothing, such as /dev/null: memory (3).
 const MEMORY_MAJOR: u32 = 1;
-/// The mode bits of an executable file.
-const EXECUTABLE: u64 = 0o111;
-/// Kinds of namespaces.
-const NAMESPACE_FLAGS: u64 = 0x7e02_0080;
-
-/// What inotify(7) reports of reads as well: that files are opened, read and closed.
-const REPORTS_READS: u32 =
-    !(libc::IN_CREATE | libc::IN_DELETE | libc::IN_MOVE | libc::IN_MODIFY | libc::IN_ONLYDIR);
-
-/// Machines that may share memory or descriptors with others.
-#[derive(Default)]
-pub(super) struct SharedState {
-    tainted: HashSet<MachineId>,
-    /// Files that programs were started with, which have a position, and on which machine that was
-    /// first.
-    files: HashMap<(u64, u64), MachineId>,
-    /// A program watches what others do with files.
-    files_are_watched: bool,
-}
-
-impl SharedState {
-    /// A program of this machine is started with this file.
-    pub(super) fn note_file(&mut self, machine: MachineId, identity: (u64, u64)) {
-        let first = *self.files.entry(identity).or_insert(machine);
-        if first != machine {
-            self.tainted.extend([first, machine]);
-        }
-    }
-
-    /// Whether batches are off for good.
-    pub(super) fn forbids_batches(&self) -> bool {
-        self.files_are_watched
-    }
-}
-
-/// With what a call has to do, beside its thread's own process and machine.
-#[derive(Debug, PartialEq, Eq)]
-enum ConflictClass {
-    /// Nothing that others could change now.
-    None,
-    /// With what is behind a descriptor; it moves data there (`POLLIN`, `POLLOUT`).
-    Descriptor(u64, i16),
-    /// With what poll(2) asks of.
-    Poll,
-    /// It opens a path that is at this address, with these flags.
-    Open(u64, u64),
-    /// It connects a descriptor to what is named at this address.
-    Connect(u64, u64),
-    /// It maps what is behind a descriptor.
-    Map(u64),
-    /// It moves data to the first descriptor, a Vink file's, from the second.
-    Sendfile(u64, u64),
-    /// Anything, unless this is a descriptor of a Vink file.
-    Unless(u64),
-    /// Anything.
-    Any,
-}
-
-/// What a call that the host may do is about.
-fn conflict_class(nr: i64, args: [u64; 6]) -> ConflictClass {
-    match conflict(nr) {
-        Conflict::None => ConflictClass::None,
-        Conflict::Reads => ConflictClass::Descriptor(args[0], libc::POLLIN),
-        Conflict::Writes => ConflictClass::Descriptor(args[0], libc::POLLOUT),
-        Conflict::EpollCtl if args[1] as i32 == libc::EPOLL_CTL_ADD => {
-            ConflictClass::Descriptor(args[2], libc::POLLIN)
-        }
-        Conflict::EpollCtl => ConflictClass::None,
-        Conflict::Poll => ConflictClass::Poll,
-        Conflict::Open => match (path_args(nr), open_flags(nr)) {
-            (PathArgs::At(path) | PathArgs::Below(_, path), OpenFlags::Flags(flags)) => {
-                ConflictClass::Open(args[path], args[flags])
-            }
-            _ => ConflictClass::Any,
-        },
-        Conflict::Connect => ConflictClass::Connect(args[0], args[1]),
-        Conflict::Map => ConflictClass::Map(args[4]),
-        Conflict::Fcntl => match args[1] as i32 {
-            libc::F_GETFL | libc::F_SETFL => ConflictClass::Descriptor(args[0], 0),
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => ConflictClass::None,
-            _ => ConflictClass::Unless(args[0]),
-        },
-        Conflict::Clone if args[0] & NAMESPACE_FLAGS != 0 => ConflictClass::Unless(args[0]),
-        Conflict::Clone => ConflictClass::None,
-        Conflict::Sendfile => ConflictClass::Sendfile(args[0], args[1]),
-        Conflict::Splice => ConflictClass::Any,
-        Conflict::Any => ConflictClass::Unless(args[0]),
-    }
-}
-
-/// What the rule asks of a call's thread: what is behind its descriptors, and in its memory.
-trait Files {
-    /// Whether a descriptor is a Vink file's.
-    fn is_vink(&self, fd: u64) -> bool;
-    /// Whether no other machine has to do with what the host has behind a descriptor, for a call
-    /// that moves data there (`POLLIN`, `POLLOUT`, 0).
-    fn is_private(&mut self, fd: u64, events: i16) -> bool;
-    /// Whether a descriptor is a file of the host's, and for reading only.
-    fn is_read_only(&self, fd: u64) -> bool;
-    /// The descriptors that a poll(2) asks of; `None`: that cannot be known.
-    fn polled(&self) -> Option<Vec<u64>>;
-    /// Whether the path at an address is /dev/null.
-    fn is_null_device(&self, path: u64) -> bool;
-    /// Whether there is no unix socket of the name at an address.
-    fn names_no_socket(&self, address: u64) -> bool;
-}
-
-/// The rule: whether a call may run beside any that the rule lets run, of other machines. It says
-/// so of one call, and so it is the same for two calls in either order.
-fn is_independent(class: &ConflictClass, files: &mut impl Files) -> bool {
-    match *class {
-        ConflictClass::None => true,
-        ConflictClass::Descriptor(fd, events) => files.is_vink(fd) || files.is_private(fd, events),
-        ConflictClass::Poll => files.polled().is_some_and(|all| {
-            all.into_iter()
-                .all(|fd| files.is_vink(fd) || files.is_private(fd, 0))
-        }),
-        ConflictClass::Open(path, flags) => {
-            let flags = flags as i32;
-            let makes = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE;
-            let looks = flags & libc::O_ACCMODE == libc::O_RDONLY && flags & makes == 0;
-            looks || files.is_null_device(path)
-        }
-        ConflictClass::Connect(fd, address) => files.is_vink(fd) || files.names_no_socket(address),
-        ConflictClass::Map(fd) => files.is_read_only(fd),
-        ConflictClass::Sendfile(to, from) => {
-            files.is_vink(to) && files.is_private(from, libc::POLLIN)
-        }
-        ConflictClass::Unless(fd) => files.is_vink(fd),
-        ConflictClass::Any => false,
-    }
-}
 
 /// The files of a call's thread.
 struct TraceeFiles<'a, 'w> {
@@ -171,7 +27,8 @@ struct TraceeFiles<'a, 'w> {
 
 impl Files for TraceeFiles<'_, '_> {
     fn is_vink(&self, fd: u64) -> bool {
-        self.worker.fd_table(self.call.tid).get(fd).is_some()
+        let pid = self.worker.threads[&self.call.tid].pid;
+        self.worker.fd_table(pid).get(fd).is_some()
     }
 
     fn is_private(&mut self, fd: u64, events: i16) -> bool {
@@ -202,7 +59,7 @@ impl VirtualWorker<'_> {
     pub(super) fn is_independent(&mut self, runnable: &Runnable) -> bool {
         let machine = self.machine_of(runnable);
         let sched = self.worker.clock.sched();
-        if sched.shared_state.tainted.contains(&machine) {
+        if sched.shared_state.is_tainted(machine.get()) {
             return false;
         }
         match runnable {
@@ -210,9 +67,8 @@ impl VirtualWorker<'_> {
             Runnable::Completed(done) => {
                 !matches!(done.0.in_flight.continuation, Continuation::Splice(_))
             }
-            Runnable::Syscall(_, call) | Runnable::Woken(call, None) => {
-                self.is_self_contained(*call)
-            }
+            Runnable::Syscall(_, call) => self.is_self_contained(*call),
+            Runnable::Woken(call, None) => self.is_self_contained(call.notification),
             Runnable::HostSignal(_) => false,
         }
     }
@@ -220,41 +76,17 @@ impl VirtualWorker<'_> {
     /// Before a call by which its machine may come to share memory or descriptors with others, or
     /// to have a file that others may execute: taints the machine.
     pub(super) fn note_sharing(&mut self, call: Notification) {
+        if sharing(call.nr) == Sharing::None {
+            return;
+        }
         let Some(pid) = self.worker.threads.get(&call.tid).map(|thread| thread.pid) else {
             return;
         };
-        let args = call.args;
-        let is_executable = |mode: usize| args[mode] & EXECUTABLE != 0;
-        let is_foreign = |worker: &mut VirtualWorker<'_>| {
-            matches!(conflict_class(call.nr, args), ConflictClass::Descriptor(fd, events)
-                if worker.fd_table(call.tid).get(fd).is_none()
-                    && !worker.is_private(call.tid, fd, events))
-        };
-        let (shares, watches_files) = match sharing(call.nr) {
-            Sharing::None => return,
-            Sharing::Creates(flags, mode) => {
-                let creates = args[flags] as i32 & libc::O_CREAT != 0;
-                (creates && is_executable(mode), false)
-            }
-            Sharing::Mode(mode) => (is_executable(mode), false),
-            Sharing::Maps => (!self.is_read_only(call.tid, args[4]), false),
-            Sharing::ByConflict => (is_foreign(self), false),
-            Sharing::Always => (true, false),
-            Sharing::WatchesPath => (false, args[2] as u32 & REPORTS_READS != 0),
-            Sharing::WatchesByFcntl => {
-                let watches = matches!(args[1] as i32, libc::F_NOTIFY | libc::F_SETLEASE);
-                (false, watches)
-            }
-            Sharing::WatchesAll => (false, true),
-        };
-        if shares {
-            let machine = self.machine_of_process(pid);
-            let sched = self.worker.clock.sched_mut();
-            sched.shared_state.tainted.insert(machine);
-        }
-        if watches_files {
-            self.worker.clock.sched_mut().shared_state.files_are_watched = true;
-        }
+        let machine = self.machine_of_process(pid).get();
+        let mut shared = std::mem::take(&mut self.worker.clock.sched_mut().shared_state);
+        let mut files = TraceeFiles { worker: self, call };
+        shared.note_call(machine, call.nr, call.args, &mut files);
+        self.worker.clock.sched_mut().shared_state = shared;
     }
 
     /// Whether a descriptor is a file of the host's, and for reading only.
@@ -263,7 +95,8 @@ impl VirtualWorker<'_> {
             return true; // to be refused
         };
         let flags = fd::flags(copy.as_raw_fd());
-        self.fd_table(tid).get(number).is_none() && flags & libc::O_ACCMODE == libc::O_RDONLY
+        let table = self.fd_table(self.worker.threads[&tid].pid);
+        table.get(number).is_none() && flags & libc::O_ACCMODE == libc::O_RDONLY
     }
 
     /// Whether nothing says that a call has to do with what other machines have.
@@ -351,161 +184,4 @@ fn names_no_socket(tid: i32, address: u64) -> bool {
 fn peer_of(fd: RawFd) -> Option<i32> {
     let peer = socket::peer(fd).ok()?;
     (peer.pid > 0).then_some(peer.pid)
-}
-
-#[cfg(test)]
-mod tests {
-    use vink_syscalls::{name, NR_END};
-
-    use super::*;
-
-    /// What is behind all descriptors of a thread, and in its memory.
-    #[derive(Clone, Copy, Debug)]
-    struct Model {
-        vink: bool,
-        private: bool,
-        read_only: bool,
-        readable: bool,
-        harmless_names: bool,
-    }
-
-    impl Model {
-        fn all() -> impl Iterator<Item = Model> {
-            (0..32).map(|bits| {
-                let bit = |n: u32| bits & 1 << n != 0;
-                Model {
-                    vink: bit(0),
-                    private: bit(1),
-                    read_only: bit(2),
-                    readable: bit(3),
-                    harmless_names: bit(4),
-                }
-            })
-        }
-
-        /// With one more thing that holds.
-        fn with_more(self) -> [Model; 5] {
-            let mut all = [self; 5];
-            all[0].vink = true;
-            all[1].private = true;
-            all[2].read_only = true;
-            all[3].readable = true;
-            all[4].harmless_names = true;
-            all
-        }
-    }
-
-    impl Files for Model {
-        fn is_vink(&self, _: u64) -> bool {
-            self.vink
-        }
-        fn is_private(&mut self, _: u64, _: i16) -> bool {
-            self.private
-        }
-        fn is_read_only(&self, _: u64) -> bool {
-            self.read_only
-        }
-        fn polled(&self) -> Option<Vec<u64>> {
-            self.readable.then(|| vec![3, 4])
-        }
-        fn is_null_device(&self, _: u64) -> bool {
-            self.harmless_names
-        }
-        fn names_no_socket(&self, _: u64) -> bool {
-            self.harmless_names
-        }
-    }
-
-    /// Numbers with arguments that tables look at: commands, operations, flags.
-    fn calls() -> impl Iterator<Item = (i64, [u64; 6])> {
-        let values = [
-            0,
-            libc::EPOLL_CTL_ADD as u64,
-            libc::F_SETFL as u64,
-            libc::O_CREAT as u64,
-            libc::CLONE_NEWNET as u64,
-            u64::MAX,
-        ];
-        let numbers = (-2..NR_END as i64 + 50).chain([i64::MIN, i64::MAX, vink_syscalls::FOREIGN]);
-        numbers.flat_map(move |nr| {
-            let pairs = values.into_iter().flat_map(move |a| values.map(|b| (a, b)));
-            pairs
-                .flat_map(move |(a, b)| [[a, b, b, a, 5, 6], [3, a, b, a, b, 6]])
-                .map(move |args| (nr, args))
-        })
-    }
-
-    fn runs(nr: i64, args: [u64; 6], mut files: Model) -> bool {
-        is_independent(&conflict_class(nr, args), &mut files)
-    }
-
-    #[test]
-    fn what_is_not_known_runs_alone() {
-        for (nr, args) in calls().filter(|(nr, _)| name(*nr).is_none()) {
-            for files in Model::all() {
-                assert_eq!(runs(nr, args, files), files.vink, "{nr} {args:?} {files:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn others_files_are_left_alone() {
-        let foreign = Model {
-            vink: false,
-            private: false,
-            read_only: false,
-            readable: true,
-            harmless_names: false,
-        };
-        for (nr, args) in calls().filter(|(nr, args)| runs(*nr, *args, foreign)) {
-            let class = conflict_class(nr, args);
-            let only_looks = matches!(class, ConflictClass::Open(_, flags)
-                if flags as i32 & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) == 0);
-            assert!(class == ConflictClass::None || only_looks, "{nr} {args:?}");
-            // It moves no data.
-            assert!(!vink_syscalls::is_plain_io(nr), "{nr}");
-        }
-    }
-
-    /// To know more that is harmless never makes a call conflict.
-    #[test]
-    fn the_rule_is_monotonous() {
-        for (nr, args) in calls() {
-            for less in Model::all().filter(|files| runs(nr, args, *files)) {
-                for more in less.with_more() {
-                    assert!(runs(nr, args, more), "{nr} {args:?} {less:?} {more:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn known_calls() {
-        let own = Model::all().find(|files| files.vink).expect("half of them");
-        let none = Model::all().next().expect("nothing holds in the first");
-        assert!(runs(libc::SYS_write, [3, 0, 0, 0, 0, 0], own));
-        assert!(!runs(libc::SYS_write, [3, 0, 0, 0, 0, 0], none));
-        assert!(runs(
-            libc::SYS_clone,
-            [libc::SIGCHLD as u64, 0, 0, 0, 0, 0],
-            none
-        ));
-        assert!(!runs(
-            libc::SYS_clone,
-            [libc::CLONE_NEWNET as u64, 0, 0, 0, 0, 0],
-            none
-        ));
-        assert!(runs(
-            libc::SYS_openat,
-            [3, 8, libc::O_RDONLY as u64, 0, 0, 0],
-            none
-        ));
-        assert!(!runs(
-            libc::SYS_openat,
-            [3, 8, libc::O_CREAT as u64, 0, 0, 0],
-            none
-        ));
-        assert!(!runs(libc::SYS_splice, [3, 0, 4, 0, 1, 0], own));
-        assert!(!runs(libc::SYS_unlink, [8, 0, 0, 0, 0, 0], none));
-    }
 }

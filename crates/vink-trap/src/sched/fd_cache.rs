@@ -7,7 +7,7 @@
 
 use super::host_fds::{CachedFd, PolledFd};
 use super::VirtualWorker;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use vink_syscalls::{kind, Kind};
 
 /// So many files that data was moved to or from are kept of a process.
@@ -35,10 +35,8 @@ impl VirtualWorker<'_> {
 
     /// The thread's wait is over.
     pub(super) fn cache_polled(&mut self, tid: i32, mut polled: Vec<PolledFd>) {
-        if polled.is_empty()
-            || !self.worker.threads.contains_key(&tid)
-            || self.fd_table(tid).is_shared()
-        {
+        let pid = self.worker.threads.get(&tid).map(|thread| thread.pid);
+        if polled.is_empty() || pid.is_none_or(|pid| self.fd_table(pid).is_shared()) {
             return;
         }
         let sched = self.worker.clock.sched_mut();
@@ -57,10 +55,10 @@ impl VirtualWorker<'_> {
 
     /// Data is moved to or from this.
     pub(super) fn cache_fd(&mut self, tid: i32, cached: &CachedFd) {
-        if self.fd_table(tid).is_shared() {
+        let pid = self.worker.threads[&tid].pid;
+        if self.fd_table(pid).is_shared() {
             return;
         }
-        let pid = self.worker.threads[&tid].pid;
         let sched = self.worker.clock.sched_mut();
         let polled = sched.cached_fds.entry(pid).or_default();
         if polled.len() == MAX_CACHED {
@@ -70,7 +68,7 @@ impl VirtualWorker<'_> {
     }
 
     /// Before a call that may change what the process has open.
-    pub(super) fn invalidate_fd_cache(&mut self, call: Notification) {
+    pub(super) fn invalidate_fd_cache(&mut self, call: SyscallCtx) {
         let closed = match kind(call.nr) {
             Kind::Close => Some(call.args[0] as u32),
             Kind::Dup2 | Kind::Dup3 => Some(call.args[1] as u32),
@@ -82,7 +80,7 @@ impl VirtualWorker<'_> {
             | Kind::Unshare => None,
             _ => return,
         };
-        let pid = self.worker.threads[&call.tid].pid;
+        let pid = call.pid;
         self.unmark_pipes(pid, closed);
         let sched = self.worker.clock.sched_mut();
         if let Some(cached) = sched.cached_fds.get_mut(&pid) {

@@ -16,7 +16,8 @@ use vink_sys::process::geteuid;
 use vink_syscalls::{status, Status};
 
 use super::VirtualWorker;
-use crate::notify::Notification;
+use crate::notification::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
 
@@ -102,7 +103,7 @@ impl FileTimes {
 
 impl VirtualWorker<'_> {
     /// stat(2) and the like, of a file of the host's. False: the host's answer will do.
-    pub(crate) fn stat_file(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(crate) fn stat_file(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let Some(target) = target_of(&call) else {
             return Ok(false);
         };

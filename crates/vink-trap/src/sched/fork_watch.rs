@@ -67,12 +67,7 @@ impl VirtualWorker<'_> {
                     && !sched.is_running(*tid)
                     && !sched.runaways.includes(*tid)
             })
-            .filter(|tid| {
-                !sched
-                    .run_queue
-                    .iter()
-                    .any(|runnable| runnable.tid() == *tid)
-            })
+            .filter(|tid| !sched.run_queue.contains(*tid))
             .collect();
         found.sort_unstable();
         for tid in found {
@@ -97,10 +92,7 @@ impl VirtualWorker<'_> {
     fn process_created(&mut self, parent: i32, child: i32) {
         let sched = self.worker.clock.sched_mut();
         sched.batch.note_created(parent, child);
-        let heard = sched
-            .run_queue
-            .iter()
-            .any(|runnable| runnable.tid() == child);
+        let heard = sched.run_queue.contains(child);
         if !heard && !sched.has_arrived(child) && !sched.is_running(child) {
             sched.add_running(child, child, ThreadState::Running);
         }

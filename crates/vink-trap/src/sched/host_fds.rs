@@ -17,7 +17,7 @@ use vink_syscalls::{blocks, is_plain_io, Blocks};
 
 use super::{BlockCondition, ThreadState, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 
 /// As much can be written to a pipe that is not full without waiting (`PIPE_BUF`).
@@ -212,7 +212,7 @@ impl VirtualWorker<'_> {
     /// (`POLL*`), and is blocked until it would not.
     pub(super) fn block_or_move(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         events: i16,
         len: u64,
     ) -> Result<Option<ThreadState>, Error> {
@@ -225,9 +225,7 @@ impl VirtualWorker<'_> {
         }) = cached
         else {
             // It may get a SIGXFSZ.
-            self.worker
-                .signals
-                .invalidate(self.worker.threads[&call.tid].pid);
+            self.worker.signals.invalidate(call.pid);
             return Ok(Some(ThreadState::Running));
         };
         let fd = copy.as_raw_fd();
@@ -241,9 +239,7 @@ impl VirtualWorker<'_> {
         let found = events_of(fd, events);
         if found & (libc::POLLERR | libc::POLLHUP) != 0 || kind == libc::S_IFCHR {
             // It may get a SIGPIPE, or what terminals send.
-            self.worker
-                .signals
-                .invalidate(self.worker.threads[&call.tid].pid);
+            self.worker.signals.invalidate(call.pid);
         }
         if flags & libc::O_NONBLOCK != 0 {
             if found == 0 {
@@ -300,7 +296,7 @@ impl VirtualWorker<'_> {
             let (kind, identity, _) = file_type_of(fd);
             match kind {
                 libc::S_IFIFO | libc::S_IFSOCK => drop(sched.outside_files.insert(identity)),
-                libc::S_IFREG => sched.shared_state.note_file(machine, identity),
+                libc::S_IFREG => sched.shared_state.note_file(machine.get(), identity),
                 _ => {}
             }
         }

@@ -10,13 +10,13 @@ use vink_sys::fd;
 use super::host_fds::events_of;
 use super::{BlockCondition, VirtualWorker};
 use crate::interrupt::ERESTARTSYS;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::Error;
 
 impl VirtualWorker<'_> {
     /// mq_timedsend(2), mq_timedreceive(2): `events` (`POLL*`) is what it waits for.
-    pub(crate) fn mq_call(&mut self, call: Notification, events: i16) -> Result<(), Error> {
+    pub(crate) fn mq_call(&mut self, call: SyscallCtx, events: i16) -> Result<(), Error> {
         // It may be said by a signal that there is a message (mq_notify(3)).
         self.worker.signals.hint();
         let Some(copy) = self.dup_tracee_fd(call.tid, call.args[0]) else {
@@ -49,7 +49,7 @@ impl VirtualWorker<'_> {
     }
 
     /// semtimedop(2).
-    pub(crate) fn semop_call(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn semop_call(&mut self, call: SyscallCtx) -> Result<(), Error> {
         if call.args[3] == 0 {
             return self.passthrough_that_may_block(call);
         }

@@ -57,6 +57,7 @@ mod syscalls;
 mod sysinfo;
 mod thread_states;
 mod timers;
+mod tracees;
 pub(crate) mod tsc;
 pub(crate) mod vdso;
 mod virtual_worker;
@@ -64,40 +65,37 @@ mod vvar;
 mod wait_children;
 mod wait_log;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use vink_kernel::{MachineId, Numbered, Outcome};
+use vink_sched::batch::Batch;
+use vink_sched::block::{BlockCondition, Deadlines, ERESTARTNOHAND};
+use vink_sched::conflict::SharedState;
+use vink_sched::futex::Futexes;
+use vink_sched::livelock::{Livelock, Runaways, Stall};
+use vink_sched::run_queue::{Queued, RunQueue};
+use vink_sched::timers::Timers;
 use vink_sys::epoll;
 use vink_sys::poll::{poll, wanted};
 
 use crate::interrupt::PendingCall;
-use crate::notify::{Notification, Reply};
+use crate::notification::{Notification, Reply};
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched};
 
-use batch::Batch;
-use conflict::SharedState;
-use futex::Futexes;
+use batch::Deferred;
 use host_fds::{CachedFd, PolledFd};
-use livelock::{RepeatedCall, Runaways, Stall};
 use locks::Locks;
-use timers::Timers;
 pub(crate) use virtual_worker::{Clock, VirtualWorker};
 use wait_children::Parents;
 use wait_log::LastCall;
 
-/// What a signal answers where the host then runs the handler, and restarts the call if there is
-/// none.
-pub(crate) const ERESTARTNOHAND: i64 = -514;
-
-/// How many calls one thread may make in a row while others are in the run queue.
-const TIMESLICE: u32 = 100;
 /// After so many jumps the host's events are polled, even if the host has done nothing for a
 /// program.
 const JUMPS_PER_POLL: u32 = 64;
@@ -156,42 +154,9 @@ enum Progress {
     Paced,
 }
 
-/// What a blocked thread waits for.
-#[derive(Debug)]
-pub(crate) struct BlockCondition {
-    /// On [`vink_kernel::Kernel::now`]'s clock.
-    pub(crate) deadline: Option<u64>,
-    /// The result at the deadline; `None`: the call is dispatched once more.
-    pub(crate) on_timeout: Option<i64>,
-    /// The result if a signal comes: what the host's kernel makes of it is as if it had been its
-    /// own.
-    pub(crate) on_signal: i64,
-    /// The signal mask of this call alone (ppoll(2) and others): if one of the others comes, the
-    /// host does the call, and finds it.
-    pub(crate) mask: Option<u64>,
-    /// Signals that it waits for although they are blocked: if one is pending the call is
-    /// dispatched again.
-    pub(crate) awaited_signals: u64,
-    /// What comes by a network may end it.
-    pub(crate) by_network: bool,
-}
-
-impl BlockCondition {
-    pub(crate) const fn forever() -> BlockCondition {
-        BlockCondition {
-            deadline: None,
-            on_timeout: None,
-            on_signal: ERESTARTNOHAND,
-            mask: None,
-            awaited_signals: 0,
-            by_network: false,
-        }
-    }
-}
-
 /// A blocked thread.
 struct BlockedThread {
-    call: Notification,
+    call: SyscallCtx,
     condition: BlockCondition,
     /// It is in the run queue.
     is_queued: bool,
@@ -201,6 +166,13 @@ struct BlockedThread {
     remaining_at: u64,
     /// A file of the kernel's that it waits for may have become ready.
     kernel_file_ready: bool,
+}
+
+impl BlockedThread {
+    /// Whether it waits in this call, and has not been woken.
+    fn waits_in(&self, id: u64) -> bool {
+        self.call.id == id && !self.is_queued
+    }
 }
 
 /// What a running thread is expected to do, and so how soon it is checked when no call of it comes.
@@ -234,36 +206,32 @@ enum Runnable {
     /// The kernel is done.
     Completed(Box<(PendingCall, Outcome)>),
     /// A blocked call: to be answered like this, or dispatched again.
-    Woken(Notification, Option<i64>),
+    Woken(SyscallCtx, Option<i64>),
     /// A blocked call whose thread has a signal pending that only the host can deliver.
-    HostSignal(Notification),
+    HostSignal(SyscallCtx),
 }
 
-impl Runnable {
+impl Queued for Runnable {
     fn tid(&self) -> i32 {
         match self {
-            Runnable::Syscall(_, call) | Runnable::Woken(call, _) | Runnable::HostSignal(call) => {
-                call.tid
-            }
+            Runnable::Syscall(_, call) => call.tid,
+            Runnable::Woken(call, _) | Runnable::HostSignal(call) => call.tid,
             Runnable::Completed(done) => done.0.in_flight.call.tid,
         }
     }
 }
 
-/// Of a blocked call: its thread and name.
-type Deadline = (i32, u64);
-
 /// The state of virtual time.
 pub(crate) struct Scheduler {
     config: VirtualTime,
-    draw_state: u64,
     /// What programs are given of it.
     prngs: prng::Prngs,
     file_times: file_times::FileTimes,
     /// If programs find the clock in their processor, too.
     pub(crate) tsc: Option<Arc<tsc::VirtualTsc>>,
     /// The threads that are scheduled.
-    batch: Batch,
+    batch: Batch<Runnable>,
+    deferred: Deferred,
     shared_state: SharedState,
     running: Vec<RunningThread>,
     /// Threads that wait in the host although their calls passed through: with their processes.
@@ -273,7 +241,7 @@ pub(crate) struct Scheduler {
     /// On this machine a process may have been killed by a call that passed through.
     kill_sent_on: Option<MachineId>,
     arrived: Vec<(usize, Notification)>,
-    run_queue: VecDeque<Runnable>,
+    run_queue: RunQueue<Runnable>,
     /// Threads that a signal has come for while they were in the run queue: to be checked when they
     /// are scheduled.
     signal_checks: HashSet<i32>,
@@ -295,8 +263,10 @@ pub(crate) struct Scheduler {
     /// all threads blocked.
     host_ran: bool,
     jumps: u32,
-    deadlines: BinaryHeap<Reverse<(u64, u64, Deadline)>>,
+    deadlines: Deadlines,
     futexes: Futexes,
+    /// After which process the memory of one is named.
+    memories: Numbered<i32, i32>,
     timers: Timers,
     parents: Parents,
     locks: Locks,
@@ -318,17 +288,13 @@ pub(crate) struct Scheduler {
     empty_waits: u32,
     stall: Stall,
     runaways: Runaways,
-    /// Calls of all threads since time last jumped.
-    calls_since_jump: u64,
-    repeated_call: RepeatedCall,
+    livelock: Livelock,
     /// Calls of each thread: its CPU time is computed from them.
     calls: Numbered<i32, u64>,
     /// Open `/proc/PID/task/TID/status` files.
     status_files: Numbered<i32, File>,
     /// What processes read of the clock.
     vvars: Numbered<i32, vvar::VvarPage>,
-    /// How often each thread has read the clock or polled since time last jumped.
-    polls_since_jump: Numbered<i32, u64>,
     warned: HashSet<i32>,
     /// Standard descriptors that programs have from outside.
     outside_files: HashSet<(u64, u64)>,
@@ -368,19 +334,19 @@ impl Scheduler {
     pub(crate) fn new(how: VirtualTime) -> Result<Scheduler, Error> {
         let host_epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
         Ok(Scheduler {
-            draw_state: how.seed.unwrap_or(0),
             prngs: prng::Prngs::default(),
             file_times: file_times::FileTimes::new(),
             tsc: None,
             config: how,
             batch: Batch::default(),
+            deferred: Deferred::default(),
             shared_state: SharedState::default(),
             running: Vec::new(),
             blocked_on_host: Vec::new(),
             vforked: Vec::new(),
             kill_sent_on: None,
             arrived: Vec::new(),
-            run_queue: VecDeque::new(),
+            run_queue: RunQueue::default(),
             signal_checks: HashSet::new(),
             blocked: Numbered::default(),
             watchers: Numbered::default(),
@@ -391,8 +357,9 @@ impl Scheduler {
             host_fds_dirty: false,
             host_ran: true,
             jumps: 0,
-            deadlines: BinaryHeap::new(),
+            deadlines: Deadlines::default(),
             futexes: Futexes::default(),
+            memories: Numbered::default(),
             timers: Timers::default(),
             parents: Parents::default(),
             locks: Locks::default(),
@@ -406,12 +373,10 @@ impl Scheduler {
             empty_waits: 0,
             stall: Stall::default(),
             runaways: Runaways::default(),
-            calls_since_jump: 0,
-            repeated_call: RepeatedCall::default(),
+            livelock: Livelock::default(),
             calls: Numbered::default(),
             status_files: Numbered::default(),
             vvars: Numbered::default(),
-            polls_since_jump: Numbered::default(),
             warned: HashSet::new(),
             outside_files: HashSet::new(),
             calls_left: None,
@@ -429,15 +394,6 @@ impl Scheduler {
             *last += 1;
             *last
         })
-    }
-
-    /// Takes the next one out of the run queue.
-    fn dequeue(&mut self) -> Option<Runnable> {
-        if self.config.seed.is_none() || self.run_queue.len() < 2 {
-            return self.run_queue.pop_front();
-        }
-        let index = splitmix(&mut self.draw_state) % self.run_queue.len() as u64;
-        self.run_queue.remove(index as usize)
     }
 
     /// From now on the thread is waited for.
@@ -462,7 +418,7 @@ impl Scheduler {
     /// The kernel is done with a call whose thread is not in the batch.
     pub(crate) fn enqueue_completed(&mut self, pending: PendingCall, outcome: Outcome) {
         let done = Runnable::Completed(Box::new((pending, outcome)));
-        self.run_queue.push_back(done);
+        self.run_queue.push(done);
     }
 
     /// No running thread needs to be waited for: one can be scheduled, or none is running.
@@ -482,21 +438,12 @@ impl Scheduler {
     }
 }
 
-/// SplitMix64: the next number of a sequence.
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 impl Worker {
     /// Says how virtual time passes, before the first program is started. The worker's kernel must
     /// be on [`vink_kernel::Clock::Virtual`], or nothing comes of it.
     pub fn set_time(&mut self, how: VirtualTime) {
         if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.draw_state = how.seed.unwrap_or(0);
+            sched.run_queue.set_seed(how.seed);
             sched.tsc = how.tsc.then(Arc::default);
             sched.config = how;
         }
@@ -590,7 +537,7 @@ impl VirtualWorker<'_> {
             if sched.calls_left == Some(0) {
                 return Ok(Progress::Held);
             }
-            if self.begin_batch()? {
+            if self.begin_batch() {
                 continue;
             }
             let sched = self.worker.clock.sched_mut();
@@ -612,7 +559,7 @@ impl VirtualWorker<'_> {
             }
             if !self.jump()? {
                 let sched = self.worker.clock.sched();
-                return Ok(match sched.runaways.limit() {
+                return Ok(match sched.limit() {
                     Some(limit) if limit < self.worker.horizon => Progress::Paced,
                     _ => Progress::Idle,
                 });
@@ -641,7 +588,7 @@ impl VirtualWorker<'_> {
         let kernel = self.worker.deadline.filter(|_| matters);
         let now = self.worker.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
-        let horizon = match sched.runaways.limit() {
+        let horizon = match sched.limit() {
             Some(limit) => limit.min(self.worker.horizon),
             None => self.worker.horizon,
         };
@@ -653,9 +600,7 @@ impl VirtualWorker<'_> {
         if to > now {
             self.advance_to(to);
             let sched = self.worker.clock.sched_mut();
-            sched.polls_since_jump.clear();
-            sched.calls_since_jump = 0;
-            sched.repeated_call = RepeatedCall::default();
+            sched.livelock = Livelock::default();
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
@@ -679,16 +624,14 @@ impl VirtualWorker<'_> {
     /// When the next deadline is that still means something, or the next timer of a program is due.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
         let sched = self.worker.clock.sched_mut();
-        let timer = sched.timers.next();
-        while let Some(Reverse((time, _, (tid, id)))) = sched.deadlines.peek() {
-            match sched.blocked.get(tid) {
-                Some(blocked) if blocked.call.id == *id && !blocked.is_queued => {
-                    return Some(timer.map_or(*time, |timer| timer.min(*time)));
-                }
-                _ => drop(sched.deadlines.pop()),
-            }
-        }
-        timer
+        let blocked = &sched.blocked;
+        let waits = |tid, id| {
+            blocked
+                .get(&tid)
+                .is_some_and(|blocked| blocked.waits_in(id))
+        };
+        let deadline = sched.deadlines.next(waits);
+        [deadline, sched.timers.next()].into_iter().flatten().min()
     }
 
     /// Does what is due: timers of programs first.
@@ -697,7 +640,7 @@ impl VirtualWorker<'_> {
         self.fire_timers();
         while self.next_deadline().is_some_and(|time| time <= now) {
             let sched = self.worker.clock.sched_mut();
-            if let Some(Reverse((_, _, (tid, id)))) = sched.deadlines.pop() {
+            if let Some((tid, id)) = sched.deadlines.take_due(now) {
                 let blocked = sched.blocked.get(&tid);
                 let late = blocked.and_then(|blocked| blocked.condition.on_timeout);
                 self.wake(tid, id, late);
@@ -788,13 +731,13 @@ impl VirtualWorker<'_> {
     }
 
     /// The thread's call waits, for something that is not the kernel's.
-    pub(crate) fn block(&mut self, call: Notification, condition: BlockCondition) {
+    pub(crate) fn block(&mut self, call: SyscallCtx, condition: BlockCondition) {
         self.block_on(call, condition, Vec::new(), 0);
     }
 
     fn block_on(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         condition: BlockCondition,
         polled: Vec<PolledFd>,
         rest: u64,
@@ -802,16 +745,13 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         if let Some(deadline) = condition.deadline {
             let serial = sched.serial(call.tid);
-            let name = (call.tid, call.id);
-            sched.deadlines.push(Reverse((deadline, serial, name)));
+            sched.deadlines.add(deadline, serial, call.tid, call.id);
         }
         if condition.awaited_signals != 0
             || condition.mask.is_some() && !self.has_no_pending_signal(call.tid)
         {
             // One that it waits for may be pending already.
-            self.worker
-                .signals
-                .hint_of(self.worker.threads[&call.tid].pid);
+            self.worker.signals.hint_of(call.pid);
         }
         let sched = self.worker.clock.sched_mut();
         let blocked = BlockedThread {
@@ -828,7 +768,7 @@ impl VirtualWorker<'_> {
     /// Whether the thread waits in this call.
     pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
         let blocked = self.worker.clock.sched().blocked.get(&tid);
-        blocked.is_some_and(|blocked| blocked.call.id == id && !blocked.is_queued)
+        blocked.is_some_and(|blocked| blocked.waits_in(id))
     }
 
     /// A blocked call can go on, with this result, or to be dispatched again. False if the thread
@@ -840,9 +780,7 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
-        sched
-            .run_queue
-            .push_back(Runnable::Woken(blocked.call, result));
+        sched.run_queue.push(Runnable::Woken(blocked.call, result));
         true
     }
 
@@ -853,7 +791,7 @@ impl VirtualWorker<'_> {
     }
 
     /// The thread has its answer, or its call is the host's now.
-    pub(crate) fn thread_resumed(&mut self, call: Notification, sent: Reply, state: ThreadState) {
+    pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
         let sched = self.worker.clock.sched_mut();
         let Some(thread) = self.worker.threads.get(&call.tid) else {
             return;
@@ -867,7 +805,7 @@ impl VirtualWorker<'_> {
     }
 
     /// Tells the observer of a call that is about to be answered.
-    pub(crate) fn notify_observer(&mut self, call: Notification, result: Option<i64>) {
+    pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
         let sched = self.worker.clock.sched_mut();
         let thread = self.worker.threads.get(&call.tid);
         if let (Some(observer), Some(thread)) = (&mut sched.observer, thread) {
@@ -940,14 +878,16 @@ impl VirtualWorker<'_> {
             (serial, call.tid)
         });
         let mut own = Vec::new();
-        for (program, call) in arrived {
+        for (program, call) in arrived.drain(..) {
             sched.serial(call.tid);
             let heard = Runnable::Syscall(program, call);
             match sched.batch.index_of(call.tid) {
                 Some(index) => own.push((index, heard)),
-                None => sched.run_queue.push_back(heard),
+                None => sched.run_queue.push(heard),
             }
         }
+        // With its room, for the next ones.
+        sched.arrived = arrived;
         if stale {
             self.wake_ready_on_host()?;
             self.retry_locks();
@@ -958,8 +898,8 @@ impl VirtualWorker<'_> {
         own.sort_by_key(|(index, _)| *index);
         for (index, own) in own.into_iter().rev() {
             match sched.batch.has_timeslice(index) {
-                true => sched.run_queue.push_front(own),
-                false => sched.run_queue.push_back(own),
+                true => sched.run_queue.push_first(own),
+                false => sched.run_queue.push(own),
             }
         }
         Ok(())
@@ -1021,7 +961,7 @@ impl VirtualWorker<'_> {
             .retain(|(blocked_on_host, _)| *blocked_on_host != tid);
         sched.runaways.remove(tid);
         sched.arrived.retain(|(_, call)| call.tid != tid);
-        sched.run_queue.retain(|runnable| runnable.tid() != tid);
+        sched.run_queue.forget(tid);
         sched.batch.forget(tid);
         sched.signal_checks.remove(&tid);
         sched.polled_fds.remove(&tid);
@@ -1048,7 +988,7 @@ impl VirtualWorker<'_> {
         sched.cached_fds.remove(&pid);
         sched.host_fds_dirty = true;
         sched.timers.forget(pid);
-        sched.futexes.forget_memory(pid);
+        sched.memories.remove(&pid);
         self.note_exit(pid);
         let number = crate::tracee::ns_pid(pid).unwrap_or(pid);
         self.wake_after_end(number);

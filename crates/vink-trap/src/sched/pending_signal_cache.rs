@@ -8,7 +8,7 @@
 use vink_syscalls::{file_signals, is_plain_io, FileSignals, FIOSETOWN, F_SETOWN_EX, SIOCSPGRP};
 
 use super::VirtualWorker;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 
 impl VirtualWorker<'_> {
     /// Whether this is known of a thread.
@@ -22,7 +22,7 @@ impl VirtualWorker<'_> {
     }
 
     /// Before a call: it may ask for signals that come with other calls than those that send them.
-    pub(super) fn note_file_signals(&mut self, call: Notification) {
+    pub(super) fn note_file_signals(&mut self, call: SyscallCtx) {
         let [_, command, argument, ..] = call.args;
         let asks = match file_signals(call.nr) {
             FileSignals::Never => false,
@@ -43,7 +43,7 @@ impl VirtualWorker<'_> {
     }
 
     /// The host does a call, which may send signals.
-    pub(super) fn invalidate_signals_after(&mut self, call: Notification) {
+    pub(super) fn invalidate_signals_after(&mut self, call: SyscallCtx) {
         if !is_plain_io(call.nr) {
             self.worker.signals.invalidate_all();
         }

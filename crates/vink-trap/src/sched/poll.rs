@@ -13,9 +13,9 @@ use super::host_fds::{events_of, PolledFd};
 use super::signals::{members, Signals};
 use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
 use crate::process::Entry;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
+use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
 use crate::Error;
@@ -41,7 +41,7 @@ struct Waits {
 }
 
 /// Where a call has its time-out, if that is written to.
-pub(super) fn time_out_of(call: Notification) -> u64 {
+pub(super) fn time_out_of(call: SyscallCtx) -> u64 {
     match polling(call.nr) {
         Polling::Ppoll => call.args[2],
         Polling::Select | Polling::Pselect6 => call.args[4],
@@ -72,7 +72,7 @@ impl VirtualWorker<'_> {
         wanted: u32,
         waits: &mut Waits,
     ) -> Result<Found, Error> {
-        if let Some(entry) = self.fd_table(tid).get(number) {
+        if let Some(entry) = self.fd_table(self.worker.threads[&tid].pid).get(number) {
             let cookie = entry.file.cookie.get();
             let events = match self.is_still_not_ready(tid, number, wanted, cookie) {
                 true => 0,
@@ -132,7 +132,7 @@ impl VirtualWorker<'_> {
     /// Nothing is ready: waits, or answers with `none` if time is up.
     fn wait_for(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         mut waits: Waits,
         lasting: Option<u64>,
         mask: Option<u64>,
@@ -199,7 +199,7 @@ impl VirtualWorker<'_> {
     }
 
     /// poll(2) and ppoll(2).
-    pub(super) fn poll_virtual(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn poll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MAX_FDS { 0 } else { count };
         let posted = self.take_posted_poll(call);
@@ -285,7 +285,7 @@ impl VirtualWorker<'_> {
     /// where that was, as Linux does.
     fn answer_with(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
         lasting: Option<u64>,
         found: &[(u64, &[u8])],
         result: i64,
@@ -302,7 +302,7 @@ impl VirtualWorker<'_> {
     }
 
     /// select(2) and pselect6(2).
-    pub(super) fn select_virtual(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn select_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
             Err(error) => return self.answer(call, error),
@@ -351,13 +351,13 @@ impl VirtualWorker<'_> {
     }
 
     /// Corrects what an epoll instance of the host's reports of files with errors.
-    fn correct_errors(&mut self, call: Notification, events: &mut [u8]) -> Result<(), Error> {
+    fn correct_errors(&mut self, call: SyscallCtx, events: &mut [u8]) -> Result<(), Error> {
         if !self.worker.clock.sched().any_file_error {
             return Ok(());
         }
-        let pid = self.worker.threads[&call.tid].pid;
+        let pid = call.pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
-            let entry = self.fd_table(call.tid).get(fd as u64);
+            let entry = self.fd_table(call.pid).get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
             let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
             let (Some(entry), Some(event)) = (entry, event) else {
@@ -375,7 +375,7 @@ impl VirtualWorker<'_> {
     }
 
     /// epoll_wait(2), epoll_pwait(2) and epoll_pwait2(2).
-    pub(super) fn epoll_virtual(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn epoll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
             Err(error) => return self.answer(call, error),
@@ -440,7 +440,7 @@ impl VirtualWorker<'_> {
 }
 
 /// How long a poll(2) may last that its process has written down.
-fn limit_of(call: Notification, posted: &PostedPoll) -> Option<u64> {
+fn limit_of(call: SyscallCtx, posted: &PostedPoll) -> Option<u64> {
     match polling(call.nr) {
         Polling::Poll => u64::try_from(call.args[2] as i32)
             .ok()

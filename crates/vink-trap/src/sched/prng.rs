@@ -4,9 +4,11 @@
 use vink_kernel::Numbered;
 use vink_sys::errno::{EFAULT, EINVAL};
 
-use super::{splitmix, VirtualWorker};
+use vink_sched::run_queue::splitmix;
+
+use super::VirtualWorker;
 use crate::dispatch::to_errno_result;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
 
@@ -62,7 +64,7 @@ impl VirtualWorker<'_> {
     }
 
     /// getrandom(2).
-    pub(super) fn getrandom(&mut self, call: Notification) -> Result<(), Error> {
+    pub(super) fn getrandom(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [to, len, flags, ..] = call.args;
         let known = libc::GRND_NONBLOCK | libc::GRND_RANDOM | libc::GRND_INSECURE;
         let either = u64::from(libc::GRND_RANDOM | libc::GRND_INSECURE);

@@ -8,7 +8,7 @@ use vink_sys::errno::{EAGAIN, EFAULT, EINTR};
 use vink_sys::procfs::status_field;
 
 use super::{BlockCondition, VirtualWorker};
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;
 use crate::Error;
@@ -131,7 +131,7 @@ impl VirtualWorker<'_> {
     }
 
     /// rt_sigtimedwait(2): the host takes the signal when it is there.
-    pub(crate) fn wait_for_signals(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn wait_for_signals(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [set, _, timeout, size, ..] = call.args;
         if size != 8 {
             return self.passthrough(call); // to be refused
@@ -146,7 +146,7 @@ impl VirtualWorker<'_> {
                 Err(errno) => return self.answer(call, errno),
             },
         };
-        let pid = self.worker.threads[&call.tid].pid;
+        let pid = call.pid;
         if Signals::of(pid, call.tid).pending & wanted != 0 {
             return self.passthrough(call);
         }

@@ -4,14 +4,14 @@ use vink_sys::errno::{EFAULT, ENOSYS};
 use vink_syscalls::{blocks, sched_class, Blocks, Sched};
 
 use super::{BlockCondition, ThreadState, VirtualWorker};
-use crate::notify::Notification;
 use crate::process::Continuation;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
 
 impl VirtualWorker<'_> {
     /// Handles a call that virtual time treats differently. False: it is treated as in real time.
-    pub(crate) fn on_virtual_syscall(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(crate) fn on_virtual_syscall(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         self.invalidate_fd_cache(call);
         self.note_file_signals(call);
         match sched_class(call.nr) {
@@ -27,7 +27,7 @@ impl VirtualWorker<'_> {
                 self.make_descriptor(call, call.args, cloexec)?;
             }
             Sched::TimerfdSettime => self.set_timer_file(call)?,
-            Sched::TimerfdGettime => match self.fd_table(call.tid).get(call.args[0]) {
+            Sched::TimerfdGettime => match self.fd_table(call.pid).get(call.args[0]) {
                 Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
                 None => self.passthrough(call)?,
             },
@@ -80,7 +80,7 @@ impl VirtualWorker<'_> {
                 return Ok(false);
             }
             Sched::Ptrace => {
-                self.note_tracer(self.worker.threads[&call.tid].pid);
+                self.note_tracer(call.pid);
                 return Ok(false);
             }
             Sched::HostMayBlock => self.passthrough_that_may_block(call)?,
@@ -102,7 +102,7 @@ impl VirtualWorker<'_> {
     /// How the host may do this call now; `None`: it would wait, and is blocked until it would not.
     pub(crate) fn block_or_passthrough(
         &mut self,
-        call: Notification,
+        call: SyscallCtx,
     ) -> Result<Option<ThreadState>, Error> {
         let vforks = |flags: u64| match flags & libc::CLONE_VFORK as u64 != 0 {
             true => ThreadState::InVfork,
@@ -136,7 +136,7 @@ impl VirtualWorker<'_> {
                 return Ok(Some(vforks(flags.unwrap_or(0))));
             }
             Blocks::Exec => {
-                self.release_vfork(self.worker.threads[&call.tid].pid);
+                self.release_vfork(call.pid);
                 return Ok(Some(ThreadState::InExec));
             }
         };
@@ -144,7 +144,7 @@ impl VirtualWorker<'_> {
     }
 
     /// Before the host does a call.
-    pub(crate) fn note_passthrough(&mut self, call: Notification) {
+    pub(crate) fn note_passthrough(&mut self, call: SyscallCtx) {
         let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.host_ran = true;

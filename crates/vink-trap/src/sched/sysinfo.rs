@@ -7,7 +7,7 @@ use vink_syscalls::{sched_class, Sched};
 
 use super::clocks::BOOTED;
 use super::VirtualWorker;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
 
@@ -19,7 +19,7 @@ const FIRST_CPU: u64 = 1;
 impl VirtualWorker<'_> {
     /// Answers what is asked of the host and would not be the same in each run. False: the call is
     /// of no such kind.
-    pub(super) fn answer_sysinfo(&mut self, call: Notification) -> Result<bool, Error> {
+    pub(super) fn answer_sysinfo(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let [first, second, third, ..] = call.args;
         let result = match sched_class(call.nr) {
             Sched::Getrandom => return self.getrandom(call).map(|()| true),
@@ -66,7 +66,7 @@ impl VirtualWorker<'_> {
 }
 
 /// Writes a result where the program wants it, if it does: what the call returns then.
-fn give(call: Notification, to: u64, bytes: &[u8], result: i64) -> i64 {
+fn give(call: SyscallCtx, to: u64, bytes: &[u8], result: i64) -> i64 {
     match to == 0 || tracee::write(call.tid, to, bytes) {
         true => result,
         false => EFAULT,

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use vink_sys::procfs::stat_state;
 
-use super::livelock::Runaways;
 use super::signals::Signals;
 use super::{Runnable, RunningThread, ThreadState, VirtualWorker, ERESTARTNOHAND, STALL_TIMEOUT};
 use crate::interrupt::Suspects;
-use crate::notify::Notification;
+use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
+use vink_sched::livelock::Runaways;
 
 /// Between checks of a thread that may wait in the host.
 const SHORTEST: Duration = Duration::from_micros(30);
@@ -333,9 +333,7 @@ impl VirtualWorker<'_> {
             }
         }
         let result = Some(blocked.condition.on_signal);
-        sched
-            .run_queue
-            .push_back(Runnable::Woken(blocked.call, result));
+        sched.run_queue.push(Runnable::Woken(blocked.call, result));
     }
 
     /// ... which only the mask of its call lets through.
@@ -343,13 +341,11 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
-        sched
-            .run_queue
-            .push_back(Runnable::HostSignal(blocked.call));
+        sched.run_queue.push(Runnable::HostSignal(blocked.call));
     }
 
     /// Passes a call through that may block on the host.
-    pub(crate) fn passthrough_that_may_block(&mut self, call: Notification) -> Result<(), Error> {
+    pub(crate) fn passthrough_that_may_block(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.passthrough_as(call, ThreadState::MayBlock)
     }
 }

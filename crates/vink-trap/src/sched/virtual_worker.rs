@@ -7,7 +7,8 @@
 use std::ops::{Deref, DerefMut};
 
 use super::{Scheduler, ThreadState};
-use crate::notify::{Notification, Reply};
+use crate::notification::Reply;
+use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 
 /// The clock that programs live by; it is the kernel's, and stays what it is.
@@ -86,14 +87,14 @@ impl Worker {
     }
 
     /// The thread has its answer, or its call is the host's now.
-    pub(crate) fn thread_resumed(&mut self, call: Notification, sent: Reply, state: ThreadState) {
+    pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
         if let Some(mut time) = self.virtual_time() {
             time.thread_resumed(call, sent, state);
         }
     }
 
     /// Tells the observer of a call that is about to be answered.
-    pub(crate) fn notify_observer(&mut self, call: Notification, result: Option<i64>) {
+    pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
         if let Some(mut time) = self.virtual_time() {
             time.notify_observer(call, result);
         }

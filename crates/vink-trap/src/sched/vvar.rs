@@ -12,7 +12,9 @@
 //! has not been read for a while.
 
 use super::auxv::Auxv;
-use super::clocks::{timespec, BOOTED, CPU_PER_CALL};
+use vink_sched::timespec;
+
+use super::clocks::{BOOTED, CPU_PER_CALL};
 use super::{vdso, ThreadState, VirtualWorker};
 use crate::tracee;
 

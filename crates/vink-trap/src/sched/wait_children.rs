@@ -5,37 +5,13 @@
 use std::collections::HashSet;
 use std::fs;
 
-use vink_sys::procfs::StatFields;
+use vink_sched::block::{BlockCondition, ERESTARTSYS};
+use vink_sched::children::{Child, WaitOutcome, WaitSpec, WaitTarget};
 
-use super::{thread_states, BlockCondition, VirtualWorker};
-use crate::interrupt::ERESTARTSYS;
-use crate::notify::Notification;
+use super::{thread_states, VirtualWorker};
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
-
-/// `__WNOTHREAD`, `__WCLONE` and `__WALL` of `<linux/wait.h>`.
-const WNOTHREAD: i32 = 0x2000_0000;
-const WCLONE: i32 = i32::MIN;
-const WALL: i32 = 0x4000_0000;
-
-/// The process or group whose end, or stop, is waited for. Numbers are those that the program
-/// knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitTarget {
-    Any,
-    Process(i32),
-    Group(i32),
-    /// By a number that the worker knows.
-    Known(i32),
-}
-
-/// A call that may have to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaitSpec {
-    pub(crate) target: WaitTarget,
-    /// `WEXITED`, `WSTOPPED`, `WCONTINUED` and how to choose.
-    pub(crate) options: i32,
-}
 
 /// Waiting parents, and the processes whose children may have changed state.
 #[derive(Default)]
@@ -57,44 +33,6 @@ pub(crate) struct Parents {
     tracers: HashSet<i32>,
 }
 
-/// What a call would do now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitOutcome {
-    Waits,
-    /// It tells something, or that there is no such child.
-    Ends,
-    /// It tells that this child goes on again, or, if we trace it, has stopped.
-    Tells(i32),
-}
-
-/// What is known of a child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Child {
-    pid: i32,
-    state: u8,
-    /// The signal that its end sends to its parent.
-    exit_signal: i32,
-    /// Of a stopped one 0 if that has been reported.
-    code: i32,
-    /// It is a zombie with no other thread left.
-    over: bool,
-    /// It was continued after a stop, which has not been reported.
-    continued: bool,
-    /// It has stopped, which the host reports to its tracer only.
-    unreported: bool,
-}
-
-/// What a child means for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChildState {
-    /// The call ends with this one.
-    Ends,
-    /// It may, later.
-    Waits,
-    /// Nothing.
-    None,
-}
-
 impl Parents {
     /// A process has been stopped, or traces another one.
     pub(super) fn has_stopped(&self) -> bool {
@@ -102,136 +40,40 @@ impl Parents {
     }
 }
 
-impl WaitSpec {
-    /// What a wait4(2) waits for, by a thread of a process in this group. `None`: it does not wait.
-    pub(crate) fn of_wait4(pid: i32, options: i32, own_group: i32) -> Option<WaitSpec> {
-        let target = match pid {
-            -1 => WaitTarget::Any,
-            0 => WaitTarget::Group(own_group),
-            ..-1 => WaitTarget::Group(pid.checked_neg()?),
-            _ => WaitTarget::Process(pid),
-        };
-        let known = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED | WNOTHREAD | WCLONE | WALL;
-        let options = match options & !known {
-            0 => options | libc::WEXITED,
-            _ => return None,
-        };
-        WaitSpec::waiting(target, options)
-    }
+/// What the call of this thread would do now, with what is known of children.
+fn outcome(wanted: &WaitSpec, pid: i32, tid: i32, known: &Parents) -> WaitOutcome {
+    let threads = match wanted.is_for_own_children() {
+        false => tracee::threads(pid),
+        true => vec![tid],
+    };
+    let all = threads.iter().flat_map(|tid| tracee::children(pid, *tid));
+    let concerned = all.filter(|child| concerns(wanted, *child));
+    wanted.outcome(concerned.filter_map(|child| inspect(child, known)))
+}
 
-    /// The same for waitid(2). `known` is the process of a descriptor.
-    pub(crate) fn of_waitid(
-        (kind, id): (u32, i32),
-        options: i32,
-        own_group: i32,
-        known: impl Fn(i32) -> Option<i32>,
-    ) -> Option<WaitSpec> {
-        let target = match kind {
-            libc::P_ALL => WaitTarget::Any,
-            libc::P_PID if id > 0 => WaitTarget::Process(id),
-            libc::P_PGID if id > 0 => WaitTarget::Group(id),
-            libc::P_PGID if id == 0 => WaitTarget::Group(own_group),
-            libc::P_PIDFD => WaitTarget::Known(known(id)?),
-            _ => return None,
-        };
-        let events = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED;
-        let known = events | libc::WNOHANG | libc::WNOWAIT | WNOTHREAD | WCLONE | WALL;
-        match options & events != 0 && options & !known == 0 {
-            true => WaitSpec::waiting(target, options),
-            false => None, // to be refused
-        }
-    }
-
-    fn waiting(target: WaitTarget, options: i32) -> Option<WaitSpec> {
-        (options & libc::WNOHANG == 0).then_some(WaitSpec { target, options })
-    }
-
-    /// What the call of this thread would do now, with what is known of children.
-    fn outcome(&self, pid: i32, tid: i32, known: &Parents) -> WaitOutcome {
-        let threads = match self.options & WNOTHREAD {
-            0 => tracee::threads(pid),
-            _ => vec![tid],
-        };
-        let mut outlook = WaitOutcome::Ends;
-        for number in threads.iter().flat_map(|tid| tracee::children(pid, *tid)) {
-            if !self.concerns(number) {
-                continue;
-            }
-            let Some(child) = Child::inspect(number, known) else {
-                continue;
-            };
-            match child.means(self.options) {
-                ChildState::Ends if child.continued && !matches!(child.state, b'Z' | b'T') => {
-                    return WaitOutcome::Tells(number);
-                }
-                ChildState::Ends if child.unreported => return WaitOutcome::Tells(number),
-                ChildState::Ends => return WaitOutcome::Ends,
-                ChildState::Waits => outlook = WaitOutcome::Waits,
-                ChildState::None => {}
-            }
-        }
-        outlook
-    }
-
-    fn concerns(&self, child: i32) -> bool {
-        match self.target {
-            WaitTarget::Any => true,
-            WaitTarget::Known(known) => known == child,
-            WaitTarget::Process(pid) => tracee::ns_pid_of_kind(child, "NStgid:") == Some(pid),
-            WaitTarget::Group(group) => tracee::ns_pid_of_kind(child, "NSpgid:") == Some(group),
-        }
+fn concerns(wanted: &WaitSpec, child: i32) -> bool {
+    match wanted.target {
+        WaitTarget::Any => true,
+        WaitTarget::Known(known) => known == child,
+        WaitTarget::Process(pid) => tracee::ns_pid_of_kind(child, "NStgid:") == Some(pid),
+        WaitTarget::Group(group) => tracee::ns_pid_of_kind(child, "NSpgid:") == Some(group),
     }
 }
 
-impl Child {
-    fn inspect(pid: i32, known: &Parents) -> Option<Child> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut child = Child::parse(pid, &stat)?;
-        child.over = child.state == b'Z' && tracee::threads(pid) == [pid];
-        child.continued = known.continued.contains(&pid);
-        child.unreported = child.state == b't' && known.unreported.contains(&pid);
-        Some(child)
-    }
-
-    /// From a stat file.
-    fn parse(pid: i32, stat: &str) -> Option<Child> {
-        let fields = StatFields::parse(stat)?;
-        Some(Child {
-            pid,
-            state: fields.state()?,
-            exit_signal: fields.get(38)?,
-            code: fields.get(52)?,
-            over: false,
-            continued: false,
-            unreported: false,
-        })
-    }
-
-    /// As `wait_consider_task()` of the kernel's kernel/exit.c.
-    fn means(&self, options: i32) -> ChildState {
-        let cloned = self.exit_signal != libc::SIGCHLD;
-        if options & WALL == 0 && cloned != (options & WCLONE != 0) {
-            return ChildState::None;
-        }
-        let asks = |option| options & option != 0;
-        let ends = match self.state {
-            b'X' => return ChildState::None,
-            b'Z' if self.over && !asks(libc::WEXITED) => return ChildState::None,
-            b'Z' => self.over,
-            b'T' | b't' => asks(libc::WSTOPPED) && (self.code != 0 || self.unreported),
-            _ => asks(libc::WCONTINUED) && self.continued,
-        };
-        match ends {
-            true => ChildState::Ends,
-            false => ChildState::Waits,
-        }
-    }
+/// What is known of a child; `None` if it is gone.
+fn inspect(pid: i32, known: &Parents) -> Option<Child> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut child = Child::parse(pid, &stat)?;
+    child.over = child.state == b'Z' && tracee::threads(pid) == [pid];
+    child.continued = known.continued.contains(&pid);
+    child.unreported = child.state == b't' && known.unreported.contains(&pid);
+    Some(child)
 }
 
 impl VirtualWorker<'_> {
     /// wait4(2) and waitid(2).
-    pub(crate) fn wait_for_child(&mut self, call: Notification) -> Result<(), Error> {
-        let pid = self.worker.threads[&call.tid].pid;
+    pub(crate) fn wait_for_child(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let pid = call.pid;
         if self.parents().tracers.contains(&pid) {
             return self.passthrough_that_may_block(call);
         }
@@ -248,7 +90,7 @@ impl VirtualWorker<'_> {
         let Some(wanted) = wanted else {
             return self.passthrough(call);
         };
-        match wanted.outcome(pid, call.tid, self.parents()) {
+        match outcome(&wanted, pid, call.tid, self.parents()) {
             WaitOutcome::Waits => {
                 self.parents().waiting.push((call.tid, call.id, wanted));
                 let condition = BlockCondition {
@@ -258,7 +100,7 @@ impl VirtualWorker<'_> {
                 self.block(call, condition);
                 Ok(())
             }
-            WaitOutcome::Tells(child) if wanted.options & libc::WNOWAIT == 0 => {
+            WaitOutcome::Tells(child) if !wanted.leaves_news() => {
                 self.parents().continued.remove(&child);
                 self.parents().unreported.remove(&child);
                 self.passthrough(call)
@@ -281,7 +123,7 @@ impl VirtualWorker<'_> {
             }
             let pid = self.worker.threads[tid].pid;
             if !parents.news_for_all && !parents.news.contains(&pid)
-                || wanted.outcome(pid, *tid, &parents) == WaitOutcome::Waits
+                || outcome(wanted, pid, *tid, &parents) == WaitOutcome::Waits
             {
                 return true;
             }
@@ -369,91 +211,13 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
+    /// `__WNOTHREAD`, `__WCLONE` and `__WALL` of `<linux/wait.h>`.
+    const WNOTHREAD: i32 = 0x2000_0000;
+    const WCLONE: i32 = i32::MIN;
+    const WALL: i32 = 0x4000_0000;
+
     fn wanted(pid: i32, options: i32) -> WaitSpec {
         WaitSpec::of_wait4(pid, options, 77).unwrap()
-    }
-
-    #[test]
-    fn calls() {
-        let target = |pid| WaitSpec::of_wait4(pid, 0, 77).map(|w| (w.target, w.options));
-        assert_eq!(target(-1), Some((WaitTarget::Any, libc::WEXITED)));
-        assert_eq!(target(0), Some((WaitTarget::Group(77), libc::WEXITED)));
-        assert_eq!(target(-5), Some((WaitTarget::Group(5), libc::WEXITED)));
-        assert_eq!(target(5), Some((WaitTarget::Process(5), libc::WEXITED)));
-        assert_eq!(target(i32::MIN), None);
-        assert_eq!(WaitSpec::of_wait4(-1, libc::WNOHANG, 77), None);
-        assert_eq!(WaitSpec::of_wait4(-1, libc::WNOWAIT, 77), None);
-
-        let target = |kind, id, options| {
-            let wanted = WaitSpec::of_waitid((kind, id), options, 77, |fd| (fd == 3).then_some(9));
-            wanted.map(|w| w.target)
-        };
-        assert_eq!(target(libc::P_ALL, 0, libc::WEXITED), Some(WaitTarget::Any));
-        assert_eq!(
-            target(libc::P_PID, 5, libc::WSTOPPED),
-            Some(WaitTarget::Process(5))
-        );
-        assert_eq!(
-            target(libc::P_PGID, 0, libc::WEXITED),
-            Some(WaitTarget::Group(77))
-        );
-        assert_eq!(
-            target(libc::P_PIDFD, 3, libc::WEXITED),
-            Some(WaitTarget::Known(9))
-        );
-        assert_eq!(target(libc::P_PIDFD, 4, libc::WEXITED), None);
-        assert_eq!(target(libc::P_PID, 0, libc::WEXITED), None);
-        assert_eq!(target(libc::P_ALL, 0, libc::WNOWAIT), None);
-        assert_eq!(target(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG), None);
-    }
-
-    #[test]
-    fn meanings() {
-        let child = |state, code| Child {
-            pid: 1,
-            state,
-            exit_signal: libc::SIGCHLD,
-            code,
-            over: state == b'Z',
-            continued: false,
-            unreported: false,
-        };
-        let (exited, stopped) = (libc::WEXITED, libc::WSTOPPED);
-        assert_eq!(child(b'Z', 0).means(exited), ChildState::Ends);
-        assert_eq!(child(b'Z', 0).means(stopped), ChildState::None);
-        assert_eq!(child(b'X', 0).means(exited), ChildState::None);
-        assert_eq!(child(b'S', 0).means(exited), ChildState::Waits);
-        assert_eq!(child(b'T', 19).means(exited), ChildState::Waits);
-        assert_eq!(child(b'T', 19).means(exited | stopped), ChildState::Ends);
-        assert_eq!(child(b'T', 0).means(exited | stopped), ChildState::Waits);
-        let leader = Child {
-            over: false,
-            ..child(b'Z', 0)
-        };
-        assert_eq!(leader.means(exited), ChildState::Waits);
-        let going = Child {
-            continued: true,
-            ..child(b'S', 0)
-        };
-        assert_eq!(going.means(exited), ChildState::Waits);
-        assert_eq!(going.means(libc::WCONTINUED), ChildState::Ends);
-        let cloned = Child {
-            exit_signal: 0,
-            ..child(b'Z', 0)
-        };
-        assert_eq!(cloned.means(exited), ChildState::None);
-        assert_eq!(cloned.means(exited | WCLONE), ChildState::Ends);
-        assert_eq!(cloned.means(exited | WALL), ChildState::Ends);
-        assert_eq!(child(b'Z', 0).means(exited | WCLONE), ChildState::None);
-    }
-
-    #[test]
-    fn a_stat_file() {
-        let stat = "3166 (a) b) T 3165 3163 2162 0 -1 4194304 99 0 1 0 0 0 0 0 20 0 1 0 4702704 2990080 414 1 \
-                    2 3 4 0 0 0 0 6 0 1 0 0 17 0 0 0 0 0 0 5 6 7 8 9 10 11 19\n";
-        let child = Child::parse(3166, stat).unwrap();
-        assert_eq!((child.state, child.exit_signal, child.code), (b'T', 17, 19));
-        assert_eq!(Child::parse(1, "1 (x) Z 0"), None);
     }
 
     #[test]
@@ -463,7 +227,7 @@ mod tests {
         // Other tests have children, too: of other threads.
         let waits = |pid, options| {
             let wanted = wanted(pid, options | WNOTHREAD);
-            wanted.outcome(me, tid, &Parents::default()) == WaitOutcome::Waits
+            outcome(&wanted, me, tid, &Parents::default()) == WaitOutcome::Waits
         };
         assert!(!waits(-1, 0));
         let mut cat = Command::new("cat");

@@ -18,7 +18,7 @@ use syscalls::Errno;
 use vink_syscalls::{shapes, FOREIGN};
 
 use crate::interrupt::ERESTARTSYS;
-use crate::notify::{Notification, Reply};
+use crate::notification::{Notification, Reply};
 use print::Printer;
 use subscriber::{Emitter, TraceSubscriber, TraceTime};
 

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use super::names::{self, flags, name};
 use vink_syscalls::Shape;
 
-use crate::notify::Notification;
+use crate::notification::Notification;
 use crate::scm_rights;
 use crate::tracee;
 

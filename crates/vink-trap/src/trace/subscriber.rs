@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use vink_syscalls::{kind, sched_class, shapes, status, Kind, Sched, Shape, Status};
 
-use crate::notify::Notification;
+use crate::notification::Notification;
 use crate::tracee;
 
 /// Bytes of a call's that are reported at most.

@@ -1,8 +1,9 @@
 //! A worker with one machine, and words to run programs on it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{chown, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -196,16 +197,17 @@ pub fn as_both(name: &str, test: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return test();
     }
-    let again = || {
+    let again = |folder: &Folder| {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again
             .args(["--exact", name, "--nocapture"])
             .env(CHILD, "1")
             .env("VINK_IMAGE", image_path())
+            .env("TMPDIR", &folder.0)
             .current_dir("/");
         again
     };
-    check("as we are", &again().output().unwrap());
+    check("as we are", &again(&Folder::new(None)).output().unwrap());
     let root = vink_sys::process::is_root();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let nobody = users.lines().find_map(|l| {
@@ -215,10 +217,53 @@ pub fn as_both(name: &str, test: fn()) {
     let Some(nobody) = nobody.filter(|_| root) else {
         return;
     };
-    match again().uid(nobody).gid(nobody).output() {
+    let folder = Folder::new(Some(nobody));
+    match again(&folder).uid(nobody).gid(nobody).output() {
         Ok(output) => check("as nobody", &output),
         // The build folder may lie where only root can reach.
         Err(error) => println!("not run as nobody: {error}"),
+    }
+}
+
+/// Where a test has its temporary files. It goes with them, also if the test was killed.
+struct Folder(PathBuf);
+
+const FOLDERS: &str = "vink-trap-";
+
+impl Folder {
+    fn new(owner: Option<u32>) -> Folder {
+        remove_left();
+        let own = format!("{FOLDERS}{}", std::process::id());
+        // Another test's, or left by another user's process of the same number.
+        let made = |at: &PathBuf| match fs::create_dir(at) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            result => result.map(|()| true).unwrap(),
+        };
+        let names = (0..).map(|n| std::env::temp_dir().join(format!("{own}-{n}")));
+        let folder = Folder({ names }.find(made).unwrap());
+        fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o755)).unwrap();
+        chown(&folder.0, owner, owner).unwrap();
+        folder
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A test's failure matters more than what it leaves.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes the folders of processes that were killed before they could.
+fn remove_left() {
+    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(FOLDERS));
+        let pid = rest.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Another user's stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use vink_api::{Client, Event, EventFilter, Happening, LabState, Packet, RuntimeDir};
+use vink_api::{Client, Event, EventFilter, Happening, HostState, LabState, Packet, RuntimeDir};
 use vink_spec::Stop;
 
 use super::up::changed;
@@ -93,6 +93,7 @@ fn without_actor(event: &Event) -> Option<String> {
             format!("{actor} asks for {method} {path}{body}\n")
         }
         Happening::Changed { change, .. } => changed(change),
+        Happening::Clock { clock } => format!("{clock}\n"),
         Happening::Started {
             program,
             machine,
@@ -114,6 +115,16 @@ fn without_actor(event: &Event) -> Option<String> {
             called(machine, name, *program),
             failed(error)
         ),
+        Happening::Terminal {
+            program,
+            machine,
+            viewers,
+            keyboard,
+        } => {
+            let keyboard = keyboard.as_deref().unwrap_or("no client");
+            let viewers = print::count(*viewers, "client");
+            format!("at the terminal of program {program} of {machine}: {viewers}; {keyboard} has the keyboard\n")
+        }
         Happening::Wire { wire, up, .. } => {
             format!("wire {wire} is {}\n", if *up { "up" } else { "down" })
         }
@@ -143,6 +154,12 @@ fn without_actor(event: &Event) -> Option<String> {
             }
             text
         }
+        Happening::Host { host, state, error } => match (state, error) {
+            // The error says so.
+            (HostState::Lost, Some(error)) => format!("! {error}"),
+            (HostState::Connected, _) => format!("host {host} is connected"),
+            _ => format!("host {host} is being reached"),
+        },
         Happening::Kernel {
             worker,
             pid,

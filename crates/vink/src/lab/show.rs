@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use vink_api::{
-    Client, Error, LabApi, LabState, LabStatus, LabSummary, MachineSummary, Program, ProgramState,
-    RuntimeDir, WorkerStatus,
+    Client, Error, HostState, HostStatus, LabApi, LabState, LabStatus, LabSummary, MachineSummary,
+    Program, ProgramState, RuntimeDir, WorkerStatus,
 };
 
 use vink_spec::Core;
@@ -123,7 +123,18 @@ fn tell(all: &All) -> Result<(), CliError> {
     if let Some(address) = lab.switchbox {
         text += &format!("switch box: telnet {} {}\n", address.ip(), address.port());
     }
+    for host in &all.status.hosts {
+        text += &told(host);
+    }
     for worker in &all.status.workers {
+        if all
+            .status
+            .hosts
+            .iter()
+            .any(|host| worker.host.as_ref() == Some(&host.name) && host.state == HostState::Lost)
+        {
+            continue;
+        }
         if let Some(error) = &worker.error {
             text += &format!("a worker with {} has died: {error}\n", worker.path);
         }
@@ -137,8 +148,13 @@ fn tell(all: &All) -> Result<(), CliError> {
     }
     if !all.machines.is_empty() {
         let several = all.status.workers.len() > 1;
-        let mut head = vec!["MACHINE", "STATE", "WORKER", "INTERFACES"];
-        head.retain(|column| several || *column != "WORKER");
+        let hosts = !all.status.hosts.is_empty();
+        let mut head = vec!["MACHINE", "STATE", "HOST", "WORKER", "INTERFACES"];
+        head.retain(|column| match *column {
+            "HOST" => hosts,
+            "WORKER" => several,
+            _ => true,
+        });
         let mut table = Table::new(head);
         for machine in &all.machines {
             let mut interfaces = Vec::new();
@@ -147,6 +163,9 @@ fn tell(all: &All) -> Result<(), CliError> {
                 interfaces.extend(addresses.iter().map(ToString::to_string));
             }
             let mut row = vec![machine.name.clone(), state_of(machine.state).to_owned()];
+            if hosts {
+                row.push(machine.host.clone().unwrap_or("-".to_owned()));
+            }
             if several {
                 row.push(machine.pid.map_or("-".to_owned(), |pid| pid.to_string()));
             }
@@ -174,6 +193,25 @@ fn tell(all: &All) -> Result<(), CliError> {
         text += &table.text();
     }
     print::text(&text)
+}
+
+/// A host, and what is there.
+fn told(host: &HostStatus) -> String {
+    let name = &host.name;
+    match (host.state, &host.error) {
+        (HostState::Lost, error) => {
+            let why = error.clone().unwrap_or(format!("host {name} is lost"));
+            format!("{why}\n`vink lab up` again brings it back\n")
+        }
+        (state, _) => {
+            let state = match state {
+                HostState::Connected => "connected",
+                _ => "connecting",
+            };
+            let machines = print::count(host.machines, "machine");
+            format!("host {name}: {state} by {}, {machines}\n", host.way)
+        }
+    }
 }
 
 /// A worker that a lab file names or keeps on some processors.

@@ -134,9 +134,12 @@ fn read(file: Option<&Path>, name: Option<&str>, may_be_empty: bool) -> Result<P
     let env: IndexMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
+    let file = file
+        .map(|file| std::path::absolute(file).map_err(CliError::host(file.display().to_string())));
     Ok(PutLab {
         spec,
         folder: folder.display().to_string(),
+        file: file.transpose()?.map(|file| file.display().to_string()),
         env,
         ..PutLab::default()
     })

@@ -108,11 +108,18 @@ pub(super) fn find(arguments: &Arguments) -> Result<Found, CliError> {
     let (lab, status) = runtime()?.block_on(async {
         let lab = lab_or_only(&client, arguments.lab.as_deref()).await?;
         // It says so if there is no such machine.
-        client.machine(&lab, machine).await?;
+        let found = client.machine(&lab, machine).await?;
+        if let Some(host) = found.host {
+            let text = format!(
+                "machine {machine} is on host {host}: its memory is read there, not from here"
+            );
+            return Err(CliError::Other(text));
+        }
         let status = client.lab(&lab).await?;
         Ok::<_, CliError>((lab, status))
     })?;
-    for pid in status.workers.iter().filter_map(|worker| worker.pid) {
+    let here = status.workers.iter().filter(|worker| worker.host.is_none());
+    for pid in here.filter_map(|worker| worker.pid) {
         let process = Process::open(pid)?;
         let mut machines = process.machines()?;
         machines.retain(|found| found.name == machine);

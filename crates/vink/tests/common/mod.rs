@@ -4,6 +4,8 @@
 pub mod control;
 pub mod lab;
 pub mod packetdrill;
+pub mod page;
+pub mod pod;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,189 @@
+//! Acknowledgements are prompt (P9; RFC 9293, 3.8.6.3; RFC 5681, 4.2).
+//!
+//! What has come is acknowledged 200 ms later at the latest, which is Linux's limit; the standard
+//! has half a second. Two full segments are acknowledged when they have been read. Two rules more
+//! are Linux's own, for senders that wait: the end of a write, which is a pushed full segment, is
+//! acknowledged when it has been read, if nothing is said in answer; and of the quick
+//! acknowledgements that a connection begins with none is used up by a segment that acknowledges
+//! nothing new.
+//!
+//! A segment may have waited in a queue of its machine. So only what leaves when its socket has last
+//! looked at the clock is judged by its time.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use super::{Check, Property};
+use crate::{behind, AppCall, Moves, Packet, Point, Segment, World};
+
+/// TCP_DELACK_MAX.
+const LATEST: u64 = 200_000_000;
+/// The kernel's ticks.
+const TICKS: u64 = 8_000_000;
+/// How exact a socket's clock is.
+const CLOCK: u64 = 1_000_000;
+
+/// See the head of the file.
+#[derive(Default)]
+pub(super) struct Prompt {
+    /// By the receiver's address and its sender's.
+    ends: HashMap<(SocketAddr, SocketAddr), End>,
+}
+
+/// The receiving side of a connection.
+#[derive(Default)]
+struct End {
+    /// Segments that have come since one was sent.
+    come: Vec<Came>,
+    /// When the last one with data came.
+    last: u64,
+    /// The longest of them, bytes.
+    longest: usize,
+    /// When the app has read.
+    read: Option<u64>,
+    /// Quick acknowledgements that were left when a segment was sent, and when; none, if one was
+    /// still to be sent then.
+    quick: Option<(u64, u64)>,
+}
+
+/// A segment that has come.
+struct Came {
+    time: u64,
+    seq: u32,
+    end: u32,
+    /// It is what was waited for, and the end of a write that fills it.
+    is_full_end: bool,
+}
+
+impl Property for Prompt {
+    fn name(&self) -> &'static str {
+        "prompt"
+    }
+
+    fn says(&self) -> &'static str {
+        "What comes is acknowledged soon, and every second full segment at once (RFC 9293, 3.8.6.3; RFC 5681, 4.2)."
+    }
+
+    fn packet(&mut self, world: &World, packet: &Packet<'_>) -> Check {
+        let Some((segment, own, peer)) = packet.connection().filter(|_| packet.at_end) else {
+            return Ok(());
+        };
+        let end = self.ends.entry((own, peer)).or_default();
+        if segment.has(Segment::SYN) {
+            // Another connection of the same ends; what has come before may still be looked at.
+            let last = packet.time;
+            *end = End {
+                last,
+                ..End::default()
+            };
+            return Ok(());
+        }
+        let last = end.last;
+        if packet.point == Point::Arrival && segment.length() > 0 {
+            end.last = packet.time;
+        }
+        let field = |name| world.field(packet.socket, name);
+        let (Some(next), Some(read), Some(mss)) = (
+            field("rcv_nxt"),
+            field("copied_seq"),
+            field("icsk_ack.rcv_mss"),
+        ) else {
+            end.come.clear();
+            return Ok(());
+        };
+        let all_read = next == read;
+        let wrong = match packet.point {
+            Point::Arrival => {
+                let open = field("rcv_wup").map_or(0, |told| behind(next as u32, told as u32));
+                let is_owed = all_read && last < packet.time && open as i64 >= 2 * mss as i64;
+                if segment.length() > 0 {
+                    end.come(packet.time, &segment, next as u32, mss as usize);
+                }
+                is_owed.then(|| {
+                    format!(
+                        "has read {open} bytes, two full segments, and has not acknowledged them"
+                    )
+                })
+            }
+            _ => {
+                let clock = field("tcp_mstamp").unwrap_or(0) * 1000;
+                let is_now = clock + CLOCK > packet.time;
+                let speaks = field("icsk_ack.pingpong") != Some(0);
+                let late = is_now.then(|| end.late(packet.time, &segment, all_read && !speaks));
+                end.come.clear();
+                let left = field("icsk_ack.quick").unwrap_or(0);
+                let before = end.quick.filter(|(_, time)| end.last < *time);
+                let is_done = field("icsk_ack.pending") == Some(0);
+                end.quick = is_done.then_some((left, packet.time));
+                let used = before.filter(|(before, _)| left < *before);
+                late.flatten().or(used.map(|(before, _)| {
+                    format!(
+                        "sends a segment that acknowledges nothing new, and has {left} of {before} quick \
+                         acknowledgements left"
+                    )
+                }))
+            }
+        };
+        match wrong {
+            None => Ok(()),
+            Some(wrong) => {
+                let machine = &world.ends[packet.end].machine;
+                Err(self.broken(
+                    world,
+                    machine,
+                    format!("The connection {own} to {peer} {wrong}."),
+                ))
+            }
+        }
+    }
+
+    fn call(&mut self, _: &World, call: &AppCall<'_>) -> Check {
+        if let (Moves::Received, Some(ends)) = (call.moves, call.ends) {
+            self.ends.entry(ends).or_default().read = Some(call.time);
+        }
+        Ok(())
+    }
+}
+
+impl End {
+    /// A segment comes, where `next` is waited for.
+    fn come(&mut self, time: u64, segment: &Segment<'_>, next: u32, mss: usize) {
+        let (seq, end, length) = (segment.seq, segment.end(), segment.data.len());
+        // The stack may have dropped what comes again.
+        let is_again = |came: &Came| behind(came.end, seq) > 0 && behind(end, came.seq) > 0;
+        self.come.retain(|came| !is_again(came));
+        self.come.push(Came {
+            time,
+            seq,
+            end,
+            is_full_end: seq == next
+                && segment.has(Segment::PSH)
+                && !segment.has(Segment::FIN)
+                && length >= mss.max(self.longest),
+        });
+        self.longest = self.longest.max(length);
+    }
+
+    /// What is acknowledged too late, by a segment that leaves now.
+    fn late(&self, now: u64, segment: &Segment<'_>, is_read: bool) -> Option<String> {
+        let mut all = self.come.iter();
+        let oldest = all.find(|came| behind(segment.ack, came.end) >= 0)?;
+        let waits = now - oldest.time;
+        if waits > LATEST + TICKS {
+            return Some(format!(
+                "acknowledges what has come {:.3} s ago",
+                waits as f64 / 1e9
+            ));
+        }
+        let [only] = &self.come[..] else {
+            return None;
+        };
+        let since = self.read?.max(only.time);
+        (only.is_full_end && is_read && segment.ack == only.end && now > since).then(|| {
+            format!(
+                "acknowledges the end of a write {:.3} s after it has been read",
+                (now - since) as f64 / 1e9
+            )
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! Pods that tests compile.
+
+use std::process::Command;
+
+use super::control::Control;
+use super::root;
+
+/// Compiles a pod beside the lab files.
+pub fn compile_pod(control: &Control, name: &str, source: &str) {
+    let folder = control.folder();
+    let (text, pod) = (
+        folder.join(format!("{name}.c")),
+        folder.join(format!("{name}.so")),
+    );
+    std::fs::write(&text, source).expect("a source");
+    let output = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-O1", "-w", "-I"])
+        .arg(root().join("include"))
+        .arg("-o")
+        .args([&pod, &text])
+        .output()
+        .expect("gcc");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
