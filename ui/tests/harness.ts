@@ -92,10 +92,11 @@ export async function spot(
       };
       // The picture may be made anew at any time.
       const place = vink?.where(name);
-      if (!vink || !place) return null;
+      const canvas = document.querySelector('canvas');
+      if (!vink || !place || !canvas) return null;
       const [px, py] = place;
       const { x, y, scale } = vink.camera();
-      const box = document.querySelector('canvas')!.getBoundingClientRect();
+      const box = canvas.getBoundingClientRect();
       return {
         world: [x + (px - box.width / 2) / scale, y + (py - box.height / 2) / scale] as [number, number],
         screen: [box.left + px, box.top + py] as [number, number],

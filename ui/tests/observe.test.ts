@@ -204,6 +204,8 @@ test(
     });
     await until(() => wanted.some(({ flow }) => flow));
     await ask('DELETE', `/labs/waits/programs/${program.id}`);
+    // A change of the lab, such as this one, makes the next frames a keyframe.
+    await from.getByRole('row', { name: /^Waiting 0/ }).waitFor();
     await close(page);
     vink('lab', 'down', 'waits');
   },

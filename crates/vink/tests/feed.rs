@@ -65,6 +65,8 @@ struct Seen {
     flights: Vec<Flight>,
     /// By end: sent, bytes, lost.
     counters: BTreeMap<usize, [u64; 3]>,
+    /// By end: packets that wait.
+    queues: BTreeMap<usize, u32>,
     missed: u64,
     frames: usize,
     now: u64,
@@ -101,7 +103,10 @@ impl Seen {
                 }
             }
             FeedKind::Clock => self.now = header.base,
-            FeedKind::Queues => {}
+            FeedKind::Queues => {
+                let told = records.chunks(8).map(|of| (word(of, 0) as usize, word(of, 4)));
+                self.queues.extend(told);
+            }
         }
         header
     }
@@ -272,6 +277,28 @@ fn as_many_as_a_class_has_follow_a_flow_each() {
         // When one has gone there is room.
         drop(viewers.pop());
         while more.subscribe(follows(MOST + 2)).await != ToViewer::Subscribed {}
+    });
+    control.vink(&["lab", "down"]);
+}
+
+#[test]
+fn a_queue_that_empties_before_a_keyframe_is_told() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    control.write("lab.yaml", &LAB.replace("rate: 1mbit", "rate: 100kbit"));
+    control.vink(&["lab", "up", "--paused"]);
+    let client = client(&control);
+    // Seldom, so that a keyframe is what is told next.
+    let rarely = json!({ "overview": { "hz": 1 } });
+    run(async {
+        let mut viewer = Viewer::open(&client, rarely.clone()).await;
+        control.vink(&["lab", "until", "2300ms"]);
+        let waits = |seen: &Seen| seen.queues.values().any(|count| *count > 0);
+        viewer.until(waits).await;
+        go(&control, 7);
+        // One more has all begin with a keyframe.
+        let _more = Viewer::open(&client, rarely).await;
+        viewer.until(|seen| !waits(seen)).await;
     });
     control.vink(&["lab", "down"]);
 }

@@ -90,7 +90,7 @@ int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t directi
 		abort();
 	if (is("storm"))
 		for (;;)
-			vink_emit(POD_BACK, frame, len);
+			vink_emit(POD_BACK, kept, 1500);
 	if (is("grow"))
 		for (;;)
 			if ((more = malloc(1 << 20)))

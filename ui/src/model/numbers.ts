@@ -51,7 +51,10 @@ export class Rates {
   }
 
   queue(queues: [end: string, count: number][]): void {
-    for (const [end, queued] of queues) this.#set(end, { ...(this.all.get(end) ?? NOTHING), queued });
+    for (const [end, queued] of queues) {
+      const last = this.all.get(end) ?? NOTHING;
+      if (last.queued !== queued) this.#set(end, { ...last, queued });
+    }
   }
 
   #set(end: string, numbers: Numbers): void {

@@ -21,6 +21,8 @@ export class Waiting {
   #due = new Set<number>();
 
   queue(end: number, count: number): void {
+    // A keyframe tells of all queues.
+    if (!count && !this.#queued.has(end)) return;
     this.#due.add(end);
     if (count) this.#queued.set(end, count);
     else {

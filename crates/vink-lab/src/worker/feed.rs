@@ -383,7 +383,8 @@ impl Feed {
                     counters.extend(count.to_le_bytes());
                 }
             }
-            if last.map_or(0, |last| last.queued) != now.queued || is_new && now.queued > 0 {
+            // A keyframe tells of empty queues, too: a viewer may know them as they were before it.
+            if last.is_none_or(|last| last.queued != now.queued) {
                 queues.extend(number.to_le_bytes());
                 queues.extend(now.queued.to_le_bytes());
             }

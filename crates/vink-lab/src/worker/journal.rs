@@ -50,7 +50,7 @@ impl Lab {
     /// All that has happened until now is written down.
     fn catch_up_journal(&mut self) -> Result<(), WorkerError> {
         self.look_around()?;
-        self.events = self.take_events();
+        self.journal_events();
         Ok(())
     }
 
@@ -129,10 +129,16 @@ impl Lab {
 
     /// What is to be told, which is written down with that.
     pub(super) fn take_events(&mut self) -> Vec<Event> {
-        let events = std::mem::take(&mut self.events);
+        self.journal_events();
+        self.journaled = 0;
+        std::mem::take(&mut self.events)
+    }
+
+    /// Writes down what is to be told and was not written yet.
+    fn journal_events(&mut self) {
         if let Some(journal) = &mut self.journal {
             let now = self.worker.kernel().now();
-            for event in &events {
+            for event in &self.events[self.journaled..] {
                 let happened = match event {
                     Event::Output { program, text } => Happened::Output {
                         program: *program,
@@ -158,6 +164,6 @@ impl Lab {
                 journal.event(now, happened);
             }
         }
-        events
+        self.journaled = self.events.len();
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct Lab {
     pub(super) driver: ClockDriver,
     /// What is to be told.
     pub(super) events: Vec<Event>,
+    /// How many of `events` are in the journal.
+    pub(super) journaled: usize,
     /// Packets that the kernel could not keep until they were told.
     pub(super) missed: u64,
     // Last: the kernel outlives what holds on to it.
@@ -110,6 +112,7 @@ impl Lab {
             hosts_changes: 0,
             driver: ClockDriver::new(clock),
             events: Vec::new(),
+            journaled: 0,
             missed: 0,
             worker,
         }

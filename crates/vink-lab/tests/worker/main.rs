@@ -5,6 +5,7 @@ mod breakpoints;
 mod captures;
 mod conversation;
 mod ends;
+mod journals;
 mod machines;
 mod place;
 mod programs;
