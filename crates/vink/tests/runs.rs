@@ -71,7 +71,11 @@ fn state(control: &Control, lab: &str) -> String {
 
 /// Records a lab whose clock is let go in steps: the state of it at 21 s, and that time on its own clock (ns).
 fn record(control: &Control) -> (String, u64) {
-    control.write("lab.yaml", LAB);
+    record_lab(control, LAB)
+}
+
+fn record_lab(control: &Control, lab: &str) -> (String, u64) {
+    control.write("lab.yaml", lab);
     control.vink(&["lab", "up", "--record", "one"]);
     control.vink(&["lab", "until", "5s"]);
     let slow = "curl -sS --limit-rate 2000 -o /dev/null http://10.0.0.2/100k";
@@ -261,7 +265,12 @@ for waits in [True, False]:
 fn a_question_that_is_given_up_is_not_read_on_for() {
     let place = &Place::all()[0];
     let control = Control::of(place);
-    record(&control);
+    // A journal that is many times what is read of it at once.
+    let often = r#"[ping, -q, -i, "0.01", 10.0.0.2]"#;
+    record_lab(
+        &control,
+        &LAB.replace(r#"[ping, -c, "90", 10.0.0.2]"#, often),
+    );
     control.write("other.yaml", "name: other\nmachines: { m: {} }\n");
     control.vink(&["lab", "up", "other.yaml"]);
     let new = format!("{{\"path\": {:?}}}", control.folder().display().to_string());
@@ -292,7 +301,7 @@ fn a_question_that_is_given_up_is_not_read_on_for() {
             panic!("{text}{}", String::from_utf8_lossy(&output.stderr))
         };
         assert!(
-            given_up < whole / 2,
+            given_up < whole / 4,
             "{question}: {given_up} bytes of {whole}"
         );
     }
@@ -489,7 +498,12 @@ fn history_is_told_by_the_api() {
             .stdout;
         let records = u16::from_le_bytes([flights[2], flights[3]]);
         // A ping and its answer, which has arrived: that it is dropped there is no loss of a wire.
-        assert_eq!((records, flights.len()), (2, 24 * 3), "{at}");
+        let near = |line: &&str| {
+            let time = line.split(' ').next().and_then(|time| time.parse().ok());
+            time.is_some_and(|time: f64| (time - at as f64 / 1e9).abs() < 1.5)
+        };
+        let near: Vec<&str> = text.lines().filter(near).collect();
+        assert_eq!((records, flights.len()), (2, 24 * 3), "{at}: {near:#?}");
 
         let same = get(&control, "/v1/runs/one/difference?with=one");
         assert_eq!(same["same"], true);
