@@ -76,7 +76,8 @@ fn record(control: &Control) -> (String, u64) {
 
 fn record_lab(control: &Control, lab: &str) -> (String, u64) {
     control.write("lab.yaml", lab);
-    control.vink(&["lab", "up", "--record", "one"]);
+    // Its clock stands between the steps.
+    control.vink(&["lab", "up", "--paused", "--record", "one"]);
     control.vink(&["lab", "until", "5s"]);
     let slow = "curl -sS --limit-rate 2000 -o /dev/null http://10.0.0.2/100k";
     control.vink(&["exec", "--detach", "a", "--", "sh", "-c", slow]);
@@ -498,12 +499,7 @@ fn history_is_told_by_the_api() {
             .stdout;
         let records = u16::from_le_bytes([flights[2], flights[3]]);
         // A ping and its answer, which has arrived: that it is dropped there is no loss of a wire.
-        let near = |line: &&str| {
-            let time = line.split(' ').next().and_then(|time| time.parse().ok());
-            time.is_some_and(|time: f64| (time - at as f64 / 1e9).abs() < 1.5)
-        };
-        let near: Vec<&str> = text.lines().filter(near).collect();
-        assert_eq!((records, flights.len()), (2, 24 * 3), "{at}: {near:#?}");
+        assert_eq!((records, flights.len()), (2, 24 * 3), "{at}");
 
         let same = get(&control, "/v1/runs/one/difference?with=one");
         assert_eq!(same["same"], true);
