@@ -104,7 +104,9 @@ impl Seen {
             }
             FeedKind::Clock => self.now = header.base,
             FeedKind::Queues => {
-                let told = records.chunks(8).map(|of| (word(of, 0) as usize, word(of, 4)));
+                let told = records
+                    .chunks(8)
+                    .map(|of| (word(of, 0) as usize, word(of, 4)));
                 self.queues.extend(told);
             }
         }
