@@ -473,6 +473,7 @@ impl Kernel {
 
     /// What the host's `CLOCK_MONOTONIC` shows when the real clock is at `time`, if no debugger
     /// stops the process until then.
+    #[inline]
     pub fn host_time(time: u64) -> u64 {
         time + stopped()
     }

@@ -64,6 +64,7 @@ pub fn wait(set: RawFd, events: &mut [libc::epoll_event], timeout_ms: i32) -> io
 ///
 /// # Errors
 /// As epoll_pwait2(2); `Interrupted` if a handler of a signal ran.
+#[inline]
 pub fn wait_precisely(
     set: impl AsFd,
     events: &mut [libc::epoll_event],

@@ -72,6 +72,7 @@ impl NumericCall {
 }
 
 /// What a call of libc's says: 0 or more, or -1 and errno.
+#[inline]
 fn done(result: i64) -> io::Result<u64> {
     u64::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -90,6 +90,7 @@ impl Listener {
     ///
     /// # Errors
     /// `ENOENT` if the one that made the listener readable is gone again.
+    #[inline]
     pub fn receive(&self) -> io::Result<seccomp_notif> {
         let mut notification = seccomp_notif::zeroed();
         self.request(RECV, &mut notification)?;
@@ -100,6 +101,7 @@ impl Listener {
     ///
     /// # Errors
     /// `ENOENT` if its thread is gone.
+    #[inline]
     pub fn answer(&self, mut answer: seccomp_notif_resp) -> io::Result<()> {
         uninterrupted(|| self.request(SEND, &mut answer)).map(|_| ())
     }
@@ -140,6 +142,7 @@ impl Listener {
         unsafe { libc::ioctl(self.0.as_raw_fd(), SET_FLAGS, flags) };
     }
 
+    #[inline]
     fn request(&self, what: libc::c_ulong, with: &mut impl Argument) -> io::Result<i32> {
         // SAFETY: each of the requests above is made with the structure whose size its number
         // carries, and the kernel knows of no larger ones.

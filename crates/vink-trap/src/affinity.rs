@@ -12,8 +12,8 @@
 //! not pinned. (`/proc/PID/status` does show it.)
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
+use vink_kernel::monotonic;
 use vink_sys::process::{affinity, cpus, current_cpu, one_cpu, set_affinity, CpuSet};
 
 use vink_syscalls::{sched_class, Sched};
@@ -28,25 +28,25 @@ const STRIDE: u32 = 7;
 const SAMPLE: usize = 32;
 /// How many of them make a thread stay.
 const MIN_CALLS: usize = 3;
-/// They come thick and fast if they take less time, and no longer if they take more.
-const PIN_WITHIN: Duration = Duration::from_millis(8);
-const UNPIN_AFTER: Duration = Duration::from_millis(12);
-/// For how long they stay.
-const PIN_TIME: Duration = Duration::from_secs(1);
+/// They come thick and fast if they take less time (ns), and no longer if they take more.
+const PIN_WITHIN: u64 = 8_000_000;
+const UNPIN_AFTER: u64 = 12_000_000;
+/// For how long they stay (ns).
+const PIN_TIME: u64 = 1_000_000_000;
 
 /// The threads that are pinned.
 pub(crate) struct CpuAffinity {
     calls: u32,
     callers: Vec<i32>,
-    /// Since the last evaluation.
-    since: Instant,
+    /// When they were last evaluated (`CLOCK_MONOTONIC`, ns).
+    since: u64,
     pinning: Option<Pinning>,
 }
 
 /// On one processor.
 struct Pinning {
     processor: CpuSet,
-    until: Instant,
+    until: u64,
     /// What the worker and the threads had.
     own: CpuSet,
     threads: HashMap<i32, CpuSet>,
@@ -59,7 +59,7 @@ impl CpuAffinity {
         several.then(|| CpuAffinity {
             calls: 0,
             callers: Vec::with_capacity(SAMPLE),
-            since: Instant::now(),
+            since: monotonic(),
             pinning: None,
         })
     }
@@ -79,7 +79,7 @@ impl CpuAffinity {
 
     /// Decides which threads are pinned from now on.
     fn update(&mut self) {
-        let now = Instant::now();
+        let now = monotonic();
         let took = now - std::mem::replace(&mut self.since, now);
         let mut notes = std::mem::replace(&mut self.callers, Vec::with_capacity(SAMPLE));
         if took > UNPIN_AFTER
@@ -109,14 +109,17 @@ impl CpuAffinity {
         }
     }
 
-    /// Until when the next call is waited for at most; nothing is pinned where no calls come.
-    pub(crate) fn limit(&mut self) -> Option<Duration> {
-        self.pinning.as_ref()?;
-        let left = UNPIN_AFTER.checked_sub(self.since.elapsed());
-        if left.is_none() {
+    /// When all are unpinned unless calls come (`CLOCK_MONOTONIC`, ns); nothing is pinned where none
+    /// come.
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.pinning.as_ref().map(|_| self.since + UNPIN_AFTER)
+    }
+
+    /// It is now.
+    pub(crate) fn expire(&mut self, now: u64) {
+        if self.due().is_some_and(|due| due <= now) {
             self.unpin_all();
         }
-        left
     }
 
     /// All have their own affinity again.
@@ -141,7 +144,7 @@ impl CpuAffinity {
 
 impl Pinning {
     /// The worker stays where it is.
-    fn begin(now: Instant) -> Option<Pinning> {
+    fn begin(now: u64) -> Option<Pinning> {
         let own = affinity(0)?;
         let processor = one_cpu(current_cpu());
         set_affinity(0, &processor).then(|| Pinning {
@@ -241,7 +244,7 @@ pub(crate) mod tests {
         assert!(pinning.own == own);
         pins.unpin_all();
         assert!(affinity(0).unwrap() == own);
-        assert!(pins.limit().is_none());
+        assert!(pins.due().is_none());
     }
 
     #[test]
@@ -249,7 +252,7 @@ pub(crate) mod tests {
         let Some(own) = affinity(0).filter(|own| own.count() > 1) else {
             return;
         };
-        let mut pinning = Pinning::begin(Instant::now()).expect("of several processors");
+        let mut pinning = Pinning::begin(monotonic()).expect("of several processors");
         let mut child = unbound_child(&own);
         let tid = child.id() as i32;
         pinning.pin(tid);

@@ -28,9 +28,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use vink_kernel::Outcome;
+use vink_kernel::{monotonic, Outcome};
 pub(crate) use vink_sched::block::ERESTARTSYS;
 use vink_sys::errno::EINTR;
 use vink_sys::procfs::stat_state;
@@ -39,11 +38,11 @@ use crate::process::{AfterClose, Continuation, InFlight, Thread};
 use crate::worker::Worker;
 use crate::Error;
 
-/// Between polls: after a hint, and when nothing has happened for long.
-const MIN_INTERVAL: Duration = Duration::from_micros(100);
-const MAX_INTERVAL: Duration = Duration::from_millis(8);
+/// ns between polls: after a hint, and when nothing has happened for long.
+const MIN_INTERVAL: u64 = 100_000;
+const MAX_INTERVAL: u64 = 8_000_000;
 /// Looking takes one part in so many of the worker's time at most.
-const MAX_DUTY: u32 = 50;
+const MAX_DUTY: u64 = 50;
 
 /// A call in progress in the kernel, or put aside.
 pub(crate) struct PendingCall {
@@ -86,10 +85,10 @@ pub(crate) enum Suspects {
     These(Vec<i32>),
 }
 
-/// When to look for signals.
+/// When to look for signals (`CLOCK_MONOTONIC`, ns).
 pub(crate) struct SignalPoll {
-    interval: Duration,
-    next: Instant,
+    interval: u64,
+    next: u64,
     /// Since they were last taken.
     suspects: Suspects,
     /// Threads that were found without a signal, by process, as long as nothing may have raised
@@ -103,7 +102,7 @@ impl SignalPoll {
     pub(crate) fn new() -> SignalPoll {
         SignalPoll {
             interval: MAX_INTERVAL,
-            next: Instant::now(),
+            next: monotonic(),
             suspects: Suspects::These(Vec::new()),
             without_signal: HashMap::new(),
             count: Rc::new(()),
@@ -122,7 +121,7 @@ impl SignalPoll {
     /// Something may have raised a signal.
     pub(crate) fn hint(&mut self) {
         self.interval = MIN_INTERVAL;
-        self.next = Instant::now() + MIN_INTERVAL;
+        self.next = monotonic() + MIN_INTERVAL;
         self.suspects = Suspects::All;
         self.invalidate_all();
     }
@@ -138,7 +137,7 @@ impl SignalPoll {
             }
         }
         self.interval = MIN_INTERVAL;
-        self.next = Instant::now() + MIN_INTERVAL;
+        self.next = monotonic() + MIN_INTERVAL;
     }
 
     /// No signal is pending for the thread.
@@ -168,15 +167,15 @@ impl SignalPoll {
         std::mem::replace(&mut self.suspects, Suspects::These(Vec::new()))
     }
 
-    /// The time until the next look; `None` while no call waits.
-    pub(crate) fn until_next(&self) -> Option<Duration> {
+    /// When the next look is due; `None` while no call waits.
+    pub(crate) fn due(&self) -> Option<u64> {
         let waits = Rc::strong_count(&self.count) > 1;
-        waits.then(|| self.next.saturating_duration_since(Instant::now()))
+        waits.then_some(self.next)
     }
 
     /// A look begun at `start` is over.
-    fn checked(&mut self, start: Instant, found: bool) {
-        let now = Instant::now();
+    fn checked(&mut self, start: u64, found: bool) {
+        let now = monotonic();
         self.interval = match found {
             true => MIN_INTERVAL,
             false => MAX_INTERVAL.min(2 * self.interval),
@@ -198,7 +197,7 @@ enum SignalOutcome {
 impl Worker {
     /// Finds threads that have been sent signals, and cancels their calls.
     pub(crate) fn poll_signals(&mut self) -> Result<(), Error> {
-        let start = Instant::now();
+        let start = monotonic();
         let mut found = false;
         let mut aside = Vec::new();
         for (tid, thread) in &mut self.threads {

@@ -101,6 +101,7 @@
 mod advice;
 mod affinity;
 mod aio;
+mod alarm;
 mod binding;
 mod contention;
 mod device;

@@ -227,6 +227,9 @@ impl Worker {
 
     /// Shows the readiness of the sockets whose rings programs may have emptied.
     pub(crate) fn refresh_rings(&mut self) -> Result<(), Error> {
+        if self.packet_rings.is_empty() {
+            return Ok(());
+        }
         for (ring, file) in self.doubtful().collect::<Vec<_>>() {
             self.kernel_dirty = true;
             match self.kernel.poll_ring(ring) {

@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use vink_kernel::monotonic;
 use vink_sys::epoll;
 
+use crate::alarm::Alarm;
 use crate::Error;
 
 /// What has become ready. What comes first here is handled first, whatever epoll_wait(2) says:
@@ -13,6 +15,8 @@ use crate::Error;
 /// of them have been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
+    /// What is due by the clock may be due now.
+    Alarm,
     /// A process has ended: its pid.
     ProcessExit(i32),
     /// The placeholder of a file that is held in flight.
@@ -31,6 +35,7 @@ impl Token {
     /// Its kind, by the order of handling, and its number.
     fn parts(self) -> (u32, u32) {
         match self {
+            Token::Alarm => (0, 0),
             Token::ProcessExit(pid) => (1, pid as u32),
             Token::HeldFile => (2, 0),
             Token::Pipe(tid) => (3, tid as u32),
@@ -50,6 +55,7 @@ impl Token {
     fn decode(data: u64) -> Token {
         let number = data as u32;
         match data >> 32 {
+            0 => Token::Alarm,
             1 => Token::ProcessExit(number as i32),
             2 => Token::HeldFile,
             3 => Token::Pipe(number as i32),
@@ -64,20 +70,29 @@ impl Token {
 /// Events that are received at once.
 const MAX_EVENTS: usize = 64;
 
-/// An epoll instance, and what is to be handled again without having become ready.
+/// An epoll instance, its timer, and what is to be handled again without having become ready.
 pub(crate) struct Reactor {
     epoll: OwnedFd,
+    alarm: Alarm,
     again: Vec<Token>,
+    /// Room for what becomes ready, unless that is being handled.
+    room: Vec<libc::epoll_event>,
 }
 
 impl Reactor {
     /// # Errors
-    /// [`Error::System`] as epoll_create1(2).
+    /// [`Error::System`] as epoll_create1(2), timerfd_create(2).
     pub(crate) fn new() -> Result<Reactor, Error> {
-        Ok(Reactor {
+        let reactor = Reactor {
             epoll: epoll::create().map_err(Error::of("epoll_create1()"))?,
+            alarm: Alarm::new()?,
             again: Vec::new(),
-        })
+            room: Vec::new(),
+        };
+        // Once each time that it goes off: it is not read.
+        let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        reactor.add(reactor.alarm.as_raw_fd(), events, Token::Alarm)?;
+        Ok(reactor)
     }
 
     /// Waits for these events (`EPOLL*`) of a descriptor until [`Reactor::remove`].
@@ -123,12 +138,34 @@ impl Reactor {
     /// # Errors
     /// [`Error::System`] as epoll_pwait2(2).
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Result<Ready, Error> {
+        self.wait_for(limit, false)
+    }
+
+    /// The same, until `due` (`CLOCK_MONOTONIC`, ns) at the latest: then [`Token::Alarm`] is ready.
+    /// It may be so before, too, and more than once.
+    ///
+    /// # Errors
+    /// [`Error::System`] as epoll_pwait2(2), timerfd_settime(2).
+    pub(crate) fn wait_until(
+        &mut self,
+        due: Option<u64>,
+        limit: Option<Duration>,
+    ) -> Result<Ready, Error> {
+        let until = self.alarm.limit(due, monotonic)?;
+        let least = [until, limit].into_iter().flatten().min();
+        self.wait_for(least, until.is_some())
+    }
+
+    /// `is_due`: when nothing is ready by the end, the alarm is.
+    fn wait_for(&mut self, limit: Option<Duration>, is_due: bool) -> Result<Ready, Error> {
         let again = self.again.len().min(MAX_EVENTS / 2);
         let limit = match again {
             0 => limit,
             _ => Some(Duration::ZERO),
         };
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
+        let mut events = std::mem::take(&mut self.room);
+        // Nothing, once they are there.
+        events.resize(MAX_EVENTS, libc::epoll_event { events: 0, u64: 0 });
         let room = MAX_EVENTS - again;
         let host_events = match epoll::wait_precisely(&self.epoll, &mut events[..room], limit) {
             Ok(count) => count,
@@ -139,16 +176,27 @@ impl Reactor {
             .iter_mut()
             .zip(self.again.drain(..again))
         {
-            event.u64 = token.encode();
+            (event.events, event.u64) = (0, token.encode());
         }
-        let count = host_events + again;
+        let mut count = host_events + again;
         // By kind only: of one kind the host's order stays.
         events[..count].sort_by_key(|event| event.u64 >> 32);
+        let alarm = Token::Alarm.encode();
+        if count == 0 && is_due {
+            (events[0].u64, count) = (alarm, 1);
+        } else if count > 0 && { events[0].u64 } == alarm {
+            self.alarm.went_off();
+        }
         Ok(Ready {
             events,
             count,
             host_events,
         })
+    }
+
+    /// What was ready has been handled: the next wait uses its memory.
+    pub(crate) fn reuse(&mut self, ready: Ready) {
+        self.room = ready.events;
     }
 }
 
@@ -160,7 +208,7 @@ impl AsRawFd for Reactor {
 
 /// What has become ready, in the order of handling.
 pub(crate) struct Ready {
-    events: [libc::epoll_event; MAX_EVENTS],
+    events: Vec<libc::epoll_event>,
     count: usize,
     host_events: usize,
 }
@@ -184,7 +232,8 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    const ALL: [Token; 6] = [
+    const ALL: [Token; 7] = [
+        Token::Alarm,
         Token::ProcessExit(i32::MAX),
         Token::HeldFile,
         Token::Pipe(1),
@@ -253,5 +302,38 @@ mod tests {
             reactor.wait(Some(Duration::ZERO)).unwrap().iter().count(),
             0
         );
+    }
+
+    #[test]
+    fn an_alarm_for_what_is_over_loses_nothing_that_is_due_later() {
+        let mut reactor = Reactor::new().unwrap();
+        let early = monotonic() + 1_000_000;
+        let late = early + 1_000_000;
+        // The second one sets the timer.
+        for _ in 0..2 {
+            reactor.handle_again(Token::Caller);
+            reactor.wait_until(Some(early), None).unwrap();
+        }
+        // Far longer than it takes; nothing would be ready then.
+        let limit = Some(Duration::from_secs(60));
+        let mut first = |due| {
+            let ready = reactor.wait_until(due, limit).unwrap();
+            let token = ready.iter().map(|(token, _)| token).next();
+            token
+        };
+        // For the earlier one, and then for itself.
+        assert_eq!(first(Some(late)), Some(Token::Alarm));
+        loop {
+            assert_eq!(first(Some(late)), Some(Token::Alarm));
+            if monotonic() >= late {
+                break;
+            }
+        }
+        // What has been due for long is so at once, as often as it is asked for.
+        for _ in 0..3 {
+            assert_eq!(first(Some(early)), Some(Token::Alarm));
+        }
+        let ready = reactor.wait_until(None, Some(Duration::ZERO)).unwrap();
+        assert_eq!(ready.iter().next(), None);
     }
 }

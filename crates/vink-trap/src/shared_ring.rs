@@ -826,10 +826,12 @@ impl Worker {
 
     /// Carries out all deferred sends that were made so far, before what was done later.
     pub(crate) fn send_deferred(&mut self) -> Result<(), Error> {
-        let rings = || Some(self.ring_polling.as_ref()?.polled.iter());
-        let late: Vec<_> = rings()
-            .into_iter()
-            .flatten()
+        let Some(polling) = &self.ring_polling else {
+            return Ok(());
+        };
+        let late: Vec<_> = polling
+            .polled
+            .iter()
             .filter(|ring| ring.has_deferred())
             .cloned()
             .collect();

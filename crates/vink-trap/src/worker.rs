@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use vink_abi::Counters;
-use vink_kernel::{Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
+use vink_kernel::{monotonic, Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 use vink_sys::pidfd::{child_event, send_signal};
 use vink_sys::poll::{events_of, is_readable};
 use vink_sys::process::{getpgid, kill};
@@ -119,6 +119,8 @@ pub struct Worker {
     pub(crate) idle: bool,
     /// A descriptor of the caller's is ready.
     caller_fd_ready: bool,
+    /// What is due by the clock may be due now.
+    alarm_went_off: bool,
     /// Something was started in the kernel: it must run before it may wait.
     pub(crate) kernel_dirty: bool,
     pub(crate) fd_limit: FdLimit,
@@ -190,6 +192,7 @@ impl Worker {
             horizon: u64::MAX,
             idle: false,
             caller_fd_ready: false,
+            alarm_went_off: false,
             kernel_dirty: true,
             fd_limit: FdLimit::raise(),
             statistics: Statistics::new(),
@@ -555,13 +558,10 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             return time.step(timeout);
         }
-        if self.is_timer_due() {
-            self.kernel_dirty = true;
+        if std::mem::take(&mut self.alarm_went_off) {
+            self.do_what_is_due()?;
         }
         self.refresh_rings()?;
-        if self.signals.until_next().is_some_and(|left| left.is_zero()) {
-            self.poll_signals()?;
-        }
         self.run_kernel()?;
         self.update_contention();
         let timeout = loop {
@@ -577,6 +577,7 @@ impl Worker {
         };
         let ready = self.wait_for_events(timeout)?;
         self.handle_events(&ready)?;
+        self.reactor.reuse(ready);
         // What the callers and others have sent before comes before.
         if !self.received.is_empty() {
             self.send_deferred()?;
@@ -597,7 +598,9 @@ impl Worker {
         let ready = self.reactor.wait(limit)?;
         self.handle_events(&ready)?;
         self.release_held()?;
-        Ok(ready.host_events())
+        let host_events = ready.host_events();
+        self.reactor.reuse(ready);
+        Ok(host_events)
     }
 
     /// Handles what has become ready; calls are only received.
@@ -631,6 +634,7 @@ impl Worker {
                     self.serve_device(id)?;
                     self.run_kernel()?;
                 }
+                Token::Alarm => self.alarm_went_off = true,
                 Token::Caller => self.caller_fd_ready = true,
                 Token::Listener(id) => self.on_listener_event(id, events)?,
             }
@@ -649,26 +653,29 @@ impl Worker {
         Ok(false)
     }
 
-    fn is_timer_due(&self) -> bool {
-        self.deadline.is_some_and(|t| t <= self.kernel.now())
+    /// What is due by the clock. Nothing may be: the alarm was for something that is over.
+    fn do_what_is_due(&mut self) -> Result<(), Error> {
+        self.kernel_dirty |= self.deadline.is_some_and(|t| t <= self.kernel.now());
+        let now = monotonic();
+        if let Some(affinity) = &mut self.cpu_affinity {
+            affinity.expire(now);
+        }
+        match self.signals.due() {
+            Some(due) if due <= now => self.poll_signals(),
+            _ => Ok(()),
+        }
     }
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<Ready, Error> {
-        let timer = self.deadline.map(|t| {
-            let now = self.kernel.now();
-            Duration::from_nanos(t.saturating_sub(now))
-        });
-        let affinity = self.cpu_affinity.as_mut().and_then(CpuAffinity::limit);
-        let polling = self.ring_polling.as_ref().and_then(RingPolling::limit);
-        let limits = [
-            timer,
-            timeout,
-            self.ring_timeout(),
-            self.signals.until_next(),
-            affinity,
-            polling,
+        let due = [
+            self.deadline.map(Kernel::host_time),
+            self.signals.due(),
+            self.cpu_affinity.as_ref().and_then(CpuAffinity::due),
         ];
-        self.reactor.wait(limits.into_iter().flatten().min())
+        let polling = self.ring_polling.as_ref().and_then(RingPolling::limit);
+        let limits = [timeout, self.ring_timeout(), polling];
+        let (due, limits) = (due.into_iter().flatten(), limits.into_iter().flatten());
+        self.reactor.wait_until(due.min(), limits.min())
     }
 
     /// If anything was started, runs the kernel until it is idle and handles all that it has to
@@ -855,8 +862,8 @@ impl Worker {
 }
 
 impl AsRawFd for Worker {
-    /// Readable when [`Worker::step`] has something to do other than what its clocks tell: the
-    /// kernel's timers, and looking for signals while calls wait.
+    /// Readable when [`Worker::step`] has something to do other than what its clocks tell, of which it
+    /// may be readable, too: the kernel's timers, and looking for signals while calls wait.
     fn as_raw_fd(&self) -> RawFd {
         self.reactor.as_raw_fd()
     }

@@ -248,9 +248,11 @@ impl Lab {
 
     /// To be called after each step: what is due without a packet, and what pods have done.
     pub(super) fn look_after_paths(&mut self) -> Result<(), WorkerError> {
-        let now = self.worker.now();
         let idle = !self.driver.is_virtual() || self.worker.is_idle();
-        if idle && self.paths.due().is_some_and(|due| due <= now) {
+        let due = self.paths.due().filter(|_| idle);
+        // Read only if it matters.
+        let now = due.map(|due| (due, self.worker.now()));
+        if let Some((_, now)) = now.filter(|(due, now)| due <= now) {
             let table = self.paths.shared();
             self.worker.kernel().put(|puts| {
                 let mut table = table.lock().expect("no panic while it is held");

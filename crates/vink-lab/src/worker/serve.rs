@@ -175,15 +175,20 @@ fn converse(channel: &mut Channel, lab: &mut Lab, log: &Log) -> Result<(), Worke
     let mut missed = 0;
     loop {
         let mut unfinished = false;
-        let start = Instant::now();
+        // Read when there is something to do: in most turns there is nothing.
+        let mut start = None;
         while channel.waiting() < MAX_UNSENT {
-            match channel.next_message::<Request>().map_err(broken)? {
+            let request = channel.next_message::<Request>().map_err(broken)?;
+            if request.is_none() && !readable {
+                break;
+            }
+            let start = start.get_or_insert_with(Instant::now);
+            match request {
                 Some(request) => answer(channel, lab, request)?,
-                None if readable => match receive(channel)? {
+                None => match receive(channel)? {
                     Some(more) => readable = more,
                     None => return Ok(()),
                 },
-                None => break,
             }
             unfinished = start.elapsed() >= REQUEST_BUDGET;
             if unfinished {
