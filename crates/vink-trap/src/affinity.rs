@@ -16,12 +16,6 @@ use std::collections::HashMap;
 use vink_kernel::monotonic;
 use vink_sys::process::{affinity, cpus, current_cpu, one_cpu, set_affinity, CpuSet};
 
-use vink_syscalls::{sched_class, Sched};
-
-use crate::polling::CallsForm;
-use crate::syscall_ctx::SyscallCtx;
-use crate::worker::Worker;
-
 /// One of so many calls is sampled: not a number of calls that programs make over and over.
 const STRIDE: u32 = 7;
 /// So many samples are evaluated together.
@@ -193,27 +187,6 @@ impl Drop for Pinning {
 /// Whether the only member of the other one is a member.
 fn contains(set: &CpuSet, one: &CpuSet) -> bool {
     cpus(one).any(|cpu| set.is_set(cpu))
-}
-
-impl Worker {
-    /// sched_getaffinity(2) and sched_setaffinity(2): a program is to find, and to change, its own.
-    pub(crate) fn look_at_affinity(&mut self, call: SyscallCtx) {
-        match sched_class(call.nr) {
-            Sched::Getaffinity => {
-                self.stop_polling(CallsForm::Seldom);
-                if let Some(affinity) = &mut self.cpu_affinity {
-                    affinity.unpin_all();
-                }
-            }
-            _ => {
-                self.stop_polling(CallsForm::Seldom);
-                self.cpu_affinity = None;
-                if let Some(polling) = &mut self.ring_polling {
-                    polling.keep_affinities();
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Worker {
 
     /// Whether a request is for a Vink file. What can't be read the host refuses.
     fn submits_vink_file(&self, call: SyscallCtx) -> bool {
-        let table = self.fd_table(call.pid);
+        let table = self.table.fd_table(call.pid);
         let [_, count, mut pointers, ..] = call.args;
         let mut left = count;
         while left > 0 && !table.is_empty() {
@@ -64,7 +64,7 @@ impl Worker {
             .zip(descriptors.iter_mut().map(|bytes| bytes.as_mut_slice()))
             .collect();
         let read = tracee::read_parts(call.tid, &mut parts) / 4;
-        let table = self.fd_table(call.pid);
+        let table = self.table.fd_table(call.pid);
         descriptors[..read]
             .iter()
             .any(|bytes| table.get(u32::from_ne_bytes(*bytes).into()).is_some())

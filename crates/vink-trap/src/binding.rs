@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use vink_kernel::{Kernel, MachineId, TaskId};
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::process::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;

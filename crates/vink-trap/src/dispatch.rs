@@ -7,39 +7,24 @@ use vink_sys::errno::{EBADF, EINVAL, EMFILE, ENFILE, ENOSYS};
 use vink_sys::process::tgkill;
 
 use crate::binding;
-use crate::interrupt::PendingCall;
+use crate::error::to_errno_result;
 use crate::notification::{Notification, Reply};
 use crate::notify::Listener;
-use crate::process::{AfterClose, Continuation, Entry, FdTable, File, FileKind, InFlight};
+use crate::process::{AfterClose, Continuation, Entry, File, FileKind, InFlight};
 use crate::sched::ThreadState;
+use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{kind, shapes, Kind, Shape};
 
-/// A kernel error that concerns one call becomes its result; one that ends everything stays.
-pub(crate) fn to_errno_result(error: vink_kernel::Error) -> Result<i64, Error> {
-    match error {
-        vink_kernel::Error::Panic(_) => Err(error.into()),
-        vink_kernel::Error::Errno { errno, .. } => Ok(-i64::from(errno)),
-        _ => Ok(-i64::from(libc::EIO)),
-    }
-}
-
-/// The descriptor whose readiness must be read after a call on it, if any.
-pub(crate) fn poll_fd(entry: &Entry) -> Option<i32> {
-    entry.file.mirrors_edges.get().then_some(entry.number)
-}
-
 impl Worker {
     /// A call has been trapped.
     pub(crate) fn on_syscall(&mut self, program: usize, call: Notification) -> Result<(), Error> {
         self.statistics.count_trapped(call.nr);
-        if let Some(affinity) = &mut self.cpu_affinity {
-            affinity.count_call(call.tid);
-        }
-        let known = self.threads.get(&call.tid).map(|thread| thread.pid);
+        self.placement.count_call(call.tid);
+        let known = self.table.find_pid(call.tid);
         let pid = match known {
             Some(pid) => Some(pid),
             None => self.ensure_thread(program, call.tid)?,
@@ -55,14 +40,14 @@ impl Worker {
             pid,
             program,
         };
-        if self.ring_polling.is_some() {
-            if let Some(ring) = self.fd_table(pid).ring() {
+        if self.placement.has_rings() {
+            if let Some(ring) = self.table.fd_table(pid).ring() {
                 ring.count_trap();
             }
         }
         self.stamp_trace();
         if let Some(tracer) = &self.tracer {
-            let process = &self.processes[&call.pid];
+            let process = self.table.process(call.pid);
             let machine = self.kernel.machine_name(process.machine).unwrap_or("?");
             let is_vink = |fd| process.table.get(fd as u64).is_some();
             tracer.begin(call.notification, pid, machine, &is_vink);
@@ -72,16 +57,14 @@ impl Worker {
 
     /// Decides on a call.
     pub(crate) fn dispatch(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let thread = self.threads.get_mut(&call.tid).expect("just met");
-        thread.closing.clear();
-        if thread.pending.is_some() || thread.suspended.is_some() {
+        if !self.table.begin_call(call.tid) {
             self.replace_thread(call.tid);
         }
         let pid = call.pid;
-        if self.processes[&pid].needs_update && !self.update_process(call)? {
+        if self.table.process(pid).needs_update && !self.update_process(call)? {
             return Ok(());
         }
-        if self.file_holder.is_some() && self.processes[&pid].table.may_have_received() {
+        if self.file_holder.is_some() && self.table.process(pid).table.may_have_received() {
             self.adopt_named(call)?;
         }
         if let Some(mut time) = self.virtual_time() {
@@ -89,7 +72,7 @@ impl Worker {
                 return Ok(());
             }
         }
-        let table = &mut self.process_mut(pid).table;
+        let table = &mut self.table.process_mut(pid).table;
         let first = table.get(call.args[0]);
         match kind(call.nr) {
             Kind::Io => match first {
@@ -111,7 +94,7 @@ impl Worker {
                     if is_answered {
                         return Ok(());
                     }
-                    if self.ring_polling.is_some() {
+                    if self.placement.has_rings() {
                         self.poll_ring_after(call, &entry)?;
                     }
                     self.run_in_kernel(call, Continuation::Answer, &entry)
@@ -120,7 +103,7 @@ impl Worker {
                 None if self.give_terminal_back(call)? => Ok(()),
                 None if self.ask_about_interfaces(call)? => Ok(()),
                 None => {
-                    if self.ring_polling.is_some() {
+                    if self.placement.has_rings() {
                         self.mark_host_file(call);
                     }
                     self.passthrough_io(call)
@@ -129,19 +112,19 @@ impl Worker {
             Kind::Bind => match first {
                 Some(entry) if entry.file.copy().is_some() => self.io_on_copy(call, &entry),
                 Some(entry) => {
-                    let process = &self.processes[&pid];
+                    let process = self.table.process(pid);
                     let asks = !self.port_policies.is_empty() && !process.has_changed_netns;
                     let machine = process.machine;
                     if asks && binding::refuses(self, call, &entry, machine)? {
                         return Ok(());
                     }
-                    if self.ring_polling.is_some() {
+                    if self.placement.has_rings() {
                         self.poll_ring_after(call, &entry)?;
                     }
                     self.run_in_kernel(call, Continuation::Answer, &entry)
                 }
                 None => {
-                    if self.ring_polling.is_some() {
+                    if self.placement.has_rings() {
                         self.mark_host_file(call);
                     }
                     self.passthrough_io(call)
@@ -160,7 +143,7 @@ impl Worker {
                     let cloexec = flags & libc::SOCK_CLOEXEC as u64 != 0;
                     // Not to take a connection that could not be given.
                     let full = || File::new(self.fd_limit_for(call.pid)).is_err();
-                    if !tracee::has_room(pid, &self.processes[&pid].pidfd) {
+                    if !tracee::has_room(pid, &self.table.process(pid).pidfd) {
                         self.answer(call, EMFILE)
                     } else if self.fd_limit.is_tight() && full() {
                         self.answer(call, ENFILE)
@@ -173,7 +156,7 @@ impl Worker {
             Kind::Close => match table.remove(call.args[0] as i32) {
                 Some(entry) => self.close_all(call, vec![entry], AfterClose::Passthrough),
                 None => {
-                    if let Some(ring) = self.fd_table(call.pid).ring() {
+                    if let Some(ring) = self.table.fd_table(call.pid).ring() {
                         ring.close_file(call.args[0] as i32);
                     }
                     self.passthrough(call)
@@ -223,8 +206,8 @@ impl Worker {
                 None => self.passthrough(call),
             },
             Kind::Exec => {
-                self.release_affinity(call.tid);
-                let process = self.process_mut(pid);
+                self.placement.release(call.tid);
+                let process = self.table.process_mut(pid);
                 process.executing = Some(call.tid);
                 process.needs_update = true;
                 process.table.close_ring();
@@ -242,7 +225,7 @@ impl Worker {
             }
             Kind::Unshare => {
                 if call.args[0] & libc::CLONE_NEWNET as u64 != 0 {
-                    self.expect_netns_change(call.tid);
+                    self.table.expect_netns_change(call.tid);
                 }
                 let unshares = call.args[0] & libc::CLONE_FILES as u64 != 0;
                 if unshares && !self.unshare_files(call)? {
@@ -251,7 +234,7 @@ impl Worker {
                 self.passthrough(call)
             }
             Kind::Setns => {
-                self.expect_netns_change(call.tid);
+                self.table.expect_netns_change(call.tid);
                 self.passthrough(call)
             }
             Kind::Exit => {
@@ -273,7 +256,7 @@ impl Worker {
                 self.answer(call, ENOSYS)
             }
             Kind::Affinity => {
-                self.look_at_affinity(call);
+                self.placement.on_affinity_call(call.nr);
                 self.passthrough(call)
             }
             Kind::Submit => self.submit(call),
@@ -289,14 +272,9 @@ impl Worker {
         }
     }
 
-    /// The table of a process.
-    pub(crate) fn fd_table(&self, pid: i32) -> &FdTable {
-        &self.processes[&pid].table
-    }
-
     /// Below which number the placeholders of a process are to be.
     pub(crate) fn fd_limit_for(&self, pid: i32) -> i32 {
-        self.fd_limit.below(self.fd_table(pid).len())
+        self.fd_limit.below(self.table.fd_table(pid).len())
     }
 
     /// The listener that serves a call; `None` if its program is gone.
@@ -357,7 +335,7 @@ impl Worker {
         match shapes(call.nr) {
             Some([_, Shape::InMessage | Shape::InMessages(_), ..]) => self.hold_sent_files(call)?,
             Some([_, Shape::OutMessage | Shape::OutMessages, ..]) => {
-                self.fd_table(call.pid).set_may_have_received();
+                self.table.fd_table(call.pid).set_may_have_received();
             }
             _ => {}
         }
@@ -390,7 +368,7 @@ impl Worker {
             continuation: stage,
             file,
         };
-        self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, poll_fd(entry))
+        self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, entry.poll_fd())
     }
 
     /// The kernel makes a descriptor.
@@ -430,8 +408,8 @@ impl Worker {
         self.kernel_dirty = true;
         match started {
             Ok(()) => {
-                let thread = self.threads.get_mut(&in_flight.call.tid);
-                thread.expect("it makes this call").pending = Some(self.signals.begin(in_flight));
+                let tid = in_flight.call.tid;
+                self.table.set_pending(tid, self.signals.begin(in_flight));
                 Ok(())
             }
             Err(error) => {
@@ -467,10 +445,10 @@ impl Worker {
 
     /// A task's call is done: shows the readiness that it left, and queues it to be finished.
     pub(crate) fn kernel_call_done(&mut self, task: TaskId) {
-        let Some(tid) = self.tasks.get(&task).copied() else {
+        let Some(tid) = self.table.thread_of(task) else {
             return;
         };
-        let is_busy = self.threads.get(&tid).is_some_and(|t| t.pending.is_some());
+        let is_busy = self.table.pending(tid).is_some();
         let outcome = is_busy.then(|| self.kernel.poll(task));
         if let Some(outcome) = outcome.flatten() {
             self.finish_kernel_call(tid, outcome);
@@ -479,7 +457,7 @@ impl Worker {
 
     /// The same of a thread's call, which has ended so.
     pub(crate) fn finish_kernel_call(&mut self, tid: i32, outcome: Outcome) {
-        let in_flight = self.threads.get_mut(&tid).and_then(|t| t.pending.take());
+        let in_flight = self.table.take_pending(tid);
         if let Some(mut pending) = in_flight {
             let in_flight = &mut pending.in_flight;
             if let (Some(file), Some(events)) = (&in_flight.file, outcome.events) {
@@ -510,7 +488,7 @@ impl Worker {
     pub(crate) fn conclude(&mut self, pending: PendingCall, outcome: Outcome) -> Result<(), Error> {
         let tid = pending.in_flight.call.tid;
         // Its process may have been retired by the conclusion of another call.
-        if !self.threads.contains_key(&tid) {
+        if !self.table.has_thread(tid) {
             return Ok(());
         }
         self.forward_signals(tid, outcome.signals);
@@ -545,7 +523,7 @@ impl Worker {
                     file.timer.set(call.args[0] as i32);
                 }
                 let entry = Entry { file, number };
-                if self.fd_table(call.pid).mirrors_edges() {
+                if self.table.fd_table(call.pid).mirrors_edges() {
                     self.mirror_edges(call.tid, &entry)?;
                 }
                 match self.install(call, entry, *cloexec)? {
@@ -574,16 +552,11 @@ impl Worker {
         if signals == 0 {
             return;
         }
-        let pid = self.threads[&tid].pid;
+        let pid = self.table.pid_of(tid);
         self.signals.hint_of(pid);
         for bit in (0..64).filter(|bit| signals & 1 << bit != 0) {
             let _ = tgkill(pid, tid, bit + 1);
         }
-    }
-
-    fn insert_entry(&mut self, tid: i32, fd: i32, entry: Entry) -> Option<Entry> {
-        let pid = self.threads[&tid].pid;
-        self.process_mut(pid).table.insert(fd, entry)
     }
 
     /// Runs a call of the worker's own on the thread's task.
@@ -632,9 +605,7 @@ impl Worker {
         }
         let last = file.and_then(|file| Rc::try_unwrap(file).ok());
         let end = last.and_then(|file| file.placeholder.release());
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.closing.extend(end);
-        }
+        self.table.close_later(tid, end);
     }
 
     /// Gives the program a placeholder under the lowest free number, which ends its call. If it
@@ -656,7 +627,7 @@ impl Worker {
                 self.notify_observer(call, Some(fd.into()));
                 self.thread_resumed(call, Reply::Delivered, ThreadState::Running);
                 // The host gives no number that is in use.
-                if let Some(stale) = self.insert_entry(call.tid, fd, entry) {
+                if let Some(stale) = self.table.insert_entry(call.tid, fd, entry) {
                     self.close_kernel_fd(call.tid, stale.number)?;
                 }
             }
@@ -703,7 +674,7 @@ impl Worker {
             _ => 0,
         };
         let pid = call.pid;
-        let table = &mut self.process_mut(pid).table;
+        let table = &mut self.table.process_mut(pid).table;
         // Equal numbers and bad flags: the host's answer is right for placeholders too.
         if from == to || flags & !libc::O_CLOEXEC != 0 {
             return self.passthrough(call);
@@ -712,7 +683,7 @@ impl Worker {
             return self.install_at(call, &entry, to, flags & libc::O_CLOEXEC != 0, EBADF);
         }
         self.show_to_others(call, &[from]);
-        let table = &mut self.process_mut(pid).table;
+        let table = &mut self.table.process_mut(pid).table;
         if let Some(ring) = table.ring() {
             ring.close_file(to);
         }
@@ -761,7 +732,7 @@ impl Worker {
         let end = entry.file.placeholder.program_end();
         let failure = match listener.put_fd(call.id, end, to, cloexec) {
             Ok((Reply::Delivered, _)) => {
-                let old = self.insert_entry(call.tid, to, new);
+                let old = self.table.insert_entry(call.tid, to, new);
                 return self.close_all(
                     call,
                     old.into_iter().collect(),
@@ -788,7 +759,7 @@ impl Worker {
             return Ok(());
         }
         let closing = flags & libc::CLOSE_RANGE_CLOEXEC == 0;
-        let table = self.fd_table(call.pid);
+        let table = self.table.fd_table(call.pid);
         if let Some(ring) = table.ring() {
             ring.unmark_range(first, last);
         }
@@ -798,7 +769,7 @@ impl Worker {
 
     /// fork(2), vfork(2), clone(2), clone3(2).
     fn fork(&mut self, call: SyscallCtx, flags: u64) -> Result<(), Error> {
-        self.release_affinity(call.tid);
+        self.placement.release(call.tid);
         if !self.may_make_network(call.tid, flags) {
             return self.answer(call, -i64::from(libc::EPERM));
         }

@@ -69,6 +69,15 @@ impl Error {
     }
 }
 
+/// A kernel error that concerns one call becomes its result; one that ends everything stays.
+pub(crate) fn to_errno_result(error: vink_kernel::Error) -> Result<i64, Error> {
+    match error {
+        vink_kernel::Error::Panic(_) => Err(error.into()),
+        vink_kernel::Error::Errno { errno, .. } => Ok(-i64::from(errno)),
+        _ => Ok(-i64::from(libc::EIO)),
+    }
+}
+
 /// The host's words for an errno, without the number that std appends.
 fn reason(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();

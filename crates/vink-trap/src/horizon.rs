@@ -1,6 +1,7 @@
 //! How far a virtual clock goes: to the next event, and never past a horizon that the worker's
 //! caller sets.
 
+use crate::sched::Scheduler;
 use crate::{Error, Worker};
 
 impl Worker {
@@ -26,8 +27,8 @@ impl Worker {
     /// program's terminal: it is looked for before virtual time passes.
     pub fn stir(&mut self) {
         self.mark_kernel_dirty();
-        if let Some(mut time) = self.virtual_time() {
-            time.note_host_io();
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.note_host_io();
         }
         self.signals.hint();
     }
@@ -53,8 +54,9 @@ impl Worker {
     /// What is waited for next, by the kernel or by a program, on the kernel's clock in ns.
     pub fn next_timer(&mut self) -> Option<u64> {
         let alarm = self
-            .virtual_time()
-            .and_then(|mut time| time.next_deadline());
+            .clock
+            .virtual_time_mut()
+            .and_then(Scheduler::next_deadline);
         [self.deadline, alarm].into_iter().flatten().min()
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use vink_kernel::Call;
 use vink_syscalls::concerns_interfaces;
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;

@@ -24,8 +24,8 @@
 //! `ready`).
 //!
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
-//! process a table that says which of its numbers are Vink's (`process`). Forks, execs and deaths
-//! are followed (`lifecycle`), so that both sides always agree.
+//! process a table that says which of its numbers are Vink's (`process`, `process_table`). Forks,
+//! execs and deaths are followed (`lifecycle`), so that both sides always agree.
 //!
 //! Before a program of some machines binds a port, their owner is asked (`binding`).
 //!
@@ -105,6 +105,7 @@ mod alarm;
 mod binding;
 mod contention;
 mod device;
+mod device_host;
 mod dispatch;
 mod error;
 mod fd_limit;
@@ -114,8 +115,10 @@ mod horizon;
 mod interface;
 mod interrupt;
 mod lifecycle;
+mod mapped_ring;
 mod namespaces;
 mod network;
+mod networks;
 mod notification;
 mod notify;
 mod overlay;
@@ -123,8 +126,12 @@ mod owner;
 mod packet_ring;
 mod pids;
 mod placeholder;
+mod placement;
 mod polling;
 mod process;
+mod process_groups;
+mod process_ring;
+mod process_table;
 mod procfs_view;
 mod program_table;
 mod reactor;
@@ -136,13 +143,16 @@ mod sched;
 mod scm_rights;
 mod shared_files;
 mod shared_ring;
+mod signal_poll;
 mod spawn;
 mod splice;
 mod statistics;
+mod status;
 mod syscall_ctx;
 mod timeouts;
 mod trace;
 mod tracee;
+mod transfer;
 mod tun;
 mod virtual_paths;
 mod watches;
@@ -156,6 +166,7 @@ pub use program_table::ProgramId;
 pub use sched::{Called, Charge, Observer, VirtualTime};
 pub use spawn::{Program, Stdio};
 pub use statistics::Statistics;
+pub use status::Status;
 pub use trace::call_name;
 pub use trace::subscriber::{TraceEvent, TraceSubscriber, TraceTime};
-pub use worker::{Status, Worker};
+pub use worker::Worker;

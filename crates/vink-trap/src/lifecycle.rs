@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use vink_kernel::{CloneKind, TaskId};
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::process::{AfterClose, FdTable, PendingFork, Process, Thread};
 use crate::reactor::Token;
 use crate::spawn::{has_ended, open_pidfd};
@@ -64,10 +64,9 @@ impl Worker {
             may_change_netns: begins.new_netns.then_some(pid).into_iter().collect(),
             cwd_in_procfs: begins.cwd_in_procfs,
         };
-        self.processes.insert(pid, process);
         let mut thread = Thread::new(pid);
         thread.network = begins.network;
-        self.threads.insert(pid, thread);
+        self.table.add(process, thread);
         Ok(())
     }
 
@@ -77,23 +76,14 @@ impl Worker {
         let Some((pid, parent)) = tracee::tgid_and_ppid(tid) else {
             return Ok(None);
         };
-        if !self.processes.contains_key(&pid) {
+        if !self.table.has_process(pid) {
             let Ok(pidfd) = open_pidfd(pid) else {
                 return Ok(None);
             };
             let inherited = self.claim_fork(program, parent, pid);
             self.add_process(program, pid, pidfd, inherited)?;
         }
-        // The first one too is new if it was about to exit, and a signal came first.
-        if !self.threads.contains_key(&tid) {
-            let process = self.processes.get_mut(&pid).expect("known by now");
-            process.threads.push(tid);
-            if process.has_changed_netns {
-                process.may_change_netns.push(tid);
-                process.needs_update = true;
-            }
-            self.threads.insert(tid, Thread::new(pid));
-        }
+        self.table.add_thread(pid, tid);
         Ok(Some(pid))
     }
 
@@ -104,37 +94,24 @@ impl Worker {
         parent: i32,
         child: i32,
     ) -> Option<PendingFork> {
-        if let Some(process) = self.processes.get_mut(&parent) {
-            let pending = &mut process.pending_forks;
-            let index = match pending.len() {
-                0 | 1 => (!pending.is_empty()).then_some(0),
-                _ => pending
-                    .iter()
-                    .position(|u| tracee::children(parent, u.parent).contains(&child)),
-            };
-            if let Some(index) = index {
-                return Some(pending.remove(index));
-            }
+        if let Some(pending) = self.table.claim_fork(parent, child) {
+            return Some(pending);
         }
         let orphans = &mut self.programs[program].orphans;
-        if !orphans.is_empty() {
-            return Some(orphans.remove(0));
+        match orphans.is_empty() {
+            true => self.table.claim_only_fork(program),
+            false => Some(orphans.remove(0)),
         }
-        // A child given to its grandparent (CLONE_PARENT): its parent is clear if there is one
-        // candidate only.
-        let mut parents = self.processes.values_mut();
-        let one = parents.find(|p| p.program == program && !p.pending_forks.is_empty())?;
-        one.pending_forks.pop()
     }
 
     /// A fork is about to pass: copies what the child will inherit.
     pub(crate) fn prepare_fork(&mut self, tid: i32, flags: u64) -> Result<(), vink_kernel::Error> {
-        let pid = self.threads[&tid].pid;
+        let pid = self.table.pid_of(tid);
         let has = |flag: i32| flags & flag as u64 != 0;
         let (shares, moves) = (has(libc::CLONE_FILES), has(libc::CLONE_NEWNET));
         let task = self.clone_for_child(tid, shares)?;
-        let network = self.threads[&tid].network;
-        let process = self.process_mut(pid);
+        let network = self.table.netns(tid);
+        let process = self.table.process_mut(pid);
         process.pending_forks.push(PendingFork {
             parent: tid,
             table: match shares {
@@ -152,16 +129,16 @@ impl Worker {
 
     /// The thread has left its fork: its child is there, or never will be.
     pub(crate) fn resolve_forks(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
-        let program = self.processes[&pid].program;
+        let program = self.table.process(pid).program;
         loop {
-            let pending = &mut self.process_mut(pid).pending_forks;
+            let pending = &mut self.table.process_mut(pid).pending_forks;
             let Some(index) = pending.iter().position(|u| u.parent == tid) else {
                 return Ok(());
             };
             let pending = pending.remove(index);
             // Dead ones may be there too, and have been known before: not this one.
             let children = tracee::children(pid, tid).into_iter();
-            let mut unknown = children.filter(|c| !self.processes.contains_key(c));
+            let mut unknown = children.filter(|c| !self.table.has_process(*c));
             let child = unknown.find_map(|child| {
                 let pidfd = open_pidfd(child).ok()?;
                 (!has_ended(pidfd.as_fd())).then_some((child, pidfd))
@@ -177,7 +154,7 @@ impl Worker {
 
     /// Adds all children of the program's processes that can be found now.
     pub(crate) fn resolve_all_forks(&mut self, program: usize) -> Result<(), Error> {
-        for child in self.unknown_children(program) {
+        for child in self.table.unknown_children(program) {
             let Some((_, parent)) = tracee::tgid_and_ppid(child) else {
                 continue;
             };
@@ -187,19 +164,6 @@ impl Worker {
             }
         }
         Ok(())
-    }
-
-    /// Children of the program's processes that have not made a trapped call yet.
-    pub(crate) fn unknown_children(&self, program: usize) -> Vec<i32> {
-        let mut found = Vec::new();
-        let processes = self.processes.values();
-        for process in processes.filter(|p| p.program == program && !p.pending_forks.is_empty()) {
-            for pending in &process.pending_forks {
-                found.extend(tracee::children(process.pid, pending.parent));
-            }
-        }
-        found.retain(|pid| !self.processes.contains_key(pid));
-        found
     }
 
     pub(crate) fn drop_fork(&mut self, pending: PendingFork) {
@@ -214,20 +178,12 @@ impl Worker {
         self.kernel_dirty = true;
     }
 
-    pub(crate) fn process_mut(&mut self, pid: i32) -> &mut Process {
-        self.processes
-            .get_mut(&pid)
-            .expect("threads only have known processes")
-    }
-
     /// The thread's task in the kernel. The thread must have no call in progress there.
     pub(crate) fn task_of(&mut self, tid: i32) -> Result<TaskId, vink_kernel::Error> {
-        let thread = self.threads.get_mut(&tid).expect("only known threads call");
-        if let Some(task) = thread.task {
+        if let Some(task) = self.table.task(tid) {
             return Ok(task);
         }
-        let process = self.processes.get_mut(&thread.pid);
-        let process = process.expect("threads only have known processes");
+        let process = self.table.process_of_mut(tid);
         self.kernel_dirty = true;
         let task = match process.spare.take() {
             Some(task) => task,
@@ -239,16 +195,14 @@ impl Worker {
                 task
             }
         };
-        let thread = self.threads.get_mut(&tid).expect("as before");
-        thread.task = Some(task);
-        self.tasks.insert(task, tid);
-        if let Some(key) = self.threads[&tid].network {
+        self.table.set_task(tid, task);
+        if let Some(key) = self.table.netns(tid) {
             self.enter_network(task, key)?;
         }
-        let process = self.process_mut(self.threads[&tid].pid);
+        let process = self.table.process_of_mut(tid);
         if process.threaded && process.spare.is_none() {
             let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
-            let process = self.process_mut(self.threads[&tid].pid);
+            let process = self.table.process_of_mut(tid);
             process.tasks.push(spare);
             process.spare = Some(spare);
         }
@@ -265,17 +219,17 @@ impl Worker {
 
     /// The thread makes another one: see to it that there will be a task for that.
     pub(crate) fn expect_thread(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
-        let process = self.process_mut(self.threads[&tid].pid);
+        let process = self.table.process_of_mut(tid);
         process.threaded = true;
         if process.tasks.is_empty() || process.spare.is_some() {
             return Ok(());
         }
-        let had_task = self.threads[&tid].task.is_some();
+        let had_task = self.table.task(tid).is_some();
         let task = self.task_of(tid)?;
         if had_task {
             let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
             self.kernel_dirty = true;
-            let process = self.process_mut(self.threads[&tid].pid);
+            let process = self.table.process_of_mut(tid);
             process.tasks.push(spare);
             process.spare = Some(spare);
         }
@@ -284,27 +238,18 @@ impl Worker {
 
     /// Forgets a thread that has ended, or is about to.
     pub(crate) fn end_thread(&mut self, tid: i32) {
-        let Some(thread) = self.threads.remove(&tid) else {
+        let Some(task) = self.table.remove_thread(tid) else {
             return;
         };
         self.forget_thread(tid);
-        let process = self.process_mut(thread.pid);
-        process.may_change_netns.retain(|t| *t != tid);
-        process.threads.retain(|t| *t != tid);
-        let Some(task) = thread.task else { return };
-        if process.spare.is_none() && thread.pending.is_none() {
-            process.spare = Some(task);
-            self.tasks.remove(&task);
-        } else {
-            process.tasks.retain(|t| *t != task);
-            self.tasks.remove(&task);
+        if let Some(task) = task {
             self.end_task(task, false);
         }
     }
 
     /// The thread is gone from the table.
     fn forget_thread(&mut self, tid: i32) {
-        self.forget_affinity(tid);
+        self.placement.forget(tid);
         if let Some(mut time) = self.virtual_time() {
             time.forget_thread(tid);
         }
@@ -313,31 +258,17 @@ impl Worker {
     /// Gives up all that a process has in the kernel: it has ended, or is about to.
     pub(crate) fn release_kernel_state(&mut self, pid: i32) {
         self.mark_held_dirty();
-        let process = self.process_mut(pid);
-        process.table = FdTable::default();
-        process.spare = None;
-        let task = process.tasks.first().copied();
-        let tasks = std::mem::take(&mut process.tasks);
-        for tid in process.threads.clone() {
-            if let Some(thread) = self.threads.get_mut(&tid) {
-                *thread = Thread::new(pid);
-            }
-        }
-        for task in &tasks {
-            self.tasks.remove(task);
-        }
-        if let Some(task) = task {
+        if let Some(task) = self.table.clear_process(pid) {
             self.end_task(task, true);
         }
     }
 
     /// Forgets a dead process. Its pidfd and its program; `None` if it was unknown.
     pub(crate) fn remove_process(&mut self, pid: i32) -> Option<(OwnedFd, usize)> {
-        self.processes.get(&pid)?;
+        self.table.find_process(pid)?;
         self.release_kernel_state(pid);
-        let process = self.processes.remove(&pid)?;
+        let process = self.table.remove_process(pid)?;
         for tid in &process.threads {
-            self.threads.remove(tid);
             self.forget_thread(*tid);
         }
         if let Some(mut time) = self.virtual_time() {
@@ -363,7 +294,7 @@ impl Worker {
         let pid = call.pid;
         self.give_back(call);
         self.resolve_forks(pid, call.tid)?;
-        let process = self.process_mut(pid);
+        let process = self.table.process_mut(pid);
         let executing = process.executing;
         // As long as the thread is there and silent, another's call tells nothing of its exec.
         let over = |tid| tid == call.tid || !tracee::has_thread(pid, tid);
@@ -374,18 +305,18 @@ impl Worker {
             || process.may_change_netns.iter().any(|tid| *tid != call.tid);
         if let Err(error) = self.update_netns(call.tid) {
             let result = to_errno_result(error)?;
-            self.process_mut(pid).needs_update = true;
+            self.table.process_mut(pid).needs_update = true;
             self.answer(call, result)?;
             return Ok(false);
         }
-        let process = self.process_mut(pid);
+        let process = self.table.process_mut(pid);
         if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }
         self.sweep_rings()?;
         // After an exec there is one thread, with the process's own number. A failed one finds all
         // in place.
-        for tid in self.processes[&pid].threads.clone() {
+        for tid in self.table.process(pid).threads.clone() {
             if tid != call.tid && !tracee::has_thread(pid, tid) {
                 self.end_thread(tid);
             }
@@ -394,7 +325,7 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             time.prepare_executed(call.tid)?;
         }
-        let process = self.process_mut(pid);
+        let process = self.table.process_mut(pid);
         if process.threads == [call.tid]
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)
         {
@@ -403,7 +334,7 @@ impl Worker {
                 to_errno_result(error)?;
             }
         }
-        let process = self.process_mut(pid);
+        let process = self.table.process_mut(pid);
         let closed = process.table.remove_if(|fd, entry| {
             tracee::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
         });

@@ -11,83 +11,44 @@
 //! an empty one too: a program never gets the host's network. What was made stays for as long as
 //! the worker, since any process may yet enter it.
 
-use std::collections::HashMap;
 use std::fs;
 
-use vink_kernel::{MachineId, TaskId};
+use vink_kernel::TaskId;
 
+use crate::networks::{Keeper, NetnsId, Network};
 use crate::tracee;
 use crate::worker::Worker;
 
-/// What tells a host namespace from all others: device and inode.
-pub(crate) type NetnsId = (u64, u64);
-
-/// Which of the kernel's namespaces each of the host's stands for.
-#[derive(Default)]
-pub(crate) struct Networks {
-    known: HashMap<NetnsId, Network>,
-    keeper: Option<Keeper>,
-}
-
-enum Network {
-    Machine(MachineId),
-    Made {
-        /// The keeper's descriptor of it.
-        number: i32,
-        /// Keeps the host's number of it from being used again.
-        _host: fs::File,
-    },
-}
-
-/// A task that no program has: it has the namespaces that were made open.
-struct Keeper {
-    task: TaskId,
-    /// Its process in the kernel.
-    pid: i64,
-}
-
 impl Worker {
-    /// Programs on this machine begin in the process's namespace.
-    pub(crate) fn register_machine_netns(&mut self, machine: MachineId, pid: i32) {
-        if let Some((key, _)) = tracee::network(pid) {
-            let known = &mut self.networks.known;
-            known.entry(key).or_insert(Network::Machine(machine));
-        }
-    }
-
     /// Whether a thread may do a call with these `CLONE_*` flags, as far as networks are concerned.
     /// Without the capability in the kernel it may not, though the host would let it, in a user
     /// namespace of its own: it would be in a network for which the kernel has none.
     pub(crate) fn may_make_network(&self, tid: i32, flags: u64) -> bool {
-        let program = self.processes[&self.threads[&tid].pid].program;
+        let program = self.table.program_of(tid);
         let credentials = self.programs[program].credentials;
         flags & libc::CLONE_NEWNET as u64 == 0 || credentials.may_make_networks()
-    }
-
-    /// The thread may be in another namespace when it makes its next trapped call.
-    pub(crate) fn expect_netns_change(&mut self, tid: i32) {
-        let process = self.process_mut(self.threads[&tid].pid);
-        process.may_change_netns.push(tid);
-        process.needs_update = true;
     }
 
     /// If the thread is in another namespace than before, its task goes there too. The error is
     /// for the thread's call, which must not be done in the wrong one.
     pub(crate) fn update_netns(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
-        let pid = self.threads[&tid].pid;
-        if !self.processes[&pid].may_change_netns.contains(&tid) {
+        let pid = self.table.pid_of(tid);
+        if !self.table.process(pid).may_change_netns.contains(&tid) {
             return Ok(());
         }
         if let Some((key, host)) = tracee::network(tid) {
-            let process = &self.processes[&pid];
+            let process = self.table.process(pid);
             let own = self.networks.known.get(&key);
             let never_left = !process.has_changed_netns
                 && matches!(own, Some(Network::Machine(machine)) if *machine == process.machine);
-            if !never_left && self.threads[&tid].network != Some(key) {
+            if !never_left && self.table.netns(tid) != Some(key) {
                 self.enter_host_netns(tid, key, host)?;
             }
         }
-        self.process_mut(pid).may_change_netns.retain(|t| *t != tid);
+        self.table
+            .process_mut(pid)
+            .may_change_netns
+            .retain(|t| *t != tid);
         Ok(())
     }
 
@@ -99,24 +60,16 @@ impl Worker {
     ) -> Result<(), vink_kernel::Error> {
         if !self.networks.known.contains_key(&key) {
             let task = self.task_of(tid)?;
-            let number = self.make_network(task)?;
+            let number = self.make_network(tid, task)?;
             let made = Network::Made {
                 number,
                 _host: host,
             };
             self.networks.known.insert(key, made);
-        } else if let Some(task) = self.threads[&tid].task {
+        } else if let Some(task) = self.table.task(tid) {
             self.enter_network(task, key)?;
         }
-        let thread = self.threads.get_mut(&tid).expect("it makes a call");
-        thread.network = Some(key);
-        thread.has_sysfs = false;
-        let process = self.process_mut(self.threads[&tid].pid);
-        if !std::mem::replace(&mut process.has_changed_netns, true) {
-            // Tasks that others are given from now on may have been this one's, or its copies.
-            process.may_change_netns = process.threads.clone();
-            process.needs_update = true;
-        }
+        self.table.set_netns(tid, key);
         Ok(())
     }
 
@@ -156,8 +109,8 @@ impl Worker {
         check("entering a network namespace", entered).map(drop)
     }
 
-    /// A task goes to a new namespace. The keeper's descriptor of it.
-    fn make_network(&mut self, task: TaskId) -> Result<i32, vink_kernel::Error> {
+    /// A thread's task goes to a new namespace. The keeper's descriptor of it.
+    fn make_network(&mut self, tid: i32, task: TaskId) -> Result<i32, vink_kernel::Error> {
         let flags = libc::CLONE_NEWNET as u64;
         let made = self
             .kernel
@@ -171,7 +124,7 @@ impl Worker {
         let keeper = match &self.networks.keeper {
             Some(keeper) => keeper.task,
             None => {
-                let machine = self.processes[&self.threads[&self.tasks[&task]].pid].machine;
+                let machine = self.table.process_of(tid).machine;
                 let task = self.kernel.task(machine)?;
                 self.raise_nofile(task)?;
                 let pid = self.kernel.call(task, libc::SYS_getpid, [0; 6])?;

@@ -9,7 +9,6 @@ use vink_syscalls::{
     file_signals, FileSignals, FIOGETOWN, FIOSETOWN, F_SETOWN_EX, SIOCGPGRP, SIOCSPGRP,
 };
 
-use crate::dispatch::poll_fd;
 use crate::process::{Continuation, Entry, InFlight};
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
@@ -54,7 +53,7 @@ impl Worker {
             continuation: Continuation::HostToo,
             file: Some(entry.file.clone()),
         };
-        let poll_fd = poll_fd(entry);
+        let poll_fd = entry.poll_fd();
         self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, poll_fd)?;
         Ok(true)
     }

@@ -16,13 +16,14 @@
 
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 
 use vink_kernel::RingId;
 use vink_sys::errno::{EINVAL, ENODEV};
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
+use crate::mapped_ring::{Lent, Mapped};
 use crate::notification::Reply;
 use crate::process::File;
 use crate::syscall_ctx::SyscallCtx;
@@ -40,35 +41,12 @@ const PAGE: u64 = 4096;
 /// Of `<linux/socket.h>`.
 const SOL_PACKET: u64 = 263;
 
-/// A ring that some process may have mapped.
-pub(crate) struct Mapped {
-    ring: RingId,
-    /// The socket, if a program still has it open.
-    file: Weak<File>,
-    /// The program whose processes may have it.
-    program: usize,
-    /// Device and inode of the ring's file.
-    identity: (u64, u64),
-    /// The process that was last seen to have it: mostly it still has.
-    holder: Cell<i32>,
-}
-
-/// A placeholder's number that stands for its ring's file.
-pub(crate) struct Lent {
-    fd: i32,
-    file: Rc<File>,
-    /// The ring's.
-    identity: (u64, u64),
-    /// The thread whose mmap(2) passed through.
-    tid: i32,
-}
-
 impl Worker {
     /// mmap(2) of a Vink file with `MAP_SHARED`.
     pub(crate) fn mmap(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let pid = call.pid;
         let [_, len, _, _, fd, offset] = call.args;
-        let Some(entry) = self.processes[&pid].table.get(fd) else {
+        let Some(entry) = self.table.process(pid).table.get(fd) else {
             return self.passthrough(call);
         };
         if entry.file.copy().is_some() {
@@ -106,7 +84,7 @@ impl Worker {
         let cloexec = tracee::closes_on_exec(pid, fd);
         match listener.put_fd(call.id, memory.as_raw_fd(), fd, cloexec) {
             Ok((Reply::Delivered, _)) => {
-                let process = self.process_mut(pid);
+                let process = self.table.process_mut(pid);
                 process.lent_ring = Some(lent);
                 process.needs_update = true;
                 self.passthrough(call)
@@ -130,7 +108,7 @@ impl Worker {
         };
         self.kernel_dirty = true;
         let memory = self.kernel.ring(ring).expect("made just now").memory();
-        let process = &self.processes[&self.threads[&tid].pid];
+        let process = self.table.process_of(tid);
         self.packet_rings.push(Mapped {
             ring,
             file: Rc::downgrade(file),
@@ -144,7 +122,7 @@ impl Worker {
     /// The first trapped call after an mmap(2): gives the placeholder its number back.
     pub(crate) fn give_back(&mut self, call: SyscallCtx) {
         let pid = call.pid;
-        let Some(lent) = self.process_mut(pid).lent_ring.take() else {
+        let Some(lent) = self.table.process_mut(pid).lent_ring.take() else {
             return;
         };
         if lent.tid != call.tid {
@@ -162,7 +140,7 @@ impl Worker {
         let end = lent.file.placeholder.program_end();
         let cloexec = tracee::closes_on_exec(pid, lent.fd);
         if let Ok((Reply::ThreadGone, _)) = listener.put_fd(call.id, end, lent.fd, cloexec) {
-            self.process_mut(pid).lent_ring = Some(lent);
+            self.table.process_mut(pid).lent_ring = Some(lent);
         }
     }
 
@@ -193,19 +171,22 @@ impl Worker {
 
     fn is_mapped(&self, mapped: &Mapped) -> bool {
         let has = |pid: &i32| {
-            let lent = self.processes.get(pid).and_then(|p| p.lent_ring.as_ref());
+            let lent = self
+                .table
+                .find_process(*pid)
+                .and_then(|p| p.lent_ring.as_ref());
             lent.is_some_and(|lent| lent.identity == mapped.identity)
                 || tracee::maps(*pid, mapped.identity)
         };
         if has(&mapped.holder.get()) {
             return true;
         }
-        let known = self.processes.values();
+        let known = self.table.processes();
         let mut pids: Vec<i32> = known
             .filter(|process| process.program == mapped.program)
             .map(|process| process.pid)
             .collect();
-        pids.extend(self.unknown_children(mapped.program));
+        pids.extend(self.table.unknown_children(mapped.program));
         let found = pids.into_iter().find(has);
         mapped.holder.set(found.unwrap_or(0));
         found.is_some()

@@ -8,13 +8,13 @@ use std::rc::Rc;
 
 use vink_kernel::{MachineId, TaskId};
 
-use crate::interrupt::PendingCall;
-use crate::network::NetnsId;
-use crate::packet_ring::Lent;
+use crate::mapped_ring::Lent;
+use crate::networks::NetnsId;
 use crate::placeholder::Placeholder;
-use crate::shared_ring::ProcessRing;
-use crate::splice::{Sendfile, Splice};
+use crate::process_ring::ProcessRing;
+use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
+use crate::transfer::{Sendfile, Splice};
 use crate::Error;
 
 /// What a file is, as far as calls on it differ.
@@ -100,6 +100,13 @@ pub(crate) struct Entry {
     /// program's: accept(2) takes its number before it waits, so the kernel's numbers can't be made
     /// to follow the host's.
     pub(crate) number: i32,
+}
+
+impl Entry {
+    /// The kernel's number, if its readiness must be read after a call on it.
+    pub(crate) fn poll_fd(&self) -> Option<i32> {
+        self.file.mirrors_edges.get().then_some(self.number)
+    }
 }
 
 /// Which descriptors of a process are Vink's. Processes made with `CLONE_FILES` share one.

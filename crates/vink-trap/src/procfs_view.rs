@@ -30,7 +30,7 @@ use vink_syscalls::{
     PathArgs, Shape,
 };
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::notification::Reply;
 use crate::process::{Entry, File, FileKind};
 use crate::sched::clocks::since_boot;
@@ -137,7 +137,7 @@ impl Worker {
             return self.answer(call, EACCES);
         }
         let pid = call.pid;
-        self.process_mut(pid).cwd_in_procfs = true;
+        self.table.note_cwd_in_procfs(pid);
         self.passthrough(call)
     }
 
@@ -228,7 +228,7 @@ impl Worker {
         match file {
             Ok(file) => {
                 let entry = Entry { file, number };
-                if is_device && self.fd_table(call.pid).mirrors_edges() {
+                if is_device && self.table.fd_table(call.pid).mirrors_edges() {
                     self.mirror_edges(call.tid, &entry)?;
                 }
                 if self.install(call, entry, cloexec)? == Reply::ThreadGone {
@@ -361,8 +361,7 @@ impl Worker {
     /// Lets the thread's task see its machine's sysfs. A sysfs shows the network namespace that it
     /// was mounted in, and the one that all tasks begin with was mounted at boot.
     fn mount_sysfs(&mut self, tid: i32) -> Result<(), Error> {
-        let thread = self.threads.get_mut(&tid).expect("it makes a call");
-        if std::mem::replace(&mut thread.has_sysfs, true) {
+        if self.table.mark_sysfs(tid) {
             return Ok(());
         }
         let task = match self.task_of(tid) {

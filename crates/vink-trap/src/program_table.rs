@@ -10,7 +10,7 @@ use crate::namespaces::Namespaces;
 use crate::notify::Listener;
 use crate::process::PendingFork;
 use crate::spawn::StartPage;
-use crate::worker::Status;
+use crate::status::Status;
 use crate::Error;
 
 /// Names a program that a [`Worker`](crate::Worker) started. No other is ever named the same.

@@ -12,10 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use crate::process::File;
-use crate::shared_ring::ProcessRing;
-use crate::syscall_ctx::SyscallCtx;
-use crate::tracee;
-use crate::worker::Worker;
+use crate::process_ring::ProcessRing;
 
 const IN: u32 = libc::EPOLLIN as u32;
 const OUT: u32 = libc::EPOLLOUT as u32;
@@ -175,21 +172,5 @@ impl StalePlaceholders {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
-    }
-}
-
-impl Worker {
-    /// Descriptors of the host's of the calling process are about to be shared, duplicated or
-    /// polled: if one is an epoll instance, the library does not see all waiters.
-    pub(crate) fn show_to_others(&self, call: SyscallCtx, fds: &[i32]) {
-        let table = self.fd_table(call.pid);
-        let ring = table
-            .ring()
-            .filter(|_| self.ring_polling.is_some() && table.mirrors_edges());
-        let ring = ring.filter(|ring| ring.may_have_stale());
-        let is_epoll = |fd: &i32| tracee::is_epoll(call.tid, *fd);
-        if ring.is_some() && fds.iter().any(is_epoll) {
-            table.set_seen_by_others();
-        }
     }
 }

@@ -13,8 +13,9 @@ use vink_sys::errno::EFAULT;
 
 use vink_syscalls::{polling, Polling};
 
-use crate::dispatch::to_errno_result;
-use crate::process::{Entry, File, Thread};
+use crate::error::to_errno_result;
+use crate::process::{Entry, File};
+use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
@@ -49,13 +50,27 @@ struct PolledFile {
 }
 
 impl Worker {
+    /// Descriptors of the host's of the calling process are about to be shared, duplicated or
+    /// polled: if one is an epoll instance, the library does not see all waiters.
+    pub(crate) fn show_to_others(&self, call: SyscallCtx, fds: &[i32]) {
+        let table = self.table.fd_table(call.pid);
+        let ring = table
+            .ring()
+            .filter(|_| self.placement.has_rings() && table.mirrors_edges());
+        let ring = ring.filter(|ring| ring.may_have_stale());
+        let is_epoll = |fd: &i32| tracee::is_epoll(call.tid, *fd);
+        if ring.is_some() && fds.iter().any(is_epoll) {
+            table.set_seen_by_others();
+        }
+    }
+
     /// poll(2) and ppoll(2).
     pub(crate) fn poll(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_KEPT);
         let count = call.args[1] & 0xffff_ffff;
-        let process = &self.processes[&call.pid];
-        if process.table.is_empty() || count == 0 || count > MAX_FDS {
+        let table = self.table.fd_table(call.pid);
+        if table.is_empty() || count == 0 || count > MAX_FDS {
             return self.passthrough(call);
         }
         self.scratch.resize(count as usize * POLLFD, 0);
@@ -73,7 +88,7 @@ impl Worker {
             let fd = i32::from_ne_bytes(pollfd[..4].try_into().expect("four bytes"));
             let events = u16::from_ne_bytes(pollfd[4..6].try_into().expect("two bytes"));
             pollfd[6..].fill(0);
-            match process.table.get(fd as u64) {
+            match table.get(fd as u64) {
                 Some(entry) => polled.push(PolledFile {
                     fd,
                     entry: entry.clone(),
@@ -106,9 +121,9 @@ impl Worker {
 
     /// select(2) and pselect6(2).
     pub(crate) fn select(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let process = &self.processes[&call.pid];
+        let table = self.table.fd_table(call.pid);
         let count = call.args[0] as i32;
-        if process.table.is_empty() || count <= 0 || count as u64 > MAX_FDS {
+        if table.is_empty() || count <= 0 || count as u64 > MAX_FDS {
             return self.passthrough(call);
         }
         let set_len = (count as usize).div_ceil(64) * 8;
@@ -128,7 +143,7 @@ impl Worker {
                 if set[fd / 8] & 1 << (fd % 8) == 0 {
                     continue;
                 }
-                match process.table.get(fd as u64) {
+                match table.get(fd as u64) {
                     Some(entry) => polled.push(PolledFile {
                         fd: fd as i32,
                         entry: entry.clone(),
@@ -164,7 +179,7 @@ impl Worker {
     /// epoll_create(2): from now on the placeholders of all that the process has follow their
     /// files.
     pub(crate) fn epoll_create(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.fd_table(call.pid);
+        let table = self.table.fd_table(call.pid);
         table.set_mirrors_edges();
         if call.args[5] != UNTRAPPED {
             table.set_seen_by_others();
@@ -210,8 +225,8 @@ impl Worker {
 
     /// From now on the readiness of the streams that a process with a ring waits for is published.
     fn publish_files(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.fd_table(call.pid).ring();
-        let Some(ring) = ring.filter(|_| self.ring_polling.is_some() && !self.clock.is_virtual())
+        let ring = self.table.fd_table(call.pid).ring();
+        let Some(ring) = ring.filter(|_| self.placement.has_rings() && !self.clock.is_virtual())
         else {
             return Ok(());
         };
@@ -222,8 +237,9 @@ impl Worker {
         if !any {
             return Ok(());
         }
-        self.consider_polling(call.tid);
-        if !self.wants_rings() {
+        self.placement
+            .consider_polling(call.tid, self.statistics.served());
+        if !self.placement.wants_rings() {
             return Ok(());
         }
         for PolledFile { fd, entry, .. } in polled {
@@ -232,13 +248,8 @@ impl Worker {
             }
             // A call that is in progress would not tell what it leaves.
             let is_it = |file: &Rc<File>| Rc::ptr_eq(file, &entry.file);
-            let has_it = |t: &Thread| {
-                t.pending
-                    .as_ref()
-                    .and_then(|b| b.in_flight.file.as_ref())
-                    .is_some_and(is_it)
-            };
-            if !entry.file.mirrors_edges.get() && self.threads.values().any(has_it) {
+            let has_it = |p: &PendingCall| p.in_flight.file.as_ref().is_some_and(is_it);
+            if !entry.file.mirrors_edges.get() && self.table.any_pending(has_it) {
                 continue;
             }
             self.mirror_edges(call.tid, entry)?;
@@ -246,13 +257,13 @@ impl Worker {
                 entry.file.publish_on(&ring, *fd);
             }
         }
-        self.poll_ring(ring);
+        self.placement.poll_ring(ring);
         Ok(())
     }
 
     /// Shows the readiness and lets the host do the call.
     fn wait_natively(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.fd_table(call.pid).ring();
+        let ring = self.table.fd_table(call.pid).ring();
         let is_counted = ring.is_some_and(|ring| ring.is_host_waiter(call.tid));
         for polled in polled {
             let placeholder = &polled.entry.file.placeholder;

@@ -6,8 +6,8 @@
 
 use vink_syscalls::{blocks, shapes, Blocks, Shape};
 
-use crate::dispatch::to_errno_result;
-use crate::network::NetnsId;
+use crate::error::to_errno_result;
+use crate::networks::NetnsId;
 use crate::process::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
@@ -62,7 +62,7 @@ impl Worker {
             let number = i32::from_ne_bytes(number.try_into().expect("four bytes"));
             let key = match reference.is_process {
                 true => {
-                    let pid = self.number_of(call.tid, number);
+                    let pid = self.table.number_of(call.tid, number);
                     pid.and_then(|pid| self.network_of_process(pid))
                 }
                 false => tracee::descriptor(call.pid, number),
@@ -93,7 +93,7 @@ impl Worker {
 
     /// The host namespace that a process's first thread was last seen in.
     fn network_of_process(&self, pid: i32) -> Option<NetnsId> {
-        self.processes.get(&pid)?;
+        self.table.has_process(pid).then_some(())?;
         tracee::network(pid).map(|(key, _)| key)
     }
 }

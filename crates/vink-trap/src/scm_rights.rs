@@ -15,7 +15,7 @@ use std::rc::Rc;
 use vink_kernel::{MachineId, TaskId};
 use vink_sys::pidfd::copy_fd;
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::process::Entry;
 use crate::reactor::Token;
 use crate::syscall_ctx::SyscallCtx;
@@ -56,7 +56,7 @@ impl Worker {
     /// A host socket's sendmsg(2) or sendmmsg(2) is about to pass: takes charge of the Vink files
     /// it sends.
     pub(crate) fn hold_sent_files(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let process = &self.processes[&call.pid];
+        let process = self.table.process(call.pid);
         if process.table.is_empty() && !process.table.may_have_received() {
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl Worker {
     }
 
     fn hold_file(&mut self, tid: i32, machine: MachineId, fd: i32) -> Result<(), Error> {
-        let process = &self.processes[&self.threads[&tid].pid];
+        let process = self.table.process_of(tid);
         let Some(entry) = process.table.get(fd as u64) else {
             return Ok(());
         };
@@ -144,7 +144,7 @@ impl Worker {
 
     /// If the descriptor is unknown and a held file: it belongs to the process from now on.
     fn adopt_received(&mut self, tid: i32, fd: i32) -> Result<(), Error> {
-        let process = &self.processes[&self.threads[&tid].pid];
+        let process = self.table.process_of(tid);
         let pid = process.pid;
         let Some(holder) = &self.file_holder else {
             return Ok(());
@@ -173,7 +173,7 @@ impl Worker {
         let number = number as i32;
         let holder = self.file_holder.as_mut().expect("was there before");
         if std::mem::take(&mut holder.files[index].only_in_flight) {
-            let pidfd = &self.processes[&self.threads[&tid].pid].pidfd;
+            let pidfd = &self.table.process_of(tid).pidfd;
             if let Ok(end) = copy_fd(pidfd, fd) {
                 file.placeholder.set_received(end);
             }
@@ -187,7 +187,7 @@ impl Worker {
             let events = self.watch_readiness(task, &entry)?;
             entry.file.placeholder.show(events);
         }
-        self.process_mut(pid).table.insert(fd, entry);
+        self.table.process_mut(pid).table.insert(fd, entry);
         Ok(())
     }
 

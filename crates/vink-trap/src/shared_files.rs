@@ -9,7 +9,7 @@
 use vink_kernel::{CloneKind, TaskId};
 use vink_sys::process::{share, Shared};
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;
@@ -24,7 +24,7 @@ impl Worker {
     ) -> Result<Option<TaskId>, vink_kernel::Error> {
         let how = match shares {
             true => CloneKind::SharedFiles,
-            false if self.fd_table(self.threads[&tid].pid).is_empty() => return Ok(None),
+            false if self.table.fd_table(self.table.pid_of(tid)).is_empty() => return Ok(None),
             false => CloneKind::Process,
         };
         let task = self.task_of(tid)?;
@@ -34,7 +34,7 @@ impl Worker {
 
     /// The call gives its thread a table of its own, if it has none yet. False if it is answered.
     pub(crate) fn unshare_files(&mut self, call: SyscallCtx) -> Result<bool, Error> {
-        let process = &self.processes[&call.pid];
+        let process = self.table.process(call.pid);
         if process.threaded && process.threads.len() > 1 {
             if !process.table.is_empty() {
                 // It goes on with the other threads' table.
@@ -52,11 +52,12 @@ impl Worker {
 
     /// The process, which has one thread, may have executed a program.
     pub(crate) fn part_if_executed(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
-        let pid = self.threads[&tid].pid;
-        if !self.processes[&pid].table.is_shared() {
+        let pid = self.table.pid_of(tid);
+        if !self.table.process(pid).table.is_shared() {
             return Ok(());
         }
         let shares_still = self
+            .table
             .sharers(pid)
             .into_iter()
             .any(|other| share(Shared::Files, pid, other));
@@ -66,21 +67,13 @@ impl Worker {
         }
     }
 
-    /// The other processes with the same table, as far as they are known.
-    pub(crate) fn sharers(&self, pid: i32) -> Vec<i32> {
-        let table = &self.processes[&pid].table;
-        let others = self.processes.values();
-        let others = others.filter(|p| p.pid != pid && p.table.is(table));
-        others.map(|p| p.pid).collect()
-    }
-
     /// The process of this one thread goes on with a copy.
     fn part(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
         let task = self.task_of(tid)?;
         let args = [libc::CLONE_FILES as u64, 0, 0, 0, 0, 0];
         self.kernel_dirty = true;
         self.kernel.call(task, libc::SYS_unshare, args)?;
-        let process = self.process_mut(self.threads[&tid].pid);
+        let process = self.table.process_of_mut(tid);
         process.table = process.table.copy();
         // It has the old one.
         if let Some(spare) = process.spare.take() {

@@ -11,22 +11,20 @@
 //! vmsplice(2) and copy_file_range(2) on a socket.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use vink_sys::errno;
 use vink_sys::errno::{EAGAIN, EFAULT, EINVAL, EPIPE};
-use vink_sys::fd::{self, pipe_that_never_waits, splice, tee};
-use vink_sys::pidfd::copy_fd;
-use vink_sys::poll::events_of;
-use vink_sys::{epoll, errno};
+use vink_sys::fd::{self};
 
 use vink_syscalls::{kind, Kind};
 
-use crate::dispatch::{poll_fd, to_errno_result};
+use crate::error::to_errno_result;
 use crate::process::{Continuation, Entry, InFlight};
 use crate::reactor::Token;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
+use crate::transfer::{Pipe, ScratchPipe, Sendfile, Splice, Step};
 use crate::worker::Worker;
 use crate::Error;
 
@@ -41,145 +39,12 @@ const FLAGS: u64 = 15;
 /// linux/sockios.h
 const SIOCATMARK: u64 = 0x8905;
 
-/// A splice(2) between a host pipe and a Vink socket.
-pub(crate) struct Splice {
-    pipe: Pipe,
-    socket: Entry,
-    into_socket: bool,
-    /// It must not wait for the pipe.
-    non_blocking: bool,
-    /// `MSG_MORE`, or 0.
-    more: u64,
-    done: u64,
-    left: u64,
-    step: Step,
-}
-
-/// What the thread's task does.
-#[derive(Clone, Copy)]
-enum Step {
-    /// Sleeps until the pipe is ready.
-    Wait,
-    /// Peeks at what the socket has.
-    Peek,
-    /// Takes from the socket what the pipe has taken.
-    Take,
-    /// Sends what the pipe has.
-    Send,
-}
-
-/// A sendfile(2) from a host file to a Vink file.
-pub(crate) struct Sendfile {
-    /// The host file: the same open file as the program's.
-    source: File,
-    to: Entry,
-    /// Where in it the call started.
-    base: i64,
-    /// The program's offset variable; 0: the file's own offset counts.
-    pointer: u64,
-    /// Bytes sent.
-    done: u64,
-    /// Bytes to send.
-    left: u64,
-    /// The piece under way.
-    piece: u64,
-}
-
-/// The program's end of a pipe: the same open file.
-struct Pipe {
-    fd: OwnedFd,
-    /// The set that waits for it.
-    epoll: RawFd,
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        // The program has the file open too, so closing would not take it out of the set.
-        let _ = epoll::remove(self.epoll, self.fd.as_raw_fd());
-    }
-}
-
-impl Pipe {
-    /// What poll(2) says of it.
-    fn ready(&self) -> i16 {
-        events_of(self.fd.as_raw_fd(), libc::POLLIN | libc::POLLOUT, 0)
-    }
-}
-
-/// A pipe of the worker's, empty between uses: splice(2) and tee(2) to and from it don't wait,
-/// whatever the flags of the other pipe are.
-pub(crate) struct ScratchPipe {
-    out: File,
-    into: File,
-    null: OwnedFd,
-}
-
-impl ScratchPipe {
-    fn new() -> std::io::Result<ScratchPipe> {
-        let (out, into) = pipe_that_never_waits()?;
-        let null = std::fs::File::options().write(true).open("/dev/null")?;
-        let null = null.into();
-        Ok(ScratchPipe {
-            out: out.into(),
-            into: into.into(),
-            null,
-        })
-    }
-
-    /// Copies what the pipe has; it keeps it. 0: nothing, and no writers.
-    fn peek(&self, pipe: &Pipe, buffer: &mut [u8]) -> i64 {
-        let there = match tee(&pipe.fd, &self.into, buffer.len()) {
-            Ok(there @ 1..) => there,
-            none => return errno::result(none),
-        };
-        let mut copied = 0;
-        while copied < there {
-            let rest = &mut buffer[copied..there];
-            match (&self.out).read(rest) {
-                Ok(got @ 1..) => copied += got,
-                _ => break,
-            }
-        }
-        copied as i64
-    }
-
-    /// Takes so many bytes from the pipe.
-    fn discard(&self, pipe: RawFd, len: u64) {
-        move_bytes(pipe, self.null.as_raw_fd(), len);
-    }
-
-    /// Puts as much as there is room for into the pipe.
-    fn put(&self, pipe: &Pipe, bytes: &[u8]) -> i64 {
-        let filled = match (&self.into).write(bytes) {
-            Ok(filled @ 1..) => filled as u64,
-            none => return errno::result(none),
-        };
-        let moved = move_bytes(self.out.as_raw_fd(), pipe.fd.as_raw_fd(), filled);
-        let rest = filled - moved.max(0) as u64;
-        self.discard(self.out.as_raw_fd(), rest);
-        moved
-    }
-}
-
-/// splice(2) that does not wait.
-fn move_bytes(from: RawFd, to: RawFd, len: u64) -> i64 {
-    let mut moved = 0;
-    while moved < len {
-        match splice(from, to, (len - moved) as usize) {
-            Ok(step @ 1..) => moved += step as u64,
-            _ if moved > 0 => break,
-            none => return errno::result(none),
-        }
-    }
-    moved as i64
-}
-
 impl Worker {
     /// splice(2).
     pub(crate) fn splice(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [from, from_offset, to, to_offset, len, flags] = call.args;
-        let process = &self.processes[&call.pid];
-        let socket = |fd| process.table.get(fd).filter(|e| e.file.copy().is_none());
+        let table = self.table.fd_table(call.pid);
+        let socket = |fd| table.get(fd).filter(|e| e.file.copy().is_none());
         let (socket, other, into_socket) = match (socket(from), socket(to)) {
             (None, Some(socket)) => (socket.clone(), from, true),
             (Some(socket), None) => (socket.clone(), to, false),
@@ -210,6 +75,7 @@ impl Worker {
             false => libc::O_RDONLY,
         };
         let Some((fd, pipe_flags)) = self
+            .table
             .borrow_descriptor(call.tid, other)
             .and_then(|fd| pipe_flags(&fd).map(|flags| (fd, flags)))
             .filter(|(_, flags)| flags & libc::O_ACCMODE != wrong_way)
@@ -238,12 +104,6 @@ impl Worker {
             continuation: Continuation::Splice(Box::new(splice)),
             file: Some(socket.file),
         })
-    }
-
-    /// A copy of what the thread's process has open under a number.
-    fn borrow_descriptor(&self, tid: i32, fd: u64) -> Option<OwnedFd> {
-        let process = &self.processes[&self.threads[&tid].pid];
-        copy_fd(&process.pidfd, fd as i32).ok()
     }
 
     /// Polls the pipe: starts the next step, or ends the call.
@@ -302,7 +162,7 @@ impl Worker {
             let flags = libc::MSG_PEEK as u64;
             (libc::SYS_recvfrom, [number, address, len, flags, 0, 0])
         };
-        let poll_fd = poll_fd(&s.socket);
+        let poll_fd = s.socket.poll_fd();
         self.start_in_kernel(in_flight, nr, args, 0, poll_fd)
     }
 
@@ -324,14 +184,9 @@ impl Worker {
 
     /// A pipe that the thread waited for is ready.
     pub(crate) fn on_pipe_ready(&mut self, tid: i32) {
-        let Some(thread) = self.threads.get(&tid) else {
-            return;
-        };
-        let continuation = thread
-            .pending
-            .as_ref()
-            .map(|pending| &pending.in_flight.continuation);
-        if let (Some(Continuation::Splice(s)), Some(task)) = (continuation, thread.task) {
+        let pending = self.table.pending(tid);
+        let continuation = pending.map(|pending| &pending.in_flight.continuation);
+        if let (Some(Continuation::Splice(s)), Some(task)) = (continuation, self.table.task(tid)) {
             if matches!(s.step, Step::Wait) {
                 // Fails if it was cancelled for a signal before.
                 let _ = self.kernel.cancel(task);
@@ -346,8 +201,8 @@ impl Worker {
         mut in_flight: InFlight,
         result: i64,
     ) -> Result<(), Error> {
-        if let Some(mut time) = self.virtual_time() {
-            time.note_host_io();
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.note_host_io();
         }
         let Continuation::Splice(s) = &mut in_flight.continuation else {
             return Ok(());
@@ -368,7 +223,7 @@ impl Worker {
             }
             Step::Peek if result < 0 => self.end_splice(in_flight, result),
             Step::Peek => {
-                let task = self.threads[&in_flight.call.tid].task;
+                let task = self.table.task(in_flight.call.tid);
                 let buffer = task.and_then(|task| self.buffers.get(&task));
                 let (Some(scratch), Some(buffer)) = (&self.scratch_pipe, buffer) else {
                     return self.end_splice(in_flight, 0);
@@ -386,7 +241,7 @@ impl Worker {
                 let (number, address) = (s.socket.number as u64, buffer.as_ptr() as u64);
                 let flags = libc::MSG_DONTWAIT as u64;
                 let args = [number, address, moved as u64, flags, 0, 0];
-                let poll_fd = poll_fd(&s.socket);
+                let poll_fd = s.socket.poll_fd();
                 self.start_in_kernel(in_flight, libc::SYS_recvfrom, args, 0, poll_fd)
             }
         }
@@ -414,9 +269,9 @@ impl Worker {
     /// sendfile(2).
     pub(crate) fn sendfile(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [to, from, pointer, count, ..] = call.args;
-        let process = &self.processes[&call.pid];
-        let source = process.table.get(from);
-        let Some(to) = process.table.get(to) else {
+        let table = self.table.fd_table(call.pid);
+        let source = table.get(from);
+        let Some(to) = table.get(to) else {
             return match source.filter(|s| s.file.copy().is_none() && pointer == 0 && count > 0) {
                 Some(socket) => self.splice_with(call, socket.clone(), to, false),
                 None => self.passthrough(call),
@@ -424,7 +279,10 @@ impl Worker {
         };
         // A socket is no source for sendfile(2), but a copy is as good as any file.
         let is_file = source.is_none_or(|source| source.file.copy().is_some());
-        let source = self.borrow_descriptor(call.tid, from).filter(|_| is_file);
+        let source = self
+            .table
+            .borrow_descriptor(call.tid, from)
+            .filter(|_| is_file);
         let Some(source) = source.map(File::from) else {
             return self.passthrough(call);
         };
@@ -480,7 +338,7 @@ impl Worker {
         };
         s.piece = got as u64;
         let args = [s.to.number as u64, buffer.as_ptr() as u64, s.piece, 0, 0, 0];
-        let poll_fd = poll_fd(&s.to);
+        let poll_fd = s.to.poll_fd();
         self.start_in_kernel(in_flight, libc::SYS_write, args, 0, poll_fd)
     }
 
@@ -506,31 +364,9 @@ impl Worker {
     }
 
     fn forget_buffer(&mut self, tid: i32) {
-        if let Some(task) = self.threads[&tid].task {
+        if let Some(task) = self.table.task(tid) {
             self.buffers.remove(&task);
         }
-    }
-}
-
-impl Sendfile {
-    fn count(&mut self, result: i64) {
-        let sent = u64::try_from(result).unwrap_or(0);
-        self.done += sent;
-        self.left -= sent.min(self.left);
-    }
-
-    /// If anything was sent: moves the offset and gives the call's result.
-    fn result(&self, tid: i32) -> Option<i64> {
-        let end = self.base + self.done as i64;
-        if self.done == 0 {
-            return None;
-        }
-        if self.pointer == 0 {
-            fd::set_offset(self.source.as_raw_fd(), end);
-        } else if !tracee::write(tid, self.pointer, &end.to_ne_bytes()) {
-            return Some(EFAULT);
-        }
-        Some(self.done as i64)
     }
 }
 

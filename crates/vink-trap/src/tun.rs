@@ -5,7 +5,7 @@
 
 use vink_kernel::Call;
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::process::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 
 use vink_kernel::paths::{follow, machine_path, module_directory, virtual_name, MODULES};
 
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -56,8 +56,8 @@ impl Worker {
         let place = self.virtual_path_of(tid, from, path, &to_modules);
         if to_modules.get() {
             // From there a relative path may begin with any module's name.
-            let pid = self.threads[&tid].pid;
-            self.process_mut(pid).cwd_in_procfs = true;
+            let pid = self.table.pid_of(tid);
+            self.table.note_cwd_in_procfs(pid);
         }
         let module = place.as_ref().and_then(|place| {
             let is_absolute = place.directory == libc::AT_FDCWD;
@@ -91,7 +91,7 @@ impl Worker {
         let mut start = [0; LOOK];
         let len = tracee::read_string(tid, path, &mut start)?;
         let start = &start[..len];
-        let process = &self.processes[&self.threads[&tid].pid];
+        let process = self.table.process_of(tid);
         let relative = start.first() != Some(&b'/');
         let entry = match relative && from != libc::AT_FDCWD {
             true => process.table.get(from as u64),
@@ -125,7 +125,7 @@ impl Worker {
             }
             false => whole.to_vec(),
         };
-        let neighbour = |number| self.is_in_same_netns(tid, number);
+        let neighbour = |number| self.table.is_in_same_netns(tid, number);
         let path = follow(&path, |parts| {
             if matches!(parts, [b"sys", b"module"]) {
                 to_modules.set(true);
@@ -142,16 +142,6 @@ impl Worker {
             path: CString::new(path).ok()?,
             relative,
         })
-    }
-
-    /// Whether this is the number of a process or a thread in the same network as the thread.
-    fn is_in_same_netns(&self, tid: i32, number: i32) -> bool {
-        let network = |tid| {
-            let thread = self.threads.get(&tid)?;
-            Some((self.processes[&thread.pid].machine, thread.network))
-        };
-        let number = self.number_of(tid, number);
-        number.is_some_and(|number| network(number) == network(tid))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,68 +10,41 @@ use std::time::Duration;
 use vink_abi::Counters;
 use vink_kernel::{monotonic, Credentials, Event, Kernel, MachineId, Numbered, Outcome, TaskId};
 use vink_sys::pidfd::{child_event, send_signal};
-use vink_sys::poll::{events_of, is_readable};
+use vink_sys::poll::events_of;
 use vink_sys::process::{getpgid, kill};
 use vink_sys::rseq;
 use vink_sys::signals::{is_ignored, Action};
 
-use crate::affinity::CpuAffinity;
 use crate::binding::Policies;
-use crate::device::{self, Attached};
+use crate::device::{self, Devices};
 use crate::fd_limit::FdLimit;
 use crate::filter::Purpose;
 use crate::guardian::Guardian;
-use crate::interrupt::{PendingCall, SignalPoll};
+use crate::mapped_ring::Mapped;
 use crate::namespaces::{MountPlan, NamespaceConfig, Namespaces};
-use crate::network::Networks;
+use crate::networks::Networks;
 use crate::notification::Notification;
 use crate::notify::Listener;
-use crate::packet_ring::Mapped;
 use crate::pids::wait_until_reaped;
 use crate::placeholder::WATCHED;
-use crate::polling::CallsForm;
-use crate::process::{Entry, Process, Thread};
+use crate::placement::{Placement, RingCheck};
+use crate::process::{Entry, Process};
+use crate::process_table::ProcessTable;
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
 use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
 use crate::sched::{Clock, Scheduler, VirtualTime, VirtualWorker};
 use crate::scm_rights::FileHolder;
-use crate::shared_ring::{RingCheck, RingPolling};
+use crate::signal_poll::{PendingCall, SignalPoll};
 use crate::spawn::{open_pidfd, spawn, NamespaceSource, Program, Spawned};
-use crate::splice::ScratchPipe;
 use crate::statistics::Statistics;
+use crate::status::{reap, wait_for_end, Status};
 use crate::trace::subscriber::{TraceSubscriber, TraceTime};
 use crate::trace::Tracer;
 use crate::tracee;
+use crate::transfer::ScratchPipe;
 use crate::watches::Watches;
 use crate::Error;
-
-/// How a program ended; see wait(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// It exited with this status.
-    Exited(i32),
-    /// This signal killed it.
-    Killed(i32),
-}
-
-impl Status {
-    /// Of what wait(2) tells.
-    fn of(status: i32) -> Status {
-        match libc::WIFEXITED(status) {
-            true => Status::Exited(libc::WEXITSTATUS(status)),
-            false => Status::Killed(libc::WTERMSIG(status)),
-        }
-    }
-
-    /// As a shell gives it: the exit status, or 128 + the signal.
-    pub fn code(self) -> i32 {
-        match self {
-            Status::Exited(status) => status,
-            Status::Killed(signal) => 128 + signal,
-        }
-    }
-}
 
 /// Owns a [`Kernel`] and serves any number of programs on its machines. Stays on one thread; when
 /// it is dropped, all its programs are killed. If it can't be, since its process is killed, the
@@ -84,18 +57,14 @@ pub struct Worker {
     /// There from when there are helpers.
     guardian: Option<Guardian>,
     pub(crate) programs: ProgramTable,
-    pub(crate) processes: Numbered<i32, Process>,
-    pub(crate) threads: Numbered<i32, Thread>,
-    /// The thread that each task stands for.
-    pub(crate) tasks: Numbered<TaskId, i32>,
+    /// Their processes and threads.
+    pub(crate) table: ProcessTable,
     watches: Watches,
     /// Own memory that a task's call uses; must outlive the call, or the task.
     pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
-    pub(crate) devices: Vec<Attached>,
+    pub(crate) devices: Devices,
     /// Of machines whose ports are not theirs alone.
     pub(crate) port_policies: Policies,
-    /// Devices whose file has become readable.
-    ready_devices: Vec<usize>,
     /// There as long as a file is on its way over a unix socket.
     pub(crate) file_holder: Option<FileHolder>,
     /// What programs made and may enter.
@@ -127,10 +96,7 @@ pub struct Worker {
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
     pub(crate) clock: Clock,
-    /// There if programs may post calls.
-    pub(crate) ring_polling: Option<RingPolling>,
-    /// There if programs had better be near.
-    pub(crate) cpu_affinity: Option<CpuAffinity>,
+    pub(crate) placement: Placement,
 }
 
 /// A machine on the host. Programs with other credentials have other namespaces, in which they are
@@ -171,13 +137,10 @@ impl Worker {
             reactor: Reactor::new()?,
             namespaces: Numbered::default(),
             guardian: None,
-            devices: Vec::new(),
+            devices: Devices::default(),
             port_policies: Policies::new(),
-            ready_devices: Vec::new(),
             programs: ProgramTable::default(),
-            processes: Numbered::default(),
-            threads: Numbered::default(),
-            tasks: Numbered::default(),
+            table: ProcessTable::default(),
             watches: Watches::default(),
             buffers: Numbered::default(),
             file_holder: None,
@@ -197,9 +160,8 @@ impl Worker {
             fd_limit: FdLimit::raise(),
             statistics: Statistics::new(),
             tracer: None,
-            cpu_affinity: (!clock.is_virtual()).then(CpuAffinity::new).flatten(),
+            placement: Placement::new(clock.is_virtual()),
             clock,
-            ring_polling: None,
         })
     }
 
@@ -221,7 +183,7 @@ impl Worker {
     /// How many processes and threads of programs it keeps account of, and how many tasks it has
     /// for them: none when no program is left.
     pub fn object_counts(&self) -> [usize; 3] {
-        [self.processes.len(), self.threads.len(), self.tasks.len()]
+        self.table.counts()
     }
 
     /// What was counted so far.
@@ -295,11 +257,7 @@ impl Worker {
     /// the program's file can't be executed, [`Worker::wait`] fails.
     pub fn spawn(&mut self, machine: MachineId, program: Program) -> Result<ProgramId, Error> {
         let nofile = self.fd_limit.before();
-        self.stop_polling(CallsForm::Seldom);
-        if let Some(affinity) = &mut self.cpu_affinity {
-            // The child's is this thread's.
-            affinity.unpin_all();
-        }
+        self.placement.before_spawn();
         let credentials = program.its_credentials();
         let side = self.namespaces.entry(machine).or_default();
         let source = match side.namespaces(credentials) {
@@ -312,20 +270,20 @@ impl Worker {
             listener,
             shared,
             namespaces,
-        } = match (&self.ring_polling, self.clock.virtual_time()) {
-            (polling, Some(sched)) => {
+        } = match (self.placement.has_rings(), self.clock.virtual_time()) {
+            (has_rings, Some(sched)) => {
                 let linker = LdSo::expected();
-                let purpose = match polling {
-                    Some(_) => Purpose::TimeAndSharedRing(linker),
-                    None => Purpose::Time(linker),
+                let purpose = match has_rings {
+                    true => Purpose::TimeAndSharedRing(linker),
+                    false => Purpose::Time(linker),
                 };
                 let counter = sched.tsc.as_ref();
                 spawn(&program, nofile, source, purpose, counter)?
             }
-            (Some(polling), None) => {
-                polling.lend(|| spawn(&program, nofile, source, Purpose::SharedRing, None))?
-            }
-            (None, None) => spawn(&program, nofile, source, Purpose::Plain, None)?,
+            (true, None) => self
+                .placement
+                .lend(|| spawn(&program, nofile, source, Purpose::SharedRing, None))?,
+            (false, None) => spawn(&program, nofile, source, Purpose::Plain, None)?,
         };
         if let Some(namespaces) = namespaces {
             side.made.push((credentials, Rc::new(namespaces)));
@@ -347,11 +305,11 @@ impl Worker {
             failure: None,
             orphans: Vec::new(),
         });
-        self.register_machine_netns(machine, pid);
+        self.networks.register_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
-        if let Some(mut time) = self.virtual_time() {
-            time.note_standard_fds(machine, program.descriptors());
-            time.process_started(pid);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.note_standard_fds(machine, program.descriptors());
+            sched.process_started(pid);
         }
         Ok(name)
     }
@@ -431,7 +389,7 @@ impl Worker {
             return Err(Error::NoSuchProgram);
         }
         // Processes whose end has not been received yet: the filter's came first.
-        let left = self.processes.values().filter(|p| p.program == index);
+        let left = self.table.processes_in(index);
         let left: Vec<_> = left.map(|p| p.pid).collect();
         if !left.is_empty() {
             self.send_deferred()?;
@@ -449,7 +407,7 @@ impl Worker {
     /// [`Error::NoSuchProgram`] if it has ended, [`Error::System`] for a bad signal.
     pub fn signal(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
         let entry = &self.programs[self.programs.find(program)?];
-        let process = self.processes.get(&entry.root);
+        let process = self.table.find_process(entry.root);
         let process = process.ok_or(Error::NoSuchProgram)?;
         send_signal(&process.pidfd, signal).map_err(Error::of("pidfd_send_signal()"))?;
         self.signals.hint();
@@ -472,7 +430,7 @@ impl Worker {
         let group = self.programs[index].root;
         // As long as one of its members is known, the group can't be another's.
         let is_member = |p: &&Process| getpgid(p.pid) == group;
-        let mut members = self.processes.values().filter(|p| p.program == index);
+        let mut members = self.table.processes().filter(|p| p.program == index);
         members.find(is_member).ok_or(Error::NoSuchProgram)?;
         kill(-group, signal).map_err(Error::of("kill()"))?;
         self.signals.hint();
@@ -483,7 +441,7 @@ impl Worker {
     /// `WUNTRACED` of wait(2).
     pub fn has_stopped(&self, program: ProgramId) -> bool {
         let entry = self.programs.find(program).ok();
-        let process = entry.and_then(|index| self.processes.get(&self.programs[index].root));
+        let process = entry.and_then(|index| self.table.find_process(self.programs[index].root));
         process.is_some_and(|process| child_event(&process.pidfd, libc::WSTOPPED).is_some())
     }
 
@@ -512,7 +470,7 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             return time.kill_in_order(index);
         }
-        for process in self.processes.values() {
+        for process in self.table.processes() {
             if process.program == index {
                 let _ = send_signal(&process.pidfd, libc::SIGKILL);
             }
@@ -563,9 +521,9 @@ impl Worker {
         }
         self.refresh_rings()?;
         self.run_kernel()?;
-        self.update_contention();
+        self.placement.update_contention(self.statistics.served());
         let timeout = loop {
-            match self.check_rings() {
+            match self.placement.check_rings() {
                 RingCheck::Serve => self.serve_rings()?,
                 RingCheck::Around => break Some(Duration::ZERO),
                 RingCheck::Sleep => break timeout,
@@ -657,9 +615,7 @@ impl Worker {
     fn do_what_is_due(&mut self) -> Result<(), Error> {
         self.kernel_dirty |= self.deadline.is_some_and(|t| t <= self.kernel.now());
         let now = monotonic();
-        if let Some(affinity) = &mut self.cpu_affinity {
-            affinity.expire(now);
-        }
+        self.placement.expire(now);
         match self.signals.due() {
             Some(due) if due <= now => self.poll_signals(),
             _ => Ok(()),
@@ -670,10 +626,9 @@ impl Worker {
         let due = [
             self.deadline.map(Kernel::host_time),
             self.signals.due(),
-            self.cpu_affinity.as_ref().and_then(CpuAffinity::due),
+            self.placement.due(),
         ];
-        let polling = self.ring_polling.as_ref().and_then(RingPolling::limit);
-        let limits = [timeout, self.ring_timeout(), polling];
+        let limits = [timeout, self.ring_timeout(), self.placement.limit()];
         let (due, limits) = (due.into_iter().flatten(), limits.into_iter().flatten());
         self.reactor.wait_until(due.min(), limits.min())
     }
@@ -686,9 +641,7 @@ impl Worker {
             self.stamp_trace();
             self.drain_kernel_events()?;
         }
-        if let Some(polling) = &mut self.ring_polling {
-            polling.set_publish_pending(false);
-        }
+        self.placement.set_publish_pending(false);
         Ok(())
     }
 
@@ -705,10 +658,17 @@ impl Worker {
                 _ => self.conclude(pending, outcome)?,
             }
         }
-        while let Some(id) = self.ready_devices.pop() {
+        while let Some(id) = self.devices.next_ready() {
             self.serve_device(id)?;
         }
         Ok(())
+    }
+
+    /// One of a device's sides has something.
+    fn serve_device(&mut self, id: usize) -> Result<(), Error> {
+        self.kernel_dirty = true;
+        let place = (&mut self.kernel, &mut self.reactor);
+        self.devices.serve(place, id)
     }
 
     /// Handles the kernel's events, oldest first. Whether there was any.
@@ -719,7 +679,7 @@ impl Worker {
             match event {
                 Event::Done(task) => self.kernel_call_done(task),
                 Event::Ready { cookie, events } => match device::of_cookie(cookie) {
-                    Some(id) => self.ready_devices.push(id),
+                    Some(id) => self.devices.note_ready(id),
                     None => self.on_kernel_readiness(cookie, events),
                 },
                 Event::Gone { task, .. } => {
@@ -874,11 +834,11 @@ impl Drop for Worker {
         // The kernel may be dead: only the host is asked.
         for id in 0..self.programs.len() {
             for _ in 0..100 {
-                for child in self.unknown_children(id) {
+                for child in self.table.unknown_children(id) {
                     // The process is a child of one that is still there.
                     let _ = kill(child, libc::SIGKILL);
                 }
-                for process in self.processes.values().filter(|p| p.program == id) {
+                for process in self.table.processes().filter(|p| p.program == id) {
                     let _ = send_signal(&process.pidfd, libc::SIGKILL);
                 }
                 let Some(listener) = &self.programs[id].listener else {
@@ -889,7 +849,7 @@ impl Drop for Worker {
                 }
             }
         }
-        for process in self.processes.values() {
+        for process in self.table.processes() {
             wait_for_end(&process.pidfd);
             reap(&process.pidfd);
         }
@@ -904,24 +864,9 @@ fn guardian(place: &mut Option<Guardian>) -> Result<&Guardian, Error> {
     })
 }
 
-/// Takes the status of a dead child; `None` if it is another process's child, or not dead.
-pub(crate) fn reap(pidfd: &OwnedFd) -> Option<Status> {
-    let event = child_event(pidfd, libc::WEXITED)?;
-    Some(match event.code {
-        libc::CLD_EXITED => Status::Exited(event.status),
-        _ => Status::Killed(event.status),
-    })
-}
-
 /// Waits a little for the last process under a filter to go.
 fn has_hung_up(listener: BorrowedFd<'_>) -> bool {
     events_of(listener.as_raw_fd(), 0, 10) != 0
-}
-
-/// Waits for a process that has been killed.
-pub(crate) fn wait_for_end(pidfd: &OwnedFd) {
-    // A killed process that does not go (it may hang in a driver) must not hold us up for ever.
-    is_readable(pidfd, 1000);
 }
 
 #[cfg(test)]

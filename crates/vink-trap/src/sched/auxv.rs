@@ -2,11 +2,6 @@
 
 use std::fs;
 
-use super::vdso;
-use super::VirtualWorker;
-use crate::tracee;
-use crate::Error;
-
 const AT_BASE: u64 = 7;
 const AT_RANDOM: u64 = 25;
 const AT_SYSINFO_EHDR: u64 = 33;
@@ -37,32 +32,5 @@ impl Auxv {
             }
         }
         Some(found)
-    }
-}
-
-impl VirtualWorker<'_> {
-    /// The first trapped call of a program after its exec, before it has read the time or used its
-    /// random bytes: C libraries make others earlier. If the exec has failed, nothing is changed.
-    ///
-    /// # Errors
-    /// [`Error::System`]: the program's memory can't be written.
-    pub(crate) fn prepare_executed(&mut self, tid: i32) -> Result<(), Error> {
-        let pid = self.worker.threads[&tid].pid;
-        let Some(auxv) = Auxv::of(pid) else {
-            return Ok(());
-        };
-        if let Some(vdso) = auxv.vdso {
-            match vdso::replace(pid, vdso)? {
-                vdso::Replaced::Before => return Ok(()),
-                vdso::Replaced::Now(clocks) => self.set_vvar_page(pid, clocks),
-            }
-        }
-        self.note_executed(pid);
-        let mut random = [0; 16];
-        if let (Ok(()), Some(address)) = (self.draw(tid, &mut random)?, auxv.random) {
-            // Fails only if it has unmapped its stack.
-            tracee::write(tid, address, &random);
-        }
-        Ok(())
     }
 }

@@ -69,13 +69,13 @@ impl VirtualWorker<'_> {
 
     /// The same of a process.
     pub(super) fn machine_of_process(&self, pid: i32) -> MachineId {
-        self.worker.programs[self.worker.processes[&pid].program].machine
+        self.worker.table.machine_of(pid)
     }
 
     fn program_of(&self, runnable: &Runnable) -> usize {
         match runnable {
             Runnable::Syscall(program, _) => *program,
-            _ => self.worker.processes[&self.worker.threads[&runnable.tid()].pid].program,
+            _ => self.worker.table.program_of(runnable.tid()),
         }
     }
 
@@ -91,7 +91,7 @@ impl VirtualWorker<'_> {
             && !sched.parents.has_stopped()
             && !sched.shared_state.forbids_batches()
             && self.worker.file_holder.is_none()
-            && self.worker.ring_polling.is_none()
+            && !self.worker.placement.has_rings()
             && !sched.livelock.is_near_penalty(tid, MAX_SCANNED as u64)
     }
 
@@ -100,7 +100,7 @@ impl VirtualWorker<'_> {
     pub(super) fn sort_by_batch<T>(&self, all: &mut [T], tid: impl Fn(&T) -> i32) {
         let sched = self.worker.clock.sched();
         all.sort_by_key(|one| {
-            let pid = self.worker.threads.get(&tid(one)).map(|thread| thread.pid);
+            let pid = self.worker.table.find_pid(tid(one));
             let machine = pid.map(|pid| self.machine_of_process(pid));
             let index = machine.and_then(|machine| sched.batch.index_of_machine(machine.get()));
             index.unwrap_or(usize::MAX)
@@ -115,7 +115,7 @@ impl VirtualWorker<'_> {
         };
         sched.running.retain(|running| running.pid != pid);
         sched.deferred.exited.push(pid);
-        if let Some(process) = self.worker.processes.get(&pid) {
+        if let Some(process) = self.worker.table.find_process(pid) {
             self.worker.reactor.remove(process.pidfd.as_raw_fd());
         }
         true

@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 
 use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, PIPE_BROKEN};
 
-use super::{BlockCondition, ThreadState, VirtualWorker};
+use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
+use crate::process_ring::ProcessRing;
 use crate::ready::POLLFD;
-use crate::shared_ring::ProcessRing;
 use crate::syscall_ctx::SyscallCtx;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
@@ -55,18 +55,18 @@ fn set_call_budget(ring: &ProcessRing, calls: u32) {
 
 impl VirtualWorker<'_> {
     fn ring_of(&self, pid: i32) -> Option<std::rc::Rc<ProcessRing>> {
-        self.worker.ring_polling.as_ref()?;
-        self.worker.processes.get(&pid)?.table.ring()
+        self.worker.placement.has_rings().then_some(())?;
+        self.worker.table.ring(pid)
     }
 
     /// This thread is scheduled.
     pub(super) fn grant_call_budget(&self, tid: i32) {
-        if self.worker.ring_polling.is_none() {
+        if !self.worker.placement.has_rings() {
             return;
         }
         let sched = self.worker.clock.sched();
-        let thread = self.worker.threads.get(&tid);
-        if let Some(ring) = thread.and_then(|thread| self.ring_of(thread.pid)) {
+        let pid = self.worker.table.find_pid(tid);
+        if let Some(ring) = pid.and_then(|pid| self.ring_of(pid)) {
             let others = !sched.blocked_on_host.is_empty() || !sched.vforked.is_empty();
             let alone = !others && sched.limit().is_none();
             set_call_budget(&ring, if alone { CALL_BUDGET } else { 0 });
@@ -82,10 +82,10 @@ impl VirtualWorker<'_> {
 
     /// The thread's call was received: what it has done to pipes may matter to others.
     pub(super) fn note_untrapped(&mut self, tid: i32) {
-        if self.worker.ring_polling.is_none() {
+        if !self.worker.placement.has_rings() {
             return;
         }
-        let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.table.find_pid(tid) else {
             return;
         };
         let Some(ring) = self.ring_of(pid) else {
@@ -108,7 +108,7 @@ impl VirtualWorker<'_> {
 
     /// What the thread's call moves data to or from is a pipe.
     pub(super) fn mark_pipe(&self, tid: i32, number: u64) {
-        if let Some(ring) = self.ring_of(self.worker.threads[&tid].pid) {
+        if let Some(ring) = self.ring_of(self.worker.table.pid_of(tid)) {
             ring.mark_pipe(number as i32);
         }
     }
@@ -134,7 +134,7 @@ impl VirtualWorker<'_> {
         if count > MAX_POLLED || self.worker.file_holder.is_some() {
             return;
         }
-        let (table, sched) = (self.fd_table(call.pid), ring.sched());
+        let (table, sched) = (self.table.fd_table(call.pid), ring.sched());
         let mut own = 0;
         for (n, fd) in fds.chunks_exact(POLLFD).enumerate() {
             let bytes = u64::from_le_bytes(fd.try_into().expect("eight bytes"));
@@ -178,42 +178,6 @@ impl VirtualWorker<'_> {
             mask: (how & HAS_MASK != 0).then(|| word(&sched.mask)),
             host_polled: is_first && how & HOST_POLLED != 0,
         })
-    }
-
-    /// The thread waits until then for these, of which nothing is ready.
-    pub(super) fn note_last_poll(&mut self, call: SyscallCtx, fds: Vec<u64>, cookies: Vec<u64>) {
-        let sched = self.worker.clock.sched_mut();
-        let watched = sched.blocked[&call.tid].polled.len();
-        let id = call.id;
-        let waited = LastPoll {
-            id,
-            fds,
-            cookies,
-            polled_on_host: watched,
-        };
-        sched.last_polls.insert(call.tid, waited);
-    }
-
-    /// Whether nothing has become true of this file of the kernel's, for which the thread has
-    /// waited last with these events.
-    pub(super) fn is_still_not_ready(
-        &self,
-        tid: i32,
-        number: u64,
-        events: u32,
-        cookie: u64,
-    ) -> bool {
-        let sched = self.worker.clock.sched();
-        let Some(waited) = sched.last_polls.get(&tid) else {
-            return false;
-        };
-        let watches = sched.watchers.get(&cookie);
-        // (As long as the watch stands, the number has not been closed.)
-        let wanted = (libc::POLLERR | libc::POLLHUP) as u32;
-        waited.fds.iter().any(|fd| {
-            let same = *fd & 0xffff_ffff == number & 0xffff_ffff;
-            same && (fd >> 32) as u16 as u32 | wanted == events
-        }) && watches.is_some_and(|all| all.contains(&(tid, waited.id)))
     }
 
     /// Waits as the thread has waited last, if nothing has become ready since. False if that is not
@@ -263,7 +227,7 @@ impl VirtualWorker<'_> {
             by_network: true,
             ..BlockCondition::forever()
         };
-        let watched = self.take_polled(call.tid);
+        let watched = self.worker.clock.sched_mut().take_polled(call.tid);
         self.block_on(call, condition, watched, 0);
         ring.polled_by.set(call.id);
         true
@@ -287,7 +251,9 @@ impl VirtualWorker<'_> {
     /// may read that before it gets there, or that is unknown.
     pub(super) fn post_time(&mut self, call: SyscallCtx) {
         let pid = call.pid;
-        if !self.has_no_pending_signal(call.tid) || !self.is_time_published(pid) {
+        if !self.has_no_pending_signal(call.tid)
+            || !self.worker.clock.sched().is_time_published(pid)
+        {
             return;
         }
         let shown = self.next_vvar(call.tid, ThreadState::Running);
@@ -299,5 +265,41 @@ impl VirtualWorker<'_> {
             }
             sched.clock_at.store(place, Ordering::Relaxed);
         }
+    }
+}
+
+impl Scheduler {
+    /// Whether nothing has become true of this file of the kernel's, for which the thread has
+    /// waited last with these events.
+    pub(super) fn is_still_not_ready(
+        &self,
+        tid: i32,
+        number: u64,
+        events: u32,
+        cookie: u64,
+    ) -> bool {
+        let Some(waited) = self.last_polls.get(&tid) else {
+            return false;
+        };
+        let watches = self.watchers.get(&cookie);
+        // (As long as the watch stands, the number has not been closed.)
+        let wanted = (libc::POLLERR | libc::POLLHUP) as u32;
+        waited.fds.iter().any(|fd| {
+            let same = *fd & 0xffff_ffff == number & 0xffff_ffff;
+            same && (fd >> 32) as u16 as u32 | wanted == events
+        }) && watches.is_some_and(|all| all.contains(&(tid, waited.id)))
+    }
+
+    /// The thread waits until then for these, of which nothing is ready.
+    pub(super) fn note_last_poll(&mut self, call: SyscallCtx, fds: Vec<u64>, cookies: Vec<u64>) {
+        let watched = self.blocked[&call.tid].polled.len();
+        let id = call.id;
+        let waited = LastPoll {
+            id,
+            fds,
+            cookies,
+            polled_on_host: watched,
+        };
+        self.last_polls.insert(call.tid, waited);
     }
 }

@@ -6,7 +6,7 @@ use vink_sys::errno::{EFAULT, EINVAL, EPERM};
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
-use super::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
+use super::{BlockCondition, BlockedThread, Scheduler, ThreadState, VirtualWorker, ERESTARTNOHAND};
 use crate::process::Continuation;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
@@ -70,24 +70,26 @@ impl VirtualWorker<'_> {
             | libc::CLOCK_BOOTTIME
             | libc::CLOCK_BOOTTIME_ALARM => Some(now + BOOTED),
             // Of processes and threads: by what they have called.
-            libc::CLOCK_THREAD_CPUTIME_ID => {
-                Some(self.cpu_time_of(&[tid]) + self.vvar_cpu_time(self.worker.threads[&tid].pid))
-            }
+            libc::CLOCK_THREAD_CPUTIME_ID => Some(
+                self.worker.clock.sched().cpu_time_of(&[tid])
+                    + self
+                        .worker
+                        .clock
+                        .sched()
+                        .vvar_cpu_time(self.worker.table.pid_of(tid)),
+            ),
             libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
             _ => None,
         }
     }
 
-    /// The CPU time of these threads, computed from their calls.
-    pub(super) fn cpu_time_of(&self, tids: &[i32]) -> u64 {
-        let sched = self.worker.clock.sched();
-        let calls = tids.iter().filter_map(|tid| sched.calls.get(tid));
-        calls.sum::<u64>() * CPU_PER_CALL
-    }
-
     fn cpu_time_of_process(&self, tid: i32) -> u64 {
-        let pid = self.worker.threads[&tid].pid;
-        self.cpu_time_of(&self.worker.processes[&pid].threads) + self.vvar_cpu_time(pid)
+        let pid = self.worker.table.pid_of(tid);
+        self.worker
+            .clock
+            .sched()
+            .cpu_time_of(self.worker.table.threads_of(pid))
+            + self.worker.clock.sched().vvar_cpu_time(pid)
     }
 
     /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
@@ -95,7 +97,10 @@ impl VirtualWorker<'_> {
         self.count_poll(call.tid)?;
         let of = sched_class(call.nr);
         if of == Sched::ClockGettime {
-            self.start_publishing_time(call.pid);
+            self.worker
+                .clock
+                .sched_mut()
+                .start_publishing_time(call.pid);
         }
         let [first, second, ..] = call.args;
         if matches!(
@@ -164,7 +169,7 @@ impl VirtualWorker<'_> {
 
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
     pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let Some(entry) = self.fd_table(call.pid).get(call.args[0]) else {
+        let Some(entry) = self.table.fd_table(call.pid).get(call.args[0]) else {
             return self.passthrough(call);
         };
         let absolute = call.args[1] as i32 & libc::TFD_TIMER_ABSTIME != 0;
@@ -249,6 +254,14 @@ impl VirtualWorker<'_> {
         // The host does not mind either if that fails.
         let tid = blocked.call.tid;
         self.write_and_publish_time(tid, &[(blocked.remaining_at, &rest)], ThreadState::Running);
+    }
+}
+
+impl Scheduler {
+    /// The CPU time of these threads, computed from their calls.
+    pub(super) fn cpu_time_of(&self, tids: &[i32]) -> u64 {
+        let calls = tids.iter().filter_map(|tid| self.calls.get(tid));
+        calls.sum::<u64>() * CPU_PER_CALL
     }
 }
 

@@ -27,8 +27,8 @@ struct TraceeFiles<'a, 'w> {
 
 impl Files for TraceeFiles<'_, '_> {
     fn is_vink(&self, fd: u64) -> bool {
-        let pid = self.worker.threads[&self.call.tid].pid;
-        self.worker.fd_table(pid).get(fd).is_some()
+        let pid = self.worker.table.pid_of(self.call.tid);
+        self.worker.table.fd_table(pid).get(fd).is_some()
     }
 
     fn is_private(&mut self, fd: u64, events: i16) -> bool {
@@ -79,7 +79,7 @@ impl VirtualWorker<'_> {
         if sharing(call.nr) == Sharing::None {
             return;
         }
-        let Some(pid) = self.worker.threads.get(&call.tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.table.find_pid(call.tid) else {
             return;
         };
         let machine = self.machine_of_process(pid).get();
@@ -95,14 +95,14 @@ impl VirtualWorker<'_> {
             return true; // to be refused
         };
         let flags = fd::flags(copy.as_raw_fd());
-        let table = self.fd_table(self.worker.threads[&tid].pid);
+        let table = self.table.fd_table(self.worker.table.pid_of(tid));
         table.get(number).is_none() && flags & libc::O_ACCMODE == libc::O_RDONLY
     }
 
     /// Whether nothing says that a call has to do with what other machines have.
     fn is_self_contained(&mut self, call: Notification) -> bool {
         let class = conflict_class(call.nr, call.args);
-        if !self.worker.threads.contains_key(&call.tid) {
+        if !self.worker.table.has_thread(call.tid) {
             // A new one, which has nothing that the worker knows.
             return class == ConflictClass::None;
         }
@@ -114,7 +114,7 @@ impl VirtualWorker<'_> {
         let Some(copy) = self.dup_tracee_fd(tid, number) else {
             return true; // to be refused
         };
-        let machine = self.machine_of_process(self.worker.threads[&tid].pid);
+        let machine = self.machine_of_process(self.worker.table.pid_of(tid));
         let sched = self.worker.clock.sched();
         let (kind, identity, device) = file_type_of(copy.as_raw_fd());
         match kind {
@@ -125,7 +125,7 @@ impl VirtualWorker<'_> {
             libc::S_IFIFO => is_nameless(identity.0),
             libc::S_IFSOCK => {
                 let peer = peer_of(copy.as_raw_fd());
-                let peer = peer.filter(|pid| self.worker.processes.contains_key(pid));
+                let peer = peer.filter(|pid| self.worker.table.has_process(*pid));
                 peer.is_some_and(|peer| self.machine_of_process(peer) == machine)
             }
             _ => false,

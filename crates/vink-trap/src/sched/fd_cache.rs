@@ -6,7 +6,7 @@
 //! descriptor or make it another file's, nor for processes that share their descriptors.
 
 use super::host_fds::{CachedFd, PolledFd};
-use super::VirtualWorker;
+use super::{Scheduler, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use vink_syscalls::{kind, Kind};
 
@@ -14,29 +14,10 @@ use vink_syscalls::{kind, Kind};
 const MAX_CACHED: usize = 32;
 
 impl VirtualWorker<'_> {
-    /// What is kept of the thread's last wait.
-    pub(super) fn take_polled(&mut self, tid: i32) -> Vec<PolledFd> {
-        let sched = self.worker.clock.sched_mut();
-        sched.polled_fds.remove(&tid).unwrap_or_default()
-    }
-
-    /// What is kept of waits for this.
-    pub(super) fn take_polled_fd(
-        &mut self,
-        tid: i32,
-        number: u64,
-        events: i16,
-    ) -> Option<PolledFd> {
-        let sched = self.worker.clock.sched_mut();
-        let polled = sched.polled_fds.get_mut(&tid)?;
-        let index = polled.iter().position(|polled| polled.is(number, events))?;
-        Some(polled.swap_remove(index))
-    }
-
     /// The thread's wait is over.
     pub(super) fn cache_polled(&mut self, tid: i32, mut polled: Vec<PolledFd>) {
-        let pid = self.worker.threads.get(&tid).map(|thread| thread.pid);
-        if polled.is_empty() || pid.is_none_or(|pid| self.fd_table(pid).is_shared()) {
+        let pid = self.worker.table.find_pid(tid);
+        if polled.is_empty() || pid.is_none_or(|pid| self.table.fd_table(pid).is_shared()) {
             return;
         }
         let sched = self.worker.clock.sched_mut();
@@ -46,7 +27,7 @@ impl VirtualWorker<'_> {
     /// What is kept of a file that data was moved to or from.
     pub(super) fn cached_fd(&self, tid: i32, number: u32) -> Option<CachedFd> {
         let sched = self.worker.clock.sched();
-        let polled = sched.cached_fds.get(&self.worker.threads[&tid].pid)?;
+        let polled = sched.cached_fds.get(&self.worker.table.pid_of(tid))?;
         polled
             .iter()
             .find(|cached| cached.number == number)
@@ -55,8 +36,8 @@ impl VirtualWorker<'_> {
 
     /// Data is moved to or from this.
     pub(super) fn cache_fd(&mut self, tid: i32, cached: &CachedFd) {
-        let pid = self.worker.threads[&tid].pid;
-        if self.fd_table(pid).is_shared() {
+        let pid = self.worker.table.pid_of(tid);
+        if self.table.fd_table(pid).is_shared() {
             return;
         }
         let sched = self.worker.clock.sched_mut();
@@ -89,11 +70,30 @@ impl VirtualWorker<'_> {
         if sched.polled_fds.is_empty() && sched.last_polls.is_empty() {
             return;
         }
-        for tid in &self.worker.processes[&pid].threads {
+        for tid in self.worker.table.threads_of(pid) {
             sched.last_polls.remove(tid);
             if let Some(polled) = sched.polled_fds.get_mut(tid) {
                 polled.retain(|polled| closed.is_some_and(|closed| closed != polled.number()));
             }
         }
+    }
+}
+
+impl Scheduler {
+    /// What is kept of the thread's last wait.
+    pub(super) fn take_polled(&mut self, tid: i32) -> Vec<PolledFd> {
+        self.polled_fds.remove(&tid).unwrap_or_default()
+    }
+
+    /// What is kept of waits for this.
+    pub(super) fn take_polled_fd(
+        &mut self,
+        tid: i32,
+        number: u64,
+        events: i16,
+    ) -> Option<PolledFd> {
+        let polled = self.polled_fds.get_mut(&tid)?;
+        let index = polled.iter().position(|polled| polled.is(number, events))?;
+        Some(polled.swap_remove(index))
     }
 }

@@ -169,7 +169,7 @@ impl VirtualWorker<'_> {
             }
             None => &[],
         };
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let descriptor = format!("/proc/{pid}/fd/{}", target.from);
         let whole = match path {
             [] if target.from < 0 => return None,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use vink_sys::pidfd::open_thread;
 use vink_sys::poll::is_readable;
 
-use super::{thread_states, RunningThread, ThreadState, VirtualWorker, STALL_TIMEOUT};
+use super::{thread_states, RunningThread, Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::spawn::{has_ended, open_pidfd};
 use crate::tracee;
 use crate::Error;
@@ -19,9 +19,12 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         sched.batch.expect_fork(tid, thread);
-        self.revoke_call_budget(self.worker.threads[&tid].pid);
+        self.revoke_call_budget(self.worker.table.pid_of(tid));
         if !thread && flags & libc::CLONE_VM as u64 != 0 {
-            self.keep_vvar_current(self.worker.threads[&tid].pid);
+            self.worker
+                .clock
+                .sched_mut()
+                .keep_vvar_current(self.worker.table.pid_of(tid));
         }
     }
 
@@ -42,7 +45,7 @@ impl VirtualWorker<'_> {
         let Some(thread) = sched.batch.take_fork(parent) else {
             return Ok(());
         };
-        let Some(pid) = self.worker.threads.get(&parent).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.table.find_pid(parent) else {
             return Ok(());
         };
         match thread {
@@ -61,7 +64,7 @@ impl VirtualWorker<'_> {
         let mut found: Vec<i32> = tasks
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|tid| !self.worker.threads.contains_key(tid))
+            .filter(|tid| !self.worker.table.has_thread(*tid))
             .filter(|tid| {
                 !sched.has_arrived(*tid)
                     && !sched.is_running(*tid)
@@ -79,23 +82,13 @@ impl VirtualWorker<'_> {
     /// Adds the thread's new children; those that have made no call are running. The first of them.
     fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
         let mut unknown = tracee::children(pid, tid);
-        unknown.retain(|child| !self.worker.processes.contains_key(child));
+        unknown.retain(|child| !self.worker.table.has_process(*child));
         self.resolve_forks(pid, tid)?;
-        unknown.retain(|child| self.worker.processes.contains_key(child));
+        unknown.retain(|child| self.worker.table.has_process(*child));
         for child in &unknown {
-            self.process_created(tid, *child);
+            self.worker.clock.sched_mut().process_created(tid, *child);
         }
         Ok(unknown.first().copied())
-    }
-
-    /// A new process is running, unless it has made a call.
-    fn process_created(&mut self, parent: i32, child: i32) {
-        let sched = self.worker.clock.sched_mut();
-        sched.batch.note_created(parent, child);
-        let heard = sched.run_queue.contains(child);
-        if !heard && !sched.has_arrived(child) && !sched.is_running(child) {
-            sched.add_running(child, child, ThreadState::Running);
-        }
     }
 
     /// A process has ended. If its last call created a process that has made no call, that is now a
@@ -108,7 +101,7 @@ impl VirtualWorker<'_> {
             return Ok(());
         };
         for child in tracee::children(first, first) {
-            if self.worker.processes.contains_key(&child)
+            if self.worker.table.has_process(child)
                 || self.worker.programs[program].orphans.is_empty()
             {
                 continue;
@@ -116,7 +109,7 @@ impl VirtualWorker<'_> {
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
                 let inherited = self.claim_fork(program, first, child);
                 self.add_process(program, child, pidfd, inherited)?;
-                self.process_created(first, child);
+                self.worker.clock.sched_mut().process_created(first, child);
             }
         }
         Ok(())
@@ -150,7 +143,7 @@ impl VirtualWorker<'_> {
             return;
         };
         let (tid, _) = sched.vforked.remove(index);
-        let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
+        let Some(pid) = self.worker.table.find_pid(tid) else {
             return;
         };
         sched.add_running(tid, pid, ThreadState::VforkReleased(child));
@@ -178,5 +171,16 @@ impl VirtualWorker<'_> {
         }
         self.wake_after_end(number);
         self.poll_events(Some(std::time::Duration::ZERO)).map(drop)
+    }
+}
+
+impl Scheduler {
+    /// A new process is running, unless it has made a call.
+    fn process_created(&mut self, parent: i32, child: i32) {
+        self.batch.note_created(parent, child);
+        let heard = self.run_queue.contains(child);
+        if !heard && !self.has_arrived(child) && !self.is_running(child) {
+            self.add_running(child, child, ThreadState::Running);
+        }
     }
 }

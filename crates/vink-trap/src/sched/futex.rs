@@ -47,12 +47,11 @@ impl VirtualWorker<'_> {
             return *memory;
         }
         let parent = tracee::tgid_and_ppid(pid).map_or(0, |(_, parent)| parent);
-        let memory = match self.worker.processes.contains_key(&parent)
-            && tracee::share_memory(pid, parent)
-        {
-            true => self.memory_of(parent),
-            false => pid,
-        };
+        let memory =
+            match self.worker.table.has_process(parent) && tracee::share_memory(pid, parent) {
+                true => self.memory_of(parent),
+                false => pid,
+            };
         self.worker.clock.sched_mut().memories.insert(pid, memory);
         memory
     }

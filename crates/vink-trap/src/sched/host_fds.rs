@@ -15,10 +15,10 @@ use vink_sys::plain::Zeroed;
 use vink_sys::{epoll, fd, poll};
 use vink_syscalls::{blocks, is_plain_io, Blocks};
 
-use super::{BlockCondition, ThreadState, VirtualWorker};
-use crate::interrupt::ERESTARTSYS;
+use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
+use vink_sched::block::ERESTARTSYS;
 
 /// As much can be written to a pipe that is not full without waiting (`PIPE_BUF`).
 const PIPE_BUF: u64 = 4096;
@@ -116,7 +116,7 @@ fn is_refused(nr: i64, kind: libc::mode_t, flags: i32, events: i16) -> bool {
 impl VirtualWorker<'_> {
     /// What the process has open under this number.
     pub(super) fn dup_tracee_fd(&self, tid: i32, number: u64) -> Option<OwnedFd> {
-        let process = &self.worker.processes[&self.worker.threads[&tid].pid];
+        let process = self.worker.table.process_of(tid);
         copy_fd(&process.pidfd, number as i32).ok()
     }
 
@@ -141,13 +141,6 @@ impl VirtualWorker<'_> {
         };
         self.cache_fd(tid, &cached);
         Some(cached)
-    }
-
-    /// The worker itself has moved something into a pipe, or out of one.
-    pub(crate) fn note_host_io(&mut self) {
-        let sched = self.worker.clock.sched_mut();
-        sched.host_fds_dirty = true;
-        sched.host_ran = true;
     }
 
     fn host_epoll(&self) -> BorrowedFd<'_> {
@@ -277,26 +270,39 @@ impl VirtualWorker<'_> {
             on_signal: ERESTARTSYS,
             ..BlockCondition::forever()
         };
-        let polled = match self.take_polled_fd(call.tid, call.args[0], events) {
-            Some(kept) => vec![kept],
-            None => {
-                let copy = self.dup_tracee_fd(call.tid, call.args[0]);
-                let copy = copy.map(|copy| (call.args[0], copy, events));
-                self.poll_host_fds(call.tid, copy.into_iter().collect())
-            }
-        };
+        let polled =
+            match self
+                .worker
+                .clock
+                .sched_mut()
+                .take_polled_fd(call.tid, call.args[0], events)
+            {
+                Some(kept) => vec![kept],
+                None => {
+                    let copy = self.dup_tracee_fd(call.tid, call.args[0]);
+                    let copy = copy.map(|copy| (call.args[0], copy, events));
+                    self.poll_host_fds(call.tid, copy.into_iter().collect())
+                }
+            };
         self.block_on(call, condition, polled, 0);
         Ok(None)
+    }
+}
+
+impl Scheduler {
+    /// The worker itself has moved something into a pipe, or out of one.
+    pub(crate) fn note_host_io(&mut self) {
+        self.host_fds_dirty = true;
+        self.host_ran = true;
     }
 
     /// A program's standard descriptors, which come from outside.
     pub(crate) fn note_standard_fds(&mut self, machine: MachineId, descriptors: [RawFd; 3]) {
-        let sched = self.worker.clock.sched_mut();
         for fd in descriptors {
             let (kind, identity, _) = file_type_of(fd);
             match kind {
-                libc::S_IFIFO | libc::S_IFSOCK => drop(sched.outside_files.insert(identity)),
-                libc::S_IFREG => sched.shared_state.note_file(machine.get(), identity),
+                libc::S_IFIFO | libc::S_IFSOCK => drop(self.outside_files.insert(identity)),
+                libc::S_IFREG => self.shared_state.note_file(machine.get(), identity),
                 _ => {}
             }
         }

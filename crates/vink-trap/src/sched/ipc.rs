@@ -9,10 +9,10 @@ use vink_sys::fd;
 
 use super::host_fds::events_of;
 use super::{BlockCondition, VirtualWorker};
-use crate::interrupt::ERESTARTSYS;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::Error;
+use vink_sched::block::ERESTARTSYS;
 
 impl VirtualWorker<'_> {
     /// mq_timedsend(2), mq_timedreceive(2): `events` (`POLL*`) is what it waits for.

@@ -26,23 +26,22 @@ const PF_SIGNALED: u64 = 0x400;
 impl VirtualWorker<'_> {
     /// A call of this thread that may kill others of its machine is about to pass.
     pub(super) fn expect_kills(&mut self, tid: i32) {
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         // It is not to see what they have open being closed, either.
         self.revoke_call_budget(pid);
-        let machine = self.worker.processes[&pid].machine;
+        let machine = self.worker.table.machine_of(pid);
         self.worker.clock.sched_mut().kill_sent_on = Some(machine);
     }
 
     /// Kills all processes of a program that are known: each is gone before the next is killed, so
     /// that their ends come in the same order in each run.
     pub(crate) fn kill_in_order(&mut self, program: usize) -> Result<(), Error> {
-        let processes = self.worker.processes.iter();
-        let processes = processes.filter(|(_, process)| process.program == program);
-        let mut pids: Vec<i32> = processes.map(|(pid, _)| *pid).collect();
+        let processes = self.worker.table.processes_in(program);
+        let mut pids: Vec<i32> = processes.map(|process| process.pid).collect();
         let serials = &self.worker.clock.sched().serials;
         pids.sort_by_key(|pid| (serials.get(pid).copied().unwrap_or(u64::MAX), *pid));
         for pid in pids {
-            let Some(process) = self.worker.processes.get(&pid) else {
+            let Some(process) = self.worker.table.find_process(pid) else {
                 continue;
             };
             let _ = send_signal(&process.pidfd, libc::SIGKILL);
@@ -62,11 +61,11 @@ impl VirtualWorker<'_> {
             return Ok(false);
         };
         // One that executes ends its own threads.
-        let own = self.worker.processes.iter();
-        let own = own.filter(|(_, p)| p.machine == machine && p.executing.is_none());
-        for (pid, process) in own {
+        let own = self.worker.table.processes();
+        let own = own.filter(|p| p.machine == machine && p.executing.is_none());
+        for process in own {
             let mut threads = process.threads.iter();
-            if threads.any(|tid| is_dying(*pid, *tid)) {
+            if threads.any(|tid| is_dying(process.pid, *tid)) {
                 is_readable(&process.pidfd, EXIT_TIMEOUT_MS);
             }
         }

@@ -99,7 +99,7 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         let holds = sched.batch.index_of(tid).is_some();
-        if let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) {
+        if let Some(pid) = self.worker.table.find_pid(tid) {
             self.revoke_call_budget(pid);
         }
         if holds {
@@ -110,11 +110,7 @@ impl VirtualWorker<'_> {
     }
 
     fn describe(&self, tid: i32) -> String {
-        let pid = self
-            .worker
-            .threads
-            .get(&tid)
-            .map_or(tid, |thread| thread.pid);
+        let pid = self.worker.table.find_pid(tid).unwrap_or(tid);
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let sched = self.worker.clock.sched();
         let last = sched.last_calls.get(&tid).map(|last| call_name(last.nr));

@@ -144,7 +144,8 @@ impl VirtualWorker<'_> {
         let all = all_locks();
         let waits_for = |other: i32| {
             let waits = self.worker.clock.sched().locks.0.iter();
-            let of_other = waits.filter(|(tid, id, _)| self.is_blocked(*tid, *id));
+            let of_other =
+                waits.filter(|(tid, id, _)| self.worker.clock.sched().is_blocked(*tid, *id));
             let held = of_other.filter_map(|(_, _, wait)| match wait {
                 LockWait::Process(pid, place, range) if *pid == other => {
                     Some(holders(&all, *pid, place, *range))
@@ -163,7 +164,7 @@ impl VirtualWorker<'_> {
         }
         let mut locks = std::mem::take(self.locks());
         locks.0.retain(|(tid, id, wait)| {
-            if !self.is_blocked(*tid, *id) {
+            if !self.worker.clock.sched().is_blocked(*tid, *id) {
                 return false;
             }
             match wait.attempt() {

@@ -39,6 +39,7 @@ mod batch;
 mod call_budget;
 pub(crate) mod clocks;
 mod conflict;
+mod executed;
 mod fd_cache;
 mod file_times;
 mod fork_watch;
@@ -82,9 +83,10 @@ use vink_sched::timers::Timers;
 use vink_sys::epoll;
 use vink_sys::poll::{poll, wanted};
 
-use crate::interrupt::PendingCall;
 use crate::notification::{Notification, Reply};
+use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tracee::STALL_TIMEOUT;
 use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched};
@@ -104,8 +106,6 @@ const JUMPS_PER_POLL: u32 = 64;
 const JUMPS_PER_SIGNAL_CHECK: u32 = 1024;
 /// Jumps in one step with no thread running.
 const MAX_JUMPS: u32 = 256;
-/// How long a thread may compute before it is named.
-pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How virtual time passes.
 #[derive(Clone, Debug, Default)]
@@ -569,22 +569,18 @@ impl VirtualWorker<'_> {
 
     /// Lets the clock jump to whatever comes next. False: there is nothing, or it may not.
     fn jump(&mut self) -> Result<bool, Error> {
-        let alarm = self.next_deadline();
+        let alarm = self.worker.clock.sched_mut().next_deadline();
         let sched = self.worker.clock.sched();
         // What the kernel does by itself does not matter if no program waits for it.
         let matters = self.worker.horizon != u64::MAX
             || alarm.is_some()
-            || self.worker.threads.is_empty()
+            || self.worker.table.is_empty()
             || self.worker.kernel.has_fibers()
             || sched
                 .blocked
                 .values()
                 .any(|blocked| blocked.condition.by_network)
-            || self
-                .worker
-                .threads
-                .values()
-                .any(|thread| thread.pending.is_some());
+            || self.worker.table.any_pending(|_| true);
         let kernel = self.worker.deadline.filter(|_| matters);
         let now = self.worker.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
@@ -621,24 +617,17 @@ impl VirtualWorker<'_> {
         }
     }
 
-    /// When the next deadline is that still means something, or the next timer of a program is due.
-    pub(crate) fn next_deadline(&mut self) -> Option<u64> {
-        let sched = self.worker.clock.sched_mut();
-        let blocked = &sched.blocked;
-        let waits = |tid, id| {
-            blocked
-                .get(&tid)
-                .is_some_and(|blocked| blocked.waits_in(id))
-        };
-        let deadline = sched.deadlines.next(waits);
-        [deadline, sched.timers.next()].into_iter().flatten().min()
-    }
-
     /// Does what is due: timers of programs first.
     fn fire_deadlines(&mut self) -> Result<(), Error> {
         let now = self.worker.kernel.now();
         self.fire_timers();
-        while self.next_deadline().is_some_and(|time| time <= now) {
+        while self
+            .worker
+            .clock
+            .sched_mut()
+            .next_deadline()
+            .is_some_and(|time| time <= now)
+        {
             let sched = self.worker.clock.sched_mut();
             if let Some((tid, id)) = sched.deadlines.take_due(now) {
                 let blocked = sched.blocked.get(&tid);
@@ -655,8 +644,8 @@ impl VirtualWorker<'_> {
         self.grant_call_budget(tid);
         let sched = self.worker.clock.sched_mut();
         if sched.signal_checks.remove(&tid) {
-            if let Some(thread) = self.worker.threads.get(&tid) {
-                self.worker.signals.hint_of(thread.pid);
+            if let Some(pid) = self.worker.table.find_pid(tid) {
+                self.worker.signals.hint_of(pid);
             }
         }
         match runnable {
@@ -765,16 +754,10 @@ impl VirtualWorker<'_> {
         sched.blocked.insert(call.tid, blocked);
     }
 
-    /// Whether the thread waits in this call.
-    pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
-        let blocked = self.worker.clock.sched().blocked.get(&tid);
-        blocked.is_some_and(|blocked| blocked.waits_in(id))
-    }
-
     /// A blocked call can go on, with this result, or to be dispatched again. False if the thread
     /// does not wait in it any more.
     pub(crate) fn wake(&mut self, tid: i32, id: u64, result: Option<i64>) -> bool {
-        if !self.is_blocked(tid, id) {
+        if !self.worker.clock.sched().is_blocked(tid, id) {
             return false;
         }
         let sched = self.worker.clock.sched_mut();
@@ -793,13 +776,12 @@ impl VirtualWorker<'_> {
     /// The thread has its answer, or its call is the host's now.
     pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
         let sched = self.worker.clock.sched_mut();
-        let Some(thread) = self.worker.threads.get(&call.tid) else {
+        let Some(pid) = self.worker.table.find_pid(call.tid) else {
             return;
         };
         if sent == Reply::ThreadGone {
             return;
         }
-        let pid = thread.pid;
         sched.stall = Stall::default();
         sched.add_running(call.tid, pid, state);
     }
@@ -807,11 +789,11 @@ impl VirtualWorker<'_> {
     /// Tells the observer of a call that is about to be answered.
     pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
         let sched = self.worker.clock.sched_mut();
-        let thread = self.worker.threads.get(&call.tid);
-        if let (Some(observer), Some(thread)) = (&mut sched.observer, thread) {
+        let pid = self.worker.table.find_pid(call.tid);
+        if let (Some(observer), Some(pid)) = (&mut sched.observer, pid) {
             observer(&Called {
                 time: self.worker.kernel.now(),
-                machine: self.worker.processes[&thread.pid].machine,
+                machine: self.worker.table.machine_of(pid),
                 thread: sched.serials.get(&call.tid).copied().unwrap_or(0),
                 tid: call.tid,
                 nr: call.nr,
@@ -819,13 +801,6 @@ impl VirtualWorker<'_> {
                 result,
             });
         }
-    }
-
-    /// A process that has made no call yet runs.
-    pub(crate) fn process_started(&mut self, pid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        sched.serial(pid);
-        sched.add_running(pid, pid, ThreadState::Running);
     }
 
     /// Threads whose calls were received are not running any more.
@@ -993,5 +968,31 @@ impl VirtualWorker<'_> {
         let number = crate::tracee::ns_pid(pid).unwrap_or(pid);
         self.wake_after_end(number);
         self.release_vfork(pid);
+    }
+}
+
+impl Scheduler {
+    /// Whether the thread waits in this call.
+    pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
+        let blocked = self.blocked.get(&tid);
+        blocked.is_some_and(|blocked| blocked.waits_in(id))
+    }
+
+    /// When the next deadline is that still means something, or the next timer of a program is due.
+    pub(crate) fn next_deadline(&mut self) -> Option<u64> {
+        let blocked = &self.blocked;
+        let waits = |tid, id| {
+            blocked
+                .get(&tid)
+                .is_some_and(|blocked| blocked.waits_in(id))
+        };
+        let deadline = self.deadlines.next(waits);
+        [deadline, self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// A process that has made no call yet runs.
+    pub(crate) fn process_started(&mut self, pid: i32) {
+        self.serial(pid);
+        self.add_running(pid, pid, ThreadState::Running);
     }
 }

@@ -7,7 +7,7 @@
 
 use vink_syscalls::{file_signals, is_plain_io, FileSignals, FIOSETOWN, F_SETOWN_EX, SIOCSPGRP};
 
-use super::VirtualWorker;
+use super::{Scheduler, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 
 impl VirtualWorker<'_> {
@@ -18,9 +18,18 @@ impl VirtualWorker<'_> {
             && self
                 .worker
                 .signals
-                .is_without_signal(self.worker.threads[&tid].pid, tid)
+                .is_without_signal(self.worker.table.pid_of(tid), tid)
     }
 
+    /// The host does a call, which may send signals.
+    pub(super) fn invalidate_signals_after(&mut self, call: SyscallCtx) {
+        if !is_plain_io(call.nr) {
+            self.worker.signals.invalidate_all();
+        }
+    }
+}
+
+impl Scheduler {
     /// Before a call: it may ask for signals that come with other calls than those that send them.
     pub(super) fn note_file_signals(&mut self, call: SyscallCtx) {
         let [_, command, argument, ..] = call.args;
@@ -38,14 +47,7 @@ impl VirtualWorker<'_> {
             }
         };
         if asks {
-            self.worker.clock.sched_mut().any_file_signals = true;
-        }
-    }
-
-    /// The host does a call, which may send signals.
-    pub(super) fn invalidate_signals_after(&mut self, call: SyscallCtx) {
-        if !is_plain_io(call.nr) {
-            self.worker.signals.invalidate_all();
+            self.any_file_signals = true;
         }
     }
 }

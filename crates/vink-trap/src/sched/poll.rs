@@ -12,7 +12,7 @@ use super::clocks::remaining;
 use super::host_fds::{events_of, PolledFd};
 use super::signals::{members, Signals};
 use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::process::Entry;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
 use crate::syscall_ctx::SyscallCtx;
@@ -72,9 +72,18 @@ impl VirtualWorker<'_> {
         wanted: u32,
         waits: &mut Waits,
     ) -> Result<Found, Error> {
-        if let Some(entry) = self.fd_table(self.worker.threads[&tid].pid).get(number) {
+        if let Some(entry) = self
+            .table
+            .fd_table(self.worker.table.pid_of(tid))
+            .get(number)
+        {
             let cookie = entry.file.cookie.get();
-            let events = match self.is_still_not_ready(tid, number, wanted, cookie) {
+            let events = match self
+                .worker
+                .clock
+                .sched()
+                .is_still_not_ready(tid, number, wanted, cookie)
+            {
                 true => 0,
                 false => self.watch_entry(tid, &entry)?,
             };
@@ -108,7 +117,7 @@ impl VirtualWorker<'_> {
 
     /// The same if the thread may just have polled what is the host's: nothing of that is ready.
     fn waits_for(&mut self, tid: i32, looked: bool) -> Waits {
-        let kept = self.take_polled(tid);
+        let kept = self.worker.clock.sched_mut().take_polled(tid);
         let found = match looked {
             true => vec![0; kept.len()],
             false => PolledFd::poll_all(&kept),
@@ -165,7 +174,7 @@ impl VirtualWorker<'_> {
         }
         self.block_on(call, condition, polled, time_out_of(call));
         if interrupted {
-            self.have_host_interrupt(call.tid);
+            self.worker.clock.sched_mut().have_host_interrupt(call.tid);
         }
         Ok(true)
     }
@@ -189,7 +198,7 @@ impl VirtualWorker<'_> {
         if self.has_no_pending_signal(tid) {
             return false;
         }
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let signals = Signals::of(pid, tid);
         if signals.pending == 0 {
             self.worker.signals.mark_without_signal(pid, tid);
@@ -266,7 +275,10 @@ impl VirtualWorker<'_> {
                 condition.on_timeout = Some(0);
                 self.publish_polled(call, &fds);
                 if let Some(posted) = posted.filter(|_| !changes) {
-                    self.note_last_poll(call, posted.fds, cookies);
+                    self.worker
+                        .clock
+                        .sched_mut()
+                        .note_last_poll(call, posted.fds, cookies);
                 }
             }
             return Ok(());
@@ -357,7 +369,7 @@ impl VirtualWorker<'_> {
         }
         let pid = call.pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
-            let entry = self.fd_table(call.pid).get(fd as u64);
+            let entry = self.table.fd_table(call.pid).get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
             let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
             let (Some(entry), Some(event)) = (entry, event) else {
@@ -380,7 +392,7 @@ impl VirtualWorker<'_> {
             Ok(limits) => limits,
             Err(error) => return self.answer(call, error),
         };
-        let mut kept = self.take_polled(call.tid);
+        let mut kept = self.worker.clock.sched_mut().take_polled(call.tid);
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
         let copy = match kept.first() {
             Some(_) => None,

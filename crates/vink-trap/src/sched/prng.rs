@@ -7,7 +7,7 @@ use vink_sys::errno::{EFAULT, EINVAL};
 use vink_sched::run_queue::splitmix;
 
 use super::VirtualWorker;
-use crate::dispatch::to_errno_result;
+use crate::error::to_errno_result;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
@@ -47,7 +47,7 @@ fn fill(sequence: &mut u64, bytes: &mut [u8]) {
 impl VirtualWorker<'_> {
     /// Random bytes for a thread's process. The error is the call's result.
     pub(crate) fn draw(&mut self, tid: i32, bytes: &mut [u8]) -> Result<Result<(), i64>, Error> {
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let known = self.worker.clock.sched().prngs.root.is_some();
         let mut seed = [0; 8];
         if !known {

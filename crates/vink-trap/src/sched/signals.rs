@@ -107,7 +107,7 @@ impl VirtualWorker<'_> {
         if !self.worker.clock.sched().any_signalfd {
             return None;
         }
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let set = signalfd_mask(pid, fd)?;
         Some((set, Signals::of(pid, tid).pending & set != 0))
     }
@@ -118,7 +118,7 @@ impl VirtualWorker<'_> {
         if !self.worker.clock.sched().any_signalfd {
             return (all, events);
         }
-        for (fd, wanted, data) in members(self.worker.threads[&tid].pid, fd) {
+        for (fd, wanted, data) in members(self.worker.table.pid_of(tid), fd) {
             if let Some((set, has_any)) = self.signalfd_state(tid, fd) {
                 all |= set;
                 let found = wanted & libc::EPOLLIN as u32;

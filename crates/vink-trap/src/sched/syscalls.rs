@@ -13,7 +13,7 @@ impl VirtualWorker<'_> {
     /// Handles a call that virtual time treats differently. False: it is treated as in real time.
     pub(crate) fn on_virtual_syscall(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         self.invalidate_fd_cache(call);
-        self.note_file_signals(call);
+        self.worker.clock.sched_mut().note_file_signals(call);
         match sched_class(call.nr) {
             Sched::ClockGettime | Sched::ClockGetres | Sched::Gettimeofday | Sched::Time => {
                 self.read_clock(call)?
@@ -27,7 +27,7 @@ impl VirtualWorker<'_> {
                 self.make_descriptor(call, call.args, cloexec)?;
             }
             Sched::TimerfdSettime => self.set_timer_file(call)?,
-            Sched::TimerfdGettime => match self.fd_table(call.pid).get(call.args[0]) {
+            Sched::TimerfdGettime => match self.table.fd_table(call.pid).get(call.args[0]) {
                 Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
                 None => self.passthrough(call)?,
             },

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use vink_sys::procfs::stat_state;
 
 use super::signals::Signals;
-use super::{Runnable, RunningThread, ThreadState, VirtualWorker, ERESTARTNOHAND, STALL_TIMEOUT};
-use crate::interrupt::Suspects;
+use super::{
+    Runnable, RunningThread, Scheduler, ThreadState, VirtualWorker, ERESTARTNOHAND, STALL_TIMEOUT,
+};
+use crate::signal_poll::Suspects;
 use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 use vink_sched::livelock::Runaways;
@@ -149,7 +151,7 @@ impl VirtualWorker<'_> {
 
     /// Receives all that there is: at once that is one call of a program, and so many events only.
     fn drain_events(&mut self) -> Result<(), Error> {
-        for _ in 0..=self.worker.threads.len() {
+        for _ in 0..=self.worker.table.counts()[1] {
             if self.poll_events(Some(Duration::ZERO))? == 0 {
                 break;
             }
@@ -189,10 +191,12 @@ impl VirtualWorker<'_> {
         let mut tids: Vec<i32> = match self.worker.signals.take_suspects() {
             Suspects::These(pids) if pids.is_empty() => return Ok(()),
             Suspects::These(pids) => {
-                let known = pids.iter().filter_map(|pid| self.worker.processes.get(pid));
+                let known = pids
+                    .iter()
+                    .filter_map(|pid| self.worker.table.find_process(*pid));
                 known.flat_map(|process| process.threads.clone()).collect()
             }
-            Suspects::All => self.worker.threads.keys().copied().collect(),
+            Suspects::All => self.worker.table.threads().map(|(tid, _)| tid).collect(),
         };
         tids.dedup();
         let sched = self.worker.clock.sched();
@@ -204,26 +208,23 @@ impl VirtualWorker<'_> {
         tids.sort_by_key(|tid| sched.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
         for tid in tids {
-            let Some(pid) = self.worker.threads.get(&tid).map(|thread| thread.pid) else {
+            let Some(pid) = self.worker.table.find_pid(tid) else {
                 continue;
             };
             let start = Instant::now();
             loop {
                 let sched = self.worker.clock.sched();
                 let waiting = sched.blocked.get(&tid);
-                let busy_with = self.worker.threads[&tid]
-                    .pending
-                    .as_ref()
-                    .map(|r| r.in_flight.call.id);
+                let busy_with = self.worker.table.pending(tid).map(|r| r.in_flight.call.id);
                 let id = waiting.map(|blocked| blocked.call.id).or(busy_with);
                 let blocked = waiting.filter(|blocked| !blocked.is_queued);
-                let listener = self.worker.programs[self.worker.processes[&pid].program]
+                let listener = self.worker.programs[self.worker.table.process(pid).program]
                     .listener
                     .as_ref();
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
                 let mask = blocked.and_then(|blocked| blocked.condition.mask);
                 let (state, pending) = match mask {
-                    Some(_) => self.read_status(pid, tid).unzip(),
+                    Some(_) => self.worker.clock.sched_mut().read_status(pid, tid).unzip(),
                     None => (state_of(pid, tid), None),
                 };
                 let sched = self.worker.clock.sched();
@@ -240,13 +241,13 @@ impl VirtualWorker<'_> {
                     // A dying thread may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < STALL_TIMEOUT => {
                         self.poll_events(Some(Duration::from_micros(50)))?;
-                        if self.worker.threads.contains_key(&tid) {
+                        if self.worker.table.has_thread(tid) {
                             continue;
                         }
                         self.wake_waiting_parents();
                     }
                     Some(b'D') if blocked.is_some() => self.interrupt(tid),
-                    Some(b'D') if self.worker.threads[&tid].pending.is_some() => busy = true,
+                    Some(b'D') if self.worker.table.pending(tid).is_some() => busy = true,
                     // Its call has not been dispatched, or is done: it will block, or be answered.
                     Some(b'D') => {
                         let sched = self.worker.clock.sched_mut();
@@ -264,7 +265,7 @@ impl VirtualWorker<'_> {
                                 self.worker.signals.mark_without_signal(pid, tid)
                             }
                             (Some(mask), Some((_, pending))) if pending & !mask != 0 => {
-                                self.have_host_interrupt(tid);
+                                self.worker.clock.sched_mut().have_host_interrupt(tid);
                             }
                             _ => {}
                         }
@@ -273,18 +274,16 @@ impl VirtualWorker<'_> {
                     Some(b'R') if start.elapsed() < STALL_TIMEOUT => {
                         std::thread::yield_now();
                         self.poll_events(Some(Duration::ZERO))?;
-                        if self.worker.threads.contains_key(&tid) {
+                        if self.worker.table.has_thread(tid) {
                             continue;
                         }
                     }
                     Some(b'Z' | b'X') | None => {
                         // The last of its threads to go makes the process's end known.
-                        while self.worker.threads.contains_key(&tid)
-                            && start.elapsed() < STALL_TIMEOUT
-                        {
+                        while self.worker.table.has_thread(tid) && start.elapsed() < STALL_TIMEOUT {
                             self.poll_events(Some(Duration::from_millis(1)))?;
                             if fs::metadata(format!("/proc/{pid}/task/{tid}")).is_err()
-                                && self.worker.processes.contains_key(&pid)
+                                && self.worker.table.has_process(pid)
                                 && state_of(pid, pid).is_some_and(|s| !matches!(s, b'Z' | b'X'))
                             {
                                 self.end_thread(tid);
@@ -304,24 +303,9 @@ impl VirtualWorker<'_> {
         Ok(())
     }
 
-    /// As [`parse_status`], of a thread that is checked often.
-    fn read_status(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
-        let sched = self.worker.clock.sched_mut();
-        let status = match sched.status_files.entry(tid) {
-            Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(place) => {
-                let path = format!("/proc/{pid}/task/{tid}/status");
-                place.insert(File::open(path).ok()?)
-            }
-        };
-        let mut text = [0; 4096];
-        let length = status.read_at(&mut text, 0).ok()?;
-        parse_status(&String::from_utf8_lossy(&text[..length]))
-    }
-
     /// A signal has come for a blocked thread.
     fn interrupt(&mut self, tid: i32) {
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let sched = self.worker.clock.sched_mut();
         let blocked = sched.blocked.get_mut(&tid).expect("looked at");
         blocked.is_queued = true;
@@ -336,16 +320,31 @@ impl VirtualWorker<'_> {
         sched.run_queue.push(Runnable::Woken(blocked.call, result));
     }
 
-    /// ... which only the mask of its call lets through.
-    pub(super) fn have_host_interrupt(&mut self, tid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        let blocked = sched.blocked.get_mut(&tid).expect("looked at");
-        blocked.is_queued = true;
-        sched.run_queue.push(Runnable::HostSignal(blocked.call));
-    }
-
     /// Passes a call through that may block on the host.
     pub(crate) fn passthrough_that_may_block(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.passthrough_as(call, ThreadState::MayBlock)
+    }
+}
+
+impl Scheduler {
+    /// ... which only the mask of its call lets through.
+    pub(super) fn have_host_interrupt(&mut self, tid: i32) {
+        let blocked = self.blocked.get_mut(&tid).expect("looked at");
+        blocked.is_queued = true;
+        self.run_queue.push(Runnable::HostSignal(blocked.call));
+    }
+
+    /// As [`parse_status`], of a thread that is checked often.
+    fn read_status(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
+        let status = match self.status_files.entry(tid) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let path = format!("/proc/{pid}/task/{tid}/status");
+                place.insert(File::open(path).ok()?)
+            }
+        };
+        let mut text = [0; 4096];
+        let length = status.read_at(&mut text, 0).ok()?;
+        parse_status(&String::from_utf8_lossy(&text[..length]))
     }
 }

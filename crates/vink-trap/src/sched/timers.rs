@@ -8,7 +8,7 @@ use std::io;
 
 use vink_sched::timers::{is_pending, Due, TimerId, TimerNotify};
 
-use super::VirtualWorker;
+use super::{Scheduler, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 
@@ -63,15 +63,6 @@ impl VirtualWorker<'_> {
         self.answer(call, result)
     }
 
-    /// The process has executed a program: its memory is another, and timers that were made are
-    /// gone.
-    pub(super) fn note_executed(&mut self, pid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        sched.timers.executed(pid);
-        sched.memories.remove(&pid);
-        sched.runaways.forget_process(pid);
-    }
-
     /// Sends the signals of all timers that are due.
     pub(crate) fn fire_timers(&mut self) {
         let now = self.worker.kernel.now();
@@ -91,6 +82,16 @@ impl VirtualWorker<'_> {
             sched.timers.delivered(&due, pending);
             self.worker.signals.hint_of(pid);
         }
+    }
+}
+
+impl Scheduler {
+    /// The process has executed a program: its memory is another, and timers that were made are
+    /// gone.
+    pub(super) fn note_executed(&mut self, pid: i32) {
+        self.timers.executed(pid);
+        self.memories.remove(&pid);
+        self.runaways.forget_process(pid);
     }
 }
 

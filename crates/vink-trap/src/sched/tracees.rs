@@ -40,15 +40,15 @@ impl Tracees for VirtualWorker<'_> {
     }
 
     fn is_blocked(&self, tid: i32, call: u64) -> bool {
-        VirtualWorker::is_blocked(self, tid, call)
+        self.worker.clock.sched().is_blocked(tid, call)
     }
 
     fn memory(&mut self, tid: i32) -> i32 {
-        self.memory_of(self.worker.threads[&tid].pid)
+        self.memory_of(self.worker.table.pid_of(tid))
     }
 
     fn maps(&self, tid: i32) -> String {
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()
     }
 

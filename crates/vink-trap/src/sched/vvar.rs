@@ -15,7 +15,7 @@ use super::auxv::Auxv;
 use vink_sched::timespec;
 
 use super::clocks::{BOOTED, CPU_PER_CALL};
-use super::{vdso, ThreadState, VirtualWorker};
+use super::{vdso, Scheduler, ThreadState, VirtualWorker};
 use crate::tracee;
 
 /// So many reads need no system call.
@@ -168,46 +168,9 @@ impl VvarPage {
 }
 
 impl VirtualWorker<'_> {
-    /// The process has a new vDSO.
-    pub(super) fn set_vvar_page(&mut self, pid: i32, place: Option<u64>) {
-        let sched = self.worker.clock.sched_mut();
-        sched.vvars.insert(pid, VvarPage::new(place));
-    }
-
-    /// The process is to have a child with the same memory.
-    pub(super) fn keep_vvar_current(&mut self, pid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        let shown = sched.vvars.entry(pid).or_insert_with(|| VvarPage::of(pid));
-        (shown.wanted, shown.shared) = (true, true);
-    }
-
-    /// The process has asked for the time by a system call.
-    pub(super) fn start_publishing_time(&mut self, pid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        if let Some(shown) = sched.vvars.get_mut(&pid).filter(|shown| !shown.wanted) {
-            (shown.wanted, shown.state) = (true, None);
-        }
-    }
-
-    /// Whether the process's memory could be written to when it was shown the clock last, and is
-    /// its own.
-    pub(super) fn is_time_published(&self, pid: i32) -> bool {
-        let shown = self.worker.clock.sched().vvars.get(&pid);
-        shown.is_some_and(|shown| shown.written && !shown.shared)
-    }
-
-    /// What the process's reads of its CPU time have added to that, in ns.
-    pub(super) fn vvar_cpu_time(&self, pid: i32) -> u64 {
-        let shown = self.worker.clock.sched().vvars.get(&pid);
-        let place = shown.and_then(|shown| shown.place.as_ref());
-        place
-            .and_then(|address| tracee::read_u64(pid, address + LOOKED))
-            .unwrap_or(0)
-    }
-
     /// The process has read its CPU time by a call: what it reads here must not be behind that.
     pub(super) fn republish_time(&mut self, tid: i32) {
-        let pid = self.worker.threads[&tid].pid;
+        let pid = self.worker.table.pid_of(tid);
         let sched = self.worker.clock.sched_mut();
         if let Some(shown) = sched.vvars.get_mut(&pid) {
             shown.state = None;
@@ -238,7 +201,7 @@ impl VirtualWorker<'_> {
         if let Some(clock) = clock {
             let missed = written < wanted + WRITTEN;
             let missed = missed && (written >= wanted || !tracee::write(tid, clock.0, clock.1));
-            let pid = self.worker.threads[&tid].pid;
+            let pid = self.worker.table.pid_of(tid);
             let sched = self.worker.clock.sched_mut();
             if let Some(shown) = sched.vvars.get_mut(&pid) {
                 shown.written = !missed;
@@ -259,7 +222,7 @@ impl VirtualWorker<'_> {
     ) -> Option<(u64, [u8; WRITTEN])> {
         let sched = self.worker.clock.sched_mut();
         let now = self.worker.kernel.now();
-        let pid = self.worker.threads.get(&tid)?.pid;
+        let pid = self.worker.table.find_pid(tid)?;
         // Each look costs time then, and must be known.
         if !sched.config.charge.call.is_zero() {
             return None;
@@ -296,9 +259,12 @@ impl VirtualWorker<'_> {
         add(&timespec(now + BOOTED));
         add(&timespec(self.worker.kernel.date(now)));
         add(&self
-            .cpu_time_of(&self.worker.processes[&pid].threads)
+            .worker
+            .clock
+            .sched()
+            .cpu_time_of(self.worker.table.threads_of(pid))
             .to_ne_bytes());
-        add(&self.cpu_time_of(&[tid]).to_ne_bytes());
+        add(&self.worker.clock.sched().cpu_time_of(&[tid]).to_ne_bytes());
         add(&looks.to_ne_bytes());
         if leaves {
             // Where it was shown the time there may be something else soon.
@@ -322,6 +288,42 @@ impl VirtualWorker<'_> {
         for tid in tids {
             self.publish_time(tid, ThreadState::MayBlock);
         }
+    }
+}
+
+impl Scheduler {
+    /// Whether the process's memory could be written to when it was shown the clock last, and is
+    /// its own.
+    pub(super) fn is_time_published(&self, pid: i32) -> bool {
+        let shown = self.vvars.get(&pid);
+        shown.is_some_and(|shown| shown.written && !shown.shared)
+    }
+
+    /// The process is to have a child with the same memory.
+    pub(super) fn keep_vvar_current(&mut self, pid: i32) {
+        let shown = self.vvars.entry(pid).or_insert_with(|| VvarPage::of(pid));
+        (shown.wanted, shown.shared) = (true, true);
+    }
+
+    /// The process has a new vDSO.
+    pub(super) fn set_vvar_page(&mut self, pid: i32, place: Option<u64>) {
+        self.vvars.insert(pid, VvarPage::new(place));
+    }
+
+    /// The process has asked for the time by a system call.
+    pub(super) fn start_publishing_time(&mut self, pid: i32) {
+        if let Some(shown) = self.vvars.get_mut(&pid).filter(|shown| !shown.wanted) {
+            (shown.wanted, shown.state) = (true, None);
+        }
+    }
+
+    /// What the process's reads of its CPU time have added to that, in ns.
+    pub(super) fn vvar_cpu_time(&self, pid: i32) -> u64 {
+        let shown = self.vvars.get(&pid);
+        let place = shown.and_then(|shown| shown.place.as_ref());
+        place
+            .and_then(|address| tracee::read_u64(pid, address + LOOKED))
+            .unwrap_or(0)
     }
 }
 

@@ -118,10 +118,10 @@ impl VirtualWorker<'_> {
         let mut parents = std::mem::take(parents);
         let mut waiting = std::mem::take(&mut parents.waiting);
         waiting.retain(|(tid, id, wanted)| {
-            if !self.is_blocked(*tid, *id) {
+            if !self.worker.clock.sched().is_blocked(*tid, *id) {
                 return false;
             }
-            let pid = self.worker.threads[tid].pid;
+            let pid = self.worker.table.pid_of(*tid);
             if !parents.news_for_all && !parents.news.contains(&pid)
                 || outcome(wanted, pid, *tid, &parents) == WaitOutcome::Waits
             {

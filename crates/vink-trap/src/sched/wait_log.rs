@@ -45,11 +45,7 @@ impl VirtualWorker<'_> {
             lines.push(self.wait_line(*pid, *tid, "is blocked on the host", None));
         }
         for (tid, blocked) in sched.blocked.iter() {
-            let pid = self
-                .worker
-                .threads
-                .get(tid)
-                .map_or(*tid, |thread| thread.pid);
+            let pid = self.worker.table.find_pid(*tid).unwrap_or(*tid);
             let what = match blocked.polled.is_empty() {
                 true => "is blocked",
                 false => "is blocked on files of the host",
@@ -61,12 +57,12 @@ impl VirtualWorker<'_> {
             let call = call_on_file(pid, blocked.call.nr, blocked.call.args[0]);
             lines.push(self.wait_line(pid, *tid, what, Some((call, until))));
         }
-        for (tid, thread) in self.worker.threads.iter() {
+        for (tid, thread) in self.worker.table.threads() {
             if let Some(pending) = &thread.pending {
                 let call = pending.in_flight.call;
                 let call = call_on_file(thread.pid, call.nr, call.args[0]);
                 let what = "is blocked in the machine's kernel";
-                lines.push(self.wait_line(thread.pid, *tid, what, Some((call, String::new()))));
+                lines.push(self.wait_line(thread.pid, tid, what, Some((call, String::new()))));
             }
         }
         lines.sort();
@@ -98,8 +94,8 @@ impl VirtualWorker<'_> {
         let since = last.map(|last| format!(", since {}", seconds(last.time)));
         let machine = self
             .worker
-            .processes
-            .get(&pid)
+            .table
+            .find_process(pid)
             .map(|process| process.machine);
         let machine = machine.and_then(|id| self.worker.kernel.machine_name(id));
         format!(

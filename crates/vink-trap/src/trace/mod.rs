@@ -17,10 +17,10 @@ use std::time::Instant;
 use syscalls::Errno;
 use vink_syscalls::{shapes, FOREIGN};
 
-use crate::interrupt::ERESTARTSYS;
 use crate::notification::{Notification, Reply};
 use print::Printer;
 use subscriber::{Emitter, TraceSubscriber, TraceTime};
+use vink_sched::block::ERESTARTSYS;
 
 /// Writes the lines, and calls a subscriber.
 #[derive(Default)]
