@@ -364,6 +364,114 @@ test('what_cannot_be_opened_says_why', async () => {
   await close(page);
 });
 
+const CHANGING = `
+name: changing
+time: virtual
+seed: 3
+machines:
+  a: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } } }
+  b: { interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } } }
+wires:
+  w1: { delay: 10ms }
+`;
+
+test('machines_and_wires_are_those_of_then', async () => {
+  writeFileSync(join(folder, 'changing.yaml'), CHANGING);
+  const to = (time: string) => vink('lab', 'until', time, '--lab', 'changing');
+  const labs = '/labs/changing';
+  vink('lab', 'up', join(folder, 'changing.yaml'), '--paused', '--record', join(folder, 'changing'));
+  to('3s');
+  vink('wire', 'add', 'w2', 'delay', '200ms', '--lab', 'changing');
+  const eth0 = { wire: 'w2', addresses: ['10.0.2.1/24'] };
+  await ask('POST', `${labs}/machines`, { name: 'c', spec: { interfaces: { eth0 } } });
+  const eth1 = { wire: 'w2', addresses: ['10.0.2.2/24'] };
+  await ask('POST', `${labs}/machines/b/interfaces`, { name: 'eth1', spec: eth1 });
+  vink('exec', '--lab', 'changing', '--detach', 'c', '--', 'ping', '-i', '0.1', '10.0.2.2');
+  to('7s');
+  vink('wire', 'set', 'w1', 'delay', '50ms', 'loss', '2%', '--lab', 'changing');
+  to('9s');
+  vink('machine', 'rm', 'c', '--lab', 'changing');
+  to('12s');
+  vink('lab', 'down', 'changing');
+  const changes = await ask<Found[]>('GET', '/runs/changing/events?kinds=change');
+  const times = [...new Set(changes.map(({ nanoseconds }) => nanoseconds))];
+  expect(times.length).toBe(3);
+  const [come, set, gone] = times as [number, number, number];
+
+  // A time at which all of them are there is opened first.
+  const page = await open(`#/run/changing?t=${set / 1e9 + 1}`);
+  const list = page.getByRole('navigation', { name: 'Machines and wires' });
+  const machines = (count: number, wires: number) =>
+    until(async () => {
+      const now = await stats(page);
+      return now.nodes === count && now.wires === wires && !now.isPlacing;
+    });
+  const goes = (at: number) => page.evaluate((at) => (window as unknown as Seeks).vink.seek(at), at);
+  await list.getByText('delay 50ms, loss 2%').waitFor();
+  await list.getByText('delay 200ms').waitFor();
+  await machines(3, 2);
+  const [b, c] = [await where(page, 'b'), await where(page, 'c')];
+  await picture(page, 'then');
+
+  // Just before it goes its packets are under way; then there is neither it, nor a wire that they could be on.
+  const isFlight = async () => {
+    for (let done = 0.05; done < 1; done += 0.05) if (await pickFlight(page, b, c, done)) return true;
+    return false;
+  };
+  await goes(gone - 1);
+  expect((await stats(page)).nodes).toBe(3);
+  expect(await isFlight()).toBe(true);
+  const under = await page.evaluate(async (at) => {
+    const token = sessionStorage.getItem('vink.session') ?? '';
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await fetch(`/v1/runs/changing/flights?from=${at}&to=${at}`, { headers });
+    return new DataView(await answer.arrayBuffer()).getUint16(2, true);
+  }, gone);
+  expect(under).toBeGreaterThan(0);
+  await goes(gone);
+  await machines(2, 2);
+  expect(await where(page, 'c')).toBe(null);
+  expect(await where(page, 'b')).toEqual(b);
+  expect(await isFlight()).toBe(false);
+  await list.getByRole('button', { name: 'c', exact: true }).waitFor({ state: 'detached' });
+
+  // It comes back where it was; and before it came there was one wire, with other settings.
+  await goes(come);
+  await machines(3, 2);
+  expect(await where(page, 'c')).toEqual(c);
+  await list.getByText('delay 10ms').waitFor();
+  await goes(come - 1);
+  await machines(2, 1);
+  await list.getByRole('button', { name: 'w2', exact: true }).waitFor({ state: 'detached' });
+
+  // From one change to the next, and none of the other kinds.
+  for (const kind of ['losses', 'breakpoints', 'requests', 'lab events']) {
+    await page.getByRole('checkbox', { name: kind }).uncheck();
+  }
+  await page.getByRole('checkbox', { name: 'changes' }).check();
+  await goes(0);
+  for (const time of times) {
+    await page.keyboard.press(']');
+    await until(async () => (await shown(page)) === time);
+  }
+  await page.getByTestId('found').getByText('changed: machine c goes').waitFor();
+  await page.keyboard.press('[');
+  await until(async () => (await shown(page)) === set);
+  await machines(3, 2);
+
+  // While it plays, too.
+  await goes(gone - 0.5e9);
+  await machines(3, 2);
+  await page.getByLabel('Speed of playing').selectOption('speed 1');
+  await page.keyboard.press(' ');
+  await machines(2, 2);
+  expect(await shown(page)).toBeGreaterThanOrEqual(gone);
+  await page.keyboard.press(' ');
+  expect(await page.getByText('drawn as it was made').count()).toBe(0);
+  expect(await accessibility(page)).toEqual([]);
+  await close(page);
+});
+
 /** What is near a place of the way between two machines' middles. */
 async function pickFlight(page: Page, from: [number, number], to: [number, number], done: number) {
   const far = Math.hypot(to[0] - from[0], to[1] - from[1]);

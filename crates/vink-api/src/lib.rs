@@ -67,7 +67,8 @@ pub use relay::{NewRelay, Relay};
 pub use run::{
     DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, OpenRun, OpenedFrom, OpenedRun, Run,
     RunDifference, RunEnd, RunEvent, RunEventsQuery, RunPacketsQuery, RunPoint, RunProgram,
-    RunState, RunStateQuery, RunSummary, RunTimeline, TimelineQuery, TimelineRow,
+    RunState, RunStateQuery, RunSummary, RunTimeline, RunTopology, RunWire, TimelineQuery,
+    TimelineRow,
 };
 pub use runtime_dir::{Address, RuntimeDir};
 pub use sample::SampleQuery;

@@ -1,7 +1,11 @@
 //! Recorded runs: what happened at any moment of them, and their moments opened as labs.
 
+use indexmap::IndexMap;
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use vink_spec::Settings;
 
 use crate::Topology;
 
@@ -55,8 +59,11 @@ pub struct RunPoint {
 pub struct Run {
     /// What lists show of it.
     pub summary: RunSummary,
-    /// The lab as it was made. Ends of flights are these.
+    /// The lab as it was made, with the ends of all flights of the run.
     pub topology: Topology,
+    /// How often machines or wires have changed since; none: it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<u64>,
     /// How long it is, as far as its journal is whole.
     pub nanoseconds: u64,
     /// The journal has no end: the run goes on, or was cut short.
@@ -111,7 +118,8 @@ pub struct RunTimeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TimelineRow {
-    /// A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`.
+    /// A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`,
+    /// `drop`, `change`.
     pub kind: String,
     /// For each bin.
     pub counts: Vec<u64>,
@@ -214,6 +222,40 @@ pub struct RunState {
     pub ends: Vec<RunEnd>,
     /// Programs that ran.
     pub programs: Vec<RunProgram>,
+}
+
+/// A run's machines and wires at a moment, at the end of what happened then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunTopology {
+    /// When, on the run's clock.
+    pub nanoseconds: u64,
+    /// How often machines or wires had changed.
+    pub changes: u64,
+    /// Since when they are as they were then, ns.
+    pub since: u64,
+    /// When the next change is, ns; none: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+    /// Those that were there. Ends have the numbers that flights have, at any time: an end that was
+    /// not there has no node, and belongs to no wire.
+    pub topology: Topology,
+    /// Addresses of interfaces that had some, by `machine:interface`, with the size of their network.
+    #[schemars(with = "IndexMap<String, Vec<String>>")]
+    pub addresses: IndexMap<String, Vec<IpNet>>,
+    /// What wires did to packets, by name. A wire that is not here was ideal.
+    pub settings: IndexMap<String, RunWire>,
+}
+
+/// What a wire did to packets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunWire {
+    /// To those of any end.
+    pub settings: Settings,
+    /// What was different for those that this end sent, such as `r1:eth0` or `outside`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub from: IndexMap<String, Settings>,
 }
 
 /// What an interface had counted.

@@ -13,6 +13,7 @@ mod engine;
 mod host;
 mod http_error;
 mod page;
+mod parts;
 mod ready;
 mod replay;
 mod routes;

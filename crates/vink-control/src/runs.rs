@@ -11,20 +11,23 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
+use indexmap::IndexMap;
+use ipnet::IpNet;
 use tokio::sync::watch;
 use vink_api::{
-    DifferenceQuery, FlightsQuery, NewRun, NextEventQuery, Run, RunDifference, RunEnd, RunEvent,
-    RunEventsQuery, RunPoint, RunProgram, RunState, RunSummary, RunTimeline, TimelineQuery,
-    TimelineRow, Topology, TopologyNode,
+    DifferenceQuery, FlightsQuery, MachineState, NewRun, NextEventQuery, Run, RunDifference,
+    RunEnd, RunEvent, RunEventsQuery, RunPoint, RunProgram, RunState, RunSummary, RunTimeline,
+    RunTopology, RunWire, TimelineQuery, TimelineRow, Topology, TopologyEnd,
 };
 use vink_record::{
     first_difference, first_difference_in_behaviour, kind, Event, Flight, History, Index, Manifest,
-    Numbered, Reader, Record, Stop, Stopping, What, CLASSES, MARKS,
+    Numbered, Parts, Reader, Record, Stop, Stopping, What, CLASSES, MARKS,
 };
-use vink_spec::{Lab as Spec, Time};
+use vink_spec::{Lab as Spec, MachineSpec, Settings, Time, WireSpec};
 
 use crate::engine::topology_of;
 use crate::http_error::HttpError;
+use crate::parts::{become_recorded, plain};
 use crate::views::Views;
 
 /// A manifest's name in a folder that a lab was recorded to.
@@ -45,6 +48,11 @@ const COLUMNS: usize = 160;
 const FRAME_HEAD: usize = 24;
 const FRAME_RECORDS: usize = 65_535;
 const FRAME_SPAN: u64 = 4_000_000_000;
+/// An end that is not there.
+const NO_END: TopologyEnd = TopologyEnd {
+    node: None,
+    interface: String::new(),
+};
 /// A packet that is lost.
 const LOST: u8 = 1;
 
@@ -60,7 +68,8 @@ pub(crate) struct Recording {
     /// Its manifest.
     pub(crate) path: PathBuf,
     manifest: Mutex<Option<(SystemTime, Arc<Manifest>)>>,
-    topology: Mutex<Option<(Arc<Manifest>, Arc<Topology>)>>,
+    made: Mutex<Option<Arc<Made>>>,
+    topology: Mutex<Option<Arc<Then>>>,
     history: Mutex<Option<(u64, Arc<History>)>>,
     /// Where the users are that look at it.
     pub(crate) views: Arc<Views>,
@@ -72,6 +81,27 @@ impl From<vink_record::Error> for HttpError {
     fn from(error: vink_record::Error) -> HttpError {
         HttpError::conflict(error.to_string())
     }
+}
+
+/// A lab as it was made.
+struct Made {
+    manifest: Arc<Manifest>,
+    history: Arc<History>,
+    /// What of it may change.
+    spec: Spec,
+    /// With the ends of all flights.
+    topology: Topology,
+    /// Ends by their names.
+    numbers: HashMap<String, usize>,
+}
+
+/// A lab as it was between two changes.
+struct Then {
+    made: Arc<Made>,
+    changes: u64,
+    topology: Topology,
+    addresses: IndexMap<String, Vec<IpNet>>,
+    settings: IndexMap<String, RunWire>,
 }
 
 /// Does what reads files, on a thread of its own, to its end.
@@ -193,6 +223,7 @@ impl Runs {
             id: name.to_owned(),
             path: manifest.to_owned(),
             manifest: Mutex::default(),
+            made: Mutex::default(),
             topology: Mutex::default(),
             history: Mutex::default(),
             views: Views::of_users(),
@@ -436,40 +467,120 @@ impl Recording {
     }
 
     /// The lab as it was made; of a program by itself its machine.
-    fn topology(&self, history: &History) -> Result<Arc<Topology>, HttpError> {
-        let manifest = self.manifest()?;
+    fn made(&self) -> Result<Arc<Made>, HttpError> {
+        let (manifest, history) = (self.manifest()?, self.history()?);
         // Each seek asks for it, and that of many machines takes long.
-        let mut kept = self.topology.lock().expect("no panic while it is held");
-        if let Some((_, topology)) = kept.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &manifest)) {
-            return Ok(topology.clone());
+        let mut kept = self.made.lock().expect("no panic while it is held");
+        let is_it = |made: &&Arc<Made>| {
+            Arc::ptr_eq(&made.manifest, &manifest) && Arc::ptr_eq(&made.history, &history)
+        };
+        if let Some(made) = kept.as_ref().filter(is_it) {
+            return Ok(made.clone());
         }
-        if let Some(spec) = spec_of(&manifest) {
-            let state = |_: &str| vink_api::MachineState::Running;
-            let topology = Arc::new(topology_of(&spec.normal(), 0, state));
-            *kept = Some((manifest, topology.clone()));
-            return Ok(topology);
+        let spec = match spec_of(&manifest) {
+            Some(spec) => plain(&spec.normal()),
+            None => {
+                let programs = history.index().programs.iter();
+                let machines = programs.take(1).map(|ran| ran.machine.clone());
+                Spec {
+                    machines: machines
+                        .map(|name| (name, MachineSpec::default()))
+                        .collect(),
+                    ..Spec::default()
+                }
+            }
+        };
+        let mut topology = topology_of(&spec, 0, |_| MachineState::Running);
+        let mut numbers = HashMap::new();
+        for (number, end) in topology.ends.iter().enumerate() {
+            if let Some(node) = end.node {
+                let name = format!("{}:{}", topology.nodes[node].name, end.interface);
+                numbers.insert(name, number);
+            }
         }
-        let programs = &history.index().programs;
-        let names = programs.iter().map(|ran| ran.machine.clone());
-        let nodes = names.take(1).map(|name| TopologyNode {
-            name,
-            kind: vink_api::NodeKind::Machine,
-            state: vink_api::MachineState::Running,
+        // Those that came later, and have seen packets.
+        for end in &history.index().ends {
+            if !numbers.contains_key(end) {
+                numbers.insert(end.clone(), topology.ends.len());
+                topology.ends.push(NO_END);
+            }
+        }
+        let made = Arc::new(Made {
+            manifest,
+            history,
+            spec,
+            topology,
+            numbers,
         });
-        Ok(Arc::new(Topology {
-            revision: 0,
-            nodes: nodes.collect(),
-            wires: Vec::new(),
-            ends: Vec::new(),
-        }))
+        *kept = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Machines and wires at a time, until they change.
+    pub(crate) fn topology_at(&self, at: u64, stop: &Stop) -> Result<RunTopology, HttpError> {
+        let made = self.made()?;
+        let at = at.min(made.history.index().end);
+        let parts = made.history.until(stop.clone()).parts(at)?;
+        let then = self.then(&made, &parts)?;
+        Ok(RunTopology {
+            nanoseconds: at,
+            changes: parts.changes,
+            since: parts.since,
+            until: parts.until,
+            topology: then.topology.clone(),
+            addresses: then.addresses.clone(),
+            settings: then.settings.clone(),
+        })
+    }
+
+    fn then(&self, made: &Arc<Made>, parts: &Parts) -> Result<Arc<Then>, HttpError> {
+        let mut kept = self.topology.lock().expect("no panic while it is held");
+        let is_it =
+            |then: &&Arc<Then>| Arc::ptr_eq(&then.made, made) && then.changes == parts.changes;
+        if let Some(then) = kept.as_ref().filter(is_it) {
+            return Ok(then.clone());
+        }
+        let mut spec = made.spec.clone();
+        for (name, state) in &parts.changed {
+            become_recorded(&mut spec, name, state).map_err(|error| {
+                HttpError::conflict(format!("{name} in the journal can't be read: {error}"))
+            })?;
+        }
+        let topology = topology_of(&spec, parts.changes, |_| MachineState::Running);
+        let does_something = |(_, wire): &(&String, &WireSpec)| {
+            wire.settings != Settings::default() || !wire.from.is_empty()
+        };
+        let settings = spec
+            .wires
+            .iter()
+            .filter(does_something)
+            .map(|(name, wire)| {
+                let (settings, from) = (wire.settings.clone(), wire.from.clone());
+                (name.clone(), RunWire { settings, from })
+            });
+        let machines = spec.machines.iter();
+        let interfaces = machines.flat_map(|(machine, spec)| {
+            let own = spec.interfaces.iter();
+            own.map(move |(name, own)| (format!("{machine}:{name}"), own.addresses.clone()))
+        });
+        let then = Arc::new(Then {
+            made: made.clone(),
+            changes: parts.changes,
+            addresses: interfaces.filter(|(_, all)| !all.is_empty()).collect(),
+            settings: settings.collect(),
+            topology: made.numbered(topology),
+        });
+        *kept = Some(then.clone());
+        Ok(then)
     }
 
     pub(crate) fn run(&self, runs: &Runs) -> Result<Run, HttpError> {
-        let history = self.history()?;
-        let index = history.index();
+        let made = self.made()?;
+        let index = made.history.index();
         Ok(Run {
             summary: self.summary(runs)?,
-            topology: Topology::clone(&*self.topology(&history)?),
+            topology: made.topology.clone(),
+            changes: made.manifest.changes.then_some(index.changes),
             nanoseconds: index.end,
             cut: index.cut,
             records: index.records,
@@ -586,20 +697,13 @@ impl Recording {
 
     /// Flights as frames of the page's picture, one behind the other.
     pub(crate) fn flights(&self, query: &FlightsQuery, stop: &Stop) -> Result<Vec<u8>, HttpError> {
-        let history = self.history()?.until(stop.clone());
+        let made = self.made()?;
+        let history = made.history.until(stop.clone());
         let count = query.count.unwrap_or(20_000).min(MOST_FLIGHTS);
         let (flights, more) = history.flights(query.from, query.to.max(query.from), count)?;
-        let topology = self.topology(&history)?;
-        let mut numbers = HashMap::new();
-        for (number, end) in topology.ends.iter().enumerate() {
-            if let Some(node) = end.node {
-                let name = format!("{}:{}", topology.nodes[node].name, end.interface);
-                numbers.insert(name, number as u32);
-            }
-        }
-        let own = history.index().ends.iter();
-        let numbers: Vec<Option<u32>> = own.map(|end| numbers.get(end).copied()).collect();
-        Ok(frames(&flights, more, &numbers))
+        let own = made.history.index().ends.iter();
+        let numbers = own.map(|end| made.numbers.get(end).map(|number| *number as u32));
+        Ok(frames(&flights, more, &numbers.collect::<Vec<_>>()))
     }
 
     /// Where this run and another one part.
@@ -629,6 +733,34 @@ impl Recording {
             }),
             text: found.map_or_else(String::new, |found| found.to_string()),
         })
+    }
+}
+
+impl Made {
+    /// A topology whose ends have the numbers that they have in flights; those that are in none come
+    /// behind them.
+    fn numbered(&self, mut topology: Topology) -> Topology {
+        let own = std::mem::take(&mut topology.ends);
+        topology.ends = vec![NO_END; self.topology.ends.len()];
+        let mut places = Vec::with_capacity(own.len());
+        for end in own {
+            let name = end
+                .node
+                .map(|node| format!("{}:{}", topology.nodes[node].name, end.interface));
+            let known = name.and_then(|name| self.numbers.get(&name).copied());
+            let place = known.unwrap_or_else(|| {
+                topology.ends.push(NO_END);
+                topology.ends.len() - 1
+            });
+            topology.ends[place] = end;
+            places.push(place);
+        }
+        for wire in &mut topology.wires {
+            for end in &mut wire.ends {
+                *end = places[*end];
+            }
+        }
+        topology
     }
 }
 

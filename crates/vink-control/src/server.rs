@@ -996,6 +996,15 @@ fn runs(table: &mut RouteTable) {
             reading_while_waited(move |stop| run.state(call.query.at, stop)).await
         },
     );
+    table.route(
+        "get",
+        "/v1/runs/{run}/topology",
+        "Machines and wires as they were at a moment, and until when they stay so",
+        |app, call: Call<RunStateQuery>| async move {
+            let run = app.run(&call)?;
+            reading_while_waited(move |stop| run.topology_at(call.query.at, stop)).await
+        },
+    );
     table.stream(
         "/v1/runs/{run}/flights",
         "Packets under way, as frames of the page's picture one behind the other",

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use vink_record::{Totals, Typed};
+use vink_record::{Part, Totals, Typed};
 use vink_spec::{Breakpoint, PathSpec, PodSpec, Rights, Series, Settings, ShareGrant, Uplink};
 
 use crate::{EndNumber, FeedRequest, Filter};
@@ -407,6 +407,11 @@ pub enum Noted {
         body: String,
         /// It is only about the clock.
         clock: bool,
+    },
+    /// Machines or wires have changed.
+    Changed {
+        /// Those that have, as they are now.
+        parts: Vec<Part>,
     },
     /// What a client gives a program.
     Input {

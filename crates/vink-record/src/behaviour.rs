@@ -237,7 +237,7 @@ struct Known {
 impl Strands {
     fn take(&mut self, record: &Record, mut with: impl FnMut(&Strand, Step)) {
         let (strand, timed, mut text) = match &record.event {
-            Event::Clock(_) => return,
+            Event::Clock(_) | Event::Changed(_) => return,
             Event::Packet {
                 place,
                 outcome,

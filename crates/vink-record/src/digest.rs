@@ -213,6 +213,14 @@ mod tests {
     }
 
     #[test]
+    fn what_has_become_of_the_lab_does_not_count() {
+        let mut all = samples();
+        let whole = digest(&all);
+        all.insert(4, crate::record::tests::change(2));
+        assert_eq!(digest(&all), whole);
+    }
+
+    #[test]
     fn it_does_not_count_which_user_has_asked() {
         let of = |actor: &str| {
             let mut all = samples();

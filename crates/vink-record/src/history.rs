@@ -3,13 +3,13 @@
 //! What is asked for is found by the [`Index`]: records are read from the keyframe before them on,
 //! which is 1 MiB of records or some more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::index::{follow, kind, Counters, Index, Ran, UnderWay};
+use crate::index::{follow, kind, Counters, Index, Ran, UnderWay, CHANGE};
 use crate::journal::Reader;
 use crate::look::look;
 use crate::record::{Event, LostBy, PacketOutcome, Record};
@@ -65,6 +65,19 @@ pub struct Snapshot {
     pub running: Vec<Ran>,
     /// Packets under way, as far as it is known.
     pub under_way: u64,
+}
+
+/// How the parts of a lab were at some time, at the end of what happened then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// How often some had changed.
+    pub changes: u64,
+    /// When the last change was, ns; 0: there was none.
+    pub since: u64,
+    /// When the next one is; none: there is none.
+    pub until: Option<u64>,
+    /// Those that had changed, by their names, each as it was then; empty: it had gone.
+    pub changed: BTreeMap<String, String>,
 }
 
 /// Counts of one kind.
@@ -410,6 +423,47 @@ impl History {
             |ran: &&Ran| ran.started <= time && ran.ended.is_none_or(|(ended, _)| ended > time);
         moment.running = self.index.programs.iter().filter(runs).cloned().collect();
         Ok(moment)
+    }
+
+    /// How the parts of the lab were at the end of what happened at this time.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn parts(&self, time: u64) -> Result<Parts, Error> {
+        let index = &self.index;
+        let keyframe = index.before(time);
+        let (changes, since) = index.keyframes[keyframe].changes;
+        let owned = |(name, state): (&str, &str)| (name.to_owned(), state.to_owned());
+        let mut parts = Parts {
+            changes,
+            since,
+            until: None,
+            changed: index.changed(keyframe).into_iter().map(owned).collect(),
+        };
+        if changes == index.changes {
+            return Ok(parts);
+        }
+        // Journals have them in the order of their times.
+        self.each(keyframe, |Numbered { record, .. }| {
+            let is_past = History::is_past(&record, time);
+            let Event::Changed(states) = record.event else {
+                return !is_past;
+            };
+            if record.time > time {
+                parts.until = Some(record.time);
+                return false;
+            }
+            (parts.changes, parts.since) = (parts.changes + 1, record.time);
+            let states = states.into_iter();
+            let states = states.map(|part| (part.name, part.state));
+            parts.changed.extend(states);
+            true
+        })?;
+        if parts.until.is_none() && parts.changes < index.changes {
+            let next = self.next(time, &[CHANGE], false)?;
+            parts.until = next.map(|next| next.record.time);
+        }
+        Ok(parts)
     }
 
     /// How much happened in a span of time, in at most so many bins. `of`: at one end only.

@@ -1,6 +1,7 @@
 //! The index of a journal: what makes any moment of a run found at once.
 //!
-//! It has *keyframes* (where a block begins, and how the run is there) and *bins* (how much of
+//! It has *keyframes* (where a block begins, how the run is there, and what of the lab has changed
+//! since the one before) and *bins* (how much of
 //! which kind happened where, in 1 ms times a power of 4). Both are as dense as fits into a
 //! twentieth of the journal: keyframes lie at least 1 MiB of records or one second of the run
 //! apart, bins get four times as long whenever there are too many of them. Coarser bins are sums,
@@ -10,7 +11,7 @@
 //! journal, and the check of its last block and where that is. If any of them is another one, or
 //! the index's own check does not fit, it is not used.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -19,10 +20,10 @@ use crate::bytes::{put_bytes, put_number, Bytes};
 use crate::digest::Hash;
 use crate::journal::{Mark, Reader, Tail};
 use crate::look::{look, CLASSES};
-use crate::record::{Event, LostBy, PacketOutcome, Record};
+use crate::record::{Event, LostBy, PacketOutcome, Part, Record};
 use crate::Error;
 
-const MAGIC: [u8; 8] = *b"VINKIDX2";
+const MAGIC: [u8; 8] = *b"VINKIDX3";
 /// What an index may have of a journal, and what it may have anyway: keyframes, bins.
 const SHARE: u64 = 40;
 const LEAST: u64 = 8 << 10;
@@ -35,6 +36,8 @@ const BIN_BYTES: u64 = 5;
 const SHORTEST: u64 = 1_000_000;
 /// How often bins get longer at most: some 50 days.
 const LEVELS: u32 = 16;
+/// How many times shorter the states of parts of a lab are when they are compressed, at least.
+const PACKED: u64 = 2;
 /// Packets under way that are kept in a keyframe at most.
 const MOST_UNDER_WAY: usize = 256;
 /// A packet that has not arrived for so long (ns) has left the lab, or was taken by a bus.
@@ -45,7 +48,7 @@ const MOST_PROGRAMS: usize = 10_000;
 const LONGEST: usize = 1 << 30;
 
 /// Kinds of what is counted in bins, behind those of packets that depart ([`CLASSES`]).
-pub const MARKS: [&str; 8] = [
+pub const MARKS: [&str; 9] = [
     "loss",
     "breakpoint",
     "request",
@@ -54,8 +57,11 @@ pub const MARKS: [&str; 8] = [
     "call",
     "clock",
     "drop",
+    "change",
 ];
 const FIRST_MARK: u8 = CLASSES.len() as u8;
+/// The kind of changes of the lab.
+pub(crate) const CHANGE: u8 = FIRST_MARK + 8;
 /// How many kinds there are.
 pub const KINDS: usize = CLASSES.len() + MARKS.len();
 
@@ -74,6 +80,7 @@ pub fn kind(record: &Record) -> Option<u8> {
         Event::Started { .. } | Event::Ended { .. } => 4,
         Event::Call { .. } => 5,
         Event::Clock(_) => 6,
+        Event::Changed(_) => 8,
         Event::Thread { .. } | Event::Executed { .. } | Event::Output { .. } => return None,
     };
     Some(FIRST_MARK + mark)
@@ -158,6 +165,10 @@ pub struct Keyframe {
     pub records: u64,
     /// Requests for changes before it.
     pub revision: u64,
+    /// Changes of machines and wires before it, and when the last one was (ns).
+    pub changes: (u64, u64),
+    /// How the parts of the lab are that have changed since the keyframe before it, by their names.
+    pub changed: Vec<Part>,
     /// Of packets and calls before it, and how many they are: [`crate::Digest::main`].
     pub digest: (u64, Hash),
     /// What ends have counted since the keyframe before it, by their places in [`Index::ends`].
@@ -213,6 +224,8 @@ pub struct Index {
     pub packets: u64,
     /// How many calls.
     pub calls: u64,
+    /// How many changes of machines and wires.
+    pub changes: u64,
     /// Packets that were not seen.
     pub missed: u64,
     /// Of all of the run.
@@ -244,6 +257,8 @@ struct Builder {
     time: u64,
     records: u64,
     revision: u64,
+    changes: (u64, u64),
+    changed: BTreeMap<String, String>,
 }
 
 /// ns of a bin of this level.
@@ -308,6 +323,12 @@ impl Builder {
             }
             Event::Met { place, .. } => at = Some(self.end(place)),
             Event::Asked(_) => self.revision += 1,
+            Event::Changed(parts) => {
+                self.changes = (self.changes.0 + 1, record.time);
+                let parts = parts.iter().cloned();
+                self.changed
+                    .extend(parts.map(|part| (part.name, part.state)));
+            }
             Event::Started {
                 program,
                 machine,
@@ -358,12 +379,15 @@ impl Builder {
         let mut under_way: Vec<_> = self.under_way.values().flatten().copied().collect();
         under_way.sort_unstable_by_key(|packet| (packet.sent, packet.end, packet.hash));
         under_way.truncate(MOST_UNDER_WAY);
-        self.keyframe_bytes += keyframe_bytes(counted.len(), under_way.len());
+        self.keyframe_bytes += keyframe_bytes(counted.len(), under_way.len(), &self.changed);
+        let changed = std::mem::take(&mut self.changed).into_iter();
         self.keyframes.push(Keyframe {
             mark,
             time: self.time,
             records: self.records,
             revision: self.revision,
+            changes: self.changes,
+            changed: changed.map(|(name, state)| Part { name, state }).collect(),
             digest: reader.digest().map_or((0, Hash::of(&[])), |d| d.main()),
             counted,
             under_way,
@@ -371,8 +395,10 @@ impl Builder {
     }
 }
 
-fn keyframe_bytes(counted: usize, under_way: usize) -> u64 {
-    80 + 8 * counted as u64 + 24 * under_way as u64
+fn keyframe_bytes(counted: usize, under_way: usize, changed: &BTreeMap<String, String>) -> u64 {
+    let parts = changed.iter();
+    let changed: usize = parts.map(|(name, state)| name.len() + state.len()).sum();
+    80 + 8 * counted as u64 + 24 * under_way as u64 + changed as u64 / PACKED
 }
 
 /// What a packet's record changes in those that are under way.
@@ -449,7 +475,8 @@ impl Index {
                 builder.fit(length);
                 let before = builder.keyframes.last().map_or(0, |keyframe| keyframe.time);
                 let due = bytes >= APART || builder.time >= before + SECOND;
-                let next = keyframe_bytes(builder.counted.len(), builder.under_way.len());
+                let (counted, under_way) = (builder.counted.len(), builder.under_way.len());
+                let next = keyframe_bytes(counted, under_way, &builder.changed);
                 let room = LEAST + mark.offset / SHARE;
                 if due && builder.keyframe_bytes + next <= room {
                     builder.keyframe(reader, mark);
@@ -475,6 +502,7 @@ impl Index {
             records: builder.records,
             packets: totals.packets,
             calls: totals.calls,
+            changes: builder.changes.0,
             missed: totals.missed,
             digest: totals.digest,
             ends: builder.ends,
@@ -530,6 +558,13 @@ impl Index {
         self.keyframes.partition_point(earlier).saturating_sub(1)
     }
 
+    /// How the parts of the lab are that have changed before a keyframe, by their names; those that
+    /// have gone have an empty state.
+    pub fn changed(&self, keyframe: usize) -> BTreeMap<&str, &str> {
+        let parts = self.keyframes[..=keyframe].iter().flat_map(|k| &k.changed);
+        parts.map(|part| (&*part.name, &*part.state)).collect()
+    }
+
     /// What ends have counted before a keyframe, by their places.
     pub fn counted(&self, keyframe: usize) -> Vec<Counters> {
         let mut all = vec![Counters::default(); self.ends.len()];
@@ -552,6 +587,7 @@ impl Index {
             self.records,
             self.packets,
             self.calls,
+            self.changes,
             self.missed,
         ] {
             put_number(to, number);
@@ -578,6 +614,13 @@ impl Index {
             put_number(to, keyframe.time);
             put_number(to, keyframe.records);
             put_number(to, keyframe.revision);
+            put_number(to, keyframe.changes.0);
+            put_number(to, keyframe.changes.1);
+            put_number(to, keyframe.changed.len() as u64);
+            for part in &keyframe.changed {
+                put_bytes(to, part.name.as_bytes());
+                put_bytes(to, part.state.as_bytes());
+            }
             put_number(to, keyframe.digest.0);
             to.extend(keyframe.digest.1 .0);
             put_number(to, keyframe.counted.len() as u64);
@@ -642,6 +685,7 @@ impl Index {
             records: from.number()?,
             packets: from.number()?,
             calls: from.number()?,
+            changes: from.number()?,
             missed: from.number()?,
             digest: None,
             ends: Vec::new(),
@@ -708,6 +752,17 @@ impl Index {
             time: from.number()?,
             records: from.number()?,
             revision: from.number()?,
+            changes: (from.number()?, from.number()?),
+            changed: {
+                let count = from.number()?;
+                let part = |from: &mut Bytes<'_>| {
+                    Some(Part {
+                        name: from.text()?,
+                        state: from.text()?,
+                    })
+                };
+                (0..count).map(|_| part(from)).collect::<Option<_>>()?
+            },
             digest: (from.number()?, Hash(from.array()?)),
             counted: Vec::new(),
             under_way: Vec::new(),

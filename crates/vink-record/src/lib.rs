@@ -40,7 +40,7 @@ mod summary;
 pub use behaviour::{first_difference_in_behaviour, Parting};
 pub use difference::{first_difference, first_difference_before, Difference, Side};
 pub use digest::{Digest, Hash};
-pub use history::{Count, Flight, History, Numbered, Snapshot, Timeline};
+pub use history::{Count, Flight, History, Numbered, Parts, Snapshot, Timeline};
 pub use index::{index_of, kind, Bin, Counters, Index, Keyframe, Ran, UnderWay, KINDS, MARKS};
 pub use journal::{Mark, Reader, Tail, Writer};
 pub use look::{look, Look, CLASSES};
@@ -48,7 +48,7 @@ pub use manifest::{hash_file, Executed, Manifest, Parent, Totals, What, FORMAT};
 pub use packet_file::{FilePacket, PacketFile};
 pub use pcapng::pcapng;
 pub use perfetto::perfetto;
-pub use record::{Event, LostBy, PacketOutcome, Record, Request, Typed, BREAKPOINTS};
+pub use record::{Event, LostBy, PacketOutcome, Part, Record, Request, Typed, BREAKPOINTS};
 pub use stop::{Stop, Stopping};
 pub use summary::summary;
 

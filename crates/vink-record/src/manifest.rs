@@ -46,6 +46,9 @@ pub struct Manifest {
     /// What clients have given programs of a lab is in the journal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inputs: bool,
+    /// What becomes of a lab's machines and wires is in the journal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes: bool,
     /// What came of it; none while it runs, or if it was cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
@@ -268,6 +271,7 @@ mod tests {
             journal: "j".into(),
             parent: None,
             inputs: false,
+            changes: false,
             totals: Some(Totals {
                 programs: vec![Executed {
                     path: program.display().to_string(),

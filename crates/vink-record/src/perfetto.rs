@@ -209,6 +209,7 @@ impl Picture {
             | Event::Asked(_)
             | Event::Clock(_)
             | Event::Input { .. }
+            | Event::Changed(_)
             | Event::Met { .. } => {}
         }
     }

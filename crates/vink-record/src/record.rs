@@ -111,6 +111,8 @@ pub enum Event {
         /// What.
         typed: Typed,
     },
+    /// Machines or wires of the lab have changed. It is not compared: what has changed them is.
+    Changed(Vec<Part>),
     /// A breakpoint has done something to a packet.
     Met {
         /// Its name.
@@ -122,6 +124,15 @@ pub enum Event {
         /// What it has done, and to which packet.
         what: String,
     },
+}
+
+/// A part of a lab, and how it is from now on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Part {
+    /// Which, such as `wire w1`.
+    pub name: String,
+    /// JSON; empty: it is not there any more.
+    pub state: String,
 }
 
 /// What a client gives a program.
@@ -243,6 +254,10 @@ const MET: u8 = 13;
 const ASKED_BY: u8 = 14;
 const CLOCK_BY: u8 = 15;
 const INPUT: u8 = 16;
+const CHANGED: u8 = 17;
+
+/// Parts of a change that its line names.
+const NAMED: usize = 10;
 
 // What is typed.
 const BYTES: u8 = 1;
@@ -350,6 +365,14 @@ impl Record {
                 put_bytes(to, actor.as_bytes());
                 typed.write(to);
             }
+            Event::Changed(parts) => {
+                to.push(CHANGED);
+                put_number(to, parts.len() as u64);
+                for part in parts {
+                    put_bytes(to, part.name.as_bytes());
+                    put_bytes(to, part.state.as_bytes());
+                }
+            }
             Event::Met {
                 breakpoint,
                 number,
@@ -450,6 +473,16 @@ impl Record {
                 actor: from.text()?,
                 typed: Typed::read(from)?,
             },
+            CHANGED => {
+                let count = from.number()?;
+                let part = |from: &mut Bytes<'_>| {
+                    Some(Part {
+                        name: from.text()?,
+                        state: from.text()?,
+                    })
+                };
+                Event::Changed((0..count).map(|_| part(from)).collect::<Option<_>>()?)
+            }
             MET => Event::Met {
                 breakpoint: from.text()?,
                 number: from.number()?,
@@ -571,7 +604,7 @@ impl Event {
 
     /// Whether two runs in which it is not the same differ.
     pub fn is_compared(&self) -> bool {
-        !matches!(self, Event::Clock(_))
+        !matches!(self, Event::Clock(_) | Event::Changed(_))
     }
 
     /// The program whose strand it is in, or [`BREAKPOINTS`]; `None`: it is in the order of packets
@@ -663,6 +696,20 @@ impl fmt::Display for Event {
                 "{}, to program {program} of {machine}: {typed}",
                 named(actor)
             ),
+            Event::Changed(parts) => {
+                f.write_str("changed")?;
+                for (nth, part) in parts.iter().take(NAMED).enumerate() {
+                    let before = if nth == 0 { ": " } else { "; " };
+                    match part.state.as_str() {
+                        "" => write!(f, "{before}{} goes", part.name)?,
+                        state => write!(f, "{before}{} {state}", part.name)?,
+                    }
+                }
+                match parts.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more"),
+                }
+            }
             Event::Met {
                 breakpoint,
                 number,
@@ -794,6 +841,38 @@ pub(crate) mod tests {
         assert_eq!(lines[7], "7.000000049 program 7: started on m: ping -c 1");
         assert!(lines[11].ends_with(" a client asks for PATCH /v1/labs/x/wires/w {}"));
         assert!(lines[12].ends_with(" ann, to program 9 of m: types \"ls\\r\\x03\""));
+    }
+
+    /// A change of so many parts; the last one goes.
+    pub(crate) fn change(parts: usize) -> Record {
+        let part = |nth| Part {
+            name: format!("wire w{nth}"),
+            state: if nth + 1 < parts { "{}" } else { "" }.to_owned(),
+        };
+        Record {
+            time: 3,
+            event: Event::Changed((0..parts).map(part).collect()),
+        }
+    }
+
+    #[test]
+    fn a_change_has_all_of_its_parts_and_its_line_the_first() {
+        for parts in [0, 1, 12] {
+            let record = change(parts);
+            let mut bytes = Vec::new();
+            record.write(&mut bytes);
+            assert_eq!(Record::read(&mut Bytes(&bytes)), Some(record.clone()));
+            for end in 0..bytes.len() {
+                assert_eq!(Record::read(&mut Bytes(&bytes[..end])), None, "{record}");
+            }
+        }
+        let line = |parts| change(parts).event.to_string();
+        assert_eq!(line(2), "changed: wire w0 {}; wire w1 goes");
+        assert!(
+            line(12).ends_with("; wire w9 {}; and 2 more"),
+            "{}",
+            line(12)
+        );
     }
 
     #[test]

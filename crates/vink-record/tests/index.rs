@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vink_record::{
-    index_of, kind, Counters, Event, History, Index, PacketOutcome, Reader, Record, Request, Stop,
-    Tail, Writer,
+    index_of, kind, Counters, Event, History, Index, PacketOutcome, Part, Parts, Reader, Record,
+    Request, Stop, Tail, Writer,
 };
 
 /// xorshift64*
@@ -147,7 +147,19 @@ fn run(packets: u64, seed: u64) -> Vec<Record> {
                 code: -9,
                 report: String::new(),
             },
-            4..=20 => Event::Call {
+            // Some go, some come again.
+            4 => Event::Changed(
+                (0..1 + random.below(3))
+                    .map(|_| Part {
+                        name: format!("wire w{}", random.below(40)),
+                        state: match random.below(3) {
+                            0 => String::new(),
+                            _ => format!("{{\"delay\":\"{number}ns\"}}"),
+                        },
+                    })
+                    .collect(),
+            ),
+            5..=20 => Event::Call {
                 thread: 1,
                 began: time,
                 text: format!("poll({number}) = 1"),
@@ -242,7 +254,23 @@ fn check(history: &History, records: &[Record], random: &mut Random, rounds: usi
             assert_eq!(*counters, expected, "{end} at {from}");
         }
 
-        let wanted = [8, 9, 10, 15][random.below(4) as usize];
+        let mut parts = Parts::default();
+        for record in records {
+            let Event::Changed(states) = &record.event else {
+                continue;
+            };
+            if record.time > from {
+                parts.until = Some(record.time);
+                break;
+            }
+            (parts.changes, parts.since) = (parts.changes + 1, record.time);
+            for part in states {
+                parts.changed.insert(part.name.clone(), part.state.clone());
+            }
+        }
+        assert_eq!(history.parts(from).unwrap(), parts, "at {from}");
+
+        let wanted = [8, 9, 10, 15, 16][random.below(5) as usize];
         let is_it = |record: &Record| kind(record) == Some(wanted);
         let mut numbered = records.iter().enumerate();
         let next = numbered.find(|(_, record)| record.time > from && is_it(record));
@@ -433,6 +461,7 @@ fn what_is_given_up_fails() {
     for error in [
         asked.at(at).unwrap_err(),
         asked.flights(0, at, 1).unwrap_err(),
+        asked.parts(at).unwrap_err(),
         asked.events((0, at), None, &|_| true, 1).unwrap_err(),
     ] {
         assert!(error.to_string().contains("given up"), "{error}");
@@ -460,7 +489,7 @@ fn an_index_of_an_older_version_is_made_again() {
             .count() as u64
     };
     let line = history.timeline(0, u64::MAX, 1, None).unwrap();
-    for wanted in [8, 15] {
+    for wanted in [8, 15, 16] {
         let row = line.rows.iter().find(|row| row.kind == wanted);
         assert_eq!(row.map_or(0, |row| row.counts[0]), count(wanted));
     }

@@ -120,6 +120,7 @@ impl Recording {
             journal: journal.file_name().map(PathBuf::from).unwrap_or_default(),
             parent: None,
             inputs: false,
+            changes: false,
             totals: None,
         };
         manifest.write(path)?;

@@ -535,3 +535,205 @@ fn history_is_told_by_the_api() {
         control.vink(&["lab", "down"]);
     }
 }
+
+const CHANGING: &str = "
+name: changing
+time: virtual
+seed: 3
+machines:
+  a:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
+    programs:
+      host: { command: [ping, -c, \"30\", 10.0.0.2] }
+  b:
+    interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
+wires:
+  w1: { delay: 10ms }
+events:
+  - { at: 4s, do: wire set w1 loss 5% }
+";
+
+/// What is added to it by a file: a machine with a shell line, which takes time.
+const ADDED: &str = "
+  d:
+    forward: true
+    interfaces: { eth0: { wire: w3, addresses: [10.0.3.1/24] } }
+    setup: [sleep 2]
+wires:
+  w3: {}
+";
+
+/// Records a lab that is changed in all ways.
+fn record_changes(control: &Control) {
+    control.write("lab.yaml", CHANGING);
+    let until = |time: &str| control.vink(&["lab", "until", time, "--lab", "changing"]);
+    control.vink(&["lab", "up", "--record", "one"]);
+    until("5s");
+    let machine = r#"{"name": "c", "spec": {"interfaces": {"eth0": {"wire": "w2", "addresses": ["10.0.2.1/24"]}}}}"#;
+    let path = "/v1/labs/changing/machines";
+    let (status, said) = ask(control, "POST", path, machine);
+    assert_eq!(status, 201, "{said}");
+    until("6s");
+    let interface = r#"{"name": "eth1", "spec": {"wire": "w2", "addresses": ["10.0.2.2/24"]}}"#;
+    let (status, said) = ask(control, "POST", &format!("{path}/b/interfaces"), interface);
+    assert_eq!(status, 201, "{said}");
+    control.vink(&["exec", "c", "--", "ping", "-c", "2", "10.0.2.2"]);
+    until("15s");
+    control.vink(&["wire", "set", "w1", "delay", "50ms"]);
+    control.vink(&["wire", "set", "w1", "delay", "20ms", "from", "a:eth0"]);
+    // What changes nothing of machines and wires.
+    control.vink(&["exec", "a", "--", "true"]);
+    until("20s");
+    control.vink(&["machine", "rm", "c"]);
+    until("25s");
+    let added = CHANGING.replace("wires:\n", &ADDED[1..]);
+    control.write("later.yaml", &added);
+    control.vink(&["lab", "apply", "later.yaml"]);
+    until("29s");
+    control.vink(&["wire", "down", "w1"]);
+    until("40s");
+    control.vink(&["lab", "down"]);
+}
+
+/// Names of machines, with what is not a plain one, and of wires with their ends and settings.
+fn drawn(then: &Value) -> String {
+    let topology = &then["topology"];
+    let list = |of: &Value| of.as_array().expect("a list").clone();
+    let nodes = list(&topology["nodes"]);
+    let named = |node: &Value| node["name"].as_str().expect("a name").to_owned();
+    let mut lines: Vec<String> = nodes
+        .iter()
+        .map(|node| format!("{} {}", named(node), node["kind"]))
+        .collect();
+    for wire in list(&topology["wires"]) {
+        let ends = list(&wire["ends"]).into_iter().map(|number| {
+            let end = &topology["ends"][number.as_u64().expect("a number") as usize];
+            let node = end["node"].as_u64().expect("a node") as usize;
+            format!(
+                "{}:{}",
+                named(&nodes[node]),
+                end["interface"].as_str().expect("a name")
+            )
+        });
+        let ends: Vec<String> = ends.collect();
+        let name = named(&wire);
+        let does = &then["settings"][&name];
+        lines.push(format!("{name} {} {does} {}", ends.join("-"), wire["up"]));
+    }
+    lines.join("\n").replace('"', "")
+}
+
+#[test]
+fn machines_and_wires_are_told_as_they_were() {
+    for place in Place::all() {
+        let control = Control::of(&place);
+        record_changes(&control);
+        let said = control.vink(&["replay", "one", "--keep", "again"]);
+        assert!(
+            said.starts_with("the run repeats: "),
+            "{}: {said}",
+            place.user()
+        );
+        // The same has become of it, at the same times.
+        let changes = |run: &str| {
+            let text = control.vink(&["trace", "export", "--format", "text", run]);
+            let changes = text.lines().filter(|line| line.contains(" changed: "));
+            changes.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(changes("one"), changes("again"));
+        control.write("other.yaml", "name: other\nmachines: { m: {} }\n");
+        control.vink(&["lab", "up", "other.yaml"]);
+        let new = format!(
+            "{{\"path\": {:?}}}",
+            control.folder().join("one").display().to_string()
+        );
+        assert_eq!(ask(&control, "POST", "/v1/runs", &new).0, 201);
+        let run = get(&control, "/v1/runs/one");
+        let end = run["nanoseconds"].as_u64().expect("an end");
+        let at = |time: u64| get(&control, &format!("/v1/runs/one/topology?at={time}"));
+
+        let first = "a machine\nb machine\nw1 a:eth0-b:eth0 {settings:{delay:10ms}} true";
+        let c = "\nw2 b:eth1-c:eth0 null true";
+        let delay = "{settings:{delay:50ms,loss:5%},from:{a:eth0:{delay:20ms}}}";
+        let lossy = first.replace("10ms", "10ms,loss:5%");
+        let with_c = lossy.replace("\nw1", "\nc machine\nw1");
+        let expected = [
+            first.to_owned(),
+            lossy,
+            format!("{with_c}\nw2 c:eth0 null true"),
+            format!("{with_c}{c}"),
+            format!("a machine\nb machine\nc machine\nw1 a:eth0-b:eth0 {delay} true{c}"),
+            format!("a machine\nb machine\nw1 a:eth0-b:eth0 {delay} true\nw2 b:eth1 null true"),
+        ];
+        let times = get(&control, "/v1/runs/one/events?kinds=change");
+        let times = times.as_array().expect("events").iter();
+        let times: Vec<u64> = times
+            .map(|one| one["nanoseconds"].as_u64().expect("a time"))
+            .collect();
+        assert_eq!(run["changes"], times.len());
+        // Before, at and between all changes.
+        let mut since = 0;
+        let mut seen = Vec::new();
+        // Both settings came at one time.
+        let mut distinct = times.clone();
+        distinct.dedup();
+        for until in distinct.iter().map(Some).chain([None]) {
+            let number = times.iter().filter(|time| **time <= since).count();
+            let last = until.map_or(end, |until| until - 1);
+            let then = at(since);
+            seen.push(drawn(&then));
+            for time in [since, since + (last - since) / 2, last] {
+                let now = at(time);
+                assert_eq!(now["nanoseconds"], time);
+                assert_eq!(now["changes"], number, "at {time}");
+                assert_eq!(now["since"], since, "at {time}");
+                assert_eq!(now["until"].as_u64(), until.copied(), "at {time}");
+                assert_eq!(now["topology"], then["topology"], "at {time}");
+            }
+            since = until.copied().unwrap_or(end);
+        }
+        assert_eq!(seen[..expected.len()], expected, "{}", seen.join("\n\n"));
+        // By the file everything else has gone, and the new machine was there before its line was run.
+        let last = "a machine\nb machine\nd router\nw1 a:eth0-b:eth0 {settings:{delay:10ms}} false\nw3 d:eth0 null true";
+        assert_eq!(seen.last().expect("some"), last, "{}", seen.join("\n\n"));
+        let up = last.replace("false", "true");
+        assert_eq!(seen[seen.len() - 2], up, "{}", seen.join("\n\n"));
+        let [.., come, down] = times[..] else {
+            panic!("{times:?}")
+        };
+        assert!(down - come >= 3_900_000_000, "{come} {down}");
+        assert_eq!(at(0)["topology"]["nodes"], run["topology"]["nodes"]);
+        assert_eq!(at(times[2])["addresses"]["b:eth1"][0], "10.0.2.2/24");
+
+        // Flights name ends by the numbers that they have in all of these.
+        let pings = get(&control, "/v1/runs/one/packets?end=c:eth0");
+        let sent = pings[0]["nanoseconds"].as_u64().expect("a time");
+        let flights = control
+            .command("curl")
+            .args(["-sS", "--unix-socket"])
+            .arg(control.runtime().join("control.sock"))
+            .arg(format!(
+                "http://localhost/v1/runs/one/flights?from={sent}&to={sent}"
+            ))
+            .output()
+            .expect("curl")
+            .stdout;
+        let numbers = flights[24..]
+            .chunks(24)
+            .map(|one| u32::from_le_bytes(*one.first_chunk().expect("four")) as usize);
+        let then = at(sent)["topology"].clone();
+        let names: Vec<_> = numbers
+            .map(|number| {
+                let end = &then["ends"][number];
+                let node = end["node"]
+                    .as_u64()
+                    .map(|node| &then["nodes"][node as usize]["name"]);
+                format!("{}:{}", node.unwrap_or(&Value::Null), end["interface"]).replace('"', "")
+            })
+            .collect();
+        assert!(names.contains(&"c:eth0".to_owned()), "{names:?}");
+        // Beside the run's end there is nothing, and nothing is refused.
+        assert_eq!(at(u64::MAX)["nanoseconds"], end);
+        control.vink(&["lab", "down"]);
+    }
+}

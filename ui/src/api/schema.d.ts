@@ -1246,6 +1246,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run}/topology": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Machines and wires as they were at a moment, and until when they stay so */
+        get: operations["getRunsRunTopology"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run}/flights": {
         parameters: {
             query?: never;
@@ -3653,8 +3670,13 @@ export interface components {
         Run: {
             /** @description What lists show of it. */
             summary: components["schemas"]["RunSummary"];
-            /** @description The lab as it was made. Ends of flights are these. */
+            /** @description The lab as it was made, with the ends of all flights of the run. */
             topology: components["schemas"]["Topology"];
+            /**
+             * Format: uint64
+             * @description How often machines or wires have changed since; none: it was not recorded.
+             */
+            changes?: number | null;
             /**
              * Format: uint64
              * @description How long it is, as far as its journal is whole.
@@ -3712,7 +3734,10 @@ export interface components {
         };
         /** @description How much of one kind happened in each bin. */
         TimelineRow: {
-            /** @description A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`. */
+            /**
+             * @description A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`,
+             *     `drop`, `change`.
+             */
             kind: string;
             /** @description For each bin. */
             counts: number[];
@@ -3809,6 +3834,51 @@ export interface components {
              * @description Since when, ns.
              */
             started: number;
+        };
+        /** @description A run's machines and wires at a moment, at the end of what happened then. */
+        RunTopology: {
+            /**
+             * Format: uint64
+             * @description When, on the run's clock.
+             */
+            nanoseconds: number;
+            /**
+             * Format: uint64
+             * @description How often machines or wires had changed.
+             */
+            changes: number;
+            /**
+             * Format: uint64
+             * @description Since when they are as they were then, ns.
+             */
+            since: number;
+            /**
+             * Format: uint64
+             * @description When the next change is, ns; none: there is none.
+             */
+            until?: number | null;
+            /**
+             * @description Those that were there. Ends have the numbers that flights have, at any time: an end that was
+             *     not there has no node, and belongs to no wire.
+             */
+            topology: components["schemas"]["Topology"];
+            /** @description Addresses of interfaces that had some, by `machine:interface`, with the size of their network. */
+            addresses: {
+                [key: string]: string[];
+            };
+            /** @description What wires did to packets, by name. A wire that is not here was ideal. */
+            settings: {
+                [key: string]: components["schemas"]["RunWire"];
+            };
+        };
+        /** @description What a wire did to packets. */
+        RunWire: {
+            /** @description To those of any end. */
+            settings: components["schemas"]["Settings"];
+            /** @description What was different for those that this end sent, such as `r1:eth0` or `outside`. */
+            from?: {
+                [key: string]: components["schemas"]["Settings"];
+            };
         };
         /** @description Where two runs part. */
         RunDifference: {
@@ -6189,6 +6259,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunState"];
+                };
+            };
+            default: components["responses"]["problem"];
+        };
+    };
+    getRunsRunTopology: {
+        parameters: {
+            query: {
+                at: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunTopology"];
                 };
             };
             default: components["responses"]["problem"];

@@ -33,6 +33,7 @@ export type Problem = Schemas['Problem'];
 export type RunSummary = Schemas['RunSummary'];
 export type Run = Schemas['Run'];
 export type RunTimeline = Schemas['RunTimeline'];
+export type RunTopology = Schemas['RunTopology'];
 export type RunState = Schemas['RunState'];
 export type RunEvent = Schemas['RunEvent'];
 export type RunDifference = Schemas['RunDifference'];

@@ -1,8 +1,8 @@
-// A recorded run at a time of it: packets under way, what was counted, which programs ran, and what happens next. Nothing
-// is run: the control process finds each time by the run's index (docs/replay.md).
+// A recorded run at a time of it: machines and wires, packets under way, what was counted, which programs ran, and what
+// happens next. Nothing is run: the control process finds each time by the run's index (docs/replay.md).
 import { api, body } from '../api/client.ts';
 import { refusal, transport } from '../api/transport.ts';
-import type { PacketDetail, Run, RunEvent, RunState, RunTimeline } from '../api/types.ts';
+import type { PacketDetail, Run, RunEvent, RunState, RunTimeline, RunTopology, Settings } from '../api/types.ts';
 import { header, HEADER_BYTES, WORDS } from '../canvas/feed.ts';
 import { CLASSES } from '../canvas/theme.ts';
 import type { End, PacketClass, PictureOf, Topology } from '../canvas/types.ts';
@@ -47,8 +47,8 @@ export function looks(run: Run): PacketClass[] {
   });
 }
 
-/** What the picture draws of a run: the lab as it was made. */
-export function topologyOf({ topology: { nodes, wires, ends } }: Run): Topology {
+/** What the picture draws of a run: the lab as it was then. */
+export function topologyOf({ topology: { nodes, wires, ends } }: RunTopology): Topology {
   const grouped = groups(nodes.map(({ name }) => name));
   const machines: Topology['machines'] = nodes.map((node, at) => ({ ...node, ...grouped[at]! }));
   const links = wires.map(({ name, up, ends: own }) => ({
@@ -61,6 +61,19 @@ export function topologyOf({ topology: { nodes, wires, ends } }: Run): Topology 
     }),
   }));
   return { machines, wires: links };
+}
+
+/** What a wire did to packets, in the words of `vink wire set`. */
+export function effects(then: RunTopology, wire: string): string {
+  const words = (settings: Settings) =>
+    Object.entries(settings).map(([key, value]) =>
+      typeof value === 'object' && value
+        ? `${key} ${Object.values(value as object).join(' ')}`
+        : `${key} ${String(value)}`,
+    );
+  const { settings = {}, from = {} } = then.settings[wire] ?? {};
+  const own = Object.entries(from).map(([end, different]) => `from ${end}: ${words(different).join(', ')}`);
+  return [words(settings).join(', '), ...own].filter(Boolean).join('; ');
 }
 
 /** Frames of the picture, which are one behind the other. */
@@ -79,6 +92,8 @@ export class RunModel {
   readonly id: string;
   run = $state.raw<Run>();
   failed = $state('');
+  /** Machines and wires at the time shown. */
+  then = $state.raw<RunTopology>();
   /** What was counted at the time shown, and a second of the run before it. */
   state = $state.raw<RunState>();
   before = $state.raw<RunState>();
@@ -100,6 +115,7 @@ export class RunModel {
   /** How much of what was under way before a time is asked for: less where there is too much. */
   #reach = 1;
   #flights = new Latest<number>((at, signal) => this.#load(at, signal));
+  #topologies = new Latest<number>((at, signal) => this.#look(at, signal));
   #states = new Latest<number>((at, signal) => this.#ask(at, signal));
   #jumps = new Latest<boolean>((back, signal) => this.#jump(back, signal));
   #packets = new Latest<RunEvent>((event, signal) => this.#lookInside(event, signal));
@@ -113,7 +129,11 @@ export class RunModel {
 
   async #open(at: number): Promise<void> {
     try {
-      const run = await body(api.GET('/v1/runs/{run}', this.#path()));
+      const [run, then] = await Promise.all([
+        body(api.GET('/v1/runs/{run}', this.#path())),
+        this.#topology(Math.max(Math.round(at), 0)),
+      ]);
+      this.then = then;
       this.player.to = run.nanoseconds;
       this.player.speed = fitting(run.nanoseconds);
       this.run = run;
@@ -126,7 +146,7 @@ export class RunModel {
   close(): void {
     this.player.close();
     clearTimeout(this.#resting);
-    for (const one of [this.#flights, this.#states, this.#jumps, this.#packets]) one.close();
+    for (const one of [this.#flights, this.#topologies, this.#states, this.#jumps, this.#packets]) one.close();
   }
 
   #path() {
@@ -148,8 +168,8 @@ export class RunModel {
   }
 
   /** Resolves when what was asked for is in the picture. */
-  settled(): Promise<void> {
-    return this.#flights.settled();
+  async settled(): Promise<void> {
+    await Promise.all([this.#flights.settled(), this.#topologies.settled()]);
   }
 
   #show(at: number, rate: number): void {
@@ -158,6 +178,7 @@ export class RunModel {
     this.#picture?.clock(BigInt(at), rate, LEAST_MS, speed);
     const ahead = rate ? SOON_MS * 1e6 * speed : 0;
     if (this.#picture && !this.#hasAll(at, Math.min(at + ahead, this.player.to))) this.#flights.ask(at);
+    if (!this.#isThen(at)) this.#topologies.ask(at);
     const rest = () => {
       this.#asked = performance.now();
       this.#states.ask(this.player.at);
@@ -211,10 +232,25 @@ export class RunModel {
     return answer.arrayBuffer();
   }
 
+  /** Whether machines and wires were at a time as they are shown. */
+  #isThen(at: number): boolean {
+    const { since, until } = this.then!;
+    return at >= since && (typeof until !== 'number' || at < until);
+  }
+
+  #topology(at: number, signal?: AbortSignal): Promise<RunTopology> {
+    const query = { at };
+    return body(api.GET('/v1/runs/{run}/topology', { params: { path: { run: this.id }, query }, signal: signal ?? null }));
+  }
+
+  async #look(at: number, signal: AbortSignal): Promise<void> {
+    if (!this.#isThen(at)) this.then = await this.#topology(at, signal);
+  }
+
   async #ask(at: number, signal: AbortSignal): Promise<void> {
     const state = (at: number) =>
       body(api.GET('/v1/runs/{run}/state', { params: { path: { run: this.id }, query: { at } }, signal }));
-    const query = { from: at, count: LISTED, kinds: 'packet,breakpoint,request,line,program,output' };
+    const query = { from: at, count: LISTED, kinds: 'packet,breakpoint,request,line,change,program,output' };
     const [now, before, events] = await Promise.all([
       state(at),
       state(Math.max(at - RATE_NS, 0)),

@@ -161,6 +161,8 @@ impl Lab {
                 }
             }
             if exclusive {
+                // The lab's clock may go on meanwhile.
+                self.note_changes().await;
                 match self.exclusive(&steps[at..], commit).await {
                     Ok(count) => {
                         at += count;
@@ -184,6 +186,7 @@ impl Lab {
                 failed.get_or_insert(error);
             }
         }
+        self.note_changes().await;
         match failed {
             Some((at, fault)) => Err((at, fault.during(&steps[at].to_string()))),
             None => Ok(()),
@@ -267,6 +270,7 @@ impl Lab {
         let revision = {
             let mut state = self.state();
             step.apply(&mut state.spec);
+            state.record_step(step);
             state.revision += 1;
             state.revision
         };

@@ -1,5 +1,6 @@
 //! A lab that is recorded: its worker's journal, and the manifest beside it.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,11 +9,13 @@ use std::time::Duration;
 use vink_api::PutLab;
 use vink_protocol::{Action, Answer, Noted};
 use vink_record::{hash_file, Manifest, Parent, What, FORMAT};
+use vink_spec::Change;
 
 use super::clock::{Requester, WakeCondition};
-use super::lab::{Lab, ASKED_BY};
+use super::lab::{Lab, State, ASKED_BY};
 use super::opened::{list, write_parent};
 use crate::http_error::HttpError;
+use crate::parts::PartName;
 use crate::replay::under_name;
 use crate::runs::MANIFEST;
 
@@ -27,6 +30,18 @@ pub(crate) struct Recorded {
     manifest: Manifest,
     /// A worker writes the journal.
     begun: bool,
+    /// Machines and wires that have changed since that was last written down.
+    changed: BTreeSet<PartName>,
+}
+
+impl State {
+    /// A step was carried out: what it has changed is to be written down. As it was made, the lab is
+    /// in the manifest.
+    pub(super) fn record_step(&mut self, step: &Change) {
+        if let (Some(recorded), Some(_)) = (&mut self.recorded, self.up) {
+            recorded.changed.extend(PartName::of(step));
+        }
+    }
 }
 
 impl Lab {
@@ -63,12 +78,14 @@ impl Lab {
             journal: JOURNAL.into(),
             parent: None,
             inputs: !record.without_inputs,
+            changes: true,
             totals: None,
         };
         self.state().recorded = Some(Recorded {
             folder,
             manifest,
             begun: false,
+            changed: BTreeSet::new(),
         });
         Ok(())
     }
@@ -133,6 +150,21 @@ impl Lab {
         if recorded {
             // One that has died writes nothing any more.
             let _ = self.have(0, Action::Note(noted), Vec::new()).await;
+        }
+    }
+
+    /// Writes down which machines and wires have changed, if the lab is recorded.
+    pub(super) async fn note_changes(&self) {
+        let parts = {
+            let mut state = self.state();
+            let State { recorded, spec, .. } = &mut *state;
+            let Some(recorded) = recorded else { return };
+            let changed = std::mem::take(&mut recorded.changed);
+            let parts = changed.iter().map(|name| name.now(spec));
+            parts.collect::<Vec<_>>()
+        };
+        if !parts.is_empty() {
+            self.note(Noted::Changed { parts }).await;
         }
     }
 

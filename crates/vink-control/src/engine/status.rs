@@ -8,9 +8,9 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use vink_api::{
     ChangeInterface, ChangeWire, EndStatistics, Interface, LabStatus, LabSummary, Machine,
-    MachineState, MachineSummary, NewInterface, NewMachine, NewWire, NodeKind, Statistics,
-    Topology, TopologyEnd, TopologyNode, TopologyWire, Wire, WireEnd, WireStatistics,
-    WorkerStatistics, WorkerStatus,
+    MachineState, MachineSummary, NewInterface, NewMachine, NewWire, Statistics, Topology,
+    TopologyEnd, TopologyNode, TopologyWire, Wire, WireEnd, WireStatistics, WorkerStatistics,
+    WorkerStatus,
 };
 use vink_protocol::{Action, Answer, InterfaceStatus, Status};
 use vink_spec::{diff, Change, Core, Lab as Spec, MachineSpec, WireSpec};
@@ -18,6 +18,7 @@ use vink_spec::{diff, Change, Core, Lab as Spec, MachineSpec, WireSpec};
 use super::lab::{Lab, State};
 use super::stuck::Stuck;
 use crate::http_error::HttpError;
+use crate::parts::kind_of;
 
 /// What the picture of a lab is drawn from. `state`: of a machine.
 pub(crate) fn topology_of(
@@ -27,11 +28,7 @@ pub(crate) fn topology_of(
 ) -> Topology {
     let node = |(name, machine): (&String, &MachineSpec)| TopologyNode {
         name: name.clone(),
-        kind: match machine {
-            machine if machine.bridge.is_some() => NodeKind::Switch,
-            machine if machine.forward => NodeKind::Router,
-            _ => NodeKind::Machine,
-        },
+        kind: kind_of(machine),
         state: state(name),
     };
     let mut ends = Vec::new();

@@ -65,6 +65,7 @@ impl Lab {
                 line,
                 error: error.unwrap_or_default(),
             },
+            Noted::Changed { parts } => Happened::Changed(parts),
             Noted::Input {
                 program,
                 machine,
