@@ -3107,7 +3107,9 @@ class Run:
     summary: RunSummary
     """What lists show of it."""
     topology: Topology
-    """The lab as it was made. Ends of flights are these."""
+    """The lab as it was made, with the ends of all flights of the run."""
+    changes: int | None = None
+    """How often machines or wires have changed since; none: it was not recorded."""
     nanoseconds: int
     """How long it is, as far as its journal is whole."""
     cut: bool
@@ -3131,6 +3133,7 @@ class Run:
         return cls(
             summary=RunSummary.from_json(value["summary"]),
             topology=Topology.from_json(value["topology"]),
+            changes=value.get("changes", None),
             nanoseconds=value["nanoseconds"],
             cut=value["cut"],
             records=value["records"],
@@ -3146,6 +3149,7 @@ class Run:
         return given(
             ("summary", self.summary.to_json()),
             ("topology", self.topology.to_json()),
+            ("changes", self.changes),
             ("nanoseconds", self.nanoseconds),
             ("cut", self.cut),
             ("records", self.records),
@@ -3485,6 +3489,77 @@ class RunTimeline:
 
 
 @dataclass(slots=True, kw_only=True)
+class RunTopology:
+    """A run's machines and wires at a moment, at the end of what happened then."""
+
+    nanoseconds: int
+    """When, on the run's clock."""
+    changes: int
+    """How often machines or wires had changed."""
+    since: int
+    """Since when they are as they were then, ns."""
+    until: int | None = None
+    """When the next change is, ns; none: there is none."""
+    topology: Topology
+    """Those that were there. Ends have the numbers that flights have, at any time: an end that was not
+    there has no node, and belongs to no wire."""
+    addresses: dict[str, list[str]]
+    """Addresses of interfaces that had some, by `machine:interface`, with the size of their network."""
+    settings: dict[str, RunWire]
+    """What wires did to packets, by name. A wire that is not here was ideal."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            nanoseconds=value["nanoseconds"],
+            changes=value["changes"],
+            since=value["since"],
+            until=value.get("until", None),
+            topology=Topology.from_json(value["topology"]),
+            addresses=value["addresses"],
+            settings=value["settings"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("nanoseconds", self.nanoseconds),
+            ("changes", self.changes),
+            ("since", self.since),
+            ("until", self.until),
+            ("topology", self.topology.to_json()),
+            ("addresses", self.addresses),
+            ("settings", self.settings),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunWire:
+    """What a wire did to packets."""
+
+    settings: Settings
+    """To those of any end."""
+    from_: dict[str, Settings] | None = None
+    """What was different for those that this end sent, such as `r1:eth0` or `outside`."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Of what the API answers."""
+        return cls(
+            settings=value["settings"],
+            from_=value.get("from", None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return given(
+            ("settings", self.settings),
+            ("from", self.from_),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
 class SavedViews:
     """`POST /v1/labs/LAB/views/save`: the files that were written."""
 
@@ -3718,7 +3793,8 @@ class TimelineRow:
     """How much of one kind happened in each bin."""
 
     kind: str
-    """A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`."""
+    """A class of packets, or `loss`, `breakpoint`, `request`, `line`, `program`, `call`, `clock`,
+    `drop`, `change`."""
     counts: list[int]
     """For each bin."""
 
@@ -4630,6 +4706,11 @@ class Client(Transport):
         answer: Any = self._ask("GET", path_of("/v1/runs/{}/state", run) + query_of(at=at))
         return RunState.from_json(answer)
 
+    def get_runs_run_topology(self, run: str, *, at: int) -> RunTopology:
+        """Machines and wires as they were at a moment, and until when they stay so."""
+        answer: Any = self._ask("GET", path_of("/v1/runs/{}/topology", run) + query_of(at=at))
+        return RunTopology.from_json(answer)
+
     def get_runs_run_flights(self, run: str, *, from_: int, to: int, count: int | None = None) -> Iterator[bytes]:
         """Packets under way, as frames of the page's picture one behind the other."""
         for each in self._stream(path_of("/v1/runs/{}/flights", run) + query_of(**{"from": from_}, to=to, count=count)):
@@ -5192,6 +5273,11 @@ class AsyncClient(AsyncTransport):
         """What was counted, and which programs ran, at a moment."""
         answer: Any = await self._ask("GET", path_of("/v1/runs/{}/state", run) + query_of(at=at))
         return RunState.from_json(answer)
+
+    async def get_runs_run_topology(self, run: str, *, at: int) -> RunTopology:
+        """Machines and wires as they were at a moment, and until when they stay so."""
+        answer: Any = await self._ask("GET", path_of("/v1/runs/{}/topology", run) + query_of(at=at))
+        return RunTopology.from_json(answer)
 
     async def get_runs_run_flights(
         self, run: str, *, from_: int, to: int, count: int | None = None
