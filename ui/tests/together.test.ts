@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { accessibility, ask, close, folder, open, spot, until, vink } from './harness.ts';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 const ring = (name: string) => ({
   name,
@@ -113,6 +114,69 @@ test('users_see_each_other_and_one_follows_another', async () => {
   await close(ben);
   await people(anna).getByText('(2)').waitFor({ state: 'detached' });
   await close(anna);
+});
+
+test('a_view_is_saved_and_chosen_by_others', async () => {
+  await lab('kept');
+  const anna = await open('#/lab/kept', { name: 'anna' });
+  const ben = await open('#/lab/kept', { name: 'ben', role: 'view' });
+  const camera = (page: Page) =>
+    page.evaluate(() => {
+      const { vink } = window as unknown as { vink: { camera(): { x: number; y: number; scale: number } } };
+      const { x, y, scale } = vink.camera();
+      return [x, y, scale];
+    });
+  const menu = (page: Page) => page.getByText('Views', { exact: true });
+  const list = (page: Page) => page.getByRole('list', { name: 'Saved views' });
+  await rests(anna);
+  await rests(ben);
+  // Where she looks, what she has selected and searches for, and colours, which are another's later.
+  await anna.getByRole('row', { name: 'b', exact: true }).click();
+  await anna.getByRole('tab', { name: 'Colours' }).click();
+  await anna.getByLabel('Name 1').fill('of anna');
+  await anna.getByRole('button', { name: 'Apply', exact: true }).click();
+  await ben.getByText('of anna').waitFor();
+  await anna.locator('#search').fill('name:b');
+  await anna
+    .locator('canvas')
+    .first()
+    .hover({ position: { x: 100, y: 80 } });
+  await anna.mouse.wheel(0, -900);
+  const seen = await camera(anna);
+  await menu(anna).click();
+  expect(await accessibility(anna)).toEqual([]);
+  await anna.getByLabel('Name', { exact: true }).fill('  around b ');
+  await anna.getByRole('button', { name: 'Save what is seen' }).click();
+  await list(anna).getByRole('button', { name: 'around b', exact: true }).waitFor();
+  await anna.getByRole('button', { name: 'As they were at first' }).click();
+  await ben.getByText('of anna').waitFor({ state: 'detached' });
+
+  // Another user chooses it, and may not save one.
+  await menu(ben).click();
+  await ben.getByText('The role draw may save some.').waitFor();
+  await list(ben).getByRole('button', { name: 'around b', exact: true }).click();
+  await until(() => ben.url().includes('sel=b') && ben.url().includes('panel=colours'));
+  const near = (one: number[], other: number[]) => one.every((value, at) => Math.abs(value - other[at]!) < 0.01);
+  await until(async () => near(await camera(ben), seen));
+  expect(await ben.locator('#search').inputValue()).toBe('name:b');
+  // The colours are in its own picture, and no others': the panel has those of all pages.
+  await ben.getByRole('list', { name: 'What packets look like' }).getByText('of anna').waitFor();
+  expect(await anna.getByText('of anna').count()).toBe(0);
+  await menu(ben).click();
+  await ben.getByRole('button', { name: 'Colours of all pages' }).click();
+  await ben.getByText('of anna').waitFor({ state: 'detached' });
+
+  // It is there for one that comes later, and in the file; then it is taken away.
+  await ask('POST', '/labs/kept/views/save');
+  const file = readFileSync(join(folder(), 'labs/kept/kept.views.json'), 'utf8');
+  expect(file).toContain('"around b"');
+  await ben.reload();
+  await menu(ben).click();
+  await list(ben).getByRole('button', { name: 'around b', exact: true }).waitFor();
+  await anna.getByRole('button', { name: 'Remove view around b' }).click();
+  await list(ben).getByText('None is saved.').waitFor();
+  await ben.keyboard.press('Escape');
+  for (const page of [anna, ben]) await close(page);
 });
 
 test('a_whiteboard_notes_and_tasks_are_shared', async () => {

@@ -240,7 +240,9 @@ export class RunModel {
 
   #topology(at: number, signal?: AbortSignal): Promise<RunTopology> {
     const query = { at };
-    return body(api.GET('/v1/runs/{run}/topology', { params: { path: { run: this.id }, query }, signal: signal ?? null }));
+    return body(
+      api.GET('/v1/runs/{run}/topology', { params: { path: { run: this.id }, query }, signal: signal ?? null }),
+    );
   }
 
   async #look(at: number, signal: AbortSignal): Promise<void> {

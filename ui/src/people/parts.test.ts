@@ -1,6 +1,6 @@
 // What other clients write is looked at before it is shown; typing at once keeps both.
 import { expect, test } from 'vitest';
-import { edit, groups, isNear, item, kept, live, person, point, tasks, type Item } from './parts.ts';
+import { edit, groups, isNear, item, kept, live, person, point, saved, tasks, type Item } from './parts.ts';
 
 test('what_is_no_view_is_left_out', () => {
   for (const wrong of [null, 1, [1], [1, NaN], [1, 1e300], ['1', 2], [1, 2, 3]]) expect(point(wrong)).toBe(null);
@@ -24,6 +24,17 @@ test('what_is_no_view_is_left_out', () => {
   const drawn = item('a', good)!;
   expect(item('a', kept(drawn))).toEqual(drawn);
   expect((kept({ ...drawn, points: [[1.23456, 2]] }) as { points: number[] }).points).toEqual([1.2, 2]);
+});
+
+test('what_is_no_saved_view_is_left_out', () => {
+  const good = { camera: [1, 2, 0.5, 800, 600], selected: 'a', panel: 'plots', search: 'kind:router', by: 'ann' };
+  expect(saved('north', good)).toEqual({ ...good, name: 'north' });
+  expect(saved('north', { camera: good.camera, panel: 5 })).toMatchObject({ selected: '', panel: '', search: '' });
+  for (const camera of [null, 'x', [1, 2, 3], [1, 2, 0, 800, 600], [1, NaN, 1, 800, 600]]) {
+    expect(saved('north', { ...good, camera })).toBe(null);
+  }
+  for (const name of ['', 'x'.repeat(65)]) expect(saved(name, good)).toBe(null);
+  expect(saved('north', [good])).toBe(null);
 });
 
 test('a_user_is_what_the_server_says', () => {

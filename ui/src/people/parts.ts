@@ -21,6 +21,20 @@ export interface Task {
   done: string[];
 }
 
+/** What is seen: the middle, pixels per unit, and the canvas's size. */
+export type Seen = [x: number, y: number, scale: number, width: number, height: number];
+
+/** A view that a user has saved. */
+export interface Saved {
+  name: string;
+  camera: Seen;
+  selected: string;
+  panel: string;
+  /** What the explorer searches for. */
+  search: string;
+  by: string;
+}
+
 /** Where another user is. */
 export interface Person {
   client: number;
@@ -35,8 +49,7 @@ export interface Person {
   panel: string;
   /** What is being drawn on the whiteboard. */
   drawing: Item | null;
-  /** What is seen: the middle, pixels per unit, and the canvas's size. */
-  camera: [x: number, y: number, scale: number, width: number, height: number] | null;
+  camera: Seen | null;
   /** The time that is shown, ns, and how fast it goes; null: now. */
   at: number | null;
   pace: number;
@@ -47,6 +60,8 @@ export const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '
 /** A stroke has no more points, a text no more letters. */
 const MOST_POINTS = 4000;
 const MOST_LETTERS = 2000;
+/** Letters of a saved view's name. */
+export const MOST_NAME = 64;
 /** A stroke that is not finished is told with no more points: presence is small. */
 const MOST_LIVE_POINTS = 120;
 /** Places are not farther away from the middle, so that they can be drawn. */
@@ -111,11 +126,27 @@ export function tasks(entries: Iterable<[string, unknown]>): Task[] {
   return [...found.values()].sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
 }
 
+function seen(value: unknown): Seen | null {
+  const is = Array.isArray(value) && value.length === 5 && value.every(isNumber) && (value as number[])[2]! > 0;
+  return is ? (value as unknown as Seen) : null;
+}
+
+export function saved(name: string, value: unknown): Saved | null {
+  const camera = isObject(value) ? seen(value.camera) : null;
+  if (!isObject(value) || !camera || !name || name.length > MOST_NAME) return null;
+  const { selected, panel, search, by } = value;
+  return {
+    name,
+    camera,
+    selected: text(selected),
+    panel: text(panel, 40),
+    search: text(search, MOST_LETTERS),
+    by: text(by),
+  };
+}
+
 export function person(client: number, self: number, state: unknown): Person | null {
   if (!isObject(state)) return null;
-  const { camera } = state;
-  const isCamera =
-    Array.isArray(camera) && camera.length === 5 && camera.every(isNumber) && (camera as number[])[2]! > 0;
   return {
     client,
     name: text(state.name, 64) || '?',
@@ -128,7 +159,7 @@ export function person(client: number, self: number, state: unknown): Person | n
     selected: text(state.selected),
     panel: text(state.panel, 40),
     drawing: item(String(client), state.drawing),
-    camera: isCamera ? (camera as unknown as Person['camera']) : null,
+    camera: seen(state.camera),
     at: isTime(state.at) ? state.at : null,
     pace: isNumber(state.pace) && state.pace > 0 ? state.pace : 0,
   };

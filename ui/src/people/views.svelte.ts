@@ -11,10 +11,12 @@ import {
   live,
   person,
   point,
+  saved,
   tasks,
   type Item,
   type Person,
   type Point,
+  type Saved,
   type Task,
 } from './parts.ts';
 import { Provider } from './provider.ts';
@@ -25,7 +27,7 @@ const SAY_MS = 100;
 const PIECE = 500;
 
 /** The parts of the document that are maps. */
-const MAPS = ['classes', 'groups', 'positions', 'tasks', 'whiteboard'];
+const MAPS = ['classes', 'groups', 'positions', 'tasks', 'views', 'whiteboard'];
 
 /** What a page says of itself; the control process adds its name and role. */
 interface Own {
@@ -40,6 +42,15 @@ interface Own {
   pace: number;
 }
 
+/** A saved view with its colours: classes of packets; none: those of all pages. */
+export type SavedView = Saved & { classes: Edited[] };
+
+function view(name: string, value: unknown): SavedView | null {
+  const one = saved(name, value);
+  const own = one && (value as { classes?: unknown }).classes;
+  return one && { ...one, classes: typeof own === 'object' && own ? classes(Object.entries(own)) : [] };
+}
+
 export class Views {
   readonly lab: string;
   #path: string;
@@ -52,6 +63,10 @@ export class Views {
   groups = $state.raw<Map<string, string>>(new Map());
   /** Classes of packets with their colours; none: those of the page. */
   classes = $state.raw<Edited[]>([]);
+  /** Views that users have saved, by their names. */
+  saved = $state.raw<SavedView[]>([]);
+  /** Classes of the view that this page has chosen; none: those of all pages. */
+  lens = $state.raw<Edited[]>([]);
   board = $state.raw<Item[]>([]);
   notes = $state.raw('');
   tasks = $state.raw<Task[]>([]);
@@ -178,6 +193,7 @@ export class Views {
         }),
       );
     } else if (part === 'whiteboard') this.board = list('whiteboard', item);
+    else if (part === 'views') this.saved = list('views', view).sort((a, b) => a.name.localeCompare(b.name));
     else if (part === 'classes') this.classes = classes(this.#map('classes').entries());
     else if (part === 'groups') this.groups = groups(this.#map('groups').entries());
     else if (part === 'tasks') this.tasks = tasks(this.#map('tasks').entries());
@@ -268,6 +284,18 @@ export class Views {
       for (const key of [...part.keys()]) part.delete(key);
       for (const [key, value] of keptClasses(list)) part.set(key, value);
     });
+  }
+
+  /** Keeps what is seen under this name, in the place of a view of that name. */
+  save({ name, ...what }: Omit<Saved, 'by'>): void {
+    const round = (value: number) => Math.round(value * 1000) / 1000;
+    const list = Object.fromEntries(keptClasses(this.lens.length ? this.lens : this.classes));
+    const camera = what.camera.map(round);
+    this.#change(() => this.#map('views').set(name, { ...what, camera, classes: list, by: transport.actor }));
+  }
+
+  forget(name: string): void {
+    this.#change(() => this.#map('views').delete(name));
   }
 
   /** Has the others see what is being drawn; null: nothing any more. */
