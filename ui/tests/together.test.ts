@@ -134,7 +134,8 @@ test('a_view_is_saved_and_chosen_by_others', async () => {
   await anna.getByRole('row', { name: 'b', exact: true }).click();
   await anna.getByRole('tab', { name: 'Colours' }).click();
   await anna.getByLabel('Name 1').fill('of anna');
-  await anna.getByRole('button', { name: 'Apply', exact: true }).click();
+  const colours = anna.getByRole('tabpanel', { name: 'Colours' });
+  await colours.getByRole('button', { name: 'Apply' }).click();
   await ben.getByText('of anna').waitFor();
   await anna.locator('#search').fill('name:b');
   await anna
