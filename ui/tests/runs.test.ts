@@ -413,7 +413,6 @@ test('machines_and_wires_are_those_of_then', async () => {
   await list.getByText('delay 200ms').waitFor();
   await machines(3, 2);
   const [b, c] = [await where(page, 'b'), await where(page, 'c')];
-  await picture(page, 'then');
 
   // Just before it goes its packets are under way; then there is neither it, nor a wire that they could be on.
   const isFlight = async () => {

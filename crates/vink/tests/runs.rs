@@ -732,8 +732,26 @@ fn machines_and_wires_are_told_as_they_were() {
             })
             .collect();
         assert!(names.contains(&"c:eth0".to_owned()), "{names:?}");
-        // Beside the run's end there is nothing, and nothing is refused.
+        // Behind the run's end there is nothing, and nothing is refused.
         assert_eq!(at(u64::MAX)["nanoseconds"], end);
+
+        // Of a recording that has none of this the lab as it was made is told.
+        let older = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../tests/older/2026-11-26-8d79f1c.recording");
+        let copy = control.folder().join("older");
+        std::fs::create_dir(&copy).expect("a folder");
+        for file in ["manifest.json", "run.journal"] {
+            std::fs::copy(older.join(file), copy.join(file)).expect("a copy");
+        }
+        let new = format!("{{\"path\": {:?}}}", copy.display().to_string());
+        let (status, said) = ask(&control, "POST", "/v1/runs", &new);
+        assert_eq!(status, 201, "{said}");
+        let older = get(&control, "/v1/runs/older");
+        assert_eq!(older["changes"], Value::Null, "{older}");
+        let path = format!("/v1/runs/older/topology?at={}", older["nanoseconds"]);
+        let then = get(&control, &path);
+        assert_eq!(then["topology"]["nodes"], older["topology"]["nodes"]);
+        assert!(then["until"].is_null() && then["changes"] == 0, "{then}");
         control.vink(&["lab", "down"]);
     }
 }
