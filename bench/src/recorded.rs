@@ -2,7 +2,7 @@
 //!
 //! Ten sites of ten machines each, at a router; the routers are a ring. Machines send TCP segments to
 //! machines of other sites, and each second one is acknowledged. A packet departs and arrives at each hop
-//! of its way, or is lost there.
+//! of its way, or is lost there. Each second a wire of the ring becomes another one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
-use vink_record::{Event, Hash, Manifest, PacketOutcome, Record, What, Writer, FORMAT};
+use vink_record::{Event, Hash, Manifest, PacketOutcome, Part, Record, What, Writer, FORMAT};
 
 use crate::outside;
 use crate::programs::Directory;
@@ -26,6 +26,8 @@ const MACHINES: u64 = 10;
 const APART: u64 = 330_000;
 /// ns from a packet's arrival at a router to its departure there.
 const FORWARDED: u64 = 4_000;
+/// ns from one change of a wire to the next.
+const CHANGED: u64 = 1_000_000_000;
 /// One packet of so many is lost on each wire.
 const LOST: u64 = 2_000;
 /// Bytes of a segment's frame and of an acknowledgement's, and how many a journal keeps.
@@ -56,6 +58,9 @@ pub(crate) fn write(folder: &Path, records: u64) -> Result<(), BoxError> {
     let mut now = 0;
     while written < records {
         network.send(now);
+        if now / CHANGED < (now + APART) / CHANGED {
+            network.change(now);
+        }
         now += APART;
         while let Some(record) = network.before(now) {
             written += 1;
@@ -79,6 +84,7 @@ pub(crate) fn write(folder: &Path, records: u64) -> Result<(), BoxError> {
         journal: JOURNAL.into(),
         parent: None,
         inputs: false,
+        changes: true,
         totals: Some(writer.finish(now)?),
     };
     Ok(manifest.write(&folder.join("manifest.json"))?)
@@ -142,6 +148,16 @@ impl Network {
             0 => self.pass(now, to, from, BARE),
             _ => self.pass(now, from, to, SEGMENT),
         }
+    }
+
+    /// A wire becomes slower; that is told, and no packet has it.
+    fn change(&mut self, now: u64) {
+        let nth = now / CHANGED;
+        let part = Part {
+            name: format!("wire ring{}", nth % SITES),
+            state: json!({ "delay": format!("{nth}ms"), "bus": false }).to_string(),
+        };
+        self.happens(now, Event::Changed(vec![part]));
     }
 
     /// Both ends of each wire between two machines, the nearer end first.
