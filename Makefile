@@ -103,6 +103,12 @@ mutants: stack ## all planted bugs: an image of each, which its script and the s
 	@$(CARGO) build --quiet -p vink -p vink-preload -p vink-quick
 	@VINK_MUTANTS=all $(CARGO) test --quiet -p vink --test mutants -- --nocapture
 
+.PHONY: coverage
+coverage: stack ## which lines of TCP vink explore reaches in the labs of tests/coverage and tests/mutants: docs/explore.md
+	@stack/build --profile coverage
+	@$(CARGO) build --quiet -p vink -p vink-preload -p vink-quick
+	@VINK_COVERAGE=all $(CARGO) test --quiet -p vink --test coverage -- --nocapture labs_reach
+
 .PHONY: bench
 bench: stack ## Vink beside the host kernel [ONLY=name,...]
 	@PACKAGES="nginx-light libnginx-mod-stream haproxy socat redis-server redis-tools wrk iperf3 iproute2 \

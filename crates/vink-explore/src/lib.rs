@@ -26,6 +26,7 @@
 //! for packetdrill, for Wireshark.
 
 mod calls;
+mod coverage;
 mod cursor;
 mod engine;
 mod error;
@@ -52,6 +53,7 @@ mod story;
 mod trapped;
 mod world;
 
+pub use coverage::{Coverage, CoverageReport, Edge, FileCoverage, State, FIGURE, RESETS};
 pub use engine::copier::CopierKind;
 pub use error::Error;
 

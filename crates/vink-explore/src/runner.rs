@@ -10,6 +10,7 @@ use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::{exit_now, kill};
 
+use crate::coverage::Coverage;
 use crate::engine::copier::CopierKind;
 use crate::engine::rerun::Rerun;
 use crate::engine::tree::Branching;
@@ -29,6 +30,7 @@ pub struct Runner {
     pub limits: Limits,
     /// Ends a run, and so all that is done, by becoming readable.
     pub interrupt: Option<OwnedFd>,
+    coverage: Option<Coverage>,
     image: PathBuf,
     ends: Vec<crate::End>,
     /// The names of the properties that are checked; none: all.
@@ -56,6 +58,7 @@ impl Runner {
             shared,
             limits: Limits::default(),
             interrupt: None,
+            coverage: None,
             ends,
             wanted: Vec::new(),
             plain: None,
@@ -80,6 +83,21 @@ impl Runner {
         }
         self.wanted = names.to_vec();
         Ok(())
+    }
+
+    /// From now on what all runs reach of the image's source is added to this, which is its image's.
+    ///
+    /// # Errors
+    /// The image can't be found in this process's memory.
+    pub fn cover(&mut self, mut coverage: Coverage) -> Result<(), Error> {
+        coverage.find()?;
+        self.coverage = Some(coverage);
+        Ok(())
+    }
+
+    /// What runs have reached, if it is looked at.
+    pub fn coverage(&self) -> Option<&Coverage> {
+        self.coverage.as_ref()
     }
 
     /// The names of the properties that are checked; none: all.
@@ -245,7 +263,11 @@ impl Runner {
         state.world.follow_fork();
         drop(state);
         self.booted.serve_programs()?;
-        drive(&mut self.booted, &self.shared, &self.limits)
+        let outcome = drive(&mut self.booted, &self.shared, &self.limits)?;
+        if let Some(coverage) = &self.coverage {
+            coverage.add()?;
+        }
+        Ok(outcome)
     }
 }
 

@@ -22,5 +22,5 @@ mod walk;
 pub use error::Error;
 pub use field::{Field, Kind, Structure, Value};
 pub use layout::{Layout, Symbol};
-pub use process::Process;
+pub use process::{image_of, Process};
 pub use walk::{Connection, Machine};

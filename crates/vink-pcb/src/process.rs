@@ -35,9 +35,7 @@ impl Process {
     /// # Errors
     /// [`Error::NoImage`]: it has none (yet). [`Error::Memory`]: it can't be read. As [`Layout::of`].
     pub fn open(pid: u32) -> Result<Process, Error> {
-        let maps = format!("/proc/{pid}/maps");
-        let maps = fs::read_to_string(maps).map_err(|source| Error::Memory { pid, source })?;
-        let (base, image) = maps.lines().find_map(image).ok_or(Error::NoImage(pid))?;
+        let (base, image) = image_of(pid)?;
         let mut head = vec![0; HEAD];
         read(pid, base, &mut head)?;
         let id = build_id(&head).ok_or(Error::Debug {
@@ -98,6 +96,16 @@ impl Process {
         read(self.pid, address, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
     }
+}
+
+/// Where a process has an image, and its file.
+///
+/// # Errors
+/// [`Error::NoImage`]: it has none (yet). [`Error::Memory`]: its mappings can't be read.
+pub fn image_of(pid: u32) -> Result<(u64, PathBuf), Error> {
+    let maps = format!("/proc/{pid}/maps");
+    let maps = fs::read_to_string(maps).map_err(|source| Error::Memory { pid, source })?;
+    maps.lines().find_map(image).ok_or(Error::NoImage(pid))
 }
 
 /// Fills `to` from another process's memory; see process_vm_readv(2).

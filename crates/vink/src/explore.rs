@@ -16,13 +16,14 @@ use vink_spec::{Lab, Span};
 use vink_sys::signals::{file, is_ignored, mask, Mask, SignalSet};
 
 use crate::cli_error::CliError;
+use crate::explore_coverage::{CoverageArguments, PROFILE};
 use crate::{lab_file, print};
 
 /// The command line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The lab file
-    #[arg(value_name = "LAB", required_unless_present = "replay")]
+    #[arg(value_name = "LAB", required_unless_present_any = ["replay", "coverage"])]
     lab: Option<PathBuf>,
     /// Repeat what was found and written into this folder, and tell whether the same happens
     #[arg(long, value_name = "FOLDER", conflicts_with = "lab")]
@@ -60,6 +61,8 @@ pub(crate) struct Arguments {
     /// Where a folder for each property that is broken is made; NAME.explored otherwise
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    coverage: CoverageArguments,
     /// The numbers of the search as JSON, on a line
     #[arg(long)]
     json: bool,
@@ -70,13 +73,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if let Some(folder) = &arguments.replay {
         return replay(folder);
     }
-    let file = arguments.lab.as_deref().unwrap_or(Path::new(""));
+    let Some(file) = arguments.lab.as_deref() else {
+        let asked = arguments.image.as_deref().unwrap_or(Path::new(PROFILE));
+        let coverage = arguments.coverage.read(&image_named(asked)?)?;
+        arguments.coverage.print(coverage.as_ref())?;
+        return Ok(ExitCode::SUCCESS);
+    };
     let lab = lab_file::read_and(file, refusals)?;
     let image = image_of(&lab, file, arguments.image.as_deref())?;
     let interrupt = Interrupt::catch()?;
     let folder = folder_of(file)?;
     let around = Surroundings::of(folder, RuntimeDir::find().folder().to_owned());
     let mut runner = Runner::new(&lab, &image, &around)?;
+    if let Some(mut coverage) = arguments.coverage.read(runner.image())? {
+        coverage.count_lab(&file.display().to_string());
+        runner.cover(coverage)?;
+    }
     runner.limits = Limits {
         stall_timeout: arguments.stall_timeout.0,
         ..Limits::default()
@@ -100,7 +112,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     };
     let file = interrupt.file.try_clone();
     runner.interrupt = Some(file.map_err(CliError::host("dup(2)"))?);
-    explored(&mut runner, &lab, arguments, &wanted, &interrupt).map_err(|error| match error {
+    let explored = explored(&mut runner, &lab, arguments, &wanted, &interrupt);
+    // What was reached until then is kept, however it has ended.
+    arguments.coverage.write(runner.coverage())?;
+    explored.map_err(|error| match error {
         CliError::Explore(vink_explore::Error::Interrupted) => CliError::Signal(interrupt.number()),
         error => error,
     })

@@ -360,7 +360,7 @@ fn profiles_fit() {
     let build = root().join("stack/build");
     let build = build.to_str().expect("a path");
     for version in ["6.12", "6.1"] {
-        for profile in ["full", "router", "kvs", "udp"] {
+        for profile in ["full", "router", "kvs", "udp", "coverage"] {
             let fits = ["--linux", version, "--profile", profile, "--check"];
             let said = images.done(build, &fits);
             let told = format!("profile {profile} fits Linux {version}: ");

@@ -244,7 +244,7 @@ fn a_debian_package_is_installed_upgraded_and_removed() {
         assert!(on(&["readelf", "-SW", &image]).contains(".debug_info"));
         let profile = elsewhere(&place, &[&vink, "image", "build", "--profile", "none"]).output();
         let errors = String::from_utf8(profile.expect("vink").stderr).expect("text");
-        let known = below("usr/share/vink/stack/profiles: there are full, kvs");
+        let known = below("usr/share/vink/stack/profiles: there are coverage, full, kvs");
         let known = known.replace(&place.folder().display().to_string(), "");
         assert!(errors.contains(&known), "{user}: {errors}");
         pod(&place, &to.join("usr"));

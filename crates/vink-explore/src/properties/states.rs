@@ -68,8 +68,8 @@ impl Property for States {
             self.connections.entry((peer, own)).or_default().end = Some(segment.end());
         }
         if segment.has(Segment::SYN) && is_departure {
-            // Another connection of the same ends.
-            if !segment.has(Segment::ACK) {
+            // Another connection of the same ends: opened here, or by a peer whose SYN no socket has had.
+            if !segment.has(Segment::ACK) || packet.socket.is_empty() {
                 self.connections.remove(&(own, peer));
             }
             self.connections.entry((peer, own)).or_default().end = None;

@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Which package's tree is built, or patched; 6.12 by default
     #[arg(long, value_name = "VERSION", conflicts_with = "tree")]
     version: Option<String>,
-    /// How much is in it: full, router, kvs, udp, or another file of stack/profiles
+    /// How much is in it: full, router, kvs, udp, coverage, or another file of stack/profiles
     #[arg(long)]
     profile: Option<String>,
 }

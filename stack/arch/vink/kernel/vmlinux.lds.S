@@ -153,5 +153,7 @@ SECTIONS
 		*(.discard .discard.*)
 		*(.export_symbol)
 		*(.interp)
+		/* gcov's, which would register counters that are read as they are */
+		*(.init_array .init_array.* .fini_array .fini_array.*)
 	}
 }
