@@ -64,6 +64,11 @@ fn explore(control: &Control<'_>, lab: &Path, deviations: &str) -> (String, Stri
         true => &["--property=panic", "--property=stall", "--property=outcome"],
         false => &[],
     };
+    // A long transfer has thousands of runs.
+    let budget = match deviations {
+        "0" => "--budget=10min",
+        _ => "--budget=20s",
+    };
     let arguments = [
         "explore",
         &name,
@@ -73,6 +78,7 @@ fn explore(control: &Control<'_>, lab: &Path, deviations: &str) -> (String, Stri
         image.to_str().expect("a path"),
         "--stall-timeout=1500s",
         "--keep-going",
+        budget,
         "--coverage",
         "reached.json",
     ];
