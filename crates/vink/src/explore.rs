@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     coverage: CoverageArguments,
-    /// The numbers of the search as JSON, on a line
+    /// The numbers of the search as JSON, on a line; what was reached (--coverage) as a second one
     #[arg(long)]
     json: bool,
 }
@@ -76,7 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Some(file) = arguments.lab.as_deref() else {
         let asked = arguments.image.as_deref().unwrap_or(Path::new(PROFILE));
         let coverage = arguments.coverage.read(&image_named(asked)?)?;
-        arguments.coverage.print(coverage.as_ref())?;
+        arguments
+            .coverage
+            .print(coverage.as_ref(), arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     };
     let lab = lab_file::read_and(file, refusals)?;
@@ -114,7 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     runner.interrupt = Some(file.map_err(CliError::host("dup(2)"))?);
     let explored = explored(&mut runner, &lab, arguments, &wanted, &interrupt);
     // What was reached until then is kept, however it has ended.
-    arguments.coverage.write(runner.coverage())?;
+    arguments
+        .coverage
+        .write(runner.coverage(), arguments.json)?;
     explored.map_err(|error| match error {
         CliError::Explore(vink_explore::Error::Interrupted) => CliError::Signal(interrupt.number()),
         error => error,

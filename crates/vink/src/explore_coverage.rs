@@ -33,17 +33,18 @@ impl CoverageArguments {
     }
 
     /// Keeps it, and prints it.
-    pub(crate) fn write(&self, coverage: Option<&Coverage>) -> Result<(), CliError> {
+    pub(crate) fn write(&self, coverage: Option<&Coverage>, json: bool) -> Result<(), CliError> {
         if let (Some(file), Some(coverage)) = (&self.coverage, coverage) {
             coverage.save(file)?;
         }
-        self.print(coverage)
+        self.print(coverage, json)
     }
 
-    /// Prints it.
-    pub(crate) fn print(&self, coverage: Option<&Coverage>) -> Result<(), CliError> {
-        match coverage {
-            Some(coverage) => print::text(&coverage.report().text(self.missing)),
+    /// Prints it: a page, or JSON on a line.
+    pub(crate) fn print(&self, coverage: Option<&Coverage>, json: bool) -> Result<(), CliError> {
+        match coverage.map(Coverage::report) {
+            Some(report) if json => print::json_line(&report),
+            Some(report) => print::text(&report.text(self.missing)),
             None => Ok(()),
         }
     }

@@ -166,6 +166,11 @@ fn what_was_reached_is_added_up_by_each_user() {
         let image = "./libvink-linux-6.12-coverage.so";
         let shown = control.vink(&["explore", "--coverage", "reached.json", "--image", image]);
         assert_eq!(shown, both);
+        let shown = ["explore", "--coverage", "reached.json", "--image", image];
+        let json = control.json(&[&shown[..], &["--json"]].concat());
+        let state = |number: usize| json["states"][number].clone();
+        assert_eq!(state(0), serde_json::json!(["CLOSED", true]), "{json}");
+        assert_eq!(json["labs"].as_array().map(Vec::len), Some(2), "{json}");
         let missing = control.vink(&[
             "explore",
             "--coverage",
