@@ -271,3 +271,17 @@ fn a_worker_is_not_started_by_hand() {
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("--socket 77"), "{said}");
 }
+
+#[test]
+fn more_machines_than_memory_has_room_for_say_what_to_do() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let machines: String = (0..300).map(|n| format!("  m{n}: {{}}\n")).collect();
+    control.write("lab.yaml", &format!("memory: 16M\nmachines:\n{machines}"));
+    let (_, said) = control.fails(&["lab", "up"]);
+    assert!(
+        said.contains("machine m") && said.contains("give it more by `memory:`"),
+        "{said}"
+    );
+    control.nothing_is_left();
+}

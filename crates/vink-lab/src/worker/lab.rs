@@ -349,6 +349,10 @@ impl From<vink_kernel::Error> for WorkerError {
     fn from(error: vink_kernel::Error) -> WorkerError {
         match error {
             vink_kernel::Error::Panic(_) => WorkerError::Kernel(error),
+            vink_kernel::Error::Errno { errno, .. } if errno == libc::ENOMEM => refused(format!(
+                "{error}: the kernel's memory is used up; give it more by `memory:` in the lab file, \
+                 or the machine another `worker`"
+            )),
             other => WorkerError::Refused(other.to_string()),
         }
     }
