@@ -218,17 +218,20 @@ fn front_ends_that_come_and_go() {
                     let base = guest.frontend.get_vring_base(n).expect("a base");
                     assert_eq!(base, [70, 70][n], "of queue {n}");
                 }
+                // What stops and goes on at once has not changed.
+                port.wait_for_link("has no driver");
                 guest.start();
             }
             // It has lost its connection.
             1 => {
-                guest = guest.connect_again(&port.path);
+                guest = guest.connect_again(&port);
                 guest.set_up();
                 guest.start();
             }
             // Another guest.
             _ => {
                 drop(guest);
+                port.wait_for_link("is gone");
                 guest = Guest::new(&port.path, next);
             }
         }

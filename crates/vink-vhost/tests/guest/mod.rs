@@ -215,9 +215,10 @@ impl Guest {
 
     /// The same guest after its front-end has lost the connection: the next buffers are those after
     /// the used ones.
-    pub fn connect_again(self, path: &Path) -> Guest {
+    pub fn connect_again(self, port: &Port) -> Guest {
         drop(self.frontend);
-        let mut again = Guest::with_memory(path, self.features, self.memory, self.file);
+        port.wait_for_link("is gone");
+        let mut again = Guest::with_memory(&port.path, self.features, self.memory, self.file);
         again.queues = self.queues;
         again
     }
