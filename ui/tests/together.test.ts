@@ -146,7 +146,7 @@ test('a_view_is_saved_and_chosen_by_others', async () => {
   const seen = await camera(anna);
   await menu(anna).click();
   expect(await accessibility(anna)).toEqual([]);
-  await anna.getByLabel('Name', { exact: true }).fill('  around b ');
+  await anna.getByLabel('Save as').fill('  around b ');
   await anna.getByRole('button', { name: 'Save what is seen' }).click();
   await list(anna).getByRole('button', { name: 'around b', exact: true }).waitFor();
   await anna.getByRole('button', { name: 'As they were at first' }).click();
