@@ -267,7 +267,10 @@ fn mistakes() {
     assert!(text.contains("by --tree, --patch or --profile"), "{text}");
     let text = images.refused(&build(&["--profile", "tiny"]));
     assert!(text.contains("no profile \"tiny\""), "{text}");
-    assert!(text.contains("there are coverage, full, kvs, router, udp"), "{text}");
+    assert!(
+        text.contains("there are coverage, full, kvs, router, udp"),
+        "{text}"
+    );
     let text = images.refused(&build(&["--tree", "/usr"]));
     assert!(text.contains("/usr/Makefile"), "{text}");
     let text = images.refused(&build(&["--patch", "/nowhere"]));
