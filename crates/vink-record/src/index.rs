@@ -616,11 +616,7 @@ impl Index {
             put_number(to, keyframe.revision);
             put_number(to, keyframe.changes.0);
             put_number(to, keyframe.changes.1);
-            put_number(to, keyframe.changed.len() as u64);
-            for part in &keyframe.changed {
-                put_bytes(to, part.name.as_bytes());
-                put_bytes(to, part.state.as_bytes());
-            }
+            Part::write_all(&keyframe.changed, to);
             put_number(to, keyframe.digest.0);
             to.extend(keyframe.digest.1 .0);
             put_number(to, keyframe.counted.len() as u64);
@@ -753,16 +749,7 @@ impl Index {
             records: from.number()?,
             revision: from.number()?,
             changes: (from.number()?, from.number()?),
-            changed: {
-                let count = from.number()?;
-                let part = |from: &mut Bytes<'_>| {
-                    Some(Part {
-                        name: from.text()?,
-                        state: from.text()?,
-                    })
-                };
-                (0..count).map(|_| part(from)).collect::<Option<_>>()?
-            },
+            changed: Part::read_all(from)?,
             digest: (from.number()?, Hash(from.array()?)),
             counted: Vec::new(),
             under_way: Vec::new(),

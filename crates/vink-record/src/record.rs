@@ -135,6 +135,27 @@ pub struct Part {
     pub state: String,
 }
 
+impl Part {
+    /// Of a list: its length, and each part.
+    pub(crate) fn write_all(parts: &[Part], to: &mut Vec<u8>) {
+        put_number(to, parts.len() as u64);
+        for part in parts {
+            put_bytes(to, part.name.as_bytes());
+            put_bytes(to, part.state.as_bytes());
+        }
+    }
+
+    pub(crate) fn read_all(from: &mut Bytes<'_>) -> Option<Vec<Part>> {
+        let part = |from: &mut Bytes<'_>| {
+            Some(Part {
+                name: from.text()?,
+                state: from.text()?,
+            })
+        };
+        (0..from.number()?).map(|_| part(from)).collect()
+    }
+}
+
 /// What a client gives a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Typed {
@@ -367,11 +388,7 @@ impl Record {
             }
             Event::Changed(parts) => {
                 to.push(CHANGED);
-                put_number(to, parts.len() as u64);
-                for part in parts {
-                    put_bytes(to, part.name.as_bytes());
-                    put_bytes(to, part.state.as_bytes());
-                }
+                Part::write_all(parts, to);
             }
             Event::Met {
                 breakpoint,
@@ -473,16 +490,7 @@ impl Record {
                 actor: from.text()?,
                 typed: Typed::read(from)?,
             },
-            CHANGED => {
-                let count = from.number()?;
-                let part = |from: &mut Bytes<'_>| {
-                    Some(Part {
-                        name: from.text()?,
-                        state: from.text()?,
-                    })
-                };
-                Event::Changed((0..count).map(|_| part(from)).collect::<Option<_>>()?)
-            }
+            CHANGED => Event::Changed(Part::read_all(from)?),
             MET => Event::Met {
                 breakpoint: from.text()?,
                 number: from.number()?,
