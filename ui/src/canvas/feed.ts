@@ -18,6 +18,8 @@ const COUNTER_BYTES = 32;
 const QUEUE_BYTES = 8;
 /** The fate of a packet that arrives; any other never does. */
 export const ARRIVES = 0;
+/** Whether a packet whose record has this fifth word never arrives. */
+export const isLost = (packed: number): boolean => packed >= (ARRIVES + 1) << 24;
 
 export interface Header {
   kind: number;

@@ -1,7 +1,7 @@
 // Where the flights under way are, as the vertex shader has it: for Canvas2D, and for the pointer.
 import { nodeSize, type View } from './camera.ts';
 import { LANE, NOWHERE, type Moving } from './drawing.ts';
-import { WORDS } from './feed.ts';
+import { isLost, WORDS } from './feed.ts';
 
 /**
  * By end, where its flights begin on the canvas, and their whole way, pixels: x, y, x, y. NaN where none is to be seen. It
@@ -31,31 +31,55 @@ export function ways(ends: Float32Array, view: View, into: Float32Array): void {
   }
 }
 
-/** A flight's first word in the ring, and where it is, pixels from the canvas's upper left corner. */
-export type Visit = (word: number, x: number, y: number) => void;
+/**
+ * Flights under way: each one's first word in the ring, and where it is, pixels from the canvas's upper left corner. Arrays,
+ * since a call with two fractions for each of fifty thousand flights leaves as much garbage at every frame.
+ */
+export class Places {
+  count = 0;
+  word = new Uint32Array(1024);
+  x = new Float32Array(1024);
+  y = new Float32Array(1024);
+
+  /** Makes room for so many. */
+  room(count: number): void {
+    if (count <= this.word.length) return;
+    const length = Math.max(count, 2 * this.word.length);
+    this.word = new Uint32Array(length);
+    this.x = new Float32Array(length);
+    this.y = new Float32Array(length);
+  }
+}
 
 /**
- * Visits the flights under way, or one in `oneIn` of them: the same ones along their whole way, as their ids decide.
+ * Places the flights under way, or one in `oneIn` of them: the same ones along their whole way, as their ids decide.
  */
-export function visit(words: Uint32Array, along: Float32Array, moving: Moving, oneIn: number, to: Visit): void {
+export function place(words: Uint32Array, along: Float32Array, moving: Moving, oneIn: number, into: Places): void {
   const { now, runs, least, lost } = moving;
   const below = 2 ** 32 / oneIn;
+  into.count = 0;
+  into.room(runs.reduce((sum, run) => sum + run.count, 0));
+  const { word: atWord, x: atX, y: atY } = into;
+  let placed = 0;
   for (const { base, start, count } of runs) {
     const at = Number(now - base);
     for (let word = start * WORDS, last = (start + count) * WORDS; word < last; word += WORDS) {
       const age = at - words[word + 1]!;
-      const isLost = words[word + 4]! >= 0x1000000;
-      const lasts = Math.max(words[word + 2]! * 1000, isLost ? lost : least);
+      const never = isLost(words[word + 4]!);
+      const lasts = Math.max(words[word + 2]! * 1000, never ? lost : least);
       if (age < 0 || age >= lasts) continue;
       const end = 4 * words[word]!;
       const x = along[end]!;
       // NaN, or no end that is known.
       if (!(x === x)) continue;
       if (oneIn > 1 && mixed(words[word + 3]!) >= below) continue;
-      const done = isLost ? Math.min(age / lasts, 0.4) : age / lasts;
-      to(word, x + along[end + 2]! * done, along[end + 1]! + along[end + 3]! * done);
+      const done = never ? Math.min(age / lasts, 0.4) : age / lasts;
+      atWord[placed] = word;
+      atX[placed] = x + along[end + 2]! * done;
+      atY[placed++] = along[end + 1]! + along[end + 3]! * done;
     }
   }
+  into.count = placed;
 }
 
 /** An id's bits, mixed: ids in a row, or in steps, are spread evenly. */

@@ -1,5 +1,5 @@
 // What the ring has kept of a span of time: how many packets of which class departed when, and which were lost.
-import { ARRIVES, WORDS } from './feed.ts';
+import { isLost, WORDS } from './feed.ts';
 import type { Ring } from './ring.ts';
 
 /** How much departed over a span, in bins of one length. */
@@ -35,7 +35,6 @@ function each(ring: Ring, from: number, to: number, visit: (sent: number, word: 
   }
 }
 
-const isLost = (ring: Ring, word: number) => ring.words[word + 4]! >>> 24 !== ARRIVES;
 /** A loss is shown at its time: what is asked for then has it still under way. */
 const ends = (ring: Ring, sent: number, word: number) => sent + Math.max(ring.words[word + 2]! * 1000 - 1, 0);
 
@@ -51,7 +50,7 @@ export function counts(ring: Ring, from: number, to: number, bins: number): Coun
       if (!of) classes.set(kind, (of = new Uint32Array(bins)));
       of[bin]!++;
     }
-    if (!isLost(ring, word)) return;
+    if (!isLost(ring.words[word + 4]!)) return;
     const end = Math.floor((ends(ring, sent, word) - from) / width);
     if (end >= 0 && end < bins) lost[end]!++;
   });
@@ -62,7 +61,7 @@ export function counts(ring: Ring, from: number, to: number, bins: number): Coun
 export function nextLoss(ring: Ring, at: number, back: boolean): Lost | null {
   let found: Lost | null = null;
   each(ring, back ? 0 : at - 2 ** 32 * 1000, back ? at : Infinity, (sent, word) => {
-    if (!isLost(ring, word)) return;
+    if (!isLost(ring.words[word + 4]!)) return;
     const end = ends(ring, sent, word);
     const isNearer = back ? end < at && !(found && found.at >= end) : end > at && !(found && found.at <= end);
     const packed = ring.words[word + 4]!;

@@ -4,7 +4,7 @@ import { fitting, toScreen, toWorld, zoomed } from './camera.ts';
 import { Clock } from './clock.ts';
 import { count, dense } from './density.ts';
 import { encode, records } from './feed.ts';
-import { visit, ways } from './flights.ts';
+import { place, Places, ways } from './flights.ts';
 import { chosen } from './labels.ts';
 import { short } from './numbers.ts';
 import { distance } from './pick.ts';
@@ -97,9 +97,9 @@ test('flights_are_counted_placed_and_thinned_out_the_same_way_along_their_whole_
   const along = new Float32Array(8);
   ways(Float32Array.of(10, -20, 410, -20, 1e9, 1e9, 1e9, 1e9), view, along);
   const seen = (now: bigint, oneIn: number) => {
-    const found = new Map<number, number>();
-    visit(ring.words, along, moving(now), oneIn, (word, x) => found.set(word, x));
-    return found;
+    const found = new Places();
+    place(ring.words, along, moving(now), oneIn, found);
+    return new Map([...found.word.subarray(0, found.count)].map((word, at) => [word, found.x[at]!]));
   };
   expect(seen(0n, 1).size).toBe(500);
   const [early, late] = [seen(100_000_000n, 5), seen(900_000_000n, 5)];

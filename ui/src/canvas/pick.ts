@@ -3,9 +3,11 @@
 import { nodeSize, toScreen, toWorld, type View } from './camera.ts';
 import { LANE, NOWHERE, type Moving } from './drawing.ts';
 import { WORDS } from './feed.ts';
-import { visit, ways } from './flights.ts';
+import { place, Places, ways } from './flights.ts';
 import type { Scene } from './scene.ts';
 
+/** Flights on wires near the pointer. */
+const near = new Places();
 /** How far from a line or a flight the pointer may be, pixels. */
 const NEAR = 6;
 
@@ -92,12 +94,13 @@ export function flightAt(
   if (!isAny) return found;
   const along = new Float32Array(ends.length);
   ways(ends, view, along);
-  visit(words, along, moving, 1, (word, atX, atY) => {
-    const far = Math.hypot(atX - x, atY - y);
-    if (far >= best) return;
+  place(words, along, moving, 1, near);
+  for (let at = 0; at < near.count; at++) {
+    const far = Math.hypot(near.x[at]! - x, near.y[at]! - y);
+    if (far >= best) continue;
     best = far;
-    found = { kind: 'flight', place: word / WORDS };
-  });
+    found = { kind: 'flight', place: near.word[at]! / WORDS };
+  }
   return found;
 }
 

@@ -77,6 +77,8 @@ export class Picture implements PictureOf {
   #leastMs = 0;
   /** The user has moved the camera: it does not move by itself any more. */
   #isTouched = false;
+  /** The camera is where it sees all: it does so in another size of the canvas, too. */
+  #isWhole = false;
 
   // What is out of date.
   #isResized = true;
@@ -317,6 +319,7 @@ export class Picture implements PictureOf {
     if (to) {
       this.#view = { ...this.#view, x: to.x, y: to.y, scale: to.scale };
       this.#isCamera = true;
+      this.#isWhole = false;
       this.#ask();
     }
     const { x, y, scale } = this.#view;
@@ -325,9 +328,13 @@ export class Picture implements PictureOf {
 
   fit(names?: string[]): void {
     this.#resize();
-    const points = names?.flatMap((name) => this.#pointsOf(name));
-    const box = this.#scene.bounds(points?.length ? points : undefined);
-    this.camera(fitting(box, this.#view.width, this.#view.height));
+    const points = names?.flatMap((name) => this.#pointsOf(name)) ?? [];
+    this.camera(this.#fitting(points.length ? points : undefined));
+    this.#isWhole = !points.length;
+  }
+
+  #fitting(points?: number[]): Camera {
+    return fitting(this.#scene.bounds(points), this.#view.width, this.#view.height);
   }
 
   /** Points of a machine, of a wire's machines, of a group's members. */
@@ -463,6 +470,7 @@ export class Picture implements PictureOf {
     this.#canvas.width = Math.max(Math.round(clientWidth * ratio), 1);
     this.#canvas.height = Math.max(Math.round(clientHeight * ratio), 1);
     this.#backend?.resize(this.#view.width, this.#view.height, ratio);
+    if (this.#isWhole) Object.assign(this.#view, this.#fitting());
     this.#isCamera = true;
     return true;
   }
@@ -483,7 +491,7 @@ export class Picture implements PictureOf {
     const now = this.#clock.at(start);
     const [least, lost] = [this.#least, this.#lost];
     const isStill = this.#stillness.matches;
-    const runs = isStill ? [] : this.#ring.live(now, Math.max(least, lost));
+    const runs = isStill ? [] : this.#ring.live(now, least, lost);
     if (start - this.#counted >= COUNT_MS) {
       this.#counted = start;
       this.#count(now, runs, least);
@@ -568,7 +576,7 @@ export class Picture implements PictureOf {
   #moving(): Moving {
     const now = this.#clock.at(performance.now());
     const [least, lost] = [this.#least, this.#lost];
-    const runs = this.#stillness.matches ? [] : this.#ring.live(now, Math.max(least, lost));
+    const runs = this.#stillness.matches ? [] : this.#ring.live(now, least, lost);
     return { now, runs, flights: this.#flights, least, lost, lines: this.#above, phase: 0, follow: null };
   }
 

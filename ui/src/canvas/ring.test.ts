@@ -15,9 +15,9 @@ const departing = (sent: number, lasts = 1000): Flight => ({
 });
 const add = (ring: Ring, base: bigint, ...flights: Flight[]) => ring.add(base, records(encode({}, flights)));
 /** Departures of the live flights, ns. */
-const live = (ring: Ring, now: bigint, least = 0) =>
+const live = (ring: Ring, now: bigint, least = 0, lost = least) =>
   ring
-    .live(now, least)
+    .live(now, least, lost)
     .flatMap(({ base, start, count }) =>
       Array.from({ length: count }, (_, nth) => base + BigInt(ring.words[6 * (start + nth) + 1]!)),
     );
@@ -76,4 +76,19 @@ test('a_frame_that_goes_over_the_end_of_the_ring_is_written_in_parts', () => {
   ]);
   expect(ring.count).toBe(5);
   expect(live(ring, 10n).map(Number).sort()).toEqual([1, 2, 2, 3, 3]);
+});
+
+test('a_lost_flight_is_shown_for_longer_than_others_and_so_is_one_that_is_lost_later', () => {
+  const ring = new Ring(4096);
+  // Each in a span of its own.
+  for (let nth = 0; nth < 2; nth++) {
+    const flights = Array.from({ length: 2048 }, () => ({ ...departing(nth), id: nth, fate: nth }));
+    add(ring, 0n, ...flights);
+  }
+  const departures = (now: number) => new Set(live(ring, BigInt(now), 0, 600_000_000));
+  expect(departures(500_000)).toEqual(new Set([0n, 1n]));
+  expect(departures(500_000_000)).toEqual(new Set([1n]));
+  expect(departures(700_000_000)).toEqual(new Set());
+  ring.lose(0n, records(encode({}, [{ ...departing(0), fate: 1 }])));
+  expect(departures(500_000_000)).toEqual(new Set([0n, 1n]));
 });

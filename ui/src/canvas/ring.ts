@@ -4,7 +4,7 @@
 // A record's time is a number of ns after its chunk's base. A chunk is of at most 4 s, so that 32 bits hold it exactly;
 // the shader subtracts integers before it makes a float of anything. A chunk is told in spans, of which only those that
 // have flights under way at the time shown are drawn.
-import { WORDS } from './feed.ts';
+import { isLost, WORDS } from './feed.ts';
 
 export const CAPACITY = 2 ** 20;
 const CHUNK_NS = 4_000_000_000;
@@ -13,8 +13,10 @@ const SPAN = 2048;
 interface Span {
   start: number;
   count: number;
-  /** The first departure and the last arrival, ns after the chunk's base. */
+  /** The first departure, the last one, the last one of a flight that is lost, and the last arrival: ns after the chunk's base. */
   from: number;
+  last: number;
+  lost: number;
   to: number;
 }
 
@@ -64,11 +66,13 @@ export class Ring {
     this.#forget(start, start + count);
     let first = Infinity;
     let last = 0;
+    let lost = -Infinity;
     let to = 0;
     for (let at = 0; at < records.length; at += WORDS) {
       const sent = records[at + 1]!;
       first = Math.min(first, sent);
       last = Math.max(last, sent);
+      if (isLost(records[at + 4]!)) lost = Math.max(lost, sent);
       to = Math.max(to, sent + records[at + 2]! * 1000);
     }
     let chunk = this.chunks.at(-1);
@@ -87,9 +91,11 @@ export class Ring {
     if (before && before.start + before.count === start && before.count + count <= SPAN) {
       before.count += count;
       before.from = Math.min(before.from, first + shift);
+      before.last = Math.max(before.last, last + shift);
+      before.lost = Math.max(before.lost, lost + shift);
       before.to = Math.max(before.to, to + shift);
     } else {
-      chunk.spans.push({ start, count, from: first + shift, to: to + shift });
+      chunk.spans.push({ start, count, from: first + shift, last: last + shift, lost: lost + shift, to: to + shift });
     }
     this.count += count;
   }
@@ -115,14 +121,17 @@ export class Ring {
     const chunks = [...this.chunks].reverse();
     for (const chunk of chunks) {
       const sent = Number(base - chunk.base) + record[1]!;
-      for (const { start, count, from, to } of chunk.spans) {
-        if (sent < from || sent > to) continue;
-        for (let place = start; place < start + count; place++) {
+      for (const span of chunk.spans) {
+        if (sent < span.from || sent > span.last) continue;
+        for (let place = span.start; place < span.start + span.count; place++) {
           const at = place * WORDS;
           const isIt = this.words[at] === record[0] && this.words[at + 1] === sent && this.words[at + 3] === record[3];
           if (!isIt) continue;
           this.words[at + 2] = record[2]!;
           this.words[at + 4] = record[4]!;
+          span.lost = Math.max(span.lost, sent);
+          span.to = Math.max(span.to, sent + record[2]! * 1000);
+          chunk.to = Math.max(chunk.to, span.to);
           return place;
         }
       }
@@ -136,14 +145,14 @@ export class Ring {
     this.#next = 0;
   }
 
-  /** Where flights are that are under way at `now`, each shown for at least `least` ns. */
-  live(now: bigint, least = 0): Run[] {
+  /** Where flights are that are under way at `now`, each shown for at least `least` ns, and for `lost` if it is lost. */
+  live(now: bigint, least = 0, lost = least): Run[] {
     const runs: Run[] = [];
     for (const { base, spans } of this.chunks) {
       const at = Number(now - base);
       let run: Run | undefined;
-      for (const { start, count, from, to } of spans) {
-        if (from > at || Math.max(to, to + least) <= at) continue;
+      for (const { start, count, from, to, ...last } of spans) {
+        if (from > at || Math.max(to, last.last + least, last.lost + lost) <= at) continue;
         if (run && run.start + run.count === start) run.count += count;
         else runs.push((run = { base, start, count }));
       }

@@ -36,15 +36,14 @@ impl Lab {
     /// Sees to it that a worker has all names before a program is started there: when machines come
     /// one by one, workers get them when a program or a client could read them.
     pub(crate) fn tell_hosts(self: &Arc<Lab>, worker: usize) -> Result<(), HttpError> {
-        let text = {
-            let mut state = self.state();
-            if std::mem::replace(&mut state.workers[worker].knows_hosts, true) {
-                return Ok(());
-            }
-            hosts(&state.spec)
-        };
-        // What is asked for next comes after it.
-        self.ask(worker, Action::Hosts { text }, Vec::new())?;
+        let mut state = self.state();
+        if state.workers[worker].knows_hosts {
+            return Ok(());
+        }
+        // Sent before the lock is let go: what others ask for then comes after it, too.
+        let text = hosts(&state.spec);
+        self.ask_in(&state, worker, Action::Hosts { text }, Vec::new())?;
+        state.workers[worker].knows_hosts = true;
         Ok(())
     }
 }

