@@ -24,8 +24,15 @@ listen 8000 "$out"
 all=$(awk '/^(gold|silver|bronze): / { sum += $(NF - 3) } END { print sum / 26122.449 / 0.95 * 100 }' "$out/radio.txt")
 echo "all tiers need $all % of a processor"
 
+# What was spent on a tier, in hundredths of what the stream had.
+spent() { # tier share
+	seconds=$(sed -n 's/^seconds: //p' "$out/run.txt")
+	sed -n "s/.*\"$1\":{[^}]*\"time\":\([^,]*\),.*/\1/p" "$out/run.txt" |
+		awk "{ print 10000 * \$1 / ($2 * $seconds) }"
+}
+
 mkdir -p "$out/short"
-echo overload,gold,silver,bronze >"$out/overload.csv"
+echo overload,gold,silver,bronze,gold_spent >"$out/overload.csv"
 for overload in 1 1.25 1.5 1.75 2 2.5 3 3.5 4; do
 	share=$(awk "BEGIN { print $all / $overload }")
 	"$vink" shell --lab transcoder -c "exec transcoder app stream -p 8001 -n 3 -c $share% \
@@ -40,7 +47,7 @@ http://10.0.0.1/music.mp3 gold silver bronze" >"$out/run.txt" &
 	listen 8001 "$out/short"
 	wait $run
 	[ $overload != 1.5 ] || "$vink" series rm --lab transcoder tiers >"$out/log"
-	echo "$overload,$(in_time gold),$(in_time silver),$(in_time bronze)" >>"$out/overload.csv"
+	echo "$overload,$(in_time gold),$(in_time silver),$(in_time bronze),$(spent gold "$share")" >>"$out/overload.csv"
 done
 cat "$out/overload.csv"
 "$vink" plot "$out/tiers.csv" --y gold --y silver --y bronze --unit /s \

@@ -8,7 +8,9 @@
 //! loses nothing before those of lower classes have lost everything.
 //!
 //! What a tier costs is known when it has got something. So a stream begins with the highest class,
-//! and the others get one unit each as soon as the cost of those before them is known.
+//! and the others get one unit each as soon as the cost of those before them is known. A cost for which
+//! units are left out is not measured again, and it may be that of a host that was busy with something
+//! else: after some units in a row it is forgotten.
 
 /// The part of the processor's share that is given away: what is left lets a queue drain.
 pub const LOAD: f64 = 0.95;
@@ -16,12 +18,17 @@ pub const LOAD: f64 = 0.95;
 /// An average gives the newest of its units one part in so many.
 const WEIGHT: u32 = 16;
 
+/// When so many units in a row were left out, their cost is forgotten.
+const LEFT_OUT: u32 = 4;
+
 /// A processor's time for a unit on average, in ns.
 #[derive(Clone, Debug, Default)]
 struct Cost {
     each: f64,
     /// Crossings so far, as far as they matter.
     samples: u32,
+    /// Units that were left out since the last crossing.
+    left_out: u32,
 }
 
 impl Cost {
@@ -34,8 +41,18 @@ impl Cost {
         if self.samples >= 4 {
             each = each.min(4.0 * self.each);
         }
+        self.left_out = 0;
         self.samples = (self.samples + 1).min(WEIGHT);
         self.each += (each - self.each) / f64::from(self.samples);
+    }
+
+    /// A unit can't be in time, as it seems. Whether nothing is known any more.
+    fn left_out(&mut self) -> bool {
+        self.left_out += 1;
+        if self.left_out >= LEFT_OUT {
+            *self = Cost::default();
+        }
+        self.samples == 0
     }
 }
 
@@ -77,6 +94,19 @@ impl Shedder {
     /// What a tier's pods have taken for so many units, in ns of a processor.
     pub fn charge(&mut self, tier: usize, time: u64, units: usize) {
         self.tiers[tier].cost.add(time, units);
+    }
+
+    /// A unit that a tier was to get was left out: if its cost is not known, another one tells it.
+    pub fn left_out(&mut self, tier: usize) {
+        let tier = &mut self.tiers[tier];
+        if tier.cost.left_out() {
+            tier.is_tried = false;
+        }
+    }
+
+    /// A unit was left out before the shared pods.
+    pub fn left_out_shared(&mut self) {
+        self.shared.left_out();
     }
 
     /// A tier gets nothing any more.
@@ -177,6 +207,19 @@ mod tests {
         assert_eq!(shares(50.0), [1.0, 0.0, 0.0]);
         assert_eq!(shares(25.0), [0.5, 0.0, 0.0]);
         assert_eq!(Shedder::new(2, None).shares(), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_tier_whose_first_unit_was_left_out_is_tried_again() {
+        let mut shedder = Shedder::new(2, Some(100.0));
+        assert_eq!(shedder.admit(), [true, false]);
+        shedder.charge(0, 40, 1);
+        assert_eq!(shedder.admit(), [true, true]);
+        assert_eq!(shedder.admit(), [true, false]);
+        shedder.left_out(1);
+        assert_eq!(shedder.admit(), [true, true]);
+        shedder.charge(1, 30, 1);
+        assert_eq!(shedder.shares(), [1.0, 1.0]);
     }
 
     #[test]

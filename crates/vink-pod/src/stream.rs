@@ -322,11 +322,14 @@ impl Stream {
         self.batch.clear(now);
         for unit in self.input.drain(..count).collect::<Vec<_>>() {
             let mut gets = self.shedder.admit();
-            if !self.can_be_in_time(unit.due, now, self.shedder.shared_cost(1)) {
-                gets.fill(false);
+            let in_time = self.can_be_in_time(unit.due, now, self.shedder.shared_cost(1));
+            if !in_time {
+                self.shedder.left_out_shared();
             }
             let bytes = unit.pieces[0].len();
-            for (tier, gets) in self.tiers.iter_mut().zip(&mut gets) {
+            for (at, (tier, gets)) in self.tiers.iter_mut().zip(&mut gets).enumerate() {
+                let was_to_get = *gets;
+                *gets &= in_time;
                 if tier.lives() {
                     if *gets && tier.account.admits(now) == Some(0) {
                         tier.numbers.overdrafts += 1;
@@ -334,6 +337,8 @@ impl Stream {
                     }
                     if *gets {
                         tier.account.enter(bytes);
+                    } else if was_to_get {
+                        self.shedder.left_out(at);
                     }
                     tier.numbers.offered += 1;
                     tier.numbers.came += bytes as u64;
@@ -379,6 +384,7 @@ impl Stream {
             };
             let cost = self.shedder.cost(at, dues.len() + 1);
             if !self.can_be_in_time(unit.due, now, cost) {
+                self.shedder.left_out(at);
                 self.tiers[at].numbers.shed += 1;
                 continue;
             }
@@ -460,6 +466,8 @@ mod tests {
         price: u64,
         ends_at: Option<u8>,
         taken: u64,
+        /// What the first crossing takes besides.
+        first: u64,
     }
 
     impl Pod for Fake {
@@ -469,6 +477,7 @@ mod tests {
                 if bytes.is_empty() {
                     continue;
                 }
+                self.taken += take(&mut self.first);
                 if self.ends_at.is_some_and(|number| bytes[0] == number) {
                     return Err(Fault::Memory(7));
                 }
@@ -503,6 +512,7 @@ mod tests {
             price,
             ends_at: None,
             taken: 0,
+            first: 0,
         };
         Stage::new(name.to_owned(), Box::new(fake))
     }
@@ -605,12 +615,36 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_first_crossing_leaves_nothing_out_for_good() {
+        // As much as eight units of all tiers: by such a cost no unit is ever in time.
+        const FIRST: u64 = 800_000;
+        for (slow, price, least) in [(0, 40_000, [150, 150]), (1, 35_000, [150, 80])] {
+            let mut stream = stream(Some(1.2));
+            let pod = Fake {
+                price,
+                ends_at: None,
+                taken: 0,
+                first: FIRST,
+            };
+            let pods = Chain::new(vec![Stage::new("slow".to_owned(), Box::new(pod))]);
+            stream.tiers[slow].pods = pods;
+            flow(&mut stream, 200).expect("no fault");
+            let delivered = [0, 1].map(|at| stream.tiers[at].numbers.delivered);
+            assert!(
+                delivered[0] > least[0] && delivered[1] > least[1],
+                "{slow}: {delivered:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_pod_that_ends_takes_its_tier_with_it() {
         let mut stream = stream(None);
         let pod = Fake {
             price: 1,
             ends_at: Some(50),
             taken: 0,
+            first: 0,
         };
         stream.tiers[1].pods = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);
         let left = flow(&mut stream, 200).expect("two tiers are left");
@@ -643,6 +677,7 @@ mod tests {
             price: 1,
             ends_at: Some(9),
             taken: 0,
+            first: 0,
         };
         stream.shared = Chain::new(vec![Stage::new("bad".to_owned(), Box::new(pod))]);
         let ended = flow(&mut stream, 200).expect_err("there is nothing to share");
