@@ -12,7 +12,7 @@ use std::rc::Rc;
 use vink_kernel::{Kernel, MachineId, TaskId};
 
 use crate::error::to_errno_result;
-use crate::process::Entry;
+use crate::fd_table::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;

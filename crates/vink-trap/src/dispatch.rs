@@ -8,9 +8,11 @@ use vink_sys::process::tgkill;
 
 use crate::binding;
 use crate::error::to_errno_result;
+use crate::fd_table::Entry;
+use crate::file::{File, FileKind};
+use crate::in_flight::{AfterClose, Continuation, InFlight};
 use crate::notification::{Notification, Reply};
 use crate::notify::Listener;
-use crate::process::{AfterClose, Continuation, Entry, File, FileKind, InFlight};
 use crate::sched::ThreadState;
 use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;

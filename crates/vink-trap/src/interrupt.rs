@@ -28,7 +28,7 @@ use vink_kernel::{monotonic, Outcome};
 use vink_sched::block::ERESTARTSYS;
 use vink_sys::errno::EINTR;
 
-use crate::process::{Continuation, InFlight};
+use crate::in_flight::{Continuation, InFlight};
 use crate::signal_poll::PendingCall;
 use crate::worker::Worker;
 use crate::Error;

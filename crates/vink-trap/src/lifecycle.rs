@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vink_kernel::{CloneKind, TaskId};
 
 use crate::error::to_errno_result;
-use crate::process::{AfterClose, FdTable, PendingFork, Process, Thread};
+use crate::fd_table::FdTable;
+use crate::in_flight::AfterClose;
+use crate::process::{PendingFork, Process, Thread};
 use crate::reactor::Token;
 use crate::spawn::{has_ended, open_pidfd};
 use crate::syscall_ctx::SyscallCtx;

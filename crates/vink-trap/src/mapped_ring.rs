@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 
 use vink_kernel::RingId;
 
-use crate::process::File;
+use crate::file::File;
 
 /// A ring that some process may have mapped.
 pub(crate) struct Mapped {

@@ -9,7 +9,8 @@ use vink_syscalls::{
     file_signals, FileSignals, FIOGETOWN, FIOSETOWN, F_SETOWN_EX, SIOCGPGRP, SIOCSPGRP,
 };
 
-use crate::process::{Continuation, Entry, InFlight};
+use crate::fd_table::Entry;
+use crate::in_flight::{Continuation, InFlight};
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;

@@ -23,9 +23,9 @@ use vink_kernel::RingId;
 use vink_sys::errno::{EINVAL, ENODEV};
 
 use crate::error::to_errno_result;
+use crate::file::File;
 use crate::mapped_ring::{Lent, Mapped};
 use crate::notification::Reply;
-use crate::process::File;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;

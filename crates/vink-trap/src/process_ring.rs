@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 use vink_ring::{SchedPage, SharedRing, FILES, OTHER, PIPE, SLOTS, UNKNOWN};
 use vink_sys::fd::in_memory_sealed;
 
-use crate::process::File;
-use crate::readiness::StalePlaceholders;
+use crate::stale::{Stale, StalePlaceholders};
 
 /// The ring of one process, and the threads of its slots.
 pub(crate) struct ProcessRing {
@@ -171,7 +170,7 @@ impl ProcessRing {
     }
 
     /// This file's placeholder is stale.
-    pub(crate) fn add_stale(&self, file: Weak<File>) {
+    pub(crate) fn add_stale(&self, file: Weak<dyn Stale>) {
         self.stale.add(file);
     }
 

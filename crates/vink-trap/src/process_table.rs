@@ -9,8 +9,9 @@ use std::rc::Rc;
 use vink_kernel::{MachineId, Numbered, TaskId};
 use vink_sys::pidfd::copy_fd;
 
+use crate::fd_table::{Entry, FdTable};
 use crate::networks::NetnsId;
-use crate::process::{Entry, FdTable, PendingFork, Process, Thread};
+use crate::process::{PendingFork, Process, Thread};
 use crate::process_ring::ProcessRing;
 use crate::signal_poll::PendingCall;
 use crate::tracee;

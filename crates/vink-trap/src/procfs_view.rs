@@ -31,8 +31,9 @@ use vink_syscalls::{
 };
 
 use crate::error::to_errno_result;
+use crate::fd_table::Entry;
+use crate::file::{File, FileKind};
 use crate::notification::Reply;
-use crate::process::{Entry, File, FileKind};
 use crate::sched::clocks::since_boot;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;

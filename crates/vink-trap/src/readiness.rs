@@ -11,8 +11,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use crate::process::File;
 use crate::process_ring::ProcessRing;
+use crate::stale::Stale;
 
 const IN: u32 = libc::EPOLLIN as u32;
 const OUT: u32 = libc::EPOLLOUT as u32;
@@ -33,7 +33,7 @@ pub(crate) struct FileReadiness {
 struct EntryRef {
     ring: Rc<ProcessRing>,
     fd: i32,
-    file: Weak<File>,
+    owner: Weak<dyn Stale>,
 }
 
 impl FileReadiness {
@@ -61,7 +61,7 @@ impl FileReadiness {
             return self.stale.get();
         }
         let entry = self.entry.borrow();
-        let Some(EntryRef { ring, fd, file }) = entry.as_ref().filter(|b| !b.ring.is_closed())
+        let Some(EntryRef { ring, fd, owner }) = entry.as_ref().filter(|b| !b.ring.is_closed())
         else {
             return false;
         };
@@ -73,7 +73,7 @@ impl FileReadiness {
             return false;
         }
         if !self.stale.replace(true) {
-            ring.add_stale(file.clone());
+            ring.add_stale(owner.clone());
         }
         true
     }
@@ -104,73 +104,22 @@ impl FileReadiness {
             }
         }
     }
-}
 
-impl File {
-    /// From now on its readiness is published in this number's entry, if nowhere else.
-    pub(crate) fn publish_on(self: &Rc<File>, ring: &Rc<ProcessRing>, fd: i32) {
-        let readiness = &self.placeholder.readiness;
-        let mut entry = readiness.entry.borrow_mut();
+    /// From now on it is published in this number's entry, if nowhere else; `owner` may be stale there.
+    pub(crate) fn publish_on(&self, ring: &Rc<ProcessRing>, fd: i32, owner: Weak<dyn Stale>) {
+        let mut entry = self.entry.borrow_mut();
         let has_one = entry.as_ref().is_some_and(|b| !b.ring.is_closed());
-        if has_one || !self.mirrors_edges.get() || !ring.has_readiness_entry(fd) {
+        if has_one || !ring.has_readiness_entry(fd) {
             return;
         }
-        *entry = Some(EntryRef {
-            ring: ring.clone(),
-            fd,
-            file: Rc::downgrade(self),
-        });
-        ring.publish(fd, readiness.events.get(), 0, readiness.shared.get());
+        let ring = ring.clone();
+        ring.publish(fd, self.events.get(), 0, self.shared.get());
+        *entry = Some(EntryRef { ring, fd, owner });
     }
 
     /// The number of this process is not the file's any more.
     pub(crate) fn unpublish(&self, ring: &Rc<ProcessRing>, fd: i32) {
-        let readiness = &self.placeholder.readiness;
         let is_here = |b: &mut EntryRef| b.fd == fd && Rc::ptr_eq(&b.ring, ring);
-        readiness.entry.borrow_mut().take_if(is_here);
-        self.placeholder.flush();
-    }
-}
-
-/// Stale placeholders, and whether there may be any.
-#[derive(Default)]
-pub(crate) struct StalePlaceholders {
-    files: RefCell<Vec<Weak<File>>>,
-    /// Epoll instances of the process may be others', too.
-    seen_by_others: Cell<bool>,
-    closed: Cell<bool>,
-}
-
-impl StalePlaceholders {
-    pub(crate) fn add(&self, file: Weak<File>) {
-        self.files.borrow_mut().push(file);
-    }
-
-    /// All of them show now what is true.
-    pub(crate) fn flush(&self) {
-        for file in self.files.take() {
-            if let Some(file) = file.upgrade() {
-                file.placeholder.flush();
-            }
-        }
-    }
-
-    pub(crate) fn are_allowed(&self) -> bool {
-        !self.seen_by_others.get() && !self.is_closed()
-    }
-
-    /// From now on there are none.
-    pub(crate) fn forbid(&self) {
-        self.seen_by_others.set(true);
-        self.flush();
-    }
-
-    pub(crate) fn close(&self) {
-        self.closed.set(true);
-        self.flush();
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.get()
+        self.entry.borrow_mut().take_if(is_here);
     }
 }

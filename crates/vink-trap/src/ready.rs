@@ -14,7 +14,8 @@ use vink_sys::errno::EFAULT;
 use vink_syscalls::{polling, Polling};
 
 use crate::error::to_errno_result;
-use crate::process::{Entry, File};
+use crate::fd_table::Entry;
+use crate::file::File;
 use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};

@@ -7,8 +7,8 @@
 use vink_syscalls::{blocks, shapes, Blocks, Shape};
 
 use crate::error::to_errno_result;
+use crate::fd_table::Entry;
 use crate::networks::NetnsId;
-use crate::process::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;

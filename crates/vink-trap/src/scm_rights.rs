@@ -16,7 +16,7 @@ use vink_kernel::{MachineId, TaskId};
 use vink_sys::pidfd::copy_fd;
 
 use crate::error::to_errno_result;
-use crate::process::Entry;
+use crate::fd_table::Entry;
 use crate::reactor::Token;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;

@@ -30,9 +30,11 @@ use vink_ring::{
 use vink_sys::errno::{EAGAIN, EBADF};
 
 use crate::error::to_errno_result;
+use crate::fd_table::Entry;
+use crate::file::FileKind;
+use crate::in_flight::{Continuation, InFlight};
 use crate::notification::{Notification, Reply};
 use crate::polling::CallsForm;
-use crate::process::{Continuation, Entry, FileKind, InFlight};
 use crate::process_ring::ProcessRing;
 use crate::sched::ThreadState;
 use crate::syscall_ctx::SyscallCtx;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use vink_kernel::monotonic;
 use vink_sys::procfs::stat_state;
 
-use crate::process::{AfterClose, Continuation, InFlight};
+use crate::in_flight::{AfterClose, Continuation, InFlight};
 
 /// ns between polls: after a hint, and when nothing has happened for long.
 const MIN_INTERVAL: u64 = 100_000;

@@ -20,7 +20,8 @@ use vink_sys::fd::{self};
 use vink_syscalls::{kind, Kind};
 
 use crate::error::to_errno_result;
-use crate::process::{Continuation, Entry, InFlight};
+use crate::fd_table::Entry;
+use crate::in_flight::{Continuation, InFlight};
 use crate::reactor::Token;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;

@@ -9,7 +9,7 @@ use vink_sys::fd::{self, pipe_that_never_waits, splice, tee};
 use vink_sys::poll::events_of;
 use vink_sys::{epoll, errno};
 
-use crate::process::Entry;
+use crate::fd_table::Entry;
 use crate::tracee;
 
 /// A splice(2) between a host pipe and a Vink socket.

@@ -6,7 +6,7 @@
 use vink_kernel::Call;
 
 use crate::error::to_errno_result;
-use crate::process::Entry;
+use crate::fd_table::Entry;
 use crate::syscall_ctx::SyscallCtx;
 use crate::worker::Worker;
 use crate::Error;

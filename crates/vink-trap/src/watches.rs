@@ -4,7 +4,7 @@ use std::rc::{Rc, Weak};
 
 use vink_kernel::Numbered;
 
-use crate::process::File;
+use crate::file::File;
 
 /// How many there may be before those that are gone are looked for.
 const FIRST_SWEEP: usize = 64;

@@ -18,6 +18,7 @@ use vink_sys::signals::{is_ignored, Action};
 use crate::binding::Policies;
 use crate::device::{self, Devices};
 use crate::fd_limit::FdLimit;
+use crate::fd_table::Entry;
 use crate::filter::Purpose;
 use crate::guardian::Guardian;
 use crate::mapped_ring::Mapped;
@@ -28,7 +29,7 @@ use crate::notify::Listener;
 use crate::pids::wait_until_reaped;
 use crate::placeholder::WATCHED;
 use crate::placement::{Placement, RingCheck};
-use crate::process::{Entry, Process};
+use crate::process::Process;
 use crate::process_table::ProcessTable;
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
 use crate::reactor::{Reactor, Ready, Token};
@@ -872,7 +873,7 @@ fn has_hung_up(listener: BorrowedFd<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::File;
+    use crate::file::File;
     use vink_kernel::{find_image, Config, Image};
 
     const IN: u32 = libc::EPOLLIN as u32;

@@ -24,7 +24,7 @@ const VIRTUAL_TIME: [&str; 2] = ["virtual time", "a virtual worker's clock"];
 const VIRTUAL_TIME_EXPECTED: usize = 2;
 /// Modules that use one another in the largest circle, those above and below one another in the
 /// tree of modules aside.
-const MODULES_IN_CIRCLE: usize = 7;
+const MODULES_IN_CIRCLE: usize = 1;
 
 /// A module: its path from the crate's root, such as `["vink_trap", "sched", "batch"]`.
 type Module = Vec<String>;

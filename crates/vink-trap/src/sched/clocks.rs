@@ -7,7 +7,7 @@ use vink_sys::errno::{EFAULT, EINVAL, EPERM};
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
 use super::{BlockCondition, BlockedThread, Scheduler, ThreadState, VirtualWorker, ERESTARTNOHAND};
-use crate::process::Continuation;
+use crate::in_flight::Continuation;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;

@@ -11,8 +11,8 @@ use vink_syscalls::{sharing, Sharing};
 
 use super::host_fds::file_type_of;
 use super::{Runnable, VirtualWorker};
+use crate::in_flight::Continuation;
 use crate::notification::Notification;
-use crate::process::Continuation;
 use crate::ready::{MAX_FDS, POLLFD};
 use crate::tracee;
 

@@ -13,7 +13,7 @@ use super::host_fds::{events_of, PolledFd};
 use super::signals::{members, Signals};
 use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::error::to_errno_result;
-use crate::process::Entry;
+use crate::fd_table::Entry;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};

@@ -4,7 +4,7 @@ use vink_sys::errno::{EFAULT, ENOSYS};
 use vink_syscalls::{blocks, sched_class, Blocks, Sched};
 
 use super::{BlockCondition, ThreadState, VirtualWorker};
-use crate::process::Continuation;
+use crate::in_flight::Continuation;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
