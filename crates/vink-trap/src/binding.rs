@@ -9,32 +9,15 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use vink_kernel::{Kernel, MachineId, TaskId};
+use vink_kernel::{MachineId, TaskId};
 
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
+use crate::port_policy::PortPolicy;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
-
-/// Decides about the ports of a machine.
-pub trait PortPolicy {
-    /// A program is about to bind a socket of TCP, or of UDP, to this address, whose port is not 0. An
-    /// error number refuses it.
-    ///
-    /// # Errors
-    /// Those that end the kernel.
-    fn may_bind(
-        &mut self,
-        kernel: &mut Kernel,
-        address: SocketAddr,
-        udp: bool,
-    ) -> Result<Result<(), i32>, vink_kernel::Error>;
-}
-
-/// The machines that have one.
-pub(crate) type Policies = Vec<(MachineId, Rc<RefCell<dyn PortPolicy>>)>;
 
 /// Has a machine's programs bind as `policy` says, from now on; `None`: as they like.
 pub fn set_port_policy(

@@ -17,6 +17,7 @@ use vink_sys::pidfd::copy_fd;
 
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
+use crate::file_holder::{FileHolder, HeldFile};
 use crate::reactor::Token;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
@@ -34,23 +35,6 @@ const MAX_MESSAGES: u64 = libc::UIO_MAXIOV as u64;
 const HEADER: usize = 16;
 /// More control data than `SCM_MAX_FD` descriptors take.
 const MAX_CONTROL: u64 = 64 << 10;
-
-/// Has the files that are, or were, on their way.
-pub(crate) struct FileHolder {
-    task: TaskId,
-    /// Its process in the kernel.
-    pid: i64,
-    files: Vec<HeldFile>,
-    /// A file has lost one of those that had it since this was last looked after.
-    dirty: bool,
-}
-
-struct HeldFile {
-    /// With the holder's number.
-    entry: Entry,
-    /// No program is known to have it: the end of its placeholder is waited for.
-    only_in_flight: bool,
-}
 
 impl Worker {
     /// A host socket's sendmsg(2) or sendmmsg(2) is about to pass: takes charge of the Vink files
