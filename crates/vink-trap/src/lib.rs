@@ -24,7 +24,7 @@
 //! `ready`).
 //!
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
-//! process a table that says which of its numbers are Vink's (`process`, `process_table`). Forks,
+//! process a table that says which of its numbers are Vink's (`fd_table`, `process_table`). Forks,
 //! execs and deaths are followed (`lifecycle`), so that both sides always agree.
 //!
 //! Before a program of some machines binds a port, their owner is asked (`binding`).
@@ -120,6 +120,7 @@ mod interface;
 mod interrupt;
 mod lifecycle;
 mod mapped_ring;
+mod mounts;
 mod namespaces;
 mod network;
 mod networks;

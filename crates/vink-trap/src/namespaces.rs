@@ -18,25 +18,20 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use vink_sys::mount::set_nosuid;
-use vink_sys::rustix::mount::{
-    mount, mount_bind, mount_change, unmount, MountFlags, MountPropagationFlags, UnmountFlags,
-};
+use vink_sys::rustix::mount::{mount, mount_bind, mount_change, MountFlags, MountPropagationFlags};
 use vink_sys::rustix::process::{chroot, fchdir};
 use vink_sys::rustix::system::sethostname;
 use vink_sys::rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 
+use crate::mounts::{c, escaped, mount_overlay, mount_points, with_staging, FILES_ONLY};
 use crate::overlay::{file_overlays, write, FileOverlay};
 use crate::pids::InitProcess;
 use crate::{tracee, Error};
-
-/// Where a tmpfs lies over the host's while files are generated: it is on every host, and no file
-/// of a machine goes there.
-pub(crate) const STAGING: &CStr = c"/proc";
 
 /// How programs on a machine see the system around them; see
 /// [`Worker::configure_namespaces`](crate::Worker::configure_namespaces).
@@ -383,29 +378,6 @@ impl MountPlan {
     }
 }
 
-/// Nothing there is a device, or executed.
-const FILES_ONLY: MountFlags = MountFlags::NOSUID
-    .union(MountFlags::NODEV)
-    .union(MountFlags::NOEXEC);
-
-/// Mounts a read-only overlay. Async-signal-safe.
-pub(crate) fn mount_overlay(options: &CStr, target: &CStr) -> io::Result<()> {
-    let flags = MountFlags::RDONLY;
-    Ok(mount(c"overlay", target, c"overlay", flags, options)?)
-}
-
-/// Does something while a tmpfs is at [`STAGING`], which is then unmounted from sight.
-/// Async-signal-safe.
-pub(crate) fn with_staging(
-    options: &CStr,
-    work: impl FnOnce() -> io::Result<()>,
-) -> io::Result<()> {
-    mount(c"tmpfs", STAGING, c"tmpfs", FILES_ONLY, options)?;
-    let done = work();
-    let _ = unmount(STAGING, UnmountFlags::DETACH);
-    done
-}
-
 /// Mounts a new file with this text over the target. Async-signal-safe.
 fn generate(text: &[u8], target: &CStr) -> io::Result<()> {
     const FILE: &CStr = c"/proc/file";
@@ -474,53 +446,4 @@ impl Namespaces {
         fchdir(&self.root)?;
         Ok(chroot(c".")?)
     }
-}
-
-/// Where something is mounted on the host.
-pub(crate) fn mount_points() -> io::Result<Vec<PathBuf>> {
-    let mounts = fs::read("/proc/self/mountinfo")?;
-    let points = mounts
-        .split(|b| *b == b'\n')
-        .filter_map(|line| line.split(|b| *b == b' ').nth(4));
-    Ok(points
-        .map(|point| PathBuf::from(std::ffi::OsString::from_vec(unescaped(point))))
-        .collect())
-}
-
-/// A path as the host gave it: without zeros.
-pub(crate) fn c(path: &OsStr) -> CString {
-    CString::new(path.as_bytes()).expect("a path without zeros")
-}
-
-/// A path among overlayfs's options.
-pub(crate) fn escaped(path: &Path) -> Vec<u8> {
-    let mut escaped = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        if b"\\:,".contains(byte) {
-            escaped.push(b'\\');
-        }
-        escaped.push(*byte);
-    }
-    escaped
-}
-
-/// A path from mountinfo, which has `\040` for a space; see proc(5).
-fn unescaped(path: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    let mut rest = path;
-    while let Some((first, others)) = rest.split_first() {
-        let octal = others.get(..3).filter(|_| *first == b'\\');
-        let number = octal.and_then(|o| u8::from_str_radix(std::str::from_utf8(o).ok()?, 8).ok());
-        match number {
-            Some(number) => {
-                plain.push(number);
-                rest = &others[3..];
-            }
-            None => {
-                plain.push(*first);
-                rest = others;
-            }
-        }
-    }
-    plain
 }

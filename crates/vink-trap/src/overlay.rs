@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use vink_sys::rustix::fs::{chmod, fchmod, mkdir, open, Mode, OFlags};
 
-use crate::namespaces::{c, escaped, mount_overlay, mount_points, with_staging};
+use crate::mounts::{c, escaped, mount_overlay, mount_points, with_staging};
 use crate::Error;
 
 /// Where the files lie on the workbench.

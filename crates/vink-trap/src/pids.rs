@@ -13,7 +13,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
-use vink_sys::pidfd::send_signal;
+use vink_sys::pidfd::{self, send_signal};
+use vink_sys::poll::is_readable;
 use vink_sys::process::exit_now;
 use vink_sys::procfs::StatFields;
 use vink_sys::rustix::event::pause;
@@ -21,9 +22,19 @@ use vink_sys::rustix::process::{set_parent_process_death_signal, setsid, Signal}
 use vink_sys::rustix::thread::set_name;
 use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
-use crate::spawn::has_ended;
 use crate::status::{reap, wait_for_end};
 use crate::tracee::STALL_TIMEOUT;
+use crate::Error;
+
+/// pidfd_open(2).
+pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd, Error> {
+    pidfd::open(pid).map_err(Error::of("pidfd_open()"))
+}
+
+/// Whether the process is dead (it may be a zombie). Async-signal-safe.
+pub(crate) fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
+    is_readable(pidfd, 0)
+}
 
 /// What was made, by the worker's numbers; 0: nothing. In memory that all have.
 #[derive(Default)]

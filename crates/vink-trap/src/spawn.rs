@@ -19,8 +19,7 @@ use std::sync::Arc;
 use vink_kernel::Credentials;
 use vink_sys::errno;
 use vink_sys::mapping::{Mapping, Pages};
-use vink_sys::pidfd::{self, copy_fd};
-use vink_sys::poll::is_readable;
+use vink_sys::pidfd::copy_fd;
 use vink_sys::process::{
     exit_now, fix_addresses, getegid, geteuid, kill, set_limit, unshare, waitpid,
 };
@@ -40,7 +39,7 @@ use vink_sys::signals::{mask, Action, Mask, SignalSet};
 
 use crate::filter::{self, Purpose};
 use crate::namespaces::{FailedStep, MountPlan, Namespaces};
-use crate::pids::{arguments, fork_into_pidns, CloneResult, InitProcess};
+use crate::pids::{arguments, fork_into_pidns, has_ended, open_pidfd, CloneResult, InitProcess};
 use crate::sched::tsc::{self, VirtualTsc};
 use crate::Error;
 
@@ -568,16 +567,6 @@ fn wait_for_clone(
         0 => Err(KILLED),
         pid => Ok((pid, first)),
     }
-}
-
-/// pidfd_open(2).
-pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd, Error> {
-    pidfd::open(pid).map_err(Error::of("pidfd_open()"))
-}
-
-/// Whether the process is dead (it may be a zombie). Async-signal-safe.
-pub(crate) fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
-    is_readable(pidfd, 0)
 }
 
 /// Which of a child's steps failed, as [`Page::step`] has it, and why.

@@ -9,7 +9,7 @@ use vink_sys::pidfd::open_thread;
 use vink_sys::poll::is_readable;
 
 use super::{thread_states, RunningThread, Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
-use crate::spawn::{has_ended, open_pidfd};
+use crate::pids::{has_ended, open_pidfd};
 use crate::tracee;
 use crate::Error;
 
