@@ -89,6 +89,25 @@ static int accepted(int fd)
 	return app->accept4(fd, NULL, NULL, 0);
 }
 
+/*
+ * Of connections to one port each has a part. It goes by the peer's port, as
+ * they may come in any order.
+ */
+#define PARTS	7000
+
+static void accept_parts(int listens, int *fds, int count)
+{
+	struct sockaddr_in peer;
+	socklen_t len;
+	int fd, i;
+
+	for (i = 0; i < count; i++) {
+		len = sizeof(peer);
+		fd = app->accept4(listens, (void *)&peer, &len, 0);
+		fds[ntohs(peer.sin_port) - PARTS] = fd;
+	}
+}
+
 static int dial(int fd, const char *address, int port)
 {
 	struct sockaddr_in to = at(address, port);
@@ -101,6 +120,14 @@ static int dialled(int port)
 	int fd = app->socket(AF_INET, SOCK_STREAM, 0);
 
 	dial(fd, "10.0.0.2", port);
+	return fd;
+}
+
+static int dialled_as(int part)
+{
+	int fd = bound(PARTS + part);
+
+	dial(fd, "10.0.0.2", PORT);
 	return fd;
 }
 
@@ -414,10 +441,17 @@ static void repair_client(void)
 	abort_it(fd);
 }
 
-static void reader_server(void)
+/*
+ * The reset that ends the connection is behind bytes that were never sent. It
+ * is challenged, unless another challenge was sent just before (RFC 5961, 7),
+ * and then no one is there any more.
+ */
+static void repair_server(void)
 {
 	int listens = listener(PORT), fd = accepted(listens);
 
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	tcp_set(fd, TCP_KEEPIDLE, 10);
 	drain(fd);
 	app->close(fd);
 	app->close(listens);
@@ -427,28 +461,30 @@ static void reader_server(void)
 static void silent_server(void)
 {
 	int listens = listener(PORT), late = bound(PORT + 2);
-	int fd = accepted(listens), deaf = accepted(listens);
-	int closed = accepted(listens), half = accepted(listens);
-	int last = accepted(listens);
+	/* fd, deaf, closed, half, last, as the client has them. */
+	int fds[5];
 
+	accept_parts(listens, fds, 5);
 	app->listen(late, 1);
 	deafen(late);
-	deafen(deaf);
-	app->recv(closed, data, 1, 0);
-	deafen(closed);
-	app->shutdown(half, SHUT_WR);
-	deafen(half);
-	deafen(last);
-	drain(fd);
-	app->close(fd);
+	deafen(fds[1]);
+	app->recv(fds[2], data, 1, 0);
+	deafen(fds[2]);
+	app->shutdown(fds[3], SHUT_WR);
+	deafen(fds[3]);
+	deafen(fds[4]);
+	/* The client goes on when they are deaf. */
+	app->send(fds[0], data, 1, 0);
+	drain(fds[0]);
+	app->close(fds[0]);
 	wait_ms(100000);
 	app->close(listens);
 }
 
 static void silent_client(void)
 {
-	int fd = dialled(PORT), deaf = dialled(PORT), closed = dialled(PORT);
-	int half = dialled(PORT), last = dialled(PORT), i;
+	int fd = dialled_as(0), deaf = dialled_as(1), closed = dialled_as(2);
+	int half = dialled_as(3), last = dialled_as(4), i;
 
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	tcp_set(fd, TCP_KEEPIDLE, 2);
@@ -458,7 +494,7 @@ static void silent_client(void)
 	tcp_set(half, TCP_KEEPINTVL, 1);
 	tcp_set(half, TCP_KEEPCNT, 2);
 	app->send(closed, data, 1, 0);
-	wait_ms(100);
+	app->recv(fd, data, 1, 0);
 	tcp_set(last, TCP_USER_TIMEOUT, 3000);
 	set(last, SOL_SOCKET, SO_KEEPALIVE, 1);
 	tcp_set(last, TCP_KEEPIDLE, 1);
@@ -864,8 +900,7 @@ static void asked_server(void)
 {
 	int listens = listener(PORT), fds[3], i;
 
-	for (i = 0; i < 3; i++)
-		fds[i] = accepted(listens);
+	accept_parts(listens, fds, 3);
 	ask_diag(0, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
 	read_proc();
 	drain(fds[0]);
@@ -879,10 +914,8 @@ static void asked_client(void)
 {
 	int fds[3], i, family;
 
-	for (i = 0; i < 3; i++) {
-		fds[i] = bound(7000 + i);
-		dial(fds[i], "10.0.0.2", PORT);
-	}
+	for (i = 0; i < 3; i++)
+		fds[i] = dialled_as(i);
 	app->send(fds[0], data, 30000, 0);
 	wait_ms(50);
 	ask_diag(0, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP);
@@ -922,7 +955,7 @@ static void map_client(void)
 		.key_size = 4, .value_size = 4, .max_entries = 4,
 	};
 	int map = bpf(BPF_MAP_CREATE, &attr), program, key = 0;
-	int fd = dialled(PORT), plain = dialled(PORT);
+	int fd = dialled_as(0), plain = dialled_as(1);
 
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = BPF_PROG_TYPE_SK_MSG;
@@ -953,15 +986,15 @@ static void map_client(void)
 
 static void map_server(void)
 {
-	int listens = listener(PORT), fd = accepted(listens);
-	int plain = accepted(listens);
+	int listens = listener(PORT), fds[2], i;
 
-	app->recv(fd, data, 1000, 0);
-	app->send(fd, data, 1000, 0);
-	drain(fd);
-	app->close(fd);
-	drain(plain);
-	app->close(plain);
+	accept_parts(listens, fds, 2);
+	app->recv(fds[0], data, 1000, 0);
+	app->send(fds[0], data, 1000, 0);
+	for (i = 0; i < 2; i++) {
+		drain(fds[i]);
+		app->close(fds[i]);
+	}
 	app->close(listens);
 }
 
@@ -1129,7 +1162,7 @@ static const struct {
 } scenarios[] = {
 	{ "options", options_client, options_server },
 	{ "ways", ways_client, ways_server },
-	{ "repair", repair_client, reader_server },
+	{ "repair", repair_client, repair_server },
 	{ "silent", silent_client, silent_server },
 	{ "closed", closed_client, closed_server },
 	{ "fastopen", fastopen_client, fastopen_server },
