@@ -68,6 +68,35 @@ impl<'a> Packet<'a> {
             socket: &[],
         }
     }
+
+    /// The same with its `struct tcp_sock` ([`World::socket`](crate::World)).
+    pub(crate) fn of_socket(mut self, socket: &'a [u8]) -> Packet<'a> {
+        self.socket = socket;
+        self
+    }
+}
+
+#[cfg(test)]
+impl<'a> Segment<'a> {
+    /// A segment without options, between two addresses, for tests of properties.
+    pub(crate) fn of(
+        ends: (SocketAddr, SocketAddr),
+        flags: u8,
+        seq: u32,
+        ack: u32,
+        data: &'a [u8],
+    ) -> Segment<'a> {
+        Segment {
+            from: ends.0,
+            to: ends.1,
+            seq,
+            ack,
+            flags,
+            window: 100,
+            options: &[],
+            data,
+        }
+    }
 }
 
 /// A TCP segment's header (RFC 9293, 3.1).

@@ -8,7 +8,8 @@
 //! nothing new.
 //!
 //! A segment may have waited in a queue of its machine. So only what leaves when its socket has last
-//! looked at the clock is judged by its time.
+//! looked at the clock is judged by its time. What comes for a socket with a filter (SO_ATTACH_FILTER)
+//! is not judged: the filter may drop it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -96,7 +97,8 @@ impl Property for Prompt {
             Point::Arrival => {
                 let open = field("rcv_wup").map_or(0, |told| behind(next as u32, told as u32));
                 let is_owed = all_read && last < packet.time && open as i64 >= 2 * mss as i64;
-                if segment.length() > 0 {
+                let is_filtered = field("sk_filter").is_some_and(|filter| filter != 0);
+                if segment.length() > 0 && !is_filtered {
                     end.come(packet.time, &segment, next as u32, mss as usize);
                 }
                 is_owed.then(|| {
@@ -185,5 +187,51 @@ impl End {
                 (now - since) as f64 / 1e9
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const FIELDS: [&str; 5] = [
+        "rcv_nxt",
+        "copied_seq",
+        "icsk_ack.rcv_mss",
+        "tcp_mstamp",
+        "sk_filter",
+    ];
+
+    /// Data comes, and what acknowledges it leaves so many ms later: is that as it is to be?
+    fn acknowledges(after: u64, filter: u64) -> bool {
+        let world = World::of_ends(&["server"]).with_fields(&FIELDS);
+        let server: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        let client: SocketAddr = "10.0.0.1:9".parse().unwrap();
+        let socket = |next, time: u64| {
+            world.socket(&[
+                ("rcv_nxt", next),
+                ("copied_seq", 5),
+                ("icsk_ack.rcv_mss", 1460),
+                ("tcp_mstamp", time * 1000),
+                ("sk_filter", filter),
+            ])
+        };
+        let mut property = Prompt::default();
+        let mut at = |time: u64, point, segment, next| {
+            let socket = socket(next, time);
+            let packet = Packet::at_end_of(segment, 0, point, time * MS);
+            property.packet(&world, &packet.of_socket(&socket)).is_ok()
+        };
+        let data = Segment::of((client, server), Segment::ACK, 5, 100, b"data");
+        let answer = Segment::of((server, client), Segment::ACK, 100, 9, b"");
+        at(1_000, Point::Arrival, data, 5) && at(1_000 + after, Point::Departure, answer, 9)
+    }
+
+    #[test]
+    fn what_a_filter_may_drop_is_not_judged() {
+        assert!(acknowledges(200, 0));
+        assert!(!acknowledges(300, 0));
+        assert!(acknowledges(300, 0xffff_8880_0000_1000));
     }
 }

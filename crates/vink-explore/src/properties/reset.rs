@@ -3,7 +3,8 @@
 //!
 //! One that is in the window, but not next, is answered by a challenge, as is a SYN. Exact is also
 //! what is behind the last selective acknowledgement, and what is before a FIN that has come, as
-//! Linux has it. What comes together with other segments, or while its app closes, is not judged.
+//! Linux has it. What comes together with other segments, or while its app closes, is not judged, nor
+//! what comes for a socket with a filter (SO_ATTACH_FILTER), which may drop it.
 
 use std::net::SocketAddr;
 
@@ -76,6 +77,9 @@ impl Property for Reset {
         let from_next = behind(segment.seq, next as u32);
         let is_closing = world.state(packet.socket) == "CLOSE_WAIT";
         let is_sacked = world.field(packet.socket, "rx_opt.num_sacks") != Some(0);
+        if world.field(packet.socket, "sk_filter") != Some(0) {
+            return Ok(());
+        }
         // Of what is selectively acknowledged one end is exact: not judged.
         if is_reset && from_next != 0 && is_sacked {
             return Ok(());

@@ -4,6 +4,9 @@
 //! It is sent again sooner if the receiver has dropped what it had selectively acknowledged, and says
 //! so by asking for just that: after half a round-trip time, or 10 ms, as Linux has it, in which no
 //! further acknowledgement has come (RFC 2018, 8).
+//!
+//! Data that a server sends before its SYN-ACK is acknowledged waits for that (RFC 7413, 4.2.2). What
+//! is sent again till then is the SYN-ACK, which has a time-out of its own.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,6 +16,11 @@ use crate::{behind, blocks, Packet, Point, Segment, World};
 
 /// The kernel's ticks, and what becomes of a packet between its timer and the wire.
 const SLACK: u64 = 50_000_000;
+/// How late a timer of the kernel's is at most, in parts of its time: kernel/time/timer.c.
+const LATE: u64 = 8;
+/// The time-out of a SYN-ACK, which grows twofold, and how long it gets: TCP_TIMEOUT_INIT, TCP_RTO_MAX.
+const FIRST: u64 = 1_000_000_000;
+const LONGEST: u64 = 120_000_000_000;
 /// The kernel's TCP_CA_Loss.
 const LOSS: u64 = 4;
 /// How soon what is asked for again is sent, at the soonest.
@@ -34,6 +42,8 @@ struct Flow {
     since: u64,
     /// The time-out then, ns.
     rto: u64,
+    /// The sequence number of the SYN-ACK that was sent, when it was sent last, and how often.
+    syn_ack: Option<(u32, u64, u32)>,
     /// What is selectively acknowledged, and not sent again since.
     sacked: Vec<(u32, u32)>,
     /// An acknowledgement has come last that asks for some of that: which sequence number, when, and
@@ -78,6 +88,14 @@ impl Property for Timeout {
         let Some((segment, own, peer)) = packet.connection() else {
             return Ok(());
         };
+        // It is of no socket yet.
+        let is_syn_ack = segment.has(Segment::SYN) && segment.has(Segment::ACK);
+        if is_syn_ack && packet.point == Point::Departure {
+            let flow = self.flows.entry((own, peer)).or_default();
+            let again = flow.syn_ack.filter(|(seq, ..)| *seq == segment.seq);
+            let times = again.map_or(0, |(_, _, times)| times);
+            flow.syn_ack = Some((segment.seq, packet.time, times + 1));
+        }
         let field = |name| world.field(packet.socket, name);
         let (Some(una), Some(out), Some(rto)) =
             (field("snd_una"), field("packets_out"), field("icsk_rto"))
@@ -122,16 +140,87 @@ impl Property for Timeout {
             flow.rto = rto;
             return Ok(());
         }
-        let waits = packet.time - flow.since;
-        if waits <= flow.rto.max(rto) + SLACK {
+        let is_early = field("fastopen_rsk").is_some_and(|request| request != 0);
+        let (since, most) = match flow.syn_ack.filter(|_| is_early) {
+            Some((_, time, times)) => (time, (FIRST << (times - 1).min(16)).min(LONGEST)),
+            None => (flow.since, flow.rto.max(rto)),
+        };
+        let waits = packet.time - since;
+        if waits <= most + most / LATE + SLACK {
+            if is_early {
+                // When the SYN-ACK is acknowledged, its time-out begins.
+                flow.since = packet.time;
+                flow.rto = rto;
+            }
             return Ok(());
         }
         let what = format!(
             "{own} has {out} segments under way to {peer}, of which it has heard nothing new for {:.3} s; its \
              time-out is {:.3} s, and it sends none of them again.",
             waits as f64 / 1e9,
-            rto as f64 / 1e9
+            most as f64 / 1e9
         );
         Err(self.broken(world, machine, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const FIELDS: [&str; 5] = [
+        "snd_una",
+        "packets_out",
+        "icsk_rto",
+        "icsk_ca_state",
+        "fastopen_rsk",
+    ];
+
+    /// A server (RFC 7413) sends its SYN-ACK and data at once. Its SYN-ACK is lost, and sent again at
+    /// these times, ms. A segment of the client comes at `asked`, ms: is all as it is to be?
+    fn opens_early(request: u64, syn_acks: &[u64], asked: u64) -> bool {
+        let world = World::of_ends(&["server"]).with_fields(&FIELDS);
+        let server: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        let client: SocketAddr = "10.0.0.1:9".parse().unwrap();
+        let socket = world.socket(&[
+            ("snd_una", 101),
+            ("packets_out", 1),
+            ("icsk_rto", 210),
+            ("fastopen_rsk", request),
+        ]);
+        let mut property = Timeout::default();
+        let mut is_good = true;
+        let mut at = |time: u64, point, segment, socket| {
+            let packet = Packet::at_end_of(segment, 0, point, time * MS);
+            is_good &= property.packet(&world, &packet.of_socket(socket)).is_ok();
+        };
+        let flags = Segment::SYN | Segment::ACK;
+        let syn_ack = Segment::of((server, client), flags, 100, 8, b"");
+        let data = Segment::of((server, client), Segment::ACK, 101, 8, b"data");
+        let again = Segment::of((client, server), Segment::SYN, 7, 0, b"");
+        at(0, Point::Departure, syn_ack, &[][..]);
+        at(0, Point::Departure, data, &socket);
+        for time in syn_acks {
+            at(*time, Point::Departure, syn_ack, &[]);
+        }
+        at(asked, Point::Arrival, again, &socket);
+        // It was acknowledged by that, and data was not.
+        let later = world.socket(&[("snd_una", 101), ("packets_out", 1), ("icsk_rto", 210)]);
+        at(asked + 200, Point::Arrival, again, &later);
+        is_good
+    }
+
+    #[test]
+    fn data_that_is_sent_early_waits_for_the_syn_ack() {
+        const REQUEST: u64 = 0xffff_8880_0000_1000;
+        assert!(opens_early(REQUEST, &[1_060], 1_100));
+        assert!(opens_early(REQUEST, &[1_060, 3_200], 3_400));
+        // Nothing is sent again within the SYN-ACK's own time-outs: one second, then two.
+        assert!(!opens_early(REQUEST, &[], 1_300));
+        assert!(!opens_early(REQUEST, &[1_060], 3_500));
+        // The SYN-ACK has been acknowledged.
+        assert!(opens_early(0, &[], 60));
+        assert!(!opens_early(0, &[], 300));
     }
 }

@@ -5,6 +5,12 @@
 //! a time before any of it was sent. Of what a time-out has reduced nothing is said: there RFC 5682
 //! knows more reasons. Nor is anything said where the wire has duplicated a packet: a sender counts
 //! what it is told of duplicates, from wherever they are (RFC 3708, 4).
+//!
+//! An undo forgets where the recovery began. Where the threshold is as before, and that is still known,
+//! it is so by chance: some congestion controls make it of what they have measured.
+//!
+//! Linux 6.12 breaks it itself where a tail loss probe that was sent after a recovery was not needed:
+//! docs/mutants.md. The report says so.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,8 +18,14 @@ use std::net::SocketAddr;
 use super::{Check, Property};
 use crate::{behind, blocks, options, Fate, Fault, Packet, Point, Segment, World};
 
-/// The kernel's TCP_CA_Recovery.
+/// The kernel's TCP_CA_Recovery, and TCP_CA_Disorder: the last state that is none of a recovery.
 const RECOVERY: u64 = 3;
+const DISORDER: u64 = 1;
+
+/// What the report says of Linux's own mistake.
+const PROBE: &str = " It has been told that a tail loss probe, which it sent after that recovery, was not \
+                     needed, and counts that as if it were what it has sent again (docs/mutants.md: found in \
+                     Linux itself).";
 
 /// See the head of the file.
 #[derive(Default)]
@@ -25,6 +37,8 @@ pub(super) struct Undo {
 /// One direction of a connection.
 #[derive(Default)]
 struct Flow {
+    /// How many segments the socket has sent.
+    segments: u64,
     /// The sequence number behind the last byte that was sent.
     sent: u32,
     /// The slow start threshold.
@@ -46,6 +60,10 @@ struct Recovery {
     first: Option<(u32, u32)>,
     /// An acknowledgement has echoed a time before that.
     is_early: bool,
+    /// What was sent again when it was over: tail loss probes.
+    probes: Vec<(u32, u32)>,
+    /// One of them has been told to be a duplicate.
+    probe_told: bool,
 }
 
 impl Recovery {
@@ -77,6 +95,12 @@ impl Property for Undo {
             return Ok(());
         };
         let flow = self.flows.entry((own, peer)).or_default();
+        // Another socket of the same ends, which has been put in the place of one (TCP_REPAIR).
+        let segments = field("segs_out").unwrap_or(0);
+        if segments < flow.segments {
+            *flow = Flow::default();
+        }
+        flow.segments = segments;
         let before = std::mem::replace(&mut flow.threshold, threshold);
         if before != 0 && threshold < before {
             flow.recovery = (state == RECOVERY).then(|| Recovery {
@@ -84,11 +108,14 @@ impl Property for Undo {
                 again: Vec::new(),
                 first: None,
                 is_early: false,
+                probes: Vec::new(),
+                probe_told: false,
             });
         }
         let mut is_undone = false;
         if let Some(recovery) = &flow.recovery {
-            is_undone = threshold > before && threshold == recovery.before;
+            let is_forgotten = field("undo_marker") == Some(0);
+            is_undone = threshold > before && threshold == recovery.before && is_forgotten;
             if is_undone && (recovery.is_early || recovery.again.is_empty()) {
                 is_undone = false;
                 flow.recovery = None;
@@ -97,10 +124,13 @@ impl Property for Undo {
         let is_ours = |fault: &Fault| fault.deviation.fate == Fate::Duplicate;
         if is_undone && !world.faults.iter().any(is_ours) {
             let machine = &world.ends[packet.end].machine;
-            let what = format!(
+            let mut what = format!(
                 "The connection {own} to {peer} takes back what it has reduced for a loss, though what it has \
                  sent again for it was needed."
             );
+            if flow.recovery.as_ref().is_some_and(|one| one.probe_told) {
+                what += PROBE;
+            }
             return Err(self.broken(world, machine, what));
         }
         match packet.point {
@@ -108,6 +138,9 @@ impl Property for Undo {
                 let is_again = flow.sent != 0 && behind(segment.seq, flow.sent) < 0;
                 if let (true, Some(recovery)) = (is_again, &mut flow.recovery) {
                     recovery.again.push((segment.seq, segment.end()));
+                    if state <= DISORDER {
+                        recovery.probes.push((segment.seq, segment.end()));
+                    }
                     if let (None, Some((stamp, _))) = (recovery.first, stamps(segment.options)) {
                         recovery.first = Some((segment.seq, stamp));
                         let (time, come) = &flow.come;
@@ -139,6 +172,7 @@ impl Property for Undo {
                         let is_told = |again: &(u32, u32)| {
                             behind(again.1, left) > 0 && behind(right, again.0) > 0
                         };
+                        recovery.probe_told |= recovery.probes.iter().any(is_told);
                         recovery.again.retain(|again| !is_told(again));
                     }
                 }
@@ -159,4 +193,119 @@ fn stamps(from: &[u8]) -> Option<(u32, u32)> {
         )),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const FIELDS: [&str; 4] = ["snd_ssthresh", "icsk_ca_state", "undo_marker", "segs_out"];
+    /// The threshold without any loss.
+    const INFINITE: u64 = 0x7fff_ffff;
+
+    /// A connection that has lost a segment, sent it again, and had it acknowledged.
+    struct Sender {
+        world: World,
+        property: Undo,
+        time: u64,
+        segments: u64,
+    }
+
+    impl Sender {
+        fn after_recovery() -> Sender {
+            let world = World::of_ends(&["client"]).with_fields(&FIELDS);
+            let mut sender = Sender {
+                world,
+                property: Undo::default(),
+                time: 0,
+                segments: 0,
+            };
+            for seq in [1, 1001] {
+                assert_eq!(sender.sends(seq, INFINITE, 0, 0), Ok(()));
+            }
+            assert_eq!(sender.sends(1, 7, RECOVERY, 1), Ok(()));
+            assert_eq!(sender.has(2001, &[], 7), Ok(()));
+            assert_eq!(sender.sends(2001, 7, 0, 1), Ok(()));
+            sender
+        }
+
+        /// It sends a thousand bytes, with this threshold, in this state.
+        fn sends(&mut self, seq: u32, threshold: u64, state: u64, marker: u64) -> Check {
+            self.segments += 1;
+            let segment = Segment::of(Self::ends(), Segment::ACK, seq, 1, &[0; 1000]);
+            self.look(segment, Point::Departure, [threshold, state, marker])
+        }
+
+        /// An acknowledgement comes, and none is told of yet.
+        fn has(&mut self, ack: u32, options: &[u8], threshold: u64) -> Check {
+            let (own, peer) = Self::ends();
+            let mut segment = Segment::of((peer, own), Segment::ACK, 1, ack, b"");
+            segment.options = options;
+            self.look(segment, Point::Arrival, [threshold, 0, 1])
+        }
+
+        fn look(&mut self, segment: Segment<'_>, point: Point, state: [u64; 3]) -> Check {
+            self.time += MS;
+            let [threshold, state, marker] = state;
+            let socket = self.world.socket(&[
+                ("snd_ssthresh", threshold),
+                ("icsk_ca_state", state),
+                ("undo_marker", marker),
+                ("segs_out", self.segments),
+            ]);
+            let packet = Packet::at_end_of(segment, 0, point, self.time);
+            self.property
+                .packet(&self.world, &packet.of_socket(&socket))
+        }
+
+        fn ends() -> (SocketAddr, SocketAddr) {
+            (
+                "10.0.0.1:9".parse().unwrap(),
+                "10.0.0.2:80".parse().unwrap(),
+            )
+        }
+    }
+
+    /// A SACK option of one block.
+    fn told(left: u32, right: u32) -> Vec<u8> {
+        let block = [left.to_be_bytes(), right.to_be_bytes()].concat();
+        [vec![5, 10], block].concat()
+    }
+
+    #[test]
+    fn a_reduction_for_a_loss_stays() {
+        let mut sender = Sender::after_recovery();
+        let undone = sender.sends(3001, INFINITE, 0, 0).unwrap_err();
+        assert!(!undone.what.contains("tail loss probe"), "{}", undone.what);
+    }
+
+    #[test]
+    fn what_was_not_needed_is_taken_back() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.has(2001, &told(1, 1001), 7), Ok(()));
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_probe_that_was_not_needed_is_told_of() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(2001, 7, 0, 1), Ok(()));
+        assert_eq!(sender.has(3001, &told(2001, 3001), 7), Ok(()));
+        let undone = sender.sends(3001, INFINITE, 0, 0).unwrap_err();
+        assert!(undone.what.ends_with(PROBE), "{}", undone.what);
+    }
+
+    #[test]
+    fn a_threshold_that_is_measured_is_no_undo() {
+        let mut sender = Sender::after_recovery();
+        assert_eq!(sender.sends(3001, INFINITE, 0, 1), Ok(()));
+    }
+
+    #[test]
+    fn another_socket_of_the_same_ends_has_had_no_loss() {
+        let mut sender = Sender::after_recovery();
+        sender.segments = 0;
+        assert_eq!(sender.sends(3001, INFINITE, 0, 0), Ok(()));
+    }
 }
