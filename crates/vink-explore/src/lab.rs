@@ -158,12 +158,18 @@ impl Booted {
         kernel.settle()?;
         let apps = Apps::new();
         apps.names().replace(addresses(lab));
-        let (memory, unreadable) = match Process::open(std::process::id()) {
+        let (mut memory, unreadable) = match Process::open(std::process::id()) {
             Ok(memory) => (Some(memory), None),
             Err(why) => (None, Some(why.to_string())),
         };
         let nets = memory.as_ref().map(Process::machines).transpose()?;
         let nets = nets.unwrap_or_default();
+        if let Some(memory) = &mut memory {
+            let all: Vec<u64> = nets.iter().map(|machine| machine.net).collect();
+            // SAFETY: the kernel is in this process, and its forks. It is asked when all machines wait, or within a
+            // question of the kernel's own, and not when the kernel is gone.
+            unsafe { memory.read_directly(&all)? };
+        }
         let nets = nets.into_iter().map(|machine| (machine.net, machine.name));
         let nets = nets.filter(|(_, name)| machines.contains_key(name.as_str()));
         let mut world = World {

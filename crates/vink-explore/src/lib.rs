@@ -28,9 +28,11 @@
 mod calls;
 mod coverage;
 mod cursor;
+mod ends;
 mod engine;
 mod error;
 mod fate;
+mod fields;
 mod forks;
 mod lab;
 mod lab_file;

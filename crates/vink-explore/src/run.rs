@@ -1,12 +1,12 @@
 //! One run: drives the lab to its end, asks for each packet's fate, has properties look on.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use vink_kernel::{EndId, Hold, PacketHooks, PacketKind, PacketQuery, Verdict};
 
 use crate::calls::Calls;
+use crate::ends::Cheaply;
 use crate::lab::Booted;
 use crate::packet::{is_searched, segment};
 use crate::properties::panic;
@@ -89,7 +89,7 @@ pub(crate) struct State {
     pub trace: Option<Box<blake3::Hasher>>,
     violation: Option<Violation>,
     names: Vec<String>,
-    places: HashMap<EndId, usize>,
+    places: Cheaply<EndId, usize>,
     /// How many searched packets each end has sent.
     counts: Vec<u32>,
     departures: Vec<u16>,

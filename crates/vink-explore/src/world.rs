@@ -6,7 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use vink_apps::AppId;
-use vink_pcb::{Connection, Field, Process};
+use vink_pcb::{Connection, Process};
+
+use crate::ends::Cheaply;
+use crate::fields::Fields;
 
 /// Bytes of a program's output that are kept.
 const MOST_OUTPUT: usize = 1 << 20;
@@ -160,7 +163,7 @@ pub struct World {
     /// Numbers that the lab file's properties compare, by their words: those that are there.
     pub numbers: HashMap<String, f64>,
     /// Which machines have which addresses.
-    pub(crate) addresses: HashMap<IpAddr, String>,
+    pub(crate) addresses: Cheaply<IpAddr, String>,
     /// Apps that run: their programs' places.
     pub(crate) apps: HashMap<AppId, usize>,
     /// Reads the kernel's memory; none: the image's debug information can't be read.
@@ -168,7 +171,7 @@ pub struct World {
     /// Why it can't.
     pub(crate) unreadable: Option<String>,
     /// Fields that were asked for.
-    pub(crate) fields: RefCell<Vec<(&'static str, Option<Field>)>>,
+    pub(crate) fields: RefCell<Fields>,
     /// Machines by the addresses of their `struct net`.
     pub(crate) nets: Vec<(u64, String)>,
 }
@@ -188,7 +191,7 @@ impl World {
             complaints: Vec::new(),
             lines: Vec::new(),
             numbers: HashMap::new(),
-            addresses: HashMap::new(),
+            addresses: Cheaply::default(),
             apps: HashMap::new(),
             memory: None,
             unreadable: None,
@@ -203,18 +206,9 @@ impl World {
         if socket.is_empty() {
             return None;
         }
-        let mut fields = self.fields.borrow_mut();
-        // They are few, and asked for some hundred times in a run: always by the same constants.
-        let known = fields
-            .iter()
-            // Tests give them names of their own.
-            .position(|(known, _)| std::ptr::eq(*known, name) || cfg!(test) && *known == name);
-        let at = known.unwrap_or_else(|| {
-            let find = || self.memory.as_ref()?.layout().tcp.field(name).cloned();
-            fields.push((name, find()));
-            fields.len() - 1
-        });
-        fields[at].1.as_ref()?.number(socket)
+        self.fields.borrow_mut().number(socket, name, || {
+            self.memory.as_ref()?.layout().tcp.field(name).cloned()
+        })
     }
 
     /// Whether a socket is that of a connection between these ports. What answers for connections
@@ -318,16 +312,7 @@ impl World {
 
     /// And a `struct tcp_sock` of these fields, which [`World::socket`] makes the bytes of.
     pub(crate) fn with_fields(self, names: &[&'static str]) -> World {
-        let fields = names.iter().enumerate().map(|(place, name)| {
-            let field = Field {
-                name: (*name).to_owned(),
-                path: (*name).to_owned(),
-                offset: place * 8,
-                kind: vink_pcb::Kind::Unsigned(8),
-            };
-            (*name, Some(field))
-        });
-        self.fields.replace(fields.collect());
+        self.fields.replace(Fields::of_names(names));
         self
     }
 
@@ -335,9 +320,8 @@ impl World {
     pub(crate) fn socket(&self, values: &[(&str, u64)]) -> Vec<u8> {
         let fields = self.fields.borrow();
         let value = |name: &&str| values.iter().find(|(its, _)| its == name);
-        let numbers = fields
-            .iter()
-            .map(|(name, _)| value(name).map_or(0, |(_, value)| *value));
+        let numbers = fields.names();
+        let numbers = numbers.map(|name| value(&name).map_or(0, |(_, value)| *value));
         numbers.flat_map(u64::to_le_bytes).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! A process with a kernel in it: where its image is, and what is in its memory.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -27,6 +28,8 @@ pub struct Process {
     image: PathBuf,
     /// Read when the first one is asked for.
     symbols: OnceLock<Vec<Symbol>>,
+    /// Memory of this process itself, which is read without asking the host.
+    own: Vec<Range<u64>>,
 }
 
 impl Process {
@@ -48,6 +51,7 @@ impl Process {
             layout: Layout::of(&image, &id)?,
             image,
             symbols: OnceLock::new(),
+            own: Vec::new(),
         })
     }
 
@@ -59,6 +63,31 @@ impl Process {
     /// From now on reads this process, a fork of it, whose image is at the same place.
     pub fn follow_fork(&mut self, pid: u32) {
         self.pid = pid;
+    }
+
+    /// From now on reads the kernel's memory as this process has it, which has the kernel itself, or is a fork of
+    /// the one that was opened: where the kernel's data is, and the `struct net`s of these addresses.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: its mappings can't be read.
+    ///
+    /// # Safety
+    /// As long as this is asked, the kernel is there, in each process that asks, and does not run meanwhile.
+    pub unsafe fn read_directly(&mut self, nets: &[u64]) -> Result<(), Error> {
+        let pid = std::process::id();
+        let maps = fs::read_to_string("/proc/self/maps");
+        let maps = maps.map_err(|source| Error::Memory { pid, source })?;
+        let mut mapped: Vec<Range<u64>> = Vec::new();
+        for range in maps.lines().filter_map(writable) {
+            match mapped.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => mapped.push(range),
+            }
+        }
+        let data = self.address(self.layout.way.machines);
+        mapped.retain(|range| range.contains(&data) || nets.iter().any(|net| range.contains(net)));
+        self.own = mapped;
+        Ok(())
     }
 
     /// What its image is like.
@@ -86,15 +115,27 @@ impl Process {
     /// [`Error::Memory`]: it is gone, or nothing is there.
     pub fn read(&self, address: u64, size: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; size];
-        read(self.pid, address, &mut bytes)?;
+        self.fill(address, &mut bytes)?;
         Ok(bytes)
     }
 
     /// An address or other number of eight bytes.
     pub(crate) fn word(&self, address: u64) -> Result<u64, Error> {
         let mut bytes = [0; 8];
-        read(self.pid, address, &mut bytes)?;
+        self.fill(address, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// Fills `to` from its memory.
+    fn fill(&self, address: u64, to: &mut [u8]) -> Result<(), Error> {
+        let end = address.saturating_add(to.len() as u64);
+        let is_in = |range: &Range<u64>| range.start <= address && end <= range.end;
+        if !self.own.iter().any(is_in) {
+            return read(self.pid, address, to);
+        }
+        // SAFETY: mapped, and the kernel does not run: by the caller of read_directly().
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to.as_mut_ptr(), to.len()) };
+        Ok(())
     }
 }
 
@@ -112,6 +153,15 @@ pub fn image_of(pid: u32) -> Result<(u64, PathBuf), Error> {
 fn read(pid: u32, address: u64, to: &mut [u8]) -> Result<(), Error> {
     let done = memory::try_read(pid as i32, address, to);
     done.map_err(|source| Error::Memory { pid, source })
+}
+
+/// A private mapping that can be written, if this line of /proc/PID/maps has one.
+fn writable(line: &str) -> Option<Range<u64>> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let range = number(start)?..number(end)?;
+    (rest.starts_with("rw") && rest.get(3..4) == Some("p")).then_some(range)
 }
 
 /// The start of an image, if this line of /proc/PID/maps (proc_pid_maps(5)) has it.
@@ -148,6 +198,14 @@ fn build_id(head: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_can_be_written_is_told_from_other() {
+        let line = "7f00aa000000-7f00aa0da000 rw-p 00000000 00:00 0 ";
+        assert_eq!(writable(line), Some(0x7f00_aa00_0000..0x7f00_aa0d_a000));
+        assert_eq!(writable(&line.replace("rw-p", "rw-s")), None);
+        assert_eq!(writable(&line.replace("rw-p", "r--p")), None);
+    }
 
     #[test]
     fn an_image_is_found_among_mappings() {

@@ -58,7 +58,7 @@ impl Region {
 /// What is asked about pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Those that have memory.
+    /// Those that have memory. If they are protected, others count as well.
     Present,
     /// Those that have been written since they were protected.
     Written,
@@ -70,7 +70,9 @@ impl Asked {
     fn masks(self) -> [u64; 2] {
         match self {
             Asked::Present => [0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED],
-            Asked::Written | Asked::Protect => [PAGE_IS_WRITTEN, PAGE_IS_PRESENT | PAGE_IS_SWAPPED],
+            // The kernel goes through page tables some times faster for this mask alone. Pages that have no memory
+            // are written, too, until they are protected, if others of the same page table have some.
+            Asked::Written | Asked::Protect => [PAGE_IS_WRITTEN, 0],
         }
     }
 }
@@ -95,14 +97,21 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Watches these, too: none has been written.
+    /// Watches these, too. All of them count as written until they are protected.
     ///
     /// # Errors
     /// As ioctl_userfaultfd(2): not all of it is mapped, or a page can't be watched.
     pub fn cover(&self, pages: Range<usize>) -> io::Result<()> {
         let (start, len) = (pages.start as u64, pages.len() as u64);
         let mut register = [start, len, UFFDIO_REGISTER_MODE_WP, 0];
-        control(&self.faults, UFFDIO_REGISTER, &mut register)?;
+        control(&self.faults, UFFDIO_REGISTER, &mut register)
+    }
+
+    /// Protects these: none has been written.
+    ///
+    /// # Errors
+    /// As ioctl(2).
+    pub fn protect(&self, pages: Range<usize>) -> io::Result<()> {
         let mut at = pages.start;
         while at < pages.end {
             // What it has written there is of no use.

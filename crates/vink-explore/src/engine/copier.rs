@@ -43,7 +43,7 @@ impl CopierKind {
     /// For a process that goes along a run, to be made in it, before the run begins.
     pub(crate) fn copier(self) -> Result<Arc<dyn Copier>, Error> {
         Ok(match self {
-            CopierKind::Fork => Arc::new(fork::Fork),
+            CopierKind::Fork => Arc::new(fork::Fork::new()?),
             CopierKind::Pages => Arc::new(pages::Pages::new()?),
         })
     }

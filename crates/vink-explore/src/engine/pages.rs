@@ -345,23 +345,24 @@ impl Inner {
                 }
             }
         }
-        // What is written from here on is told at the first mark.
         for (place, (range, is_file)) in ranges.iter().enumerate() {
             let first = self.parts[place].first;
             let mut at = range.start;
             while at < range.end {
-                let mut regions = [Region::default(); 64];
-                regions[0] = Region::of(range.clone());
+                self.regions[0] = Region::of(range.clone());
                 let (count, end) = match is_file {
                     // What has no memory yet is not zero.
                     true => (1, range.end),
                     false => {
-                        let asked = self.watch.ask(at..range.end, Asked::Present, &mut regions);
+                        let Inner { watch, regions, .. } = self;
+                        let asked = watch.ask(at..range.end, Asked::Present, regions);
                         asked.map_err(Error::host("PAGEMAP_SCAN"))?
                     }
                 };
-                for region in &regions[..count] {
-                    for page in region.pages().step_by(PAGE) {
+                // What is written from here on is told at the first mark.
+                self.watch.protect(at..end).map_err(Error::host(what))?;
+                for region in 0..count {
+                    for page in self.regions[region].pages().step_by(PAGE) {
                         let number = first + (page - range.start) / PAGE;
                         // SAFETY: a page of this process, and its shadow.
                         unsafe {

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
-use vink_sys::process::{exit_now, kill};
+use vink_sys::process::{affinity, cpus, current_cpu, exit_now, kill, one_cpu, set_affinity};
 
 use super::copier::{gave_up, Branches, Copier, CopierKind};
 use super::{End, Engine, Level};
@@ -61,9 +61,24 @@ impl Level<'_> {
         let (reads, writes) = pipe().map_err(Error::host(what))?;
         set_blocking(&reads, false).map_err(Error::host(what))?;
         let mut spines = Vec::new();
-        for _ in 0..self.wanted.jobs {
+        let mut processors: Vec<usize> = match affinity(0) {
+            Some(all) => cpus(&all).collect(),
+            None => Vec::new(),
+        };
+        let own = current_cpu();
+        let before = processors.iter().take_while(|one| **one < own).count();
+        let count = processors.len().max(1);
+        processors.rotate_left(before % count);
+        for job in 0..self.wanted.jobs {
             match fork()? {
-                Side::Child => self.job(copier, runner, writes),
+                Side::Child => {
+                    // Parent and child run in turn, and have their memory in one processor's cache then.
+                    let processor = processors.get(job).filter(|_| copier == CopierKind::Fork);
+                    if let Some(processor) = processor {
+                        set_affinity(0, &one_cpu(*processor));
+                    }
+                    self.job(copier, runner, writes)
+                }
                 Side::Parent(pid) => spines.push(pid),
             }
         }

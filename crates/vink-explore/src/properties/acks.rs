@@ -2,10 +2,8 @@
 //!
 //! What an interface has sent is known from its packets, independently of what the stack notes.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, Packet, Point, Segment, World};
 
 /// See the head of the file.
@@ -13,7 +11,7 @@ use crate::{behind, Packet, Point, Segment, World};
 pub(super) struct Acks {
     /// How far a connection has sent, by its own address and its peer's: the sequence number behind
     /// the last byte that has left an interface.
-    sent: HashMap<(SocketAddr, SocketAddr), u32>,
+    sent: ByEnds<u32>,
 }
 
 impl Property for Acks {

@@ -1,9 +1,7 @@
 //! Probes of a closed window come less and less often (P8; RFC 9293, 3.8.6.1).
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, Packet, Point, Segment, World};
 
 /// The kernel's ticks.
@@ -15,7 +13,7 @@ const LONGEST: u64 = 120_000_000_000;
 #[derive(Default)]
 pub(super) struct Backoff {
     /// By the prober's address and its peer's: when it has probed since the window was open.
-    probes: HashMap<(SocketAddr, SocketAddr), Vec<u64>>,
+    probes: ByEnds<Vec<u64>>,
 }
 
 impl Property for Backoff {

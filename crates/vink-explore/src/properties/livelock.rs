@@ -6,9 +6,9 @@
 //! many as it needs without faults: that sees protocols of any kind.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{blocks, Ending, Packet, Point, Segment, World};
 
 /// How often the same may be sent in answer to the same, within [`SPAN`]: what asks for a sign of
@@ -20,7 +20,7 @@ const SPAN: u64 = 10_000_000_000;
 #[derive(Default)]
 pub(super) struct Livelock {
     /// By an end's own address and its peer's.
-    ends: HashMap<(SocketAddr, SocketAddr), End>,
+    ends: ByEnds<End>,
 }
 
 /// One end of a connection.

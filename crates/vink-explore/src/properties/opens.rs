@@ -1,10 +1,8 @@
 //! A receiver that has closed its window tells that it is open when its app has read all that has
 //! come (P6; RFC 9293, 3.8.6.2.2). Its sender's probes are for what is lost, and come late.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{AppCall, Moves, Packet, Point, Segment, World};
 
 /// States in which data may come.
@@ -15,7 +13,7 @@ const OPEN: [&str; 3] = ["ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2"];
 pub(super) struct Opens {
     /// Windows that are closed, by the receiver's address and its sender's; whether the app has read
     /// since then.
-    closed: HashMap<(SocketAddr, SocketAddr), bool>,
+    closed: ByEnds<bool>,
 }
 
 impl Property for Opens {

@@ -11,10 +11,8 @@
 //! looked at the clock is judged by its time. What comes for a socket with a filter (SO_ATTACH_FILTER)
 //! is not judged: the filter may drop it.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, AppCall, Moves, Packet, Point, Segment, World};
 
 /// TCP_DELACK_MAX.
@@ -28,7 +26,7 @@ const CLOCK: u64 = 1_000_000;
 #[derive(Default)]
 pub(super) struct Prompt {
     /// By the receiver's address and its sender's.
-    ends: HashMap<(SocketAddr, SocketAddr), End>,
+    ends: ByEnds<End>,
 }
 
 /// The receiving side of a connection.
@@ -192,6 +190,8 @@ impl End {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     const MS: u64 = 1_000_000;

@@ -4,10 +4,8 @@
 //! The first block may be a duplicate's (DSACK). The others lie beyond the acknowledgement, and all
 //! that they cover has come.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, blocks, Packet, Point, World};
 
 /// See the head of the file.
@@ -15,7 +13,7 @@ use crate::{behind, blocks, Packet, Point, World};
 pub(super) struct Sack {
     /// By a receiver's address and its sender's: the first and last sequence numbers of what has
     /// come.
-    come: HashMap<(SocketAddr, SocketAddr), Vec<(u32, u32)>>,
+    come: ByEnds<Vec<(u32, u32)>>,
 }
 
 impl Property for Sack {

@@ -4,10 +4,8 @@
 //! An acknowledgement that only tells of a duplicate says nothing of that. Whatever else comes
 //! between, or is sent, ends the story: then nothing is said of the time-out.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, blocks, Packet, Point, Segment, World};
 
 /// The kernel's TCP_CA_Loss.
@@ -17,7 +15,7 @@ const LOSS: u64 = 4;
 #[derive(Default)]
 pub(super) struct Spurious {
     /// By the sender's address and its peer's.
-    flows: HashMap<(SocketAddr, SocketAddr), Flow>,
+    flows: ByEnds<Flow>,
 }
 
 /// One direction of a connection.

@@ -4,17 +4,15 @@
 //! the connection; a peer's FIN that has been acknowledged has ended ESTABLISHED; and a state follows
 //! only those from which there is a way to it.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, Packet, Point, Segment, World};
 
 /// See the head of the file.
 #[derive(Default)]
 pub(super) struct States {
     /// By a connection's own address and its peer's.
-    connections: HashMap<(SocketAddr, SocketAddr), Known>,
+    connections: ByEnds<Known>,
 }
 
 /// A connection at one end.

@@ -5,9 +5,9 @@
 //! not sent more than some times a second in any case.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{Packet, Point, World};
 
 /// How often the same bytes may be sent within a second: RTO_MIN, a probe and fast retransmissions
@@ -20,7 +20,7 @@ const TICKS: u64 = 8_000_000;
 /// See the head of the file.
 #[derive(Default)]
 pub(super) struct Storm {
-    flows: HashMap<(SocketAddr, SocketAddr), Flow>,
+    flows: ByEnds<Flow>,
 }
 
 /// One direction of a connection.

@@ -3,17 +3,15 @@
 //! Apps' own calls are compared: what one end has given to its socket with what the other has from
 //! it. Either may be ahead: a receiver has bytes before the sender's call returns.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{AppCall, Moves, World};
 
 /// See the head of the file.
 #[derive(Default)]
 pub(super) struct Stream {
     /// By the sender's address and the receiver's.
-    flows: HashMap<(SocketAddr, SocketAddr), Flow>,
+    flows: ByEnds<Flow>,
 }
 
 /// One direction of a connection.

@@ -8,10 +8,8 @@
 //! Data that a server sends before its SYN-ACK is acknowledged waits for that (RFC 7413, 4.2.2). What
 //! is sent again till then is the SYN-ACK, which has a time-out of its own.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, blocks, Packet, Point, Segment, World};
 
 /// The kernel's ticks, and what becomes of a packet between its timer and the wire.
@@ -30,7 +28,7 @@ const SOONEST: u64 = 10_000_000;
 #[derive(Default)]
 pub(super) struct Timeout {
     /// By the sender's address and its peer's.
-    flows: HashMap<(SocketAddr, SocketAddr), Flow>,
+    flows: ByEnds<Flow>,
 }
 
 /// One direction of a connection.
@@ -166,6 +164,8 @@ impl Property for Timeout {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     const MS: u64 = 1_000_000;

@@ -12,10 +12,8 @@
 //! Linux 6.12 breaks it itself where a tail loss probe that was sent after a recovery was not needed:
 //! docs/mutants.md. The report says so.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, blocks, options, Fate, Fault, Packet, Point, Segment, World};
 
 /// The kernel's TCP_CA_Recovery, and TCP_CA_Disorder: the last state that is none of a recovery.
@@ -31,7 +29,7 @@ const PROBE: &str = " It has been told that a tail loss probe, which it sent aft
 #[derive(Default)]
 pub(super) struct Undo {
     /// By the sender's address and its peer's.
-    flows: HashMap<(SocketAddr, SocketAddr), Flow>,
+    flows: ByEnds<Flow>,
 }
 
 /// One direction of a connection.
@@ -197,6 +195,8 @@ fn stamps(from: &[u8]) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     const MS: u64 = 1_000_000;

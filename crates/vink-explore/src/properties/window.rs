@@ -3,20 +3,18 @@
 //! What a receiver has told is known to the sender when it has come. A receiver that takes a window
 //! back, as one without memory may, takes it back in vain.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use super::{Check, Property};
+use crate::ends::ByEnds;
 use crate::{behind, Packet, Point, Segment, World};
 
 /// See the head of the file.
 #[derive(Default)]
 pub(super) struct Window {
     /// By the receiver's address and the sender's: the right edge as the sender may know it.
-    edges: HashMap<(SocketAddr, SocketAddr), u32>,
+    edges: ByEnds<u32>,
     /// How far a SYN's window scale option shifts, by its sender and its receiver; `None`: it has
     /// none.
-    scales: HashMap<(SocketAddr, SocketAddr), Option<u8>>,
+    scales: ByEnds<Option<u8>>,
 }
 
 impl Property for Window {
