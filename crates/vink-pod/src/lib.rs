@@ -5,6 +5,7 @@
 //! answers and with what the pod has emitted, logged and counted. A pod that does what it may not
 //! ends with a [`Fault`], and harms nothing else.
 
+mod alone;
 mod batch;
 pub mod calls;
 mod chain;

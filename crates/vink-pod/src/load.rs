@@ -36,13 +36,13 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     });
     match wall {
         Wall::Wasm => wasm::load(source),
-        Wall::None | Wall::Process if is_module => Err(LoadError::File {
+        Wall::None | Wall::Process | Wall::Key if is_module => Err(LoadError::File {
             path: source.file.to_owned(),
             why: format!("the {wall} wall takes shared objects, and this is a module: cc -shared -fPIC makes one of the pod's source"),
         }),
         Wall::None => none::load(source),
         Wall::Process => process::load(source),
-        Wall::Key => Err(key::load()),
+        Wall::Key => Err(key::refused()),
     }
 }
 

@@ -26,6 +26,10 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         path: source.file.to_owned(),
         why,
     };
+    crate::alone::enter(Wall::None).map_err(|why| LoadError::Host {
+        wall: Wall::None,
+        why,
+    })?;
     let bytes = std::fs::read(source.file).map_err(|error| wrong(error.to_string()))?;
     // A file of its own: dlopen(3) would give the same object twice.
     // SAFETY: a terminated name.

@@ -13,7 +13,7 @@
 //! All that is read from the shared memory is copied once, and checked then.
 
 mod area;
-mod file;
+pub(crate) mod file;
 mod loading;
 
 use std::ffi::CString;

@@ -134,6 +134,10 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         wall: Wall::Wasm,
         why,
     })?;
+    crate::alone::enter(Wall::Wasm).map_err(|why| LoadError::Host {
+        wall: Wall::Wasm,
+        why,
+    })?;
     let live = Live::new(source).map_err(|problem| match problem {
         Problem::Why(why) => LoadError::File {
             path: source.file.to_owned(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::LoadError;
 
 /// The file's path without symbolic links.
-pub(super) fn check(path: &Path) -> Result<PathBuf, LoadError> {
+pub(crate) fn check(path: &Path) -> Result<PathBuf, LoadError> {
     head(path).map_err(|why| LoadError::File {
         path: path.to_owned(),
         why,
