@@ -288,7 +288,7 @@ impl Live {
     ) -> Result<u64, Fault> {
         // Six registers, the function, and where it returns to.
         let mut stack = [0; 8];
-        stack[6] = self.memory.start() as u64 + function;
+        stack[6] = (self.memory.start() as u64).wrapping_add(function);
         stack[7] = gate::returned();
         let mut at = self.stack_end - 64;
         for (n, word) in stack.iter().enumerate() {

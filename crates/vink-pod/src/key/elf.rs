@@ -277,7 +277,7 @@ fn link(
             let is_inside = object.segments.iter().any(|segment| {
                 segment.is_writable
                     && place >= segment.start
-                    && place + 8 <= segment.start + segment.len
+                    && place < (segment.start + segment.len).saturating_sub(7)
             });
             if !is_inside {
                 return Err(
