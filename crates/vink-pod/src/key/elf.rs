@@ -70,7 +70,7 @@ impl<'a> File<'a> {
     }
 
     fn word(&self, at: u64) -> Result<u64, String> {
-        Ok(u64::from(self.half(at)?) | self.half(at.saturating_add(2))? << 16)
+        Ok(self.half(at)? | self.half(at.saturating_add(2))? << 16)
     }
 
     fn long(&self, at: u64) -> Result<u64, String> {

@@ -758,6 +758,7 @@ unsafe extern "C" fn signalled(
         // SAFETY: in the handler, with its arguments.
         return unsafe { chain(signal, info, context) };
     }
+    let gate = &raw mut VINK_KEY_GATE;
     // SAFETY: the system gives a handler with SA_SIGINFO valid pointers to both; the thread that is in a
     // pod has the gate, and it is interrupted.
     let (code, words, registers, rights, gate) = unsafe {
@@ -766,7 +767,7 @@ unsafe extern "C" fn signalled(
             &*info.cast::<[u32; 8]>(),
             &mut (*context).uc_mcontext.gregs,
             saved_rights((*context).uc_mcontext.fpregs.cast()),
-            &mut *(&raw mut VINK_KEY_GATE),
+            &mut *gate,
         )
     };
     let at = registers[libc::REG_RIP as usize] as u64;
