@@ -79,7 +79,9 @@ test('what_was_seen_is_seen_again_while_the_lab_goes_on', async () => {
   const canvas = (await page.getByRole('img', { name: /^Picture/ }).boundingBox())!;
   expect(canvas.height).toBeGreaterThan(150);
   const isIn = ([x, y]: [number, number]) => x > 0 && y > 0 && x < canvas.width && y < canvas.height;
-  await until(async () => (await page.evaluate(() => ['a', 'b'].map((name) => globalThis.vink!.where(name)!))).every(isIn));
+  await until(async () =>
+    (await page.evaluate(() => ['a', 'b'].map((name) => globalThis.vink!.where(name)!))).every(isIn),
+  );
 
   // Back by the timeline to about that time, then to exactly it: the same packet is at the same place.
   const time = page.getByRole('slider', { name: 'Time' });

@@ -191,8 +191,10 @@ mod tests {
             };
             regions[..count].iter().map(places).collect::<Vec<_>>()
         };
-        assert_eq!(ask(Asked::Written), []);
         assert_eq!(ask(Asked::Present), vec![(1, 2)]);
+        assert_eq!(ask(Asked::Written), vec![(0, 8)]);
+        watch.protect(all.clone()).unwrap();
+        assert_eq!(ask(Asked::Written), []);
         mapping.write(PAGE, b"behind");
         mapping.write(2 * PAGE, b"new");
         mapping.write(5 * PAGE, b"new");
