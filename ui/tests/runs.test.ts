@@ -121,6 +121,7 @@ test('a_run_is_seen_as_it_was', async () => {
   expect(await page.getByRole('slider', { name: 'Time' }).getAttribute('aria-valuemax')).toBe(String(length));
   // The picture's layout is done.
   await until(async () => Number((await stats(page)).nodes) === 3 && (await where(page, 'router')) !== null);
+  await until(async () => !(await stats(page)).isPlacing);
 
   // From a time on, the next loss: the same as the API says, and the picture is at its time.
   const next = async (at: number, back = false) =>
@@ -155,8 +156,10 @@ test('a_run_is_seen_as_it_was', async () => {
     const other = topology.wires.flatMap(({ ends }) => (ends.includes(end) ? ends : [])).find((one) => one !== end)!;
     // It is drawn on the first part of its way, for 600 ms of the host's time at this speed.
     const done = Math.min((at - sent) / (0.6e9 * speed), 0.4);
-    const seen = await pickFlight(page, await where(page, name(end)), await where(page, name(other)), done);
-    expect(seen).toMatchObject({ kind: 'flight', id, end, fate: 1 });
+    const pick = async () => pickFlight(page, await where(page, name(end)), await where(page, name(other)), done);
+    // Its packets may come to the page after the time.
+    await until(async () => (await pick()) !== null);
+    expect(await pick()).toMatchObject({ kind: 'flight', id, end, fate: 1 });
   }
   await picture(page, 'run');
   expect(await accessibility(page)).toEqual([]);

@@ -80,8 +80,8 @@ fn of_file(line: &str) -> Option<(Range<usize>, i32)> {
 /// take longer.
 fn keep_tables(pages: Range<usize>, access: i32) {
     let start = pages.start as *mut u8;
-    // SAFETY: a mapping of this process, which goes on to be what it was: whoever reads it, or runs it, meanwhile
-    // finds the same. Its first page is one of the file, since a loader has mapped it.
+    // SAFETY: a mapping of this process, which goes on to be what it was: a thread that reads it, or runs it,
+    // meanwhile finds the same. Its first page is one of the file, since a loader has mapped it.
     unsafe {
         if libc::mprotect(start.cast(), pages.len(), access | libc::PROT_WRITE) == 0 {
             write_volatile(start, read_volatile(start));
