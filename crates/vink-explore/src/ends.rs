@@ -1,7 +1,7 @@
 //! Maps by the ends of connections, in which each property looks at each packet.
 //!
-//! A run has few connections, and no one who would choose them so that they collide: so the hash is a
-//! cheap one, and the same in all runs.
+//! A run has few connections, and their addresses are not hostile input: so the hash function is a cheap
+//! one without a random seed, and the same in all runs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

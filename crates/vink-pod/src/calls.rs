@@ -15,6 +15,21 @@ use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, COUNTERS};
 
 /// `POD_VERSION` of `pod.h`.
 pub const VERSION: u32 = 1;
+
+/// For the walls: whether the pod was made for this version of `pod.h`.
+///
+/// # Errors
+/// [`LoadError::Version`].
+pub(crate) fn check_version(path: &Path, found: u32) -> Result<(), LoadError> {
+    match found {
+        VERSION => Ok(()),
+        _ => Err(LoadError::Version {
+            path: path.to_owned(),
+            found,
+            expected: VERSION,
+        }),
+    }
+}
 /// `POD_PASS`.
 pub const PASS: i32 = -1;
 /// `POD_CLOSE`.
@@ -84,13 +99,7 @@ impl Native {
         })?;
         // SAFETY: `pod.h` declares a function of this type.
         let found = unsafe { transmute::<*mut c_void, Version>(version)() };
-        if found != VERSION {
-            return Err(LoadError::Version {
-                path: file.to_owned(),
-                found,
-                expected: VERSION,
-            });
-        }
+        check_version(file, found)?;
         // SAFETY: `pod.h` declares functions of these types.
         unsafe {
             native.init = native

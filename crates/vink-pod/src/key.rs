@@ -25,7 +25,7 @@ use vink_sys::mapping::{Mapping, Pages};
 use vink_sys::procfs::{kernel_release, kernel_version};
 
 use crate::batch::lines;
-use crate::calls::{CLOSE, PASS, VERSION};
+use crate::calls::{check_version, CLOSE, PASS};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::Room;
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
@@ -161,13 +161,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
             why: format!("it was ended while it was loaded: it {fault}"),
         })?;
     drop(turn);
-    if found != VERSION {
-        return Err(LoadError::Version {
-            path: source.file.to_owned(),
-            found,
-            expected: VERSION,
-        });
-    }
+    check_version(source.file, found)?;
     initialised(Box::new(pod), source)
 }
 

@@ -34,7 +34,7 @@ use vink_sys::seccomp::Listener;
 use vink_sys::socket::{receive_with, send_with, seqpacket_pair};
 
 use crate::batch::{clean, lines};
-use crate::calls::{CLOSE, VERSION};
+use crate::calls::{check_version, CLOSE};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
 use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
@@ -90,13 +90,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     let mut pod = ProcessPod::start(&path, &source.limits)?;
     pod.load(&path).map_err(wrong)?;
     let found = pod.version().map_err(wrong)?;
-    if found != VERSION {
-        return Err(LoadError::Version {
-            path: source.file.to_owned(),
-            found,
-            expected: VERSION,
-        });
-    }
+    check_version(source.file, found)?;
     initialised(Box::new(pod), source)
 }
 
