@@ -5,8 +5,13 @@ import { defineConfig } from 'vite';
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
-  // A saved picture has its places: what would make them is left out, with its worker.
-  resolve: { alias: [{ find: /^\.\/layout\.ts$/, replacement: at('src/viewer/no-layout.ts') }] },
+  // A saved picture has its places: what would make them is left out, with its worker. So is the worker that draws.
+  resolve: {
+    alias: [
+      { find: /^\.\/layout\.ts$/, replacement: at('src/viewer/no-layout.ts') },
+      { find: /^\.\/start\.ts$/, replacement: at('src/viewer/start.ts') },
+    ],
+  },
   publicDir: false,
   build: {
     target: 'es2022',

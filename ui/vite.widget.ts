@@ -7,7 +7,7 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
   plugins: [svelte()],
-  // A notebook runs the script from a text: what places nodes has to be in it, too.
+  // A notebook runs the script from a text: what places nodes, and what draws them, has to be in it, too.
   resolve: { alias: [{ find: /^\.\/start\.ts$/, replacement: at('src/widget/start.ts') }] },
   define: { 'process.env.NODE_ENV': '"production"' },
   publicDir: false,

@@ -10,6 +10,8 @@ export interface Case {
   machines: number;
   /** Under way at any time. */
   flights: number;
+  /** Where Canvas2D is drawn: `worker` or `main`. */
+  thread?: string;
 }
 
 /** Times are ms; by the clock, of the picture itself, if nothing else is said. */
@@ -70,8 +72,14 @@ async function spent(stand: Stand): Promise<{ page: number; gpu: number }> {
   return { page: 1000 * of('renderer')!.cpuTime, gpu: 1000 * (of('GPU')?.cpuTime ?? 0) };
 }
 
-export async function measure(stand: Stand, { backend, machines, flights }: Case, seconds: number): Promise<Figures> {
-  const page = await stand.open(`backend=${backend}&lab=${prepare(stand, machines)}&flights=${flights}`);
+export async function measure(
+  stand: Stand,
+  { backend, machines, flights, thread = 'worker' }: Case,
+  seconds: number,
+): Promise<Figures> {
+  const page = await stand.open(
+    `backend=${backend}&thread=${thread}&lab=${prepare(stand, machines)}&flights=${flights}`,
+  );
   // Until as many are under way as there should be.
   await page.waitForTimeout(2000);
   const before = await spent(stand);

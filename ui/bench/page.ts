@@ -11,6 +11,7 @@ const { topology, positions } = (await (await fetch(`${asked.get('lab')}.json`))
 };
 const picture = new Picture(document.querySelector('canvas')!, {
   backend: asked.get('backend') as 'webgl2' | 'canvas2d' | 'auto',
+  thread: asked.get('thread') === 'main' ? 'main' : 'worker',
 });
 picture.topology(topology);
 picture.positions(Float32Array.from(positions));

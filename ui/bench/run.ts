@@ -1,6 +1,6 @@
 // Measures the picture in Debian's Chromium, headless: `npm run bench`, here with these after `--`.
 //
-//   --backend webgl2,canvas2d   --machines 1000,10000   --flights 5000,50000   --seconds 5   --gpu swiftshader
+//   --backend webgl2,canvas2d   --thread main   --machines 1000,10000   --flights 5000,50000   --seconds 5   --gpu swiftshader
 //
 // `--rounds picture`, `--rounds open` or `--rounds seek --run FOLDER` is for vink-bench: for each line of its input it
 // prints the figures of one round, those of `ui_picture`, `ui_open` or `ui_seek`.
@@ -20,6 +20,7 @@ const SEEKS = 100;
 const { values } = parseArgs({
   options: {
     backend: { type: 'string', default: 'auto' },
+    thread: { type: 'string', default: 'worker' },
     machines: { type: 'string', default: '1000,10000,10000' },
     flights: { type: 'string', default: '5000,50000,100000' },
     seconds: { type: 'string', default: '5' },
@@ -46,7 +47,13 @@ async function table(stand: Stand): Promise<void> {
   const rows: Figures[] = [];
   for (const backend of values.backend.split(',')) {
     for (const [place, machines] of values.machines.split(',').map(Number).entries()) {
-      rows.push(await measure(stand, { backend, machines, flights: flights[place] ?? 0 }, Number(values.seconds)));
+      rows.push(
+        await measure(
+          stand,
+          { backend, machines, flights: flights[place] ?? 0, thread: values.thread },
+          Number(values.seconds),
+        ),
+      );
       console.error(`${backend}, ${machines} machines: done`);
     }
   }

@@ -68,7 +68,7 @@ export interface Moving {
 }
 
 export interface Backend {
-  /** The canvas's size has changed: CSS pixels, and device pixels per CSS pixel. */
+  /** The canvas has another size: CSS pixels, and device pixels per CSS pixel. */
   resize(width: number, height: number, ratio: number): void;
   theme(theme: Theme, classes: PacketClass[]): void;
   /** Lines, shapes and labels have changed. */
@@ -79,8 +79,10 @@ export interface Backend {
   ends(ends: Float32Array): void;
   /** All records, and which of them are new. */
   records(words: Uint32Array, start: number, count: number): void;
-  /** Draws a frame: how many flights it shows one by one. */
-  frame(view: View, moving: Moving): number;
+  /** Draws a frame: how many flights it shows one by one. Null: one that was asked for before is left out for it. */
+  frame(view: View, moving: Moving): number | null;
+  /** Resolves when the canvas shows the last frame that was asked for. */
+  shown(): Promise<void>;
   destroy(): void;
 }
 

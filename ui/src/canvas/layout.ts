@@ -1,6 +1,6 @@
 // Has a worker place the nodes of a topology.
 import type { Network } from './force.ts';
-import { start } from './start.ts';
+import { startLayout } from './start.ts';
 import type { Answer } from './layout.worker.ts';
 import type { Topology } from './types.ts';
 
@@ -35,7 +35,7 @@ export function network({ machines, wires }: Topology): Network {
 
 /** `told` gets positions of the machines, more than once. */
 export function layout(topology: Topology, told: (positions: Float32Array) => void): Running {
-  const worker = start();
+  const worker = startLayout();
   let end = () => {};
   const done = new Promise<void>((resolve, reject) => {
     end = resolve;

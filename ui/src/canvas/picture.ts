@@ -4,6 +4,7 @@
 // however much changes before it.
 import { Batch } from './batch.ts';
 import { fitting, toScreen, toWorld, zoomed, type View } from './camera.ts';
+import { Apart } from './canvas2d/apart.ts';
 import { Canvas2d } from './canvas2d/backend.ts';
 import { choose, type Choice } from './choose.ts';
 import { Clock } from './clock.ts';
@@ -17,6 +18,7 @@ import { layout } from './layout.ts';
 import { flightAt, frameAt, lineAt, nodeAt, within, type Found } from './pick.ts';
 import { Ring } from './ring.ts';
 import { addLine, QUEUES, Scene } from './scene.ts';
+import { startDrawing } from './start.ts';
 import { CLASSES, themeOf, type Theme } from './theme.ts';
 import type {
   Camera,
@@ -111,7 +113,7 @@ export class Picture implements PictureOf {
   #pointer: [number, number] | null = null;
   #layout: { cancel: () => void } | null = null;
 
-  constructor(canvas: HTMLCanvasElement, { backend = 'auto' }: PictureOptions = {}) {
+  constructor(canvas: HTMLCanvasElement, { backend = 'auto', thread = 'worker' }: PictureOptions = {}) {
     this.#canvas = canvas;
     this.#choice = choose(backend);
     this.#theme = themeOf(canvas);
@@ -146,28 +148,49 @@ export class Picture implements PictureOf {
       },
       { signal },
     );
-    canvas.addEventListener('webglcontextrestored', () => this.#begin(), { signal });
-    this.#begin();
+    const begin = () => this.#begin(this.#webgl());
+    canvas.addEventListener('webglcontextrestored', begin, { signal });
+    if (this.#choice.name === 'webgl2') begin();
+    else this.#canvas2d(thread);
   }
 
-  /** Makes the backend and gives it all there is: at the start, and when the GPU has lost it. */
-  #begin(): void {
-    if (this.#choice.name === 'webgl2') {
-      const gl = this.#canvas.getContext('webgl2', {
-        alpha: false,
-        antialias: false,
-        depth: false,
-        powerPreference: 'high-performance',
-      });
-      if (!gl) throw new Error('this canvas has another context already: give the picture one of its own');
-      this.#backend = new WebGl(gl);
-    } else {
+  #webgl(): Backend {
+    const gl = this.#canvas.getContext('webgl2', {
+      alpha: false,
+      antialias: false,
+      depth: false,
+      powerPreference: 'high-performance',
+    });
+    if (!gl) throw new Error('this canvas has another context already: give the picture one of its own');
+    return new WebGl(gl);
+  }
+
+  /** By a worker, or by this thread if there is none: the canvas is given away once the worker has begun. */
+  #canvas2d(thread: 'worker' | 'main'): void {
+    const here = () => {
       const context = this.#canvas.getContext('2d', { alpha: false, willReadFrequently: true });
       if (!context) throw new Error('this canvas has another context already: give the picture one of its own');
-      this.#backend = new Canvas2d(context, () => this.#ask());
-    }
+      this.#begin(new Canvas2d(context, () => this.#ask()));
+    };
+    const worker = thread === 'worker' && 'transferControlToOffscreen' in this.#canvas ? startDrawing() : null;
+    if (!worker) return here();
+    this.#stop.signal.addEventListener('abort', () => worker.terminate());
+    worker.onmessage = () => {
+      worker.onerror = null;
+      this.#begin(new Apart(worker, this.#canvas, () => this.#ask()));
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      worker.terminate();
+      here();
+    };
+  }
+
+  /** Gives a backend all there is: at the start, and when the GPU has lost it. */
+  #begin(backend: Backend): void {
+    this.#backend = backend;
     for (const { spans } of this.#ring.chunks) {
-      for (const { start, count } of spans) this.#backend.records(this.#ring.words, start, count);
+      for (const { start, count } of spans) backend.records(this.#ring.words, start, count);
     }
     this.#isResized = this.#isThemed = this.#isChanged = this.#isMoved = this.#isCamera = true;
     this.#ask();
@@ -366,6 +389,16 @@ export class Picture implements PictureOf {
     return this.#picked(this.#find(x, y, true));
   }
 
+  async shown(): Promise<void> {
+    while (!this.#backend) {
+      if (this.#stop.signal.aborted) return;
+      await new Promise(requestAnimationFrame);
+    }
+    // A frame that is asked for already comes before this one.
+    await new Promise(requestAnimationFrame);
+    await this.#backend?.shown();
+  }
+
   stats(): Stats {
     const now = performance.now();
     const times = [...this.#frameTimes.subarray(0, Math.min(this.#frames, TIMES))].sort((a, b) => a - b);
@@ -467,8 +500,6 @@ export class Picture implements PictureOf {
     const { clientWidth, clientHeight } = this.#canvas;
     this.#view.width = Math.max(clientWidth, 1);
     this.#view.height = Math.max(clientHeight, 1);
-    this.#canvas.width = Math.max(Math.round(clientWidth * ratio), 1);
-    this.#canvas.height = Math.max(Math.round(clientHeight * ratio), 1);
     this.#backend?.resize(this.#view.width, this.#view.height, ratio);
     if (this.#isWhole) Object.assign(this.#view, this.#fitting());
     this.#isCamera = true;
@@ -527,7 +558,7 @@ export class Picture implements PictureOf {
     this.#above.clear();
     if (!isStill) scene.addStreams(this.#above, this.#counts, this.#kinds, this.#classes, this.#theme);
     this.#addDrawing();
-    this.#drawn = backend.frame(this.#view, {
+    const drawn = backend.frame(this.#view, {
       now,
       runs,
       flights: this.#flights,
@@ -537,11 +568,14 @@ export class Picture implements PictureOf {
       phase: this.#clock.rate ? (start / 1000) % 1000 : 0,
       follow: this.#follow,
     });
-    const end = performance.now();
-    this.#frameTimes[this.#frames % TIMES] = end - start;
-    this.#frames++;
-    this.#frameEnds.push(end);
-    if (this.#frameEnds.length > 100) this.#frameEnds.splice(0, this.#frameEnds.length - 100);
+    if (drawn !== null) {
+      const end = performance.now();
+      this.#drawn = drawn;
+      this.#frameTimes[this.#frames % TIMES] = end - start;
+      this.#frames++;
+      this.#frameEnds.push(end);
+      if (this.#frameEnds.length > 100) this.#frameEnds.splice(0, this.#frameEnds.length - 100);
+    }
     this.onframe();
     if (this.#clock.rate && !isStill && this.#ring.count) {
       const [, to] = this.#ring.times();

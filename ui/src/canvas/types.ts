@@ -129,6 +129,8 @@ export interface Taken {
 
 export interface PictureOptions {
   backend?: BackendName | 'auto';
+  /** Where Canvas2D is drawn: by a worker, if there may be one, or by the page's main thread. */
+  thread?: 'worker' | 'main';
 }
 
 /** A lab's picture on a canvas. Positions are in the world's units: x, y for each of `Topology.machines`. */
@@ -185,6 +187,8 @@ export interface PictureOf {
   /** Where a machine, `wire:NAME` or `group:NAME` is, in CSS pixels from the canvas's upper left corner. */
   where(name: string): [number, number] | null;
   collapse(group: string, collapsed: boolean): void;
+  /** Resolves when the canvas shows all that has been told by now. */
+  shown(): Promise<void>;
   stats(): Stats;
   destroy(): void;
 }

@@ -1,6 +1,11 @@
-// Starts the worker that places nodes, from a text within the widget's script.
+// Starts workers from texts within the widget's script.
+import DrawWorker from '../canvas/canvas2d/draw.worker.ts?worker&inline';
 import LayoutWorker from '../canvas/layout.worker.ts?worker&inline';
 
-export function start(): Worker {
+export function startLayout(): Worker {
   return new LayoutWorker();
+}
+
+export function startDrawing(): Worker | null {
+  return new DrawWorker();
 }

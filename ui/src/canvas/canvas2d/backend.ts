@@ -36,9 +36,12 @@ const REST_MS = 120;
 /** The sprite of lost packets. */
 const LOST = 31;
 
+/** Of a canvas of the page, or of one that a worker draws. */
+export type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
+
 export class Canvas2d implements Backend {
-  readonly #context: CanvasRenderingContext2D;
-  readonly #still = document.createElement('canvas');
+  readonly #context: Context;
+  readonly #still = new OffscreenCanvas(1, 1);
   readonly #stillContext = this.#still.getContext('2d', { alpha: false, willReadFrequently: true })!;
   readonly #again: () => void;
   #drawing: Drawing | null = null;
@@ -68,14 +71,16 @@ export class Canvas2d implements Backend {
   #counts = new Uint32Array(32);
 
   /** `again` asks for a frame. */
-  constructor(context: CanvasRenderingContext2D, again: () => void) {
+  constructor(context: Context, again: () => void) {
     this.#context = context;
     this.#again = again;
   }
 
   resize(width: number, height: number, ratio: number): void {
-    this.#still.width = Math.max(1, Math.round(width * ratio));
-    this.#still.height = Math.max(1, Math.round(height * ratio));
+    for (const canvas of [this.#still, this.#context.canvas]) {
+      canvas.width = Math.max(1, Math.round(width * ratio));
+      canvas.height = Math.max(1, Math.round(height * ratio));
+    }
     this.#ratio = ratio;
     this.#isStale = true;
   }
@@ -155,7 +160,7 @@ export class Canvas2d implements Backend {
     return this.#ways;
   }
 
-  #drawDots(context: CanvasRenderingContext2D, view: View, moving: Moving): number {
+  #drawDots(context: Context, view: View, moving: Moving): number {
     const dots = this.#dots;
     const ratio = this.#ratio;
     const side = Math.max(2, Math.round(0.8 * flightSize(view.scale) * ratio));
@@ -204,7 +209,7 @@ export class Canvas2d implements Backend {
     this.#isRead = true;
   }
 
-  #lines(context: CanvasRenderingContext2D, lines: Batch, view: View, seconds: number): void {
+  #lines(context: Context, lines: Batch, view: View, seconds: number): void {
     const { f, u, words, count } = lines;
     const size = nodeSize(view.scale);
     let style = '';
@@ -241,7 +246,7 @@ export class Canvas2d implements Backend {
     context.setLineDash([]);
   }
 
-  #shapes(context: CanvasRenderingContext2D, shapes: Batch, view: View): void {
+  #shapes(context: Context, shapes: Batch, view: View): void {
     const { f, u, words, count } = shapes;
     const size = nodeSize(view.scale);
     for (let at = 0; at < count * words; at += words) {
@@ -296,7 +301,7 @@ export class Canvas2d implements Backend {
     }
   }
 
-  #flights(context: CanvasRenderingContext2D, view: View, moving: Moving): number {
+  #flights(context: Context, view: View, moving: Moving): number {
     if (!this.#words.length) return 0;
     const size = flightSize(view.scale);
     const oneIn = Math.max(1, Math.ceil(moving.flights / MOST));
@@ -364,6 +369,8 @@ export class Canvas2d implements Backend {
     }
     return sprite;
   }
+
+  async shown(): Promise<void> {}
 
   destroy(): void {
     clearTimeout(this.#timer);

@@ -1,6 +1,8 @@
 // Flights too small for a glyph, as pixels: a picture without them is copied and each is a few words written into it. A
 // hundred thousand cost less so than five thousand rectangles.
 
+import type { Context } from './backend.ts';
+
 export class Dots {
   #still: Uint32Array = new Uint32Array();
   #image = new ImageData(1, 1);
@@ -10,7 +12,7 @@ export class Dots {
   #height = 1;
 
   /** What is below the flights. */
-  set(still: CanvasRenderingContext2D): void {
+  set(still: OffscreenCanvasRenderingContext2D): void {
     const { width, height } = still.canvas;
     this.#still = new Uint32Array(still.getImageData(0, 0, width, height).data.buffer);
     if (this.#width === width && this.#height === height) return;
@@ -42,7 +44,7 @@ export class Dots {
     }
   }
 
-  end(context: CanvasRenderingContext2D): void {
+  end(context: Context): void {
     context.putImageData(this.#image, 0, 0);
   }
 }

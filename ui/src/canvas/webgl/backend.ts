@@ -111,6 +111,8 @@ export class WebGl implements Backend {
     this.#ratio = ratio;
     this.#width = Math.max(1, Math.round(width * ratio));
     this.#height = Math.max(1, Math.round(height * ratio));
+    gl.canvas.width = this.#width;
+    gl.canvas.height = this.#height;
     gl.bindFramebuffer(gl.FRAMEBUFFER, this.#still);
     gl.bindRenderbuffer(gl.RENDERBUFFER, this.#stillColours);
     gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA8, this.#width, this.#height);
@@ -284,6 +286,8 @@ export class WebGl implements Backend {
   }
 
   /** The canvas's context stays: another picture on the same canvas gets the same one. */
+  async shown(): Promise<void> {}
+
   destroy(): void {
     const gl = this.#gl;
     for (const layer of [this.#frames, this.#lines, this.#shapes, this.#above, this.#flights, this.#labels])
