@@ -39,6 +39,21 @@ pub struct Manifest {
     pub properties: Vec<String>,
     /// What ends runs.
     pub limits: Limits,
+    /// Of a difference: the other image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<OtherImage>,
+}
+
+/// An image that comes to something else with the same schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OtherImage {
+    /// Its file.
+    pub image: PathBuf,
+    /// The BLAKE3 of its contents.
+    pub image_hash: String,
+    /// Of all packets and calls of the run there.
+    pub digest: String,
 }
 
 impl Manifest {
@@ -67,7 +82,23 @@ impl Manifest {
             digest: recording.digest(),
             properties: runner.wanted().to_vec(),
             limits: runner.limits,
+            against: None,
         }))
+    }
+
+    /// The same of a difference: with the run of the other image, which was recorded.
+    ///
+    /// # Errors
+    /// [`Error::Host`]: the image can't be read.
+    pub fn against(mut self, image: &Path, outcome: &Outcome) -> Result<Manifest, Error> {
+        if let Some(recording) = &outcome.recording {
+            self.against = Some(OtherImage {
+                image: image.to_owned(),
+                image_hash: hash(image)?,
+                digest: recording.digest(),
+            });
+        }
+        Ok(self)
     }
 
     /// Reads the one in a folder, or in this file.
@@ -100,13 +131,17 @@ impl Manifest {
     /// # Errors
     /// [`Error::Lab`]: it is another one. [`Error::Host`]: it can't be read.
     pub fn check_image(&self) -> Result<(), Error> {
-        match hash(&self.image)? == self.image_hash {
-            true => Ok(()),
-            false => Err(Error::Lab(format!(
-                "{} is not the image that was explored: build that one again, or explore this one",
-                self.image.display()
-            ))),
+        let other = self.against.iter();
+        let other = other.map(|other| (&other.image, &other.image_hash));
+        for (image, then) in [(&self.image, &self.image_hash)].into_iter().chain(other) {
+            if hash(image)? != *then {
+                return Err(Error::Lab(format!(
+                    "{} is not the image that was explored: build that one again, or explore this one",
+                    image.display()
+                )));
+            }
         }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use vink_kernel::{EndId, Hold, PacketHooks, PacketKind, PacketQuery, Verdict};
 
+use crate::against::{Normal, Normalizer};
 use crate::calls::Calls;
 use crate::ends::Cheaply;
 use crate::lab::Booted;
@@ -75,6 +76,8 @@ pub struct Outcome {
     pub departures: Vec<u16>,
     /// A digest of all packets and of what programs have written, if that was asked for.
     pub trace: Option<String>,
+    /// What is compared with another image, if that was asked for.
+    pub normal: Option<Normal>,
     /// All that has happened, if that was asked for.
     pub recording: Option<Recording>,
 }
@@ -87,6 +90,8 @@ pub(crate) struct State {
     pub recording: Option<Recording>,
     /// Of all that has happened so far, if that is asked for.
     pub trace: Option<Box<blake3::Hasher>>,
+    /// What is compared with another image, if that is asked for.
+    pub normal: Option<Box<Normalizer>>,
     violation: Option<Violation>,
     names: Vec<String>,
     places: Cheaply<EndId, usize>,
@@ -130,6 +135,7 @@ impl Shared {
             chooser: Box::<Schedule>::default(),
             recording: None,
             trace: None,
+            normal: None,
             violation: None,
             packets: 0,
             held: Vec::new(),
@@ -232,6 +238,9 @@ impl State {
             }
             false => None,
         };
+        if let Some(normal) = &mut self.normal {
+            normal.packet(&self.world, &packet, fate.is_some());
+        }
         if let Some(trace) = &mut self.trace {
             trace.update(&query.time.to_le_bytes());
             trace.update(&[place as u8, point as u8]);
@@ -291,6 +300,9 @@ impl State {
         self.world.now = call.time.max(self.world.now);
         if let Some(recording) = &mut self.recording {
             recording.call(call);
+        }
+        if let Some(normal) = &mut self.normal {
+            normal.call(call);
         }
         self.check(|property, world| property.call(world, call));
     }
@@ -409,6 +421,8 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
         }
         trace.finalize().to_hex().to_string()
     });
+    let normal = state.normal.take();
+    let normal = normal.map(|normal| normal.end(&state.world, ending, state.violation.as_ref()));
     let mut recording = state.recording.take();
     if let Some(recording) = &mut recording {
         recording.lines = std::mem::take(&mut state.world.lines);
@@ -426,6 +440,7 @@ pub(crate) fn drive(lab: &mut Booted, shared: &Shared, limits: &Limits) -> Resul
         programs: state.world.programs.clone(),
         departures: std::mem::take(&mut state.departures),
         trace,
+        normal,
         recording,
     })
 }

@@ -10,6 +10,7 @@ use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::{exit_now, kill};
 
+use crate::against::Normal;
 use crate::coverage::Coverage;
 use crate::engine::copier::CopierKind;
 use crate::engine::rerun::Rerun;
@@ -30,8 +31,13 @@ pub struct Runner {
     pub limits: Limits,
     /// Ends a run, and so all that is done, by becoming readable.
     pub interrupt: Option<OwnedFd>,
+    /// What comes of runs is compared with that of another image ([`Outcome::normal`]).
+    pub compares: bool,
+    /// A run without faults that comes to no end is one, too.
+    pub(crate) takes_any_plain: bool,
     coverage: Option<Coverage>,
     image: PathBuf,
+    release: String,
     ends: Vec<crate::End>,
     /// The names of the properties that are checked; none: all.
     wanted: Vec<String>,
@@ -54,6 +60,9 @@ impl Runner {
         assert_alone(&before)?;
         Ok(Runner {
             image: booted.stack.kernel().image().path().to_owned(),
+            release: booted.stack.kernel().image().release().to_owned(),
+            compares: false,
+            takes_any_plain: false,
             booted,
             shared,
             limits: Limits::default(),
@@ -144,6 +153,11 @@ impl Runner {
         &self.image
     }
 
+    /// The kernel's release, as `uname -r` has it.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
     /// Why the kernel's memory can't be read, so that properties that look at connections find none;
     /// `None`: it can.
     pub fn unreadable(&self) -> Option<String> {
@@ -163,7 +177,7 @@ impl Runner {
     pub fn plain(&mut self) -> Result<&Outcome, Error> {
         if self.plain.is_none() {
             let plain = self.run(&Vec::new(), false)?;
-            let broken = plain.violation.is_some();
+            let broken = plain.violation.is_some() || self.takes_any_plain;
             if plain.ending == Some(Ending::Flood) && !broken {
                 return Err(Error::Lab(format!(
                     "{} packets have been sent without faults, and the lab has not come to its end: have \
@@ -260,6 +274,7 @@ impl Runner {
         let mut state = self.shared.lock();
         state.properties = properties;
         state.chooser = chooser;
+        state.normal = self.compares.then(Default::default);
         state.world.follow_fork();
         drop(state);
         self.booted.serve_programs()?;
@@ -318,13 +333,14 @@ impl Outcome {
     /// Of a process that has not said what has come of its run.
     pub(crate) fn dead(how: Option<Death>) -> Outcome {
         let how = how.map_or(String::new(), |how| how.to_string());
+        let what = format!("The run has no end: {how}.");
         Outcome {
             ending: None,
             violation: Some(Violation {
                 property: panic::NAME.to_owned(),
                 time: 0,
                 machine: String::new(),
-                what: format!("The run has no end: {how}."),
+                what: what.clone(),
             }),
             end: 0,
             packets: 0,
@@ -334,6 +350,7 @@ impl Outcome {
             programs: Vec::new(),
             departures: Vec::new(),
             trace: None,
+            normal: Some(Normal::dead(what)),
             recording: None,
         }
     }

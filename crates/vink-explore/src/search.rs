@@ -1,5 +1,6 @@
 //! Tries all schedules of up to so many deviations, the fewer first, by an engine.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::saved::{Saved, Saver};
 use crate::{Error, Fate, Schedule, Violation};
 
 /// What is searched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     /// Deviations at most.
     pub deviations: usize,
@@ -43,6 +44,27 @@ pub struct Found {
     pub violation: Violation,
 }
 
+/// A run of a search that is compared with one of another image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    /// Its place among all of the level, by its first deviation.
+    pub first: usize,
+    /// Its schedule.
+    pub schedule: Schedule,
+    /// Of what is compared.
+    pub digest: String,
+}
+
+/// All runs of so many deviations, or what the budget allowed of them.
+pub(crate) struct Tried {
+    /// How many.
+    pub deviations: usize,
+    /// The runs, if they are compared.
+    pub ran: Vec<Ran>,
+    /// There are none with one more.
+    pub is_over: bool,
+}
+
 /// How far a search is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -57,7 +79,7 @@ pub struct Progress {
 }
 
 /// What has come of a search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Searched {
     /// The first schedule that was found to break each property, by the property's name.
     pub found: BTreeMap<String, Found>,
@@ -84,6 +106,17 @@ pub fn search(
     wanted: &Wanted,
     interrupt: Option<&OwnedFd>,
     progress: &mut dyn FnMut(Progress),
+) -> Result<Searched, Error> {
+    search_and(runner, wanted, interrupt, progress, &mut |_, _| Ok(true))
+}
+
+/// The same, and hears of all runs of so many deviations before there are runs of one more; `false` ends it.
+pub(crate) fn search_and(
+    runner: &mut Runner,
+    wanted: &Wanted,
+    interrupt: Option<&OwnedFd>,
+    progress: &mut dyn FnMut(Progress),
+    tried: &mut dyn FnMut(&mut Runner, Tried) -> Result<bool, Error>,
 ) -> Result<Searched, Error> {
     let begin = Instant::now();
     let claims = Claims::new()?;
@@ -135,10 +168,24 @@ pub fn search(
     let per_point = wanted.fates.len() as u64;
     let mut engine = runner.engine(wanted.copier);
     let mut expected = 1;
+    let ran = plain.normal.iter().map(|normal| Ran {
+        first: 0,
+        schedule: Schedule::new(),
+        digest: normal.digest(),
+    });
+    let without = Tried {
+        deviations: 0,
+        ran: ran.collect(),
+        is_over: wanted.deviations == 0,
+    };
+    let mut goes_on = tried(runner, without)?;
     for deviations in 1..=wanted.deviations {
         // The number of subsets of so many packets, and the fates of each.
         let left = (points + 1).saturating_sub(deviations as u64);
         expected = expected * left * per_point / deviations as u64;
+        if !goes_on {
+            break;
+        }
         if deviations <= saved.complete {
             continue;
         }
@@ -158,6 +205,7 @@ pub fn search(
             interrupt,
             saver: saver.as_ref(),
             deadline: wanted.budget.map(|budget| begin + budget),
+            ran: RefCell::default(),
         };
         let mut tell = || {
             let runs = claims.runs.load(Ordering::Relaxed);
@@ -169,6 +217,16 @@ pub fn search(
             });
         };
         let end = engine.try_all(runner, &level, &mut searched.found, &mut tell)?;
+        if let End::Complete | End::Budget = end {
+            let ran = level.ran.into_inner();
+            let is_over = end == End::Budget || deviations == wanted.deviations;
+            let all = Tried {
+                deviations,
+                ran,
+                is_over,
+            };
+            goes_on = tried(runner, all)?;
+        }
         match end {
             End::Complete => {
                 searched.complete = Some(deviations);

@@ -9,42 +9,7 @@ impl Runner {
     /// # Errors
     /// As of [`Runner::run`].
     pub fn shrink(&mut self, schedule: Schedule, property: &str) -> Result<Schedule, Error> {
-        let mut least = schedule;
-        let mut pieces = 2;
-        while least.len() > 1 {
-            let size = least.len().div_ceil(pieces);
-            let mut smaller = None;
-            for from in (0..least.len()).step_by(size) {
-                let mut rest = least.clone();
-                rest.drain(from..(from + size).min(rest.len()));
-                if self.breaks(&rest, property)? {
-                    smaller = Some(rest);
-                    break;
-                }
-            }
-            match smaller {
-                Some(rest) => {
-                    least = rest;
-                    pieces = 2.max(pieces - 1);
-                }
-                None if size == 1 => break,
-                None => pieces = (pieces * 2).min(least.len()),
-            }
-        }
-        if least.len() == 1 && self.breaks(&Vec::new(), property)? {
-            least.clear();
-        }
-        for at in 0..least.len() {
-            for weaker in least[at].fate.weaker() {
-                let mut other = least.clone();
-                other[at].fate = *weaker;
-                if self.breaks(&other, property)? {
-                    least = other;
-                    break;
-                }
-            }
-        }
-        Ok(least)
+        least(schedule, &mut |schedule| self.breaks(schedule, property))
     }
 
     /// The same schedule with times in the place of what depends on timers, if that breaks the
@@ -53,15 +18,24 @@ impl Runner {
     /// # Errors
     /// As of [`Runner::run`].
     pub fn with_times(&mut self, schedule: Schedule, property: &str) -> Result<Schedule, Error> {
+        let timed = self.timed(&schedule)?;
+        match timed == schedule || self.breaks(&timed, property)? {
+            true => Ok(timed),
+            false => Ok(schedule),
+        }
+    }
+
+    /// A schedule with the times that its run has found for what depends on timers.
+    pub(crate) fn timed(&mut self, schedule: &Schedule) -> Result<Schedule, Error> {
         /// A packet that is let go behind a timer is a moment later than the timer.
         const MOMENT: u64 = 1_000;
         if !schedule
             .iter()
             .any(|deviation| deviation.fate == Fate::Late)
         {
-            return Ok(schedule);
+            return Ok(schedule.clone());
         }
-        let Outcome { faults, .. } = self.run(&schedule, false)?;
+        let Outcome { faults, .. } = self.run(schedule, false)?;
         let timed = faults.into_iter().map(|fault| {
             let mut deviation = fault.deviation;
             if let (Fate::Late, Some(until)) = (deviation.fate, fault.until) {
@@ -69,15 +43,54 @@ impl Runner {
             }
             deviation
         });
-        let timed: Schedule = timed.collect();
-        match self.breaks(&timed, property)? {
-            true => Ok(timed),
-            false => Ok(schedule),
-        }
+        Ok(timed.collect())
     }
 
     fn breaks(&mut self, schedule: &Schedule, property: &str) -> Result<bool, Error> {
         let Outcome { violation, .. } = self.run(schedule, false)?;
         Ok(violation.is_some_and(|violation| violation.property == property))
     }
+}
+
+/// The least schedule of which that is still so: fewer deviations, then weaker ones.
+pub(crate) fn least(
+    schedule: Schedule,
+    breaks: &mut dyn FnMut(&Schedule) -> Result<bool, Error>,
+) -> Result<Schedule, Error> {
+    let mut least = schedule;
+    let mut pieces = 2;
+    while least.len() > 1 {
+        let size = least.len().div_ceil(pieces);
+        let mut smaller = None;
+        for from in (0..least.len()).step_by(size) {
+            let mut rest = least.clone();
+            rest.drain(from..(from + size).min(rest.len()));
+            if breaks(&rest)? {
+                smaller = Some(rest);
+                break;
+            }
+        }
+        match smaller {
+            Some(rest) => {
+                least = rest;
+                pieces = 2.max(pieces - 1);
+            }
+            None if size == 1 => break,
+            None => pieces = (pieces * 2).min(least.len()),
+        }
+    }
+    if least.len() == 1 && breaks(&Vec::new())? {
+        least.clear();
+    }
+    for at in 0..least.len() {
+        for weaker in least[at].fate.weaker() {
+            let mut other = least.clone();
+            other[at].fate = *weaker;
+            if breaks(&other)? {
+                least = other;
+                break;
+            }
+        }
+    }
+    Ok(least)
 }

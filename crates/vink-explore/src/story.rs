@@ -31,24 +31,11 @@ impl Story<'_> {
             "Lab {} on {}: the property \"{}\" does not hold.\n{}\n\n",
             self.lab, self.image, self.violation.property, self.property
         );
-        let deviations = &self.outcome.faults;
-        match deviations.len() {
-            0 => text += "Nothing was done to any packet.\n",
-            1 => text += "One packet had another fate:\n",
-            many => {
-                let _ = writeln!(text, "{many} packets had other fates:");
-            }
-        }
-        for fault in deviations {
-            let _ = write!(text, "  {} s  {}", seconds(fault.time), fault.deviation);
-            if let Some(packet) = self.packet(&fault.deviation) {
-                let _ = write!(text, ": {}", said(packet));
-            }
-            if let Some(until) = fault.until {
-                let _ = write!(text, " (until {} s)", seconds(until));
-            }
-            text.push('\n');
-        }
+        let told = Told {
+            outcome: self.outcome,
+            ends: self.ends,
+        };
+        text += &told.deviations();
         let at = match self.violation.machine.as_str() {
             "" => String::new(),
             machine => format!(" on {machine}"),
@@ -60,6 +47,46 @@ impl Story<'_> {
             indented(&self.violation.what)
         );
         text += "\nPrograms:\n";
+        text += &told.programs();
+        text += "\nWhat happened:\n";
+        text += &told.events();
+        text
+    }
+}
+
+/// A run, in parts of a story.
+pub(crate) struct Told<'a> {
+    /// The run, with its recording.
+    pub outcome: &'a Outcome,
+    /// Interfaces by their places in the recording.
+    pub ends: &'a [End],
+}
+
+impl Told<'_> {
+    /// What was done to packets, a line each.
+    pub fn deviations(&self) -> String {
+        let deviations = &self.outcome.faults;
+        let mut text = match deviations.len() {
+            0 => "Nothing was done to any packet.\n".to_owned(),
+            1 => "One packet had another fate:\n".to_owned(),
+            many => format!("{many} packets had other fates:\n"),
+        };
+        for fault in deviations {
+            let _ = write!(text, "  {} s  {}", seconds(fault.time), fault.deviation);
+            if let Some(packet) = self.packet(&fault.deviation) {
+                let _ = write!(text, ": {}", said(packet));
+            }
+            if let Some(until) = fault.until {
+                let _ = write!(text, " (until {} s)", seconds(until));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// How programs have ended, a line each.
+    pub fn programs(&self) -> String {
+        let mut text = String::new();
         for program in &self.outcome.programs {
             let words = program.words.join(" ");
             let end = match &program.ended {
@@ -80,8 +107,6 @@ impl Story<'_> {
                 program.name, program.machine
             );
         }
-        text += "\nWhat happened:\n";
-        text += &self.events();
         text
     }
 
@@ -106,7 +131,7 @@ impl Story<'_> {
     }
 
     /// Packets and what programs have written, a line each.
-    fn events(&self) -> String {
+    pub fn events(&self) -> String {
         let Some(recording) = &self.outcome.recording else {
             return String::new();
         };

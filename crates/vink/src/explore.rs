@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vink_api::RuntimeDir;
+use vink_explore::against::Peer;
 use vink_explore::{
     pcapng, refusals, script, search, with_breakpoints, CopierKind, Fate, Limits, Manifest,
     Progress, Recording, Runner, Schedule, Searched, Story, Surroundings, Violation, Wanted,
@@ -17,7 +18,7 @@ use vink_sys::signals::{file, is_ignored, mask, Mask, SignalSet};
 
 use crate::cli_error::CliError;
 use crate::explore_coverage::{CoverageArguments, PROFILE};
-use crate::{lab_file, print};
+use crate::{explore_against, lab_file, print};
 
 /// The command line.
 #[derive(clap::Args)]
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// The image, by its name (`vink image list`) or its path; the lab's, or else `vink version` tells which one is used otherwise
     #[arg(long, value_name = "IMAGE", conflicts_with = "replay")]
     image: Option<PathBuf>,
+    /// Run the same schedules on this image, too, and tell the first difference in what both answer
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["replay", "property", "resume", "coverage"])]
+    against: Option<PathBuf>,
     /// Packets that have another fate in one run, at most
     #[arg(short = 'k', long, value_name = "NUMBER", default_value_t = 2)]
     deviations: usize,
@@ -68,6 +72,21 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// Where what is found goes.
+    pub(crate) fn folder(&self, lab: &Lab) -> PathBuf {
+        match &self.output {
+            Some(folder) => folder.clone(),
+            None => PathBuf::from(format!("{}.explored", lab.name)),
+        }
+    }
+
+    /// Whether numbers are told as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+}
+
 /// Searches, and says what was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     if let Some(folder) = &arguments.replay {
@@ -86,15 +105,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let interrupt = Interrupt::catch()?;
     let folder = folder_of(file)?;
     let around = Surroundings::of(folder, RuntimeDir::find().folder().to_owned());
+    let limits = Limits {
+        stall_timeout: arguments.stall_timeout.0,
+        ..Limits::default()
+    };
+    // A process boots one image, so the other one has another, which begins while this one has nothing.
+    let peer = match &arguments.against {
+        Some(other) => Some(Peer::start(&lab, &image_named(other)?, &around, limits)?),
+        None => None,
+    };
     let mut runner = Runner::new(&lab, &image, &around)?;
     if let Some(mut coverage) = arguments.coverage.read(runner.image())? {
         coverage.count_lab(&file.display().to_string());
         runner.cover(coverage)?;
     }
-    runner.limits = Limits {
-        stall_timeout: arguments.stall_timeout.0,
-        ..Limits::default()
-    };
+    runner.limits = limits;
     runner.check_only(&arguments.property)?;
     if let Some(why) = runner.unreadable() {
         eprintln!(
@@ -114,7 +139,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     };
     let file = interrupt.file.try_clone();
     runner.interrupt = Some(file.map_err(CliError::host("dup(2)"))?);
-    let explored = explored(&mut runner, &lab, arguments, &wanted, &interrupt);
+    let explored = match peer {
+        None => explored(&mut runner, &lab, arguments, &wanted, &interrupt),
+        Some(peer) => {
+            explore_against::explored(&mut runner, peer, &lab, arguments, &wanted, &interrupt)
+        }
+    };
     // What was reached until then is kept, however it has ended.
     arguments
         .coverage
@@ -146,10 +176,7 @@ fn explored(
         return Err(CliError::Signal(interrupt.number()));
     }
     let mut output = Output {
-        folder: match &arguments.output {
-            Some(folder) => folder.clone(),
-            None => PathBuf::from(format!("{}.explored", lab.name)),
-        },
+        folder: arguments.folder(lab),
         file: arguments.lab.as_deref().unwrap_or(Path::new("")),
         lab,
         runner,
@@ -170,6 +197,9 @@ pub(crate) fn replay(folder: &Path) -> Result<ExitCode, CliError> {
         hidden: Some(RuntimeDir::find().folder().to_owned()),
         ..manifest.around.clone()
     };
+    if let Some(other) = &manifest.against {
+        return explore_against::replay(&manifest, other, &reading.lab, &around);
+    }
     let mut runner = Runner::new(&reading.lab, &manifest.image, &around)?;
     runner.limits = manifest.limits;
     runner.check_only(&manifest.properties)?;
@@ -245,9 +275,7 @@ impl Output<'_> {
         let manifest = Manifest::of(self.runner, self.lab, least, &outcome)?;
         let manifest = serde_json::to_string_pretty(&manifest).expect("plain data");
         let script = script(&outcome, self.runner.ends(), &violation.machine);
-        std::fs::create_dir_all(&folder)
-            .map_err(CliError::host(format!("making {}", folder.display())))?;
-        for (name, bytes) in [
+        let files = [
             ("story.txt", Some(story.clone().into_bytes())),
             ("lab.yaml", Some(lab.into_bytes())),
             ("script.pkt", script.map(String::into_bytes)),
@@ -256,19 +284,35 @@ impl Output<'_> {
                 Some(pcapng(recording, self.runner.ends())),
             ),
             (MANIFEST, Some(manifest.into_bytes())),
-        ] {
-            let path = folder.join(name);
-            if let Some(bytes) = bytes {
-                std::fs::write(&path, bytes)
-                    .map_err(CliError::host(format!("writing {}", path.display())))?;
-            }
-        }
-        let shown: String = story
-            .split_inclusive('\n')
-            .take_while(|line| *line != "What happened:\n")
-            .collect();
-        print::text(&format!("{shown}All of it is in {}.\n", folder.display()))
+        ];
+        write_files(&folder, &files)?;
+        print_story(&story, &folder)
     }
+}
+
+/// Writes these files of a folder that may be there.
+pub(crate) fn write_files(
+    folder: &Path,
+    files: &[(&str, Option<Vec<u8>>)],
+) -> Result<(), CliError> {
+    let failed = |path: &Path| CliError::host(format!("writing {}", path.display()));
+    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        if let Some(bytes) = bytes {
+            std::fs::write(&path, bytes).map_err(failed(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the part of a story that comes before all packets.
+pub(crate) fn print_story(story: &str, folder: &Path) -> Result<(), CliError> {
+    let shown: String = story
+        .split_inclusive('\n')
+        .take_while(|line| !line.starts_with("What happened"))
+        .collect();
+    print::text(&format!("{shown}All of it is in {}.\n", folder.display()))
 }
 
 /// The image that a lab's machines run: all of them the same.
@@ -366,8 +410,8 @@ fn numbers(searched: &Searched) -> serde_json::Value {
 }
 
 /// Signals that ask to end, from now on.
-struct Interrupt {
-    file: OwnedFd,
+pub(crate) struct Interrupt {
+    pub(crate) file: OwnedFd,
 }
 
 impl Interrupt {
@@ -380,7 +424,7 @@ impl Interrupt {
     }
 
     /// The one that came, which is still to be delivered.
-    fn number(&self) -> i32 {
+    pub(crate) fn number(&self) -> i32 {
         let pending = vink_sys::signals::pending();
         let all = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
         let came = all.into_iter().find(|number| pending.has(*number));
@@ -389,20 +433,20 @@ impl Interrupt {
 }
 
 /// One line on standard error, if that is a terminal.
-struct ProgressLine {
+pub(crate) struct ProgressLine {
     shown: bool,
     is_terminal: bool,
 }
 
 impl ProgressLine {
-    fn new() -> ProgressLine {
+    pub(crate) fn new() -> ProgressLine {
         ProgressLine {
             shown: false,
             is_terminal: std::io::stderr().is_terminal(),
         }
     }
 
-    fn show(&mut self, progress: Progress) {
+    pub(crate) fn show(&mut self, progress: Progress) {
         if !self.is_terminal {
             return;
         }
@@ -421,7 +465,7 @@ impl ProgressLine {
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.shown {
             eprint!("\r\x1b[K");
         }

@@ -18,6 +18,7 @@ mod doctor;
 mod driver;
 mod exec;
 mod explore;
+mod explore_against;
 mod explore_coverage;
 mod extcap;
 mod filter;

@@ -3,6 +3,7 @@
 //! `search` counts the deviations, and says when it is over. An engine knows how a run with another
 //! schedule is come by: `tree` has runs branch at packets, by copies of the process.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use crate::forks::Claims;
 use crate::runner::Runner;
 use crate::saved::Saver;
-use crate::search::{Found, Wanted};
+use crate::search::{Found, Ran, Wanted};
 use crate::Error;
 
 pub(crate) mod copier;
@@ -51,6 +52,8 @@ pub(crate) struct Level<'a> {
     pub saver: Option<&'a Saver>,
     /// When the budget is used up.
     pub deadline: Option<Instant>,
+    /// What has come of each run, if that is compared with another image.
+    pub ran: RefCell<Vec<Ran>>,
 }
 
 /// Why a level has ended.

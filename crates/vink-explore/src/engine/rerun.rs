@@ -18,6 +18,7 @@ use vink_sys::poll::{poll, wanted};
 
 use super::{End, Engine, Level};
 use crate::runner::{Runner, Running};
+use crate::search::Ran;
 use crate::{Deviation, Error, Found, Outcome, Schedule};
 
 /// See the head of the file.
@@ -213,6 +214,13 @@ impl Round<'_> {
             let claims = self.level.claims;
             claims.runs.fetch_add(1, Ordering::Relaxed);
             claims.packets.fetch_add(outcome.packets, Ordering::Relaxed);
+            if let Some(normal) = &outcome.normal {
+                self.level.ran.borrow_mut().push(Ran {
+                    first: started.number as usize,
+                    schedule: started.schedule.clone(),
+                    digest: normal.digest(),
+                });
+            }
             self.came(started, outcome);
         }
         Ok(())
@@ -244,7 +252,9 @@ impl Round<'_> {
         if self.level.deviations == self.level.wanted.deviations {
             return;
         }
-        if let Some(trace) = outcome.trace {
+        // Another image may tell apart what this one does not.
+        let is_compared = outcome.normal.is_some();
+        if let Some(trace) = outcome.trace.filter(|_| !is_compared) {
             let seen = self.engine.seen.entry(trace).or_insert(usize::MAX);
             if *seen <= until {
                 return;

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use vink_sys::fd::{pipe, set_blocking};
 use vink_sys::poll::{poll, wanted};
 use vink_sys::process::{affinity, cpus, current_cpu, exit_now, kill, one_cpu, set_affinity};
@@ -23,6 +24,7 @@ use crate::cursor::{Cursor, Step};
 use crate::forks::{fork, wait, write_all, Claims, Death, Side};
 use crate::run::Chooser;
 use crate::runner::Runner;
+use crate::search::Ran;
 use crate::{Deviation, Error, Fate, Found, Outcome, Schedule};
 
 /// A pipe takes so many bytes in one piece (`PIPE_BUF`).
@@ -110,6 +112,7 @@ impl Level<'_> {
         tell: &mut dyn FnMut(),
     ) -> Result<End, Error> {
         let mut lines = Lines::default();
+        let mut ran = self.ran.borrow_mut();
         if let Some(saver) = self.saver {
             lines.first = saver.saved().first;
         }
@@ -135,7 +138,7 @@ impl Level<'_> {
             loop {
                 match vink_sys::rustix::io::read(reads, &mut bytes) {
                     Ok(0) => {
-                        lines.take(found)?;
+                        lines.take(found, &mut ran)?;
                         let more = self.deviations > 1 && !found.is_empty();
                         return Ok(match more && !self.wanted.keep_going {
                             true => End::Found,
@@ -148,7 +151,7 @@ impl Level<'_> {
                     Err(error) => return Err(Error::host("reading what runs say")(error.into())),
                 }
             }
-            lines.take(found)?;
+            lines.take(found, &mut ran)?;
             if let Some((saver, done)) = done {
                 saver.write(done, self.claims, found, &lines.first)?;
             }
@@ -169,7 +172,11 @@ impl Level<'_> {
     /// that, and another one if a branch has killed it.
     fn job(&self, copier: CopierKind, runner: &mut Runner, writes: OwnedFd) -> ! {
         let names: Vec<String> = runner.ends().iter().map(crate::End::name).collect();
-        let mut said = Said { first: 0, writes };
+        let mut said = Said {
+            first: 0,
+            compares: runner.compares,
+            writes,
+        };
         let cursor = Cursor::new().unwrap_or_else(|error| said.gives_up(error));
         if copier == CopierKind::Fork {
             self.spine(copier, runner, names, said, cursor, Vec::new());
@@ -245,16 +252,22 @@ impl Level<'_> {
         let outcome = ran.ok();
         self.claims.runs.fetch_add(1, Ordering::Relaxed);
         if let Some(Outcome {
-            violation, packets, ..
+            violation,
+            packets,
+            normal,
+            ..
         }) = outcome
         {
             self.claims.packets.fetch_add(packets, Ordering::Relaxed);
+            if let Some(normal) = normal {
+                tree.said.ran(tree.taken.clone(), normal.digest());
+            }
             if let Some(violation) = violation {
                 let schedule = tree.taken.clone();
-                tree.said.say(Ok(Found {
+                tree.said.found(Found {
                     schedule,
                     violation,
-                }));
+                });
             }
         }
         copier.end(depth)
@@ -271,12 +284,26 @@ struct Lines {
 
 impl Lines {
     /// Takes whole lines. The schedule that deviates first is kept, whichever was tried first.
-    fn take(&mut self, found: &mut BTreeMap<String, Found>) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        found: &mut BTreeMap<String, Found>,
+        ran: &mut Vec<Ran>,
+    ) -> Result<(), Error> {
         while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
-            let (first, one): (usize, Result<Found, String>) = serde_json::from_slice(&line)
+            let (first, one): (usize, Result<Told, String>) = serde_json::from_slice(&line)
                 .map_err(|error| Error::Lab(format!("what a run says is damaged: {error}")))?;
-            let one = one.map_err(Error::Lab)?;
+            let one = match one.map_err(Error::Lab)? {
+                Told::Found(found) => found,
+                Told::Ran(schedule, digest) => {
+                    ran.push(Ran {
+                        first,
+                        schedule,
+                        digest,
+                    });
+                    continue;
+                }
+            };
             let name = one.violation.property.clone();
             let is_new = !found.contains_key(&name);
             let is_earlier = self.first.get(&name).is_some_and(|known| first < *known);
@@ -420,10 +447,21 @@ impl Branches for Tree {
     }
 }
 
+/// What is said of a run.
+#[derive(Serialize, Deserialize)]
+enum Told {
+    /// It breaks a property.
+    Found(Found),
+    /// It is over, with this digest of what is compared.
+    Ran(Schedule, String),
+}
+
 /// What a process says.
 struct Said {
     /// How many first deviations it has passed.
     first: usize,
+    /// Each run is told.
+    compares: bool,
     /// By which it says what it finds.
     writes: OwnedFd,
 }
@@ -431,13 +469,22 @@ struct Said {
 impl Said {
     /// The run of this schedule has killed its process.
     fn dead(&self, schedule: Schedule, how: Death) {
-        let Outcome { violation, .. } = Outcome::dead(Some(how));
+        let Outcome {
+            violation, normal, ..
+        } = Outcome::dead(Some(how));
+        if let (Some(normal), true) = (normal, self.compares) {
+            self.ran(schedule.clone(), normal.digest());
+        }
         if let Some(violation) = violation {
-            self.say(Ok(Found {
+            self.found(Found {
                 schedule,
                 violation,
-            }));
+            });
         }
+    }
+
+    fn ran(&self, schedule: Schedule, digest: String) {
+        self.say(Ok(Told::Ran(schedule, digest)));
     }
 
     fn gives_up(&self, error: Error) -> ! {
@@ -445,15 +492,17 @@ impl Said {
         exit_now(0)
     }
 
-    fn say(&self, mut what: Result<Found, String>) {
-        if let Ok(found) = &mut what {
-            let text = &mut found.violation.what;
-            let mut end = text.len().min(SENTENCES / 2);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
+    fn found(&self, mut found: Found) {
+        let text = &mut found.violation.what;
+        let mut end = text.len().min(SENTENCES / 2);
+        while !text.is_char_boundary(end) {
+            end -= 1;
         }
+        text.truncate(end);
+        self.say(Ok(Told::Found(found)));
+    }
+
+    fn say(&self, what: Result<Told, String>) {
         let mut line = serde_json::to_vec(&(self.first, what)).expect("plain data");
         line.push(b'\n');
         // A pipe that no process reads: the search is over.
