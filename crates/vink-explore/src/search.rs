@@ -168,14 +168,21 @@ pub(crate) fn search_and(
     let per_point = wanted.fates.len() as u64;
     let mut engine = runner.engine(wanted.copier);
     let mut expected = 1;
-    let ran = plain.normal.iter().map(|normal| Ran {
-        first: 0,
-        schedule: Schedule::new(),
-        digest: normal.digest(),
-    });
+    let mut ran = Vec::new();
+    if runner.compares {
+        // Once more: by now it is known which programs end, and so when a run is over.
+        let schedule = Schedule::new();
+        if let Some(normal) = runner.run(&schedule, false)?.normal {
+            ran.push(Ran {
+                first: 0,
+                schedule,
+                digest: normal.digest(),
+            });
+        }
+    }
     let without = Tried {
         deviations: 0,
-        ran: ran.collect(),
+        ran,
         is_over: wanted.deviations == 0,
     };
     let mut goes_on = tried(runner, without)?;

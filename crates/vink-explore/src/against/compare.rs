@@ -9,6 +9,8 @@ use crate::Ending;
 
 /// So many packets that both have sent before a difference are told with it.
 const BEFORE: usize = 3;
+/// So many bytes of a window are more than enough, and not told.
+const MUCH: i32 = 3000;
 
 /// The first difference of two runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum What {
         sides: [Option<Sent>; 2],
         /// The last ones that both have sent before it in that flow, as the first image has them.
         before: Vec<Sent>,
+        /// How many bytes may be sent behind the last of these, by the windows that have been told there and here.
+        rooms: [Option<i32>; 2],
     },
     /// A program's end, or what it has received.
     Program([ProgramEnd; 2]),
@@ -65,7 +69,7 @@ pub fn compare(one: &Normal, other: &Normal, rules: &[&'static Rule]) -> Verdict
         return Verdict::Same;
     };
     let mut rules = rules.iter().copied();
-    let rule = rules.find(|rule| (rule.allows)(&difference));
+    let rule = rules.find(|rule| rule.allows(&difference));
     match rule {
         Some(rule) => Verdict::Explained(rule),
         None if hits(one) != hits(other) => Verdict::OtherPackets,
@@ -73,11 +77,11 @@ pub fn compare(one: &Normal, other: &Normal, rules: &[&'static Rule]) -> Verdict
     }
 }
 
-/// The packets that have had another fate.
-fn hits(normal: &Normal) -> Vec<(&FlowName, usize)> {
+/// The packets that have had another fate, and what those have come behind that were late.
+fn hits(normal: &Normal) -> (Vec<(&FlowName, usize)>, &[usize]) {
     let hits = normal.hits.iter();
-    hits.map(|(flow, at)| (&normal.flows[*flow].name, *at))
-        .collect()
+    let hits = hits.map(|(flow, at)| (&normal.flows[*flow].name, *at));
+    (hits.collect(), &normal.behind)
 }
 
 fn first(one: &Normal, other: &Normal) -> Option<Difference> {
@@ -88,17 +92,15 @@ fn first(one: &Normal, other: &Normal) -> Option<Difference> {
             what: What::Complaint(both.map(Clone::clone)),
         });
     }
+    let ends = [one.end, other.end];
     let packets = one.flows.iter().filter_map(|flow| {
         let same = other.flows.iter().find(|its| its.name == flow.name);
-        in_flow(
-            &flow.name,
-            &flow.sent,
-            same.map_or(&[][..], |its| its.sent.as_slice()),
-        )
+        let its = same.map_or(&[][..], |its| its.sent.as_slice());
+        in_flow(&flow.name, [&flow.sent, its], ends)
     });
     let is_new = |name: &FlowName| one.flows.iter().all(|its| its.name != *name);
     let added = other.flows.iter().filter(|flow| is_new(&flow.name));
-    let added = added.filter_map(|flow| in_flow(&flow.name, &[], &flow.sent));
+    let added = added.filter_map(|flow| in_flow(&flow.name, [&[], &flow.sent], ends));
     let programs = one.programs.iter().zip(&other.programs);
     let programs = programs.filter_map(|(one, other)| {
         let (mine, its) = (
@@ -131,18 +133,29 @@ fn first(one: &Normal, other: &Normal) -> Option<Difference> {
     })
 }
 
-fn in_flow(name: &FlowName, one: &[Sent], other: &[Sent]) -> Option<Difference> {
-    let both = one.iter().zip(other);
+/// The first difference of a flow. The runs have ended at these times: what one sends later the other may, too.
+fn in_flow(name: &FlowName, flows: [&[Sent]; 2], ends: [u64; 2]) -> Option<Difference> {
+    let both = flows[0].iter().zip(flows[1]);
     let same = both.take_while(|(mine, its)| mine.item == its.item).count();
-    let sides = [one.get(same), other.get(same)];
+    let sides = flows.map(|sent| sent.get(same));
+    let is_cut = match sides {
+        [Some(sent), None] => sent.time >= ends[1],
+        [None, Some(sent)] => sent.time >= ends[0],
+        _ => false,
+    };
+    if is_cut {
+        return None;
+    }
     let time = sides.iter().flatten().map(|sent| sent.time).min()?;
+    let last = |sent: &[Sent]| sent.get(same.checked_sub(1)?)?.room;
     Some(Difference {
         time,
         what: What::Packet {
             flow: name.clone(),
             at: same,
             sides: sides.map(|side| side.cloned()),
-            before: one[same.saturating_sub(BEFORE)..same].to_vec(),
+            before: flows[0][same.saturating_sub(BEFORE)..same].to_vec(),
+            rooms: flows.map(last),
         },
     })
 }
@@ -185,6 +198,7 @@ impl Difference {
                 at,
                 sides,
                 before,
+                rooms: _,
             } => {
                 for sent in before {
                     line("both", said(Some(sent)));
@@ -237,7 +251,11 @@ impl Difference {
 
 fn said(sent: Option<&Sent>) -> String {
     match sent {
-        Some(Sent { time, item }) => format!("{} s  {item}", seconds(*time)),
+        Some(Sent { time, room, item }) => {
+            let room = room.filter(|room| *room < MUCH);
+            let room = room.map_or(String::new(), |room| format!(", window for {room} more"));
+            format!("{} s  {item}{room}", seconds(*time))
+        }
         None => "sends nothing more".to_owned(),
     }
 }
@@ -304,6 +322,7 @@ mod tests {
                 .iter()
                 .map(|(time, length)| Sent {
                     time: *time,
+                    room: None,
                     item: Item::Other {
                         kind: 0,
                         length: *length,
@@ -314,6 +333,7 @@ mod tests {
         Normal {
             flows: flows.collect(),
             hits: vec![(0, 0)],
+            end: 1000,
             ..Normal::default()
         }
     }
@@ -335,6 +355,11 @@ mod tests {
              6.12    0.000000 s  6 bytes\n  \
              mutant  sends nothing more\n"
         );
+        // What comes when the other run is over is none.
+        let mut cut = one.clone();
+        cut.flows[0].sent.pop();
+        cut.end = 70;
+        assert_eq!(compare(&one, &cut, &[]), Verdict::Same);
         let mut elsewhere = other.clone();
         elsewhere.hits = vec![(1, 0)];
         assert_eq!(compare(&one, &elsewhere, &[]), Verdict::OtherPackets);

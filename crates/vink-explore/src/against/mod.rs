@@ -214,7 +214,7 @@ impl Level<'_> {
                 Some(digest) => {
                     compared.schedules += 1;
                     if digest != ran.digest {
-                        self.look(ran.schedule, compared)?;
+                        self.look(ran.schedule, [&ran.digest, &digest], compared)?;
                     }
                 }
             }
@@ -224,7 +224,12 @@ impl Level<'_> {
     }
 
     /// Runs a schedule once more, whose runs differ.
-    fn look(&mut self, schedule: Schedule, compared: &mut Compared) -> Result<(), Error> {
+    fn look(
+        &mut self,
+        schedule: Schedule,
+        then: [&String; 2],
+        compared: &mut Compared,
+    ) -> Result<(), Error> {
         if !self.keep_going && !compared.differences.is_empty() {
             compared.unseen += 1;
             return Ok(());
@@ -232,10 +237,14 @@ impl Level<'_> {
         self.peer.begin(&schedule, false)?;
         let mine = self.runner.run(&schedule, false)?;
         let outcomes = [mine, self.peer.came(self.interrupt)?];
-        match verdict(&outcomes, self.rules) {
-            Verdict::Same => Err(Error::Lab(format!(
+        let now = outcomes.each_ref().map(|outcome| outcome.normal.as_ref());
+        if now.map(|normal| normal.map(Normal::digest)) != then.map(|digest| Some(digest.clone())) {
+            return Err(Error::Lab(format!(
                 "a run has not come to the same twice: {schedule:?}"
-            ))),
+            )));
+        }
+        match verdict(&outcomes, self.rules) {
+            Verdict::Same => Ok(()),
             Verdict::Explained(rule) => {
                 *compared.explained.entry(rule.name).or_default() += 1;
                 Ok(())

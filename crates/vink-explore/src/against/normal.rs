@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::ends::ByEnds;
 use crate::packet::internet;
 use crate::{
-    behind, blocks, options, AppCall, Ended, Ending, Moves, Packet, Point, Segment, Violation,
-    World,
+    behind, blocks, options, AppCall, Ended, Ending, Fate, Moves, Packet, Point, Segment,
+    Violation, World,
 };
 
 /// Numbers that are farther than this from where a connection began are of another one.
@@ -26,6 +26,7 @@ const FAR: i32 = 1 << 24;
 /// Kinds of options (RFC 9293, 3.2; RFC 7323).
 const NOP: u8 = 1;
 const MSS: u8 = 2;
+const SCALE: u8 = 3;
 
 /// What has come of a run, to be compared with that of another image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +39,14 @@ pub struct Normal {
     pub left: Vec<(String, String)>,
     /// How the run has ended.
     pub ending: Option<Ending>,
+    /// When, ns. Not compared.
+    pub end: u64,
     /// What the kernel has complained of, or how its process has died.
     pub complaint: Option<String>,
     /// The packets that have had another fate: the flow's place, and theirs in it.
     pub hits: Vec<(usize, usize)>,
+    /// How many packets were sent before each of those went on that were late.
+    pub behind: Vec<usize>,
 }
 
 /// One direction of a connection; or all other packets of a protocol from one machine to another.
@@ -89,6 +94,9 @@ impl fmt::Display for FlowName {
 pub struct Sent {
     /// When, ns. Not compared.
     pub time: u64,
+    /// Of a TCP segment: how many bytes may be sent behind it by the window that its sender has been told. Not
+    /// compared.
+    pub room: Option<i32>,
     /// What it says.
     pub item: Item,
 }
@@ -264,6 +272,10 @@ struct Way {
     flow: usize,
     /// Its initial sequence number.
     start: Option<u32>,
+    /// The shift of the windows that its sender tells (RFC 7323, 2).
+    scale: Option<u8>,
+    /// The end of the window that its sender has been told.
+    edge: Option<u32>,
 }
 
 struct Received {
@@ -275,6 +287,9 @@ struct Received {
 impl Normalizer {
     /// A packet departs, or something else happens to it. `has_fate`: the schedule does something to it.
     pub fn packet(&mut self, world: &World, packet: &Packet<'_>, has_fate: bool) {
+        if packet.point == Point::Arrival && packet.at_end {
+            self.learn(packet.tcp.as_ref());
+        }
         if packet.point != Point::Departure {
             return;
         }
@@ -345,7 +360,21 @@ impl Normalizer {
                 .collect();
             normal.left.sort();
         }
+        let late = world
+            .faults
+            .iter()
+            .filter(|fault| fault.deviation.fate == Fate::Late);
+        normal.behind = late
+            .map(|fault| {
+                let until = fault.until.unwrap_or(u64::MAX);
+                let flows = normal.flows.iter();
+                let before =
+                    |flow: &Flow| flow.sent.iter().filter(|sent| sent.time <= until).count();
+                flows.map(before).sum()
+            })
+            .collect();
         normal.ending = ending;
+        normal.end = world.now;
         normal.complaint = violation.map(|violation| violation.what.clone());
         normal
     }
@@ -367,7 +396,12 @@ impl Normalizer {
         let way = self.ways.get_mut(&there)?.last_mut()?;
         if segment.has(Segment::SYN) {
             way.start = Some(segment.seq);
+            way.scale = options(segment.options).find_map(|(kind, value)| match (kind, value) {
+                (SCALE, [shift]) => Some(*shift),
+                _ => None,
+            });
         }
+        let room = way.edge.map(|edge| behind(edge, segment.end()));
         let flow = way.flow;
         let own = &self.ways[&there];
         let peers = &self.ways[&back];
@@ -394,7 +428,21 @@ impl Normalizer {
                 socket => world.state(socket).to_owned(),
             },
         };
-        Some(self.push(flow, packet.time, Item::Segment(item)))
+        Some(self.push(flow, packet.time, room, Item::Segment(item)))
+    }
+
+    /// A segment tells its receiver how far it may send.
+    fn learn(&mut self, segment: Option<&Segment<'_>>) -> Option<()> {
+        let segment = segment.filter(|segment| segment.has(Segment::ACK))?;
+        let told = self.ways.get(&(segment.from, segment.to))?.last()?.scale;
+        let own = self.ways.get_mut(&(segment.to, segment.from))?.last_mut()?;
+        let shift = match (told, own.scale) {
+            (Some(shift), Some(_)) if !segment.has(Segment::SYN) => shift,
+            _ => 0,
+        };
+        let window = u32::from(segment.window) << shift.min(14);
+        own.edge = Some(segment.ack.wrapping_add(window));
+        Some(())
     }
 
     /// Another connection of these ends.
@@ -423,7 +471,12 @@ impl Normalizer {
                 sent: Vec::new(),
             });
             let ways = self.ways.entry(ends).or_default();
-            ways.push(Way { flow, start: None });
+            ways.push(Way {
+                flow,
+                start: None,
+                scale: None,
+                edge: None,
+            });
         }
     }
 
@@ -458,12 +511,12 @@ impl Normalizer {
             }
         };
         let length = rest.len();
-        Some(self.push(flow, packet.time, Item::Other { kind, length }))
+        Some(self.push(flow, packet.time, None, Item::Other { kind, length }))
     }
 
-    fn push(&mut self, flow: usize, time: u64, item: Item) -> (usize, usize) {
+    fn push(&mut self, flow: usize, time: u64, room: Option<i32>, item: Item) -> (usize, usize) {
         let sent = &mut self.normal.flows[flow].sent;
-        sent.push(Sent { time, item });
+        sent.push(Sent { time, room, item });
         (flow, sent.len() - 1)
     }
 }

@@ -3,10 +3,15 @@
 //! A rule is about the first difference of a run. What comes after one that it lets pass is not compared, since
 //! both are in another situation then.
 
-use super::compare::Difference;
+use super::compare::{Difference, What};
+use super::normal::{Item, Number, SegmentItem, Sent};
+use crate::Segment;
 
 /// A version, as in `6.12`.
 type Version = (u32, u32);
+
+/// With less room than a full segment takes a sender waits for a window.
+const FULL: i32 = 1460;
 
 /// Something that may differ.
 #[derive(Debug)]
@@ -15,10 +20,10 @@ pub struct Rule {
     pub name: &'static str,
     /// It differs between versions before this one, and this one and later ones.
     pub since: Version,
-    /// What the newer version does, and where that is said.
+    /// What the newer version does.
     pub why: &'static str,
     /// Whether it is about this difference.
-    pub(super) allows: fn(&Difference) -> bool,
+    allows: fn(&Packets<'_>) -> bool,
 }
 
 impl PartialEq for Rule {
@@ -30,7 +35,141 @@ impl PartialEq for Rule {
 impl Eq for Rule {}
 
 /// All rules.
-pub static RULES: [Rule; 0] = [];
+pub static RULES: [Rule; 6] = [
+    Rule {
+        name: "syn-timeouts",
+        since: (6, 5),
+        why: "The first four time-outs of a SYN do not grow (net.ipv4.tcp_syn_linear_timeouts), so that it is \
+              sent more often.",
+        allows: |packets| {
+            let kind = Segment::SYN | Segment::ACK;
+            let last = packets.last.and_then(segment);
+            let last = last.filter(|last| last.flags & kind == Segment::SYN);
+            let mut sides = packets.sides.iter().flatten();
+            last.is_some() && sides.any(|sent| segment(sent) == last)
+        },
+    },
+    Rule {
+        name: "syn-challenge",
+        since: (6, 12),
+        why: "A SYN for a connection that is there is answered by an acknowledgement alone (RFC 5961, 4.2), \
+              outside of the window, too. Before, that was answered as a duplicate, with a DSACK.",
+        allows: |packets| {
+            packets.segments().is_some_and(|[one, other]| {
+                let has = [one, other].map(|one| one.sack.contains(&OF_SYN));
+                is_pure(one) && is_pure(other) && has[0] != has[1]
+            })
+        },
+    },
+    Rule {
+        name: "windows",
+        since: (6, 6),
+        why: "Windows go by the memory that a connection's segments take (scaling_ratio), not by a fixed part \
+              of the buffer (net.ipv4.tcp_adv_win_scale). So a sender that waits for a window may send another \
+              number of bytes.",
+        allows: |packets| {
+            let room = |side: usize| {
+                let its = packets.sides[side].and_then(|sent| sent.room);
+                packets.rooms[side].into_iter().chain(its).min()
+            };
+            let rooms = [room(0), room(1)];
+            rooms[0] != rooms[1] && rooms.iter().flatten().any(|room| *room < FULL)
+        },
+    },
+    Rule {
+        name: "acknowledgements",
+        since: (6, 7),
+        why: "Segments that come while the program is in a call are acknowledged together when that is over \
+              (net.ipv4.tcp_backlog_ack_defer). And windows, by which it is decided whether an acknowledgement \
+              waits, are others.",
+        allows: |packets| {
+            packets.segments().is_some_and(|[one, other]| {
+                let goes_on = [one, other].iter().all(|one| one.flags & !Segment::PSH == Segment::ACK);
+                let has = [one, other].map(|one| one.sack.contains(&OF_SYN));
+                goes_on && one.seq == other.seq && (is_pure(one) || is_pure(other)) && has[0] == has[1]
+            })
+        },
+    },
+    Rule {
+        name: "segments",
+        since: (6, 10),
+        why: "A segment that is to be sent is filled up with the data behind it (tcp_grow_skb), and data takes less \
+              memory while it waits. So segments are cut, and marked with PSH, at other places, and a program \
+              has written all at another moment.",
+        allows: |packets| {
+            packets.segments().is_some_and(|[one, other]| {
+                let data = [one, other].iter().all(|one| one.flags & !Segment::PSH == Segment::ACK);
+                data && one.length > 0 && other.length > 0 && one.seq == other.seq && one.ack == other.ack
+            })
+        },
+    },
+    Rule {
+        name: "fin-waits",
+        since: (6, 10),
+        why: "A FIN waits for the congestion window, as data does. Before, one without data did not.",
+        allows: |packets| {
+            let is_fin = |sent: &Sent| {
+                let fin = Segment::FIN | Segment::ACK;
+                segment(sent).is_some_and(|one| one.flags == fin && one.length == 0)
+            };
+            let fins = packets.sides.map(|sent| sent.is_some_and(is_fin));
+            fins[0] != fins[1] && packets.last.and_then(segment).is_some_and(|one| one.length > 0)
+        },
+    },
+];
+
+/// The SACK block of a SYN that has come again.
+const OF_SYN: (Number, Number) = (Number::Of(0), Number::Of(1));
+
+/// Whether a segment does nothing but acknowledge.
+fn is_pure(one: &SegmentItem) -> bool {
+    one.flags == Segment::ACK && one.length == 0
+}
+
+/// A difference in what is sent.
+struct Packets<'a> {
+    /// What is sent.
+    sides: [Option<&'a Sent>; 2],
+    /// The last one that both have sent before it.
+    last: Option<&'a Sent>,
+    /// How many bytes may be sent behind that.
+    rooms: [Option<i32>; 2],
+}
+
+impl<'a> Packets<'a> {
+    /// What both send, if each is a segment.
+    fn segments(&self) -> Option<[&'a SegmentItem; 2]> {
+        let [one, other] = self.sides.map(|sent| sent.and_then(segment));
+        Some([one?, other?])
+    }
+}
+
+fn segment(sent: &Sent) -> Option<&SegmentItem> {
+    match &sent.item {
+        Item::Segment(segment) => Some(segment),
+        Item::Other { .. } => None,
+    }
+}
+
+impl Rule {
+    /// Whether it is about this difference.
+    pub fn allows(&self, difference: &Difference) -> bool {
+        let What::Packet {
+            sides,
+            before,
+            rooms,
+            ..
+        } = &difference.what
+        else {
+            return false;
+        };
+        (self.allows)(&Packets {
+            sides: sides.each_ref().map(Option::as_ref),
+            last: before.last(),
+            rooms: *rooms,
+        })
+    }
+}
 
 /// Those that are about these releases (`6.12.117`); none of two images of one version.
 pub fn between(one: &str, other: &str) -> Vec<&'static Rule> {
@@ -44,4 +183,18 @@ fn version(release: &str) -> Version {
     let mut numbers = release.split(['.', '-', '+']).map_while(|n| n.parse().ok());
     let mut next = || numbers.next().unwrap_or(0);
     (next(), next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_about_versions_that_it_divides() {
+        assert_eq!(between("6.12.117", "6.12.117-mine").len(), 0);
+        assert_eq!(between("6.1.192", "6.12.117").len(), RULES.len());
+        assert_eq!(between("6.12.117", "6.1.192").len(), RULES.len());
+        let names = |rules: Vec<&Rule>| rules.iter().map(|rule| rule.name).collect::<Vec<_>>();
+        assert_eq!(names(between("6.6.0", "6.7")), ["acknowledgements"]);
+    }
 }
