@@ -3,63 +3,140 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
 use common::control::Control;
 use common::{root, Place};
-use serde_json::Value;
+use serde_json::{json, Value};
+use vink_explore::against::RULES;
 
-/// A client that sends a few segments to a server.
-const LAB: &str = r#"
-name: small
-time: virtual
-memory: 32M
-machines:
-  client:
-    interfaces: { eth0: { wire: w1, addresses: [10.0.0.1/24] } }
-    programs:
-      source: { app: source -n 2k server, after: [server.sink] }
-  server:
-    interfaces: { eth0: { wire: w1, addresses: [10.0.0.2/24] } }
-    programs:
-      sink: { app: sink, ready: { port: 5001 } }
-wires:
-  w1: { delay: 5ms }
-"#;
-
-/// Explores a lab on two images with so many deviations, to the end: the numbers.
-fn against(control: &Control<'_>, lab: &str, image: &str, other: &[&str]) -> Value {
+/// Explores a lab on two images with so many deviations, to the end: the numbers, and what was said.
+fn against(control: &Control<'_>, lab: &str, other: &str, arguments: &[&str]) -> (Value, String) {
     let start = [
-        "explore", lab, "--json", "--image", image, "--against",
+        "explore",
+        lab,
+        "--json",
+        "--image",
+        "6.12",
+        "--against",
+        other,
     ];
-    let output = control.try_vink(&[&start, other].concat());
+    let output = control.try_vink(&[&start, arguments].concat());
     let told = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = told.lines().next().unwrap_or_default();
     let numbers: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said}"));
-    let differs = numbers["differences"] != serde_json::json!({});
+    let differs = numbers["differences"] != json!({});
     assert_eq!(output.status.code(), Some(differs.into()), "{said}");
-    numbers
+    (numbers, said)
+}
+
+/// Puts a file of the tree there.
+fn put(control: &Control<'_>, folder: &str, name: &str) {
+    let text = fs::read_to_string(root().join(folder).join(name)).expect(name);
+    control.write(name, &text);
 }
 
 #[test]
 fn an_image_does_not_differ_from_itself() {
     for place in Place::all() {
         let control = Control::of(&place);
-        control.write("small.yaml", LAB);
-        let alone = control.json(&["explore", "small.yaml", "--json", "-k", "1"]);
+        put(&control, "labs/explore", "lab.yaml");
+        let alone = control.json(&["explore", "lab.yaml", "--json", "-k", "1"]);
         for engine in ["fork", "pages"] {
-            let both = against(
+            let (both, said) = against(
                 &control,
-                "small.yaml",
+                "lab.yaml",
                 "6.12",
-                &["6.12", "-k", "1", "--engine", engine],
+                &["-k", "1", "--engine", engine],
             );
-            assert_eq!(both["runs"], alone["runs"], "{both}");
+            assert_eq!(both["runs"], alone["runs"], "{said}");
             for none in ["other_packets", "alone", "unseen"] {
                 assert_eq!(both[none], 0, "{both}");
             }
-            assert_eq!(both["differences"], serde_json::json!({}), "{both}");
-            assert_eq!(both["explained"], serde_json::json!({}), "{both}");
+            assert_eq!(both["differences"], json!({}), "{both}");
+            assert_eq!(both["explained"], json!({}), "{both}");
         }
-        assert!(!control.folder().join("small.explored").exists());
+        // Programs of the host.
+        put(&control, "labs/explore", "bank.yaml");
+        put(&control, "labs/explore", "bank.py");
+        let (both, said) = against(&control, "bank.yaml", "6.12", &["-k", "0"]);
+        assert_eq!(
+            (&both["runs"], &both["differences"]),
+            (&json!(1), &json!({})),
+            "{said}"
+        );
+        assert!(!control.folder().join("explore.explored").exists());
     }
+}
+
+/// Each rule is needed: without it there is a difference in one of these.
+#[test]
+fn an_older_version_differs_where_a_rule_says_so() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-I"])
+        .arg(root().join("crates/vink-apps/include"))
+        .arg("-o")
+        .arg(control.folder().join("tcp.so"))
+        .arg(root().join("tests/coverage/tcp.c"))
+        .status();
+    assert!(built.expect("cc").success());
+    let mut used = BTreeSet::new();
+    for (folder, lab, deviations, rules) in [
+        (
+            "labs/explore",
+            "lab.yaml",
+            "1",
+            &["acknowledgements", "syn-challenge"][..],
+        ),
+        ("tests/coverage", "crowd.yaml", "1", &["fin-waits"]),
+        ("tests/coverage", "closed.yaml", "0", &["windows"]),
+        ("tests/coverage", "tight.yaml", "0", &["segments"]),
+        ("tests/coverage", "silent.yaml", "0", &["syn-timeouts"]),
+    ] {
+        put(&control, folder, lab);
+        let (both, said) = against(
+            &control,
+            lab,
+            "6.1",
+            &["-k", deviations, "--stall-timeout=1500s"],
+        );
+        assert_eq!(both["differences"], json!({}), "{lab}: {said}");
+        assert_eq!(both["complete"].to_string(), deviations, "{lab}: {said}");
+        let explained = both["explained"].as_object().expect("rules");
+        let names: BTreeSet<&str> = explained.keys().map(String::as_str).collect();
+        assert_eq!(names, rules.iter().copied().collect(), "{lab}: {said}");
+        used.extend(rules);
+    }
+    let all: BTreeSet<&str> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(used, all);
+}
+
+#[test]
+fn a_lab_that_the_other_image_can_not_make_is_refused() {
+    let place = &Place::all()[0];
+    let control = Control::of(place);
+    let lab = fs::read_to_string(root().join("labs/explore/lab.yaml")).expect("the lab");
+    let newer = "    sysctls: { net.ipv4.tcp_plb_enabled: 1 }\n    programs:\n      source:";
+    control.write(
+        "newer.yaml",
+        &lab.replace("    programs:\n      source:", newer),
+    );
+    let explore = |arguments: &[&str]| {
+        let refused = control.try_vink(&[&["explore", "newer.yaml"], arguments].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        (refused.status.code(), said)
+    };
+    let (status, said) = explore(&["--image", "6.12", "--against", "6.1"]);
+    assert_eq!(status, Some(125), "{said}");
+    assert!(
+        said.contains("libvink-linux-6.1.so: writing \"1\" to "),
+        "{said}"
+    );
+    let (status, said) = explore(&["--against", "6.1", "--property", "stall"]);
+    assert_eq!(status, Some(2), "{said}");
 }

@@ -1,5 +1,5 @@
 //! Planted bugs: an image of each patch of stack/mutants differs from the stock one where its packetdrill script says, and
-//! `vink explore` finds in its lab what its patch says.
+//! `vink explore` finds in its lab what its patch says: a property that is broken, and a difference from the stock image.
 //!
 //! An image takes some ten seconds, so that five are built here, and all by `make mutants`. Where packetdrill's source is not
 //! (common/packetdrill.rs), only labs are explored.
@@ -23,24 +23,30 @@ struct Mutant {
     patch: PathBuf,
     /// The property that `vink explore` finds broken, by so many deviations.
     seen: Option<(String, u32)>,
+    /// The kind of difference that `--against` finds, by so many deviations.
+    differs: Option<(String, u32)>,
 }
 
 impl Mutant {
     fn read(patch: &Path) -> Mutant {
         let name = patch.file_stem().expect("a name").to_string_lossy();
         let text = fs::read_to_string(patch).expect("a patch");
-        let seen = text.lines().find_map(|line| line.strip_prefix("Seen by: "));
-        let seen = match seen.expect("what sees it").split_once(", ") {
-            None => None,
-            Some((property, "no deviation")) => Some((property.to_owned(), 0)),
-            Some((property, "one deviation")) => Some((property.to_owned(), 1)),
-            Some((property, "two deviations")) => Some((property.to_owned(), 2)),
-            Some((_, other)) => panic!("{name}: {other:?}"),
+        let said = |words: &str| {
+            let said = text.lines().find_map(|line| line.strip_prefix(words));
+            match said.expect(words).split_once(", ") {
+                None => None,
+                Some((what, "no deviation")) => Some((what.to_owned(), 0)),
+                Some((what, "one deviation")) => Some((what.to_owned(), 1)),
+                Some((what, "two deviations")) => Some((what.to_owned(), 2)),
+                Some((_, other)) => panic!("{name}: {other:?}"),
+            }
         };
+        let (seen, differs) = (said("Seen by: "), said("Differs: "));
         Mutant {
             name: name.into_owned(),
             patch: patch.to_owned(),
             seen,
+            differs,
         }
     }
 
@@ -141,6 +147,40 @@ fn explore(
     (!is_good).then(|| format!("{} on {image}, {property}, {engine}: {text}", mutant.name))
 }
 
+/// Whether the stock image differs in its lab as its patch says, without any property: what is said if it does not.
+fn differ(built: &Built, mutant: &Mutant) -> Option<String> {
+    let (kind, deviations) = mutant.differs.as_ref()?;
+    let found = built.place.temporary().join("found");
+    let _ = fs::remove_dir_all(&found);
+    let output = built.vink(&[
+        "explore",
+        path(&mutant.file("yaml")),
+        "--image=6.12",
+        "--against",
+        &built.name,
+        "--json",
+        "--deviations",
+        &deviations.to_string(),
+        "--stall-timeout=1500s",
+        "--output",
+        path(&found),
+    ]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let numbers: serde_json::Value =
+        serde_json::from_str(told.lines().next().unwrap_or_default()).unwrap_or_default();
+    let schedule = numbers["differences"][kind]["schedule"].as_array();
+    // It ends with the fewest that make a difference.
+    let is_good = schedule.is_some_and(|all| all.len() == *deviations as usize)
+        && output.status.code() == Some(1)
+        && found.join(format!("difference-{kind}/story.txt")).exists();
+    let folder = found.join(format!("difference-{kind}"));
+    let repeated = built.vink(&["explore", "--replay", path(&folder)]);
+    let repeats = String::from_utf8_lossy(&repeated.stdout).starts_with("the runs repeat: ");
+    let is_good = is_good && repeats && repeated.status.success();
+    (!is_good).then(|| format!("{} against {}: {said}{told}", mutant.name, built.name))
+}
+
 #[test]
 fn planted_bugs_are_found_and_the_stock_kernel_has_none() {
     let are_all = std::env::var_os("VINK_MUTANTS").is_some_and(|wanted| wanted == "all");
@@ -169,6 +209,7 @@ fn planted_bugs_are_found_and_the_stock_kernel_has_none() {
             mutant.name,
             String::from_utf8_lossy(&made.stderr)
         );
+        wrong.extend(differ(&built, &mutant));
         for (image, is_stock) in [("6.12", true), (built.name.as_str(), false)] {
             if has_packetdrill.is_some() {
                 wrong.extend(run_script(&built, &mutant, image, is_stock));

@@ -68,12 +68,10 @@ pub static RULES: [Rule; 6] = [
               of the buffer (net.ipv4.tcp_adv_win_scale). So a sender that waits for a window may send another \
               number of bytes.",
         allows: |packets| {
-            let room = |side: usize| {
-                let its = packets.sides[side].and_then(|sent| sent.room);
-                packets.rooms[side].into_iter().chain(its).min()
-            };
-            let rooms = [room(0), room(1)];
-            rooms[0] != rooms[1] && rooms.iter().flatten().any(|room| *room < FULL)
+            let own = packets.sides.map(|sent| sent.and_then(|sent| sent.room));
+            let mut all = packets.rooms.into_iter().chain(own).flatten();
+            let differ = packets.rooms[0] != packets.rooms[1] || own[0] != own[1];
+            differ && all.any(|room| room < FULL)
         },
     },
     Rule {
@@ -113,7 +111,13 @@ pub static RULES: [Rule; 6] = [
                 segment(sent).is_some_and(|one| one.flags == fin && one.length == 0)
             };
             let fins = packets.sides.map(|sent| sent.is_some_and(is_fin));
-            fins[0] != fins[1] && packets.last.and_then(segment).is_some_and(|one| one.length > 0)
+            let closed = ["FIN_WAIT1", "CLOSING", "LAST_ACK"];
+            let waits = |sent: Option<&Sent>| {
+                sent.and_then(segment)
+                    .is_none_or(|one| closed.contains(&one.state.as_str()))
+            };
+            let is_first = !packets.last.is_some_and(is_fin);
+            is_first && fins[0] != fins[1] && packets.sides.iter().all(|sent| waits(*sent))
         },
     },
 ];
