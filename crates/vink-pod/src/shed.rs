@@ -96,12 +96,20 @@ impl Shedder {
         self.tiers[tier].cost.add(time, units);
     }
 
-    /// A unit that a tier was to get was left out: if its cost is not known, another one tells it.
+    /// A unit that a tier was to get was left out for what the tier itself takes: if that is not known,
+    /// another one tells it.
     pub fn left_out(&mut self, tier: usize) {
         let tier = &mut self.tiers[tier];
         if tier.cost.left_out() {
             tier.is_tried = false;
         }
+    }
+
+    /// A unit that a tier was to get was left out for something else, which says nothing of its cost: for
+    /// what the shared pods take, or for its path's budget. If that unit was to tell the cost, another one
+    /// does.
+    pub fn kept_away(&mut self, tier: usize) {
+        self.tiers[tier].is_tried = false;
     }
 
     /// A unit was left out before the shared pods.
@@ -220,6 +228,19 @@ mod tests {
         assert_eq!(shedder.admit(), [true, true]);
         shedder.charge(1, 30, 1);
         assert_eq!(shedder.shares(), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_unit_that_something_else_keeps_away_is_not_held_against_its_tier() {
+        let mut shedder = shedder(90.0 / LOAD);
+        (0..2 * LEFT_OUT).for_each(|_| shedder.kept_away(2));
+        assert_eq!(shedder.cost(2, 1), 20.0);
+        // What was to tell the cost is tried again.
+        let mut shedder = Shedder::new(2, Some(100.0));
+        shedder.charge(0, 40, 1);
+        assert_eq!(shedder.admit(), [true, true]);
+        shedder.kept_away(1);
+        assert_eq!(shedder.admit(), [true, true]);
     }
 
     #[test]

@@ -338,7 +338,7 @@ impl Stream {
                     if *gets {
                         tier.account.enter(bytes);
                     } else if was_to_get {
-                        self.shedder.left_out(at);
+                        self.shedder.kept_away(at);
                     }
                     tier.numbers.offered += 1;
                     tier.numbers.came += bytes as u64;
@@ -668,6 +668,19 @@ mod tests {
         assert_eq!([numbers.packets, numbers.passed], [200, 60]);
         assert_eq!([numbers.shed, numbers.lost, numbers.overdrafts], [140; 3]);
         assert_eq!(left[1].len(), 60);
+    }
+
+    #[test]
+    fn an_overdraft_says_nothing_of_what_a_tier_costs() {
+        let mut stream = stream(Some(0.99));
+        // Three units of ten, and then seven that are left out.
+        stream.tiers[1] = tier("silver", vec![stage("silver", 35_000)], Some(3));
+        flow(&mut stream, 200).expect("no fault");
+        let numbers = stream.tiers[1].numbers;
+        assert_eq!(numbers.delivered, 60);
+        assert!(numbers.overdrafts > 130, "{numbers:?}");
+        let cost = stream.shedder.cost(1, 1);
+        assert!((34e6..40e6).contains(&cost), "{cost}");
     }
 
     #[test]
