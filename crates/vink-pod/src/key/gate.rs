@@ -138,25 +138,43 @@ global_asm!(
     .balign 64
     .hidden VINK_KEY_GATE
     .hidden VINK_KEY_PAGE
-    .globl vink_key_start
-    .hidden vink_key_start
-vink_key_start:
-
-# enter(stack, value, four arguments): r12, rax, rdi, rsi, rdx, rcx of the pod
-    .globl vink_key_enter
-    .hidden vink_key_enter
-vink_key_enter:
+# A place that the code below has the address of.
+    .macro vink_key_place name
+    .globl \name
+    .hidden \name
+\name:
+    .endm
+# Registers that a function keeps.
+    .macro vink_key_push
     push rbx
     push rbp
     push r12
     push r13
     push r14
     push r15
+    .endm
+    .macro vink_key_pop
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    .endm
+# What the gate keeps of the thread.
+    .macro vink_key_begin
+    vink_key_push
     stmxcsr [rip + VINK_KEY_GATE + 88]
     fnstcw [rip + VINK_KEY_GATE + 92]
     mov [rip + VINK_KEY_GATE], rsp
     rdfsbase rax
     mov [rip + VINK_KEY_GATE + 80], rax
+    .endm
+
+    vink_key_place vink_key_start
+# enter(stack, value, four arguments): r12, rax, rdi, rsi, rdx, rcx of the pod
+    vink_key_place vink_key_enter
+    vink_key_begin
     mov r12, rdi
     mov r13, rsi
     mov rdi, rdx
@@ -169,20 +187,14 @@ vink_key_enter:
 vink_key_into:
     mov r8d, [rip + VINK_KEY_GATE + 8]
     mov rbx, [rip + VINK_KEY_GATE + 16]
-    .globl vink_key_closes
-    .hidden vink_key_closes
-vink_key_closes:
+    vink_key_place vink_key_closes
     mov byte ptr [rbx], 1
     mov eax, r8d
     xor ecx, ecx
     xor edx, edx
-    .globl vink_key_first
-    .hidden vink_key_first
-vink_key_first:
+    vink_key_place vink_key_first
     wrpkru
-    .globl vink_key_closed
-    .hidden vink_key_closed
-vink_key_closed:
+    vink_key_place vink_key_closed
     cmp eax, [rip + VINK_KEY_PAGE]
     jne vink_key_other
     test ebp, ebp
@@ -195,23 +207,11 @@ vink_key_closed:
     xor r9d, r9d
     xor r10d, r10d
     xor r11d, r11d
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    vink_key_pop
     ret
-    .globl vink_key_resumes
-    .hidden vink_key_resumes
-vink_key_resumes:
+    vink_key_place vink_key_resumes
 2:  mov rsp, r12
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    vink_key_pop
     pop r11
     pop r10
     pop r9
@@ -222,34 +222,21 @@ vink_key_resumes:
     pop rsi
     pop rdi
     iretq
-    .globl vink_key_resumed
-    .hidden vink_key_resumed
-vink_key_resumed:
+    vink_key_place vink_key_resumed
 
 # The pod's function has returned.
-    .globl vink_key_returned
-    .hidden vink_key_returned
-vink_key_returned:
+    vink_key_place vink_key_returned
     xor r10d, r10d
 vink_key_exit:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    vink_key_push
     mov r8, rdx
     mov r9, rax
     mov r11, rsp
-    .globl vink_key_leave
-    .hidden vink_key_leave
-vink_key_leave:
+    vink_key_place vink_key_leave
     xor eax, eax
     xor ecx, ecx
     xor edx, edx
-    .globl vink_key_second
-    .hidden vink_key_second
-vink_key_second:
+    vink_key_place vink_key_second
     wrpkru
     test eax, eax
     jne vink_key_other
@@ -278,12 +265,7 @@ vink_key_second:
     ldmxcsr [rip + VINK_KEY_GATE + 88]
     vzeroupper
     mov qword ptr [rip + VINK_KEY_GATE + 24], 0
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    vink_key_pop
     ret
 vink_key_again:
     mov rdi, [rip + VINK_KEY_GATE + 152]
@@ -297,28 +279,14 @@ vink_key_other:
     ud2
 
 # A thread that has no pod opens the keys for itself.
-    .globl vink_key_open
-    .hidden vink_key_open
-vink_key_open:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
-    stmxcsr [rip + VINK_KEY_GATE + 88]
-    fnstcw [rip + VINK_KEY_GATE + 92]
-    mov [rip + VINK_KEY_GATE], rsp
-    rdfsbase rax
-    mov [rip + VINK_KEY_GATE + 80], rax
+    vink_key_place vink_key_open
+    vink_key_begin
     mov qword ptr [rip + VINK_KEY_GATE + 24], 1
     xor r10d, r10d
     jmp vink_key_leave
 
 # The handler of signals. Linux has opened key 0 alone.
-    .globl vink_key_signal
-    .hidden vink_key_signal
-vink_key_signal:
+    vink_key_place vink_key_signal
     pushfq
     and dword ptr [rsp], 0xfffbffff
     popfq
@@ -334,9 +302,7 @@ vink_key_signal:
     xor eax, eax
     xor ecx, ecx
     xor edx, edx
-    .globl vink_key_third
-    .hidden vink_key_third
-vink_key_third:
+    vink_key_place vink_key_third
     wrpkru
     test eax, eax
     jne vink_key_other
@@ -363,15 +329,11 @@ vink_key_third:
 vink_key_elsewhere:
     xor ecx, ecx
     jmp {signalled}
-    .globl vink_key_end
-    .hidden vink_key_end
-vink_key_end:
+    vink_key_place vink_key_end
 
 # What pods may call. Nothing of it reads memory that is not the pod's.
     .macro vink_key_call name, number
-    .globl vink_key_\name
-    .hidden vink_key_\name
-vink_key_\name:
+    vink_key_place vink_key_\name
     mov r10d, \number
     jmp vink_key_exit
     .endm
@@ -385,18 +347,13 @@ vink_key_\name:
     vink_key_call calloc, 10
     vink_key_call realloc, 11
     vink_key_call abort, 12
-    .purgem vink_key_call
-    .globl vink_key_memmove
-    .hidden vink_key_memmove
-vink_key_memmove:
+    vink_key_place vink_key_memmove
     mov rax, rdi
     mov r8, rdi
     sub r8, rsi
     cmp r8, rdx
     jb 6f
-    .globl vink_key_memcpy
-    .hidden vink_key_memcpy
-vink_key_memcpy:
+    vink_key_place vink_key_memcpy
     mov rax, rdi
     mov rcx, rdx
     rep movsb
@@ -408,18 +365,14 @@ vink_key_memcpy:
     rep movsb
     cld
     ret
-    .globl vink_key_memset
-    .hidden vink_key_memset
-vink_key_memset:
+    vink_key_place vink_key_memset
     mov r8, rdi
     mov eax, esi
     mov rcx, rdx
     rep stosb
     mov rax, r8
     ret
-    .globl vink_key_memcmp
-    .hidden vink_key_memcmp
-vink_key_memcmp:
+    vink_key_place vink_key_memcmp
     xor eax, eax
     test rdx, rdx
     jz 8f
@@ -432,14 +385,17 @@ vink_key_memcmp:
     dec rdx
     jnz 7b
 8:  ret
-    .globl vink_key_strlen
-    .hidden vink_key_strlen
-vink_key_strlen:
+    vink_key_place vink_key_strlen
     xor eax, eax
 9:  cmp byte ptr [rdi + rax], 0
     je 8b
     inc rax
     jmp 9b
+    .purgem vink_key_call
+    .purgem vink_key_begin
+    .purgem vink_key_pop
+    .purgem vink_key_push
+    .purgem vink_key_place
     .popsection
     "#,
     signalled = sym signalled,
