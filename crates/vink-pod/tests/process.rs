@@ -3,12 +3,8 @@
 
 mod common;
 
-use common::Place;
-use vink_pod::{Batch, Entry, Fault, Limits, Pod, Wall};
-
-const PACKET: &str =
-    "int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t direction)";
-const STREAM: &str = "int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)";
+use common::{converse, ends, stream, Bystander, Place, PACKETS, STREAM, UNITS};
+use vink_pod::{Fault, Limits, Wall};
 
 fn limits() -> Limits {
     Limits {
@@ -20,36 +16,14 @@ fn limits() -> Limits {
     }
 }
 
-/// One crossing with one call of `pod_stream()`.
-fn stream(pod: &mut dyn Pod, bytes: &[u8]) -> (Result<(), Fault>, Batch) {
-    let mut batch = Batch::default();
-    batch.clear(7);
-    batch.push(Entry::Stream, 0, bytes);
-    let done = pod.cross(&mut batch);
-    (done, batch)
-}
-
 #[test]
 fn calls_and_what_they_say() {
     let place = Place::new("calls");
     let source = format!(
-        "#include <string.h>
-        #include <stdio.h>
+        "#include <stdio.h>
         int32_t pod_init(const char *config, uint32_t len)
         {{ vink_log(config, len); printf(\"printed %d\\n\", 5); return 0; }}
-        {PACKET}
-        {{
-            vink_count(direction, len);
-            if (frame[0] == 0) return POD_PASS;
-            if (frame[0] == 1) return POD_DROP;
-            memset(frame + len, 9, room - len);
-            frame[0] = 3;
-            vink_emit(POD_BACK, frame, 1);
-            return room;
-        }}
-        {STREAM}
-        {{ vink_emit(0, bytes, len); vink_emit(1, bytes, 1); vink_timer(vink_now() + 5); return 0; }}
-        void pod_timer(uint64_t now) {{ vink_count(2, now); }}"
+        {PACKETS} {UNITS}"
     );
     let (mut pod, init) = place
         .load(&source, b"some text\nof two lines", limits())
@@ -57,65 +31,18 @@ fn calls_and_what_they_say() {
     assert_eq!(init.log, ["some text", "of two lines", "printed 5"]);
     assert_eq!(pod.wall(), Wall::Process);
     assert!(pod.memory() > 4096);
-    let mut batch = Batch::default();
-    for round in 0..3 {
-        batch.clear(1000);
-        batch.push(Entry::Packet, 0, &[0, 1, 2]);
-        batch.push(Entry::Packet, 1, &[1, 1, 2, 3]);
-        batch.push(Entry::Packet, 1, &[2; 60]);
-        batch.push(Entry::Stream, 0, b"unit");
-        batch.push(Entry::Timer, 0, b"");
-        pod.cross(&mut batch).unwrap();
-        let answers: Vec<_> = batch.calls.iter().map(|call| call.answer).collect();
-        assert_eq!(answers, [-1, 0, 316, 0, 0], "{round}");
-        let changed = &batch.emitted_bytes[batch.calls[2].changed.clone()];
-        assert_eq!(
-            (changed[0], changed[59], changed[60], changed[315]),
-            (3, 2, 9, 9)
-        );
-        let said = batch.emitted.iter();
-        let said: Vec<_> = said
-            .map(|it| (it.call, it.output, &batch.emitted_bytes[it.bytes.clone()]))
-            .collect();
-        assert_eq!(said, [(2, 1, &b"\x03"[..]), (3, 0, b"unit"), (3, 1, b"u")]);
-        assert_eq!(batch.counted[..3], [3, 64, 1000]);
-        assert_eq!(batch.timer, Some(1005));
-        assert!(batch.cycles > 0);
-    }
+    converse(&mut *pod, 3);
 }
 
 /// What a call of `pod_stream()` with this body ends in.
 fn fault_of(place: &Place, body: &str) -> Fault {
     let source = format!("{HEAD}\n{HELP}\n{STREAM} {{ {body} return 0; }}");
     let (mut pod, _) = place.load(&source, b"", limits()).expect(body);
-    let (done, _) = stream(&mut *pod, b"unit");
-    let fault = done.expect_err(body);
-    // It stays so, and says so.
-    let (again, _) = stream(&mut *pod, b"unit");
-    assert_eq!(again, Err(Fault::Gone("before".to_owned())), "{body}");
-    fault
+    ends(&mut *pod, b"unit", body)
 }
 
-/// Beside each attack another pod goes on with its work.
-struct Bystander(Box<dyn Pod>, u64);
-
-impl Bystander {
-    fn new(place: &Place) -> Bystander {
-        let source =
-            format!("{STREAM} {{ static int n; n += len; vink_emit(n, bytes, len); return 0; }}");
-        Bystander(place.load(&source, b"", limits()).unwrap().0, 0)
-    }
-
-    fn goes_on(&mut self) {
-        self.1 += 4;
-        let (done, batch) = stream(&mut *self.0, b"unit");
-        done.unwrap();
-        assert_eq!(u64::from(batch.emitted[0].output), self.1);
-        assert_eq!(
-            &batch.emitted_bytes[batch.emitted[0].bytes.clone()],
-            b"unit"
-        );
-    }
+fn bystander(place: &Place) -> Bystander {
+    Bystander::new(place.load(Bystander::SOURCE, b"", limits()).unwrap().0)
 }
 
 /// What attacks have in common: the first call's bytes are in the shared memory.
@@ -143,7 +70,7 @@ const HEAD: &str = "
 #[test]
 fn system_calls_end_it() {
     let place = Place::new("calls-end");
-    let mut bystander = Bystander::new(&place);
+    let mut bystander = bystander(&place);
     for (body, name) in [
         ("open(\"/etc/passwd\", O_RDONLY);", "openat"),
         ("open(\"/usr/lib/x\", O_RDWR | O_CREAT, 0600);", "openat"),
@@ -213,7 +140,7 @@ fn system_calls_end_it() {
         ("__asm__ volatile(\"syscall\" :: \"a\"(41), \"D\"(2), \"S\"(1), \"d\"(0) : \"rcx\", \"r11\", \"memory\");", "socket"),
     ] {
         assert_eq!(fault_of(&place, body), Fault::SystemCall(name.to_owned()), "{body}");
-        bystander.goes_on();
+        bystander.goes_on(body);
     }
     // By the page at a fixed address, which old programs call.
     let body = "((int (*)(void *, void *))0xffffffffff600000)(0, 0);";
@@ -226,7 +153,7 @@ fn system_calls_end_it() {
         ),
         other => panic!("{other:?}"),
     }
-    bystander.goes_on();
+    bystander.goes_on(body);
     // By the gate of 32-bit programs, whose numbers are others.
     let body = "__asm__ volatile(\"int $0x80\" :: \"a\"(20) : \"memory\");";
     let fault = fault_of(&place, body);
@@ -234,7 +161,7 @@ fn system_calls_end_it() {
         fault,
         Fault::SystemCall("of another architecture".to_owned())
     );
-    bystander.goes_on();
+    bystander.goes_on(body);
 }
 
 #[test]
@@ -373,7 +300,7 @@ fn a_pod_ends_with_its_worker() {
 #[test]
 fn faults_are_named() {
     let place = Place::new("faults");
-    let mut bystander = Bystander::new(&place);
+    let mut bystander = bystander(&place);
     for (body, said) in [
         (
             "*(volatile int *)0x10 = 1;",
@@ -412,7 +339,7 @@ fn faults_are_named() {
             Fault::Code(found) => assert!(found.starts_with(said), "{body}: {found}"),
             other => panic!("{body}: {other:?}"),
         }
-        bystander.goes_on();
+        bystander.goes_on(body);
     }
     let fault = fault_of(&place, "exit(3);");
     assert_eq!(fault, Fault::Gone("exit status 3".to_owned()));
@@ -430,14 +357,14 @@ fn faults_are_named() {
         ("vink_count(16, 1);", "vink_count()"),
     ] {
         assert_eq!(fault_of(&place, body), Fault::Argument(function), "{body}");
-        bystander.goes_on();
+        bystander.goes_on(body);
     }
 }
 
 #[test]
 fn limits_hold() {
     let place = Place::new("limits");
-    let mut bystander = Bystander::new(&place);
+    let mut bystander = bystander(&place);
     let limits = limits();
     let time = Fault::Time(limits.time);
     for (body, fault) in [
@@ -480,14 +407,14 @@ fn limits_hold() {
         ),
     ] {
         assert_eq!(fault_of(&place, body), fault, "{body}");
-        bystander.goes_on();
+        bystander.goes_on(body);
     }
 }
 
 #[test]
 fn what_it_writes_to_the_shared_memory_is_not_believed() {
     let place = Place::new("area");
-    let mut bystander = Bystander::new(&place);
+    let mut bystander = bystander(&place);
     // Wild numbers in every word of the first page, by 32 and by 64 bits.
     let bodies = (0..64).flat_map(|word| {
         [
@@ -547,10 +474,10 @@ fn what_it_writes_to_the_shared_memory_is_not_believed() {
             pod = Some(taken);
         }
         if number % 50 == 0 {
-            bystander.goes_on();
+            bystander.goes_on(&all[number as usize]);
         }
     }
-    bystander.goes_on();
+    bystander.goes_on("all");
 }
 
 /// A crossing of its own, with what was written.
@@ -634,7 +561,7 @@ fn what_is_no_pod() {
 #[test]
 fn constructors_are_confined() {
     let place = Place::new("constructors");
-    let mut bystander = Bystander::new(&place);
+    let mut bystander = bystander(&place);
     for (body, name) in [
         ("socket(AF_INET, SOCK_STREAM, 0);", "made the system call socket"),
         ("fork();", "made the system call clone"),
@@ -657,7 +584,7 @@ fn constructors_are_confined() {
         let source = format!("{HEAD}\n__attribute__((constructor)) static void first(void) {{ {body} }}");
         let error = place.load(&source, b"", limits()).map(drop).expect_err(body).to_string();
         assert!(error.contains("ended while it was loaded") && error.contains(name), "{body}: {error}");
-        bystander.goes_on();
+        bystander.goes_on(body);
     }
 }
 

@@ -4,14 +4,10 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use common::Place;
+use common::{ends, is_changed, push_frames, stream, Bystander, Place, PACKETS, STREAM};
 use vink_pod::{load, Batch, Entry, Fault, Limits, LoadError, Loaded, Pod, Source, Wall};
-
-const STREAM: &str = "int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)";
-const HEAD: &str = "#include <stdlib.h>\n#include <stdio.h>\n#include <string.h>\n";
 
 fn limits() -> Limits {
     Limits {
@@ -28,24 +24,6 @@ fn wide() -> Limits {
         time: Duration::from_secs(1),
         ..Limits::default()
     }
-}
-
-/// Compiles this behind `pod.h` and `POD();`.
-fn module(place: &Place, source: &str) -> PathBuf {
-    let (text, pod) = (place.folder.join("wasm.c"), place.folder.join("pod.wasm"));
-    let head = format!("#include \"pod.h\"\n{HEAD}POD();\n{source}\n");
-    std::fs::write(&text, head).expect("a source");
-    let header = include_str!("../../../include/vink/pod.h");
-    std::fs::write(place.folder.join("pod.h"), header).expect("pod.h");
-    let output = Command::new("clang-16")
-        .args(["--target=wasm32-wasi", "-mexec-model=reactor", "-O1", "-w"])
-        .args(["-Wl,-z,stack-size=1000000", "-o"])
-        .args([&pod, &text])
-        .output()
-        .expect("clang-16: make setup installs it");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}\n{source}");
-    pod
 }
 
 /// A module from its text.
@@ -75,15 +53,6 @@ fn load_with(
 
 fn load_module(file: &Path) -> Result<Loaded, LoadError> {
     load_with(file, limits(), false, None)
-}
-
-/// One crossing with one call of `pod_stream()`.
-fn stream(pod: &mut dyn Pod, bytes: &[u8]) -> (Result<(), Fault>, Batch) {
-    let mut batch = Batch::default();
-    batch.clear(7);
-    batch.push(Entry::Stream, 0, bytes);
-    let done = pod.cross(&mut batch);
-    (done, batch)
 }
 
 /// All that a pod has said.
@@ -122,9 +91,7 @@ fn conversation(pod: &mut dyn Pod) -> Vec<Said> {
     for round in 0..3u8 {
         let mut batch = Batch::default();
         batch.clear(1000 + u64::from(round));
-        batch.push(Entry::Packet, 0, &[0, 1, round]);
-        batch.push(Entry::Packet, 1, &[1, 1, 2, 3]);
-        batch.push(Entry::Packet, 1, &[2; 60]);
+        push_frames(&mut batch);
         batch.push(Entry::Stream, 0, b"unit");
         batch.push(Entry::Stream, 1, &large);
         batch.push(Entry::Timer, 0, b"");
@@ -140,16 +107,6 @@ const SOURCE: &str = "
 static uint8_t *kept[40]; static int count; static float f = 0.1f;
 int32_t pod_init(const char *config, uint32_t len)
 { vink_log(config, len); printf(\"printed %d %.6f\\n\", 5, 1 / 3.0); fflush(stdout); return 0; }
-int32_t pod_packet(uint8_t *frame, uint32_t len, uint32_t room, uint32_t direction)
-{
-    vink_count(direction, len);
-    if (frame[0] == 0) return POD_PASS;
-    if (frame[0] == 1) return POD_DROP;
-    memset(frame + len, 9, room - len);
-    frame[0] = 3;
-    vink_emit(POD_BACK, frame, 1);
-    return room;
-}
 int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)
 {
     uint32_t sum = 0;
@@ -167,13 +124,14 @@ int32_t pod_stream(const uint8_t *bytes, uint32_t len, uint32_t flags)
     vink_timer(vink_now() + 5);
     return 0;
 }
-void pod_timer(uint64_t now) { vink_count(2, now); }";
+";
 
 /// One source, the same answers: as a module by both clocks, and behind the process wall.
 #[test]
 fn calls_and_what_they_say() {
     let place = Place::new("wasm-calls");
-    let file = module(&place, SOURCE);
+    let source = format!("{PACKETS} {SOURCE}");
+    let file = place.compile_module(&source);
     let (mut pod, init) = load_with(&file, wide(), false, None).unwrap();
     assert_eq!(pod.wall(), Wall::Wasm);
     assert_eq!(init.log, ["text", "printed 5 0.333333"]);
@@ -181,18 +139,15 @@ fn calls_and_what_they_say() {
     assert!(memory > 64 << 10, "{memory}");
     let first = conversation(&mut *pod);
     assert_eq!(first[0].0, [-1, 0, 316, 0, 0, 0]);
-    let changed = &first[0].2[2];
-    assert_eq!(
-        (changed[0], changed[59], changed[60], changed[315]),
-        (3, 2, 9, 9)
-    );
+    is_changed(&first[0].2[2]);
     assert_eq!(first[0].1[0], (2, 1, vec![3]));
     assert_eq!(first[0].3[..3], [3, 64, 1000]);
     assert_eq!(first[0].4, Some(1005));
     assert!(pod.memory() > memory + 400_000);
     let (mut pod, _) = load_with(&file, wide(), true, None).unwrap();
     assert_eq!(conversation(&mut *pod), first, "by fuel");
-    let object = place.compile(&format!("{HEAD}{SOURCE}"), &[]);
+    let libc = "#include <stdlib.h>\n#include <stdio.h>\n";
+    let object = place.compile(&format!("{libc}{source}"), &[]);
     let wall = Some(Wall::Process);
     let (mut pod, _) = load_with(&object, wide(), false, wall).unwrap();
     assert_eq!(conversation(&mut *pod), first, "natively");
@@ -202,7 +157,7 @@ fn calls_and_what_they_say() {
 #[test]
 fn missing_functions() {
     let place = Place::new("wasm-missing");
-    let (mut pod, _) = load_module(&module(&place, "")).unwrap();
+    let (mut pod, _) = load_module(&place.compile_module("")).unwrap();
     let mut batch = Batch::default();
     batch.clear(1);
     batch.push(Entry::Packet, 0, b"frame");
@@ -230,9 +185,7 @@ fn is(fault: &Fault, expected: &Fault) -> bool {
 fn attacks_end_it() {
     let place = Place::new("wasm-attacks");
     let other = place.folder.join("other.wasm");
-    let source =
-        format!("{STREAM} {{ static int n; n += len; vink_emit(n, bytes, len); return 0; }}");
-    std::fs::rename(module(&place, &source), &other).unwrap();
+    std::fs::rename(place.compile_module(Bystander::SOURCE), &other).unwrap();
     let limits = limits();
     let time = Fault::Time(limits.time);
     let memory = Fault::Memory(limits.memory);
@@ -327,23 +280,17 @@ fn attacks_end_it() {
     ];
     let witness = |repeats| {
         let (pod, _) = load_with(&other, limits.clone(), repeats, None).unwrap();
-        (repeats, pod)
+        (repeats, Bystander::new(pod))
     };
     let mut witnesses = [false, true].map(witness);
-    for (n, (body, expected)) in cases.iter().enumerate() {
-        let file = module(&place, &format!("{help}\n{STREAM} {{ {body} return 0; }}"));
+    for (body, expected) in &cases {
+        let file = place.compile_module(&format!("{help}\n{STREAM} {{ {body} return 0; }}"));
         for (repeats, witness) in &mut witnesses {
             let (mut pod, _) = load_with(&file, limits.clone(), *repeats, None).expect(body);
-            let (done, _) = stream(&mut *pod, b"unit");
-            let found = done.expect_err(body);
+            let found = ends(&mut *pod, b"unit", body);
             assert!(is(&found, expected), "{body}: {found:?}");
             assert_eq!(pod.memory(), 0, "{body}");
-            let (again, _) = stream(&mut *pod, b"unit");
-            assert_eq!(again, Err(Fault::Gone("before".to_owned())), "{body}");
-            let (done, batch) = stream(&mut **witness, b"unit");
-            done.unwrap();
-            let total = 4 * (n as u32 + 1);
-            assert_eq!(said(&batch).1, [(0, total, b"unit".to_vec())]);
+            witness.goes_on(body);
         }
     }
 }
@@ -358,12 +305,12 @@ fn edges_are_its_own() {
         "char *p = malloc(90000); memset(p, 1, 90000); vink_emit(0, p, 90000);",
         "vink_log(\"\", 0); vink_emit(0, 0, 0);",
     ] {
-        let file = module(&place, &format!("{STREAM} {{ {body} return 0; }}"));
+        let file = place.compile_module(&format!("{STREAM} {{ {body} return 0; }}"));
         let (mut pod, _) = load_module(&file).unwrap();
         stream(&mut *pod, b"unit").0.expect(body);
     }
     // A frame may not become longer than its room.
-    let file = module(&place, "int32_t pod_packet(uint8_t *f, uint32_t len, uint32_t room, uint32_t d) { return room + f[0]; }");
+    let file = place.compile_module("int32_t pod_packet(uint8_t *f, uint32_t len, uint32_t room, uint32_t d) { return room + f[0]; }");
     for (more, ok) in [(0, true), (1, false)] {
         let (mut pod, _) = load_module(&file).unwrap();
         let mut batch = Batch::default();
@@ -376,7 +323,7 @@ fn edges_are_its_own() {
 #[test]
 fn fuel_ends_at_the_same_instruction() {
     let place = Place::new("wasm-fuel");
-    let file = module(&place, &format!("{STREAM} {{ for (int n = 0;; n++) {{ vink_count(n % 7, 1); if (n % 1000 == 0) vink_log(\".\", 1); }} }}"));
+    let file = place.compile_module(&format!("{STREAM} {{ for (int n = 0;; n++) {{ vink_count(n % 7, 1); if (n % 1000 == 0) vink_log(\".\", 1); }} }}"));
     let short = Limits {
         time: Duration::from_millis(20),
         ..limits()
@@ -391,7 +338,7 @@ fn fuel_ends_at_the_same_instruction() {
     assert!(first.1 > 100, "{first:?}");
     assert_eq!(run(), first);
     let took = || {
-        let (mut pod, _) = load_with(&module(&place, SOURCE), wide(), true, None).unwrap();
+        let (mut pod, _) = load_with(&place.compile_module(SOURCE), wide(), true, None).unwrap();
         let (_, batch) = stream(&mut *pod, b"unit");
         batch.cycles
     };
@@ -403,14 +350,11 @@ fn fuel_ends_at_the_same_instruction() {
 #[test]
 fn a_nan_is_one_nan() {
     let place = Place::new("wasm-nan");
-    let file = module(
-        &place,
-        &format!(
-            "volatile float zero, minus = -1; {STREAM} {{
+    let file = place.compile_module(&format!(
+        "volatile float zero, minus = -1; {STREAM} {{
         float made[3] = {{ zero / zero, __builtin_sqrtf(minus), -(zero / zero) + 1 }};
         vink_emit(0, made, 12); return 0; }}"
-        ),
-    );
+    ));
     let (mut pod, _) = load_with(&file, limits(), true, None).unwrap();
     let (done, batch) = stream(&mut *pod, b"unit");
     done.unwrap();
