@@ -16,8 +16,6 @@ mod gate;
 mod heap;
 mod scan;
 
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -28,7 +26,7 @@ use crate::batch::lines;
 use crate::calls::{check_version, CLOSE, PASS};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::Room;
-use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
+use crate::{file, Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
 use gate::{Back, Told, Turn};
 use heap::Heap;
 
@@ -128,12 +126,9 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         why,
     };
     host().map_err(refused)?;
-    let path = crate::process::file::check(source.file)?;
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    file.take(elf::MOST as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| wrong(error.to_string()))?;
+    // Once: what is looked at is what is loaded.
+    let bytes = file::start(source.file, elf::MOST + 1).map_err(wrong)?;
+    file::kind(&bytes).map_err(wrong)?;
     if bytes.len() > elf::MOST {
         return Err(wrong(format!("it has more than {} bytes", elf::MOST)));
     }

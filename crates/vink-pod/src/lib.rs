@@ -9,6 +9,7 @@ mod alone;
 mod batch;
 pub mod calls;
 mod chain;
+mod file;
 pub mod key;
 mod load;
 mod none;

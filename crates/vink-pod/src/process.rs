@@ -13,7 +13,6 @@
 //! All that is read from the shared memory is copied once, and checked then.
 
 mod area;
-pub(crate) mod file;
 mod loading;
 
 use std::ffi::CString;
@@ -37,7 +36,7 @@ use crate::batch::{clean, lines};
 use crate::calls::{check_version, CLOSE};
 use crate::load::{cycles, initialised, Loaded, Source};
 use crate::room::{records, Room, RECORD};
-use crate::{Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
+use crate::{file, Batch, Emitted, Entry, Fault, Limits, LoadError, Pod, Wall, COUNTERS, ROOM};
 use area::{Pause, Sizes};
 
 /// The program that a pod's process executes.

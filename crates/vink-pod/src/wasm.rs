@@ -469,7 +469,7 @@ fn function<P: WasmParams, R: WasmResults>(
 
 /// The module in a pod's file.
 fn compiled(source: &Source<'_>) -> Result<Module, String> {
-    let bytes = std::fs::read(source.file).map_err(|error| error.to_string())?;
+    let bytes = crate::file::start(source.file, MOST_CODE + 1)?;
     let make = "clang-16 --target=wasm32-wasi -mexec-model=reactor makes one";
     if !bytes.starts_with(b"\0asm") {
         return Err(format!("it is no WebAssembly module: {make}"));
@@ -480,8 +480,7 @@ fn compiled(source: &Source<'_>) -> Result<Module, String> {
         ));
     }
     if bytes.len() > MOST_CODE {
-        let len = bytes.len();
-        return Err(format!("it has {len} bytes, and a module may have {MOST_CODE}: strip it of debug information (clang -s), or use the process wall"));
+        return Err(format!("it has more bytes, and a module may have {MOST_CODE}: strip it of debug information (clang -s), or use the process wall"));
     }
     Module::from_binary(engine(source.repeats), &bytes)
         .map_err(|error| format!("it can't be compiled: {}", words(&error)))

@@ -498,6 +498,9 @@ fn what_is_no_pod() {
     };
     says(&place.folder, "is no file");
     says(&place.folder.join("none"), "No such file");
+    // Without an end that is written to, it would be waited for.
+    let pipe = place.pipe("pipe");
+    says(&pipe, "is no file");
     let text = place.folder.join("text");
     std::fs::write(&text, "#!/bin/sh\n").unwrap();
     says(&text, "is no ELF file: cc -shared -fPIC");

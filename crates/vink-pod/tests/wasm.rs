@@ -405,6 +405,8 @@ fn bad_modules() {
         let error = load_module(&file).map(drop).unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+    let error = load_module(&place.pipe("pipe.wasm")).map(drop).unwrap_err();
+    assert!(error.to_string().contains("is no file"), "{error}");
     // Files for other walls.
     let error = load_with(&file, limits(), false, Some(Wall::Process)).map(drop);
     let error = error.unwrap_err().to_string();

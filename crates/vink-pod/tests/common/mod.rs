@@ -168,6 +168,14 @@ impl Place {
         self.folder.join("pod.wasm")
     }
 
+    /// A pipe with a name.
+    pub fn pipe(&self, name: &str) -> PathBuf {
+        let pipe = self.folder.join(name);
+        let made = Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        pipe
+    }
+
     fn by(&self, compiler: &str, options: &[&str], source: &str) {
         let head = format!("#define _GNU_SOURCE\n#include \"pod.h\"\n{source}\n");
         fs::write(self.folder.join("pod.c"), head).expect("a source");

@@ -1,10 +1,28 @@
-//! Whether a file may be a pod, before a process is started for it; and what to do if it is none.
+//! Whether a file may be a pod, and what to do if it is none.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::LoadError;
+
+/// The first bytes of a file, at most so many. It is a file: open(2) would wait for a pipe, and a device
+/// may have no end.
+pub(crate) fn start(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+    let text = |error: io::Error| error.to_string();
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path).map_err(text)?;
+    if !file.metadata().map_err(text)?.is_file() {
+        return Err("is no file: give the pod's .so or .wasm".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64)
+        .read_to_end(&mut bytes)
+        .map_err(text)?;
+    Ok(bytes)
+}
 
 /// The file's path without symbolic links.
 pub(crate) fn check(path: &Path) -> Result<PathBuf, LoadError> {
@@ -15,20 +33,13 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, LoadError> {
 }
 
 fn head(path: &Path) -> Result<PathBuf, String> {
-    let text = |error: io::Error| error.to_string();
-    let path = path.canonicalize().map_err(text)?;
-    let mut file = File::open(&path).map_err(text)?;
-    if !file.metadata().map_err(text)?.is_file() {
-        return Err("is no file: give the pod's .so".to_owned());
-    }
-    let mut head = [0; 20];
-    let got = file.read(&mut head).map_err(text)?;
-    kind(&head[..got])?;
+    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    kind(&start(&path, 20)?)?;
     Ok(path)
 }
 
 /// elf(5): for 64-bit x86, and a shared object.
-fn kind(head: &[u8]) -> Result<(), String> {
+pub(crate) fn kind(head: &[u8]) -> Result<(), String> {
     const SHARED: u16 = 3;
     const X86_64: u16 = 62;
     let made = "cc -shared -fPIC makes one for this machine";
@@ -49,7 +60,7 @@ fn kind(head: &[u8]) -> Result<(), String> {
 }
 
 /// The dynamic loader's words, and what to do about them.
-pub(super) fn explained(words: &str, path: &Path) -> String {
+pub(crate) fn explained(words: &str, path: &Path) -> String {
     let shown = path.display().to_string();
     let words = words.strip_prefix(&shown).unwrap_or(words);
     let words = words.trim_start_matches([':', ' ']);
