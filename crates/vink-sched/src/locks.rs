@@ -93,7 +93,7 @@ pub fn is_deadlock(pid: i32, holders: Vec<i32>, waits_for: impl Fn(i32) -> Vec<i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vink_sys::plain::Zeroed;
+    use vink_sys::fd::range_lock;
 
     const LOCKS: &str = "1: POSIX  ADVISORY  WRITE 10 08:01:7 100 199\n\
                          1: -> POSIX  ADVISORY  WRITE 13 08:01:7 0 EOF\n\
@@ -101,19 +101,10 @@ mod tests {
                          3: FLOCK  ADVISORY  WRITE 11 08:01:7 0 EOF\n\
                          4: POSIX  ADVISORY  READ 12 08:01:8 0 EOF\n";
 
-    fn flock(kind: i32, whence: i32, start: i64, length: i64) -> libc::flock {
-        let mut flock = libc::flock::zeroed();
-        flock.l_type = kind as i16;
-        flock.l_whence = whence as i16;
-        flock.l_start = start;
-        flock.l_len = length;
-        flock
-    }
-
     #[test]
     fn ranges() {
         let range = |kind, whence, start, length| {
-            range_of(&flock(kind, whence, start, length), 50, 1000)
+            range_of(&range_lock(kind, whence, start, length), 50, 1000)
                 .map(|r| (r.write, r.start, r.end))
         };
         let eof = i64::MAX as u64;

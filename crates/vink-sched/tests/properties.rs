@@ -17,8 +17,7 @@ use vink_sched::locks::{holders, range_of, LockedFile, Range};
 use vink_sched::run_queue::{Queued, RunQueue};
 use vink_sched::timers::{Due, Setting, TimerId, TimerNotify, Timers};
 use vink_sys::errno::ENOSYS;
-use vink_sys::fd::{set_lock, LockOwner};
-use vink_sys::plain::Zeroed;
+use vink_sys::fd::{range_lock, set_lock, LockOwner};
 
 /// Something that can go on: its thread, and which it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,13 +170,9 @@ fn timers(settings: &[(u64, u64)]) -> Timers {
     timers
 }
 
-fn flock(write: bool, whence: i32, start: i64, length: i64) -> libc::flock {
-    let mut flock = libc::flock::zeroed();
-    flock.l_type = if write { libc::F_WRLCK } else { libc::F_RDLCK } as i16;
-    flock.l_whence = whence as i16;
-    flock.l_start = start;
-    flock.l_len = length;
-    flock
+fn lock(write: bool, whence: i32, start: i64, length: i64) -> libc::flock {
+    let kind = if write { libc::F_WRLCK } else { libc::F_RDLCK };
+    range_lock(kind, whence, start, length)
 }
 
 proptest! {
@@ -306,7 +301,7 @@ proptest! {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let other = fs::File::options().read(true).write(true).open(path).unwrap();
         for (write, start, length) in held {
-            let lock = flock(write, libc::SEEK_SET, start, length);
+            let lock = lock(write, libc::SEEK_SET, start, length);
             set_lock(&file, LockOwner::OpenFile, &lock).unwrap();
         }
         let metadata = file.metadata().unwrap();
@@ -314,7 +309,7 @@ proptest! {
         let device = format!("{major:02x}:{minor:02x}");
         let place = LockedFile { device, inode: metadata.ino() };
         let before = fs::read_to_string("/proc/locks").unwrap();
-        let wanted = flock(write, whence, start, length);
+        let wanted = lock(write, whence, start, length);
         let expected = range_of(&wanted, 0, SIZE).map(|range: Range| {
             holders(&before, 0, &place, range).is_empty()
         });

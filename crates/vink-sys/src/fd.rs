@@ -215,6 +215,18 @@ pub fn set_lock(fd: impl AsFd, whose: LockOwner, lock: &libc::flock) -> io::Resu
     done(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), what, lock) }.into()).map(|_| ())
 }
 
+/// A lock of a range, or none, as fcntl(2) takes it: its kind (`F_RDLCK`, `F_WRLCK`, `F_UNLCK`), what
+/// the range is counted from (`SEEK_SET`, `SEEK_CUR`, `SEEK_END`), where it begins and how many bytes it has
+/// (0: to the end).
+pub fn range_lock(kind: i32, whence: i32, start: i64, length: i64) -> libc::flock {
+    let mut lock = libc::flock::zeroed();
+    lock.l_type = kind as i16;
+    lock.l_whence = whence as i16;
+    lock.l_start = start;
+    lock.l_len = length;
+    lock
+}
+
 /// What a lock of a range ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOwner {

@@ -186,16 +186,7 @@ impl VirtualWorker<'_> {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
-    use vink_sys::plain::Zeroed;
-
-    fn flock(kind: i32, whence: i32, start: i64, length: i64) -> libc::flock {
-        let mut flock = libc::flock::zeroed();
-        flock.l_type = kind as i16;
-        flock.l_whence = whence as i16;
-        flock.l_start = start;
-        flock.l_len = length;
-        flock
-    }
+    use vink_sys::fd::range_lock;
 
     #[test]
     fn an_open_file_is_found_among_the_locks() {
@@ -205,7 +196,7 @@ mod tests {
         fs::remove_file(path).unwrap();
         let (place, position) = locked_file_of(me, file.as_raw_fd()).unwrap();
         assert_eq!(position, 0);
-        let lock = flock(libc::F_WRLCK, libc::SEEK_SET, 3, 4);
+        let lock = range_lock(libc::F_WRLCK, libc::SEEK_SET, 3, 4);
         set_lock(&file, LockOwner::Process, &lock).unwrap();
         let locks = fs::read_to_string("/proc/locks").unwrap();
         let range = |start, end| Range {
