@@ -64,8 +64,10 @@ pub type Deliver<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 ///
 /// A failed peer is no error of these functions: [`Backend::link_state`] says what is wrong.
 pub trait Backend {
-    /// The offloads that it supports.
-    fn offloads(&self) -> Offloads;
+    /// The offloads that it supports; none, as long as it does not say more.
+    fn offloads(&self) -> Offloads {
+        Offloads::None
+    }
 
     /// A descriptor that is readable while there is something to do: frames, room after
     /// [`Backend::room`] found none, a connection, a change of the link's state.

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, Stop};
+use super::backend::{Backend, Deliver, LinkState, Stop};
 use super::poll::{Poll, Timer, INPUT, ROOM};
 use super::stream::{Gone, Stream};
 use crate::Error;
@@ -135,10 +135,6 @@ impl QemuBackend {
 }
 
 impl Backend for QemuBackend {
-    fn offloads(&self) -> Offloads {
-        Offloads::None
-    }
-
     fn host(&self) -> BorrowedFd<'_> {
         self.poll.as_fd()
     }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, LARGEST};
+use super::backend::{Backend, Deliver, LinkState, Stop, LARGEST};
 use super::poll::{Poll, INPUT};
 use super::qemu::{failure, take};
 use crate::Error;
@@ -131,10 +131,6 @@ fn gone(sent: &io::Result<usize>) -> bool {
 }
 
 impl Backend for QemuDgramBackend {
-    fn offloads(&self) -> Offloads {
-        Offloads::None
-    }
-
     fn host(&self) -> BorrowedFd<'_> {
         self.poll.as_fd()
     }

@@ -24,7 +24,7 @@ use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{ChaCha20Poly1305, Key, KeyInit, Nonce, Tag};
 use vink_sys::rustix::io::Errno;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, Stop, LARGEST};
+use super::backend::{Backend, Deliver, LinkState, Stop, LARGEST};
 use super::batch::{send_some, Incoming, FRONT};
 use super::hello::Hello;
 
@@ -347,10 +347,6 @@ impl SealedBackend {
 }
 
 impl Backend for SealedBackend {
-    fn offloads(&self) -> Offloads {
-        Offloads::None
-    }
-
     fn host(&self) -> BorrowedFd<'_> {
         self.hello.as_fd()
     }

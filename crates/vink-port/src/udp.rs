@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use vink_sys::socket::set_option;
 
-use super::backend::{Backend, Deliver, LinkState, Offloads, Stop};
+use super::backend::{Backend, Deliver, LinkState, Stop};
 use super::batch::{Incoming, Outgoing, FRONT};
 use super::hello::Hello;
 use crate::Error;
@@ -132,10 +132,6 @@ fn read(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 impl Backend for UdpBackend {
-    fn offloads(&self) -> Offloads {
-        Offloads::None
-    }
-
     fn host(&self) -> BorrowedFd<'_> {
         self.hello.as_fd()
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use vink_port::{Backend, Deliver, Gone, LinkState, Offloads, Poll, Stop, Stream, INPUT, ROOM};
+use vink_port::{Backend, Deliver, Gone, LinkState, Poll, Stop, Stream, INPUT, ROOM};
 
 use super::handshake::Handshakes;
 
@@ -35,10 +35,6 @@ impl PasstBackend {
 }
 
 impl Backend for PasstBackend {
-    fn offloads(&self) -> Offloads {
-        Offloads::None
-    }
-
     fn host(&self) -> BorrowedFd<'_> {
         self.poll.as_fd()
     }
