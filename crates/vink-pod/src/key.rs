@@ -37,6 +37,8 @@ const GUARD: u64 = 64 << 10;
 /// A worker loads pods beside its loop, on a thread that may not be the one that crosses them; and `vink`
 /// may have code that opens keys.
 const UNUSED: &str = "workers do not use it yet";
+/// What a pod may export, as an [`Entry`] counts.
+const ENTRIES: [&str; 4] = ["pod_init", "pod_packet", "pod_stream", "pod_timer"];
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 
@@ -102,7 +104,10 @@ struct Live {
     /// stack, a page for signals.
     memory: Mapping,
     key: u32,
-    object: elf::Object,
+    /// Bytes of the object, its names, and those that are called, as an [`Entry`] counts.
+    object_len: u64,
+    names: elf::Names,
+    entries: [Option<u64>; 4],
     window: Range<u64>,
     heap: Heap,
     /// It got no memory.
@@ -133,7 +138,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
         return Err(wrong(format!("it has more than {} bytes", elf::MOST)));
     }
     let object = elf::read(&bytes, gate::function).map_err(wrong)?;
-    let Some(version) = object.find("pod_version") else {
+    let Some(version) = object.names.find("pod_version") else {
         return Err(wrong(
             "it exports no pod_version(): a pod has the line POD(); of <vink/pod.h> in it"
                 .to_owned(),
@@ -142,6 +147,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     crate::alone::enter(Wall::Key).map_err(refused)?;
     clock::start().map_err(refused)?;
     let turn = gate::turn().map_err(refused)?;
+    let constructors = object.constructors.clone();
     let live = Live::new(object, source.limits.clone()).map_err(|problem| match problem {
         Problem::Host(why) => refused(why),
         Problem::File(why) => wrong(why),
@@ -150,7 +156,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     scan::process(true).map_err(refused)?;
     let mut pod = KeyPod { live: Some(live) };
     let found = pod
-        .prepare(&turn, version)
+        .prepare(&turn, &constructors, version)
         .map_err(|fault| LoadError::File {
             path: source.file.to_owned(),
             why: format!("it was ended while it was loaded: it {fault}"),
@@ -167,7 +173,7 @@ enum Problem {
 }
 
 impl Live {
-    fn new(object: elf::Object, limits: Limits) -> Result<Live, Problem> {
+    fn new(object: elf::Object<'_>, limits: Limits) -> Result<Live, Problem> {
         let host = |error: std::io::Error| Problem::Host(error.to_string());
         let memory_len = limits.memory / PAGE * PAGE;
         let window_len = (memory_len / 8).clamp(64 << 10, 4 << 20) / PAGE * PAGE;
@@ -184,12 +190,12 @@ impl Live {
         let stack_end = end - PAGE;
         let guard = stack_end - STACK - GUARD..stack_end - STACK;
         for segment in &object.segments {
-            memory.write(segment.start as usize, &segment.bytes);
+            memory.write(segment.at as usize, segment.bytes);
         }
         for (at, value) in &object.relocations {
             let value = match value {
                 elf::Value::Own(address) => start.wrapping_add(*address),
-                elf::Value::Vinks(address) => *address,
+                elf::Value::As(address) => *address,
             };
             memory.write(*at as usize, &value.to_ne_bytes());
         }
@@ -204,7 +210,9 @@ impl Live {
             wants: false,
             stack_end,
             limits,
-            object,
+            object_len: object.len,
+            entries: ENTRIES.map(|name| object.names.find(name)),
+            names: object.names,
         };
         let guards = (guard.start - start) as usize..(guard.end - start) as usize;
         live.memory.replace(guards, Pages::Guard).map_err(host)?;
@@ -214,7 +222,7 @@ impl Live {
         };
         // What lies between the object's parts is read-only.
         let mut parts = vec![
-            (start, live.object.len, access(false)),
+            (start, live.object_len, access(false)),
             (
                 live.window.start,
                 guard.start - live.window.start,
@@ -223,7 +231,7 @@ impl Live {
             (guard.start, GUARD, libc::PROT_NONE),
             (guard.end, end - guard.end, access(true)),
         ];
-        parts.extend(live.object.segments.iter().map(|segment| {
+        parts.extend(object.segments.iter().map(|segment| {
             let code = if segment.is_code { libc::PROT_EXEC } else { 0 };
             (
                 start + segment.start,
@@ -361,8 +369,8 @@ impl Live {
     fn fault(&self, told: &Told) -> Fault {
         let guard = self.stack_end - STACK - GUARD..self.stack_end - STACK;
         let place = match self.memory.start() as u64 {
-            start if told.at >= start && told.at < start + self.object.len => {
-                match self.object.name_of(told.at - start) {
+            start if told.at >= start && told.at < start + self.object_len => {
+                match self.names.name_of(told.at - start) {
                     Some((name, far)) => format!("in {name}+{far:#x}"),
                     None => format!("at {:#x}", told.at - start),
                 }
@@ -413,14 +421,14 @@ impl Drop for Live {
 
 impl KeyPod {
     /// Runs its constructors: its version.
-    fn prepare(&mut self, turn: &Turn, version: u64) -> Result<u32, Fault> {
+    fn prepare(&mut self, turn: &Turn, constructors: &[u64], version: u64) -> Result<u32, Fault> {
         let Some(live) = &mut self.live else {
             return Err(Fault::Gone("before".to_owned()));
         };
         let time = live.limits.time.max(LOAD_TIME);
         let mut other = |live: &mut Live, back: &Back| live.other_call(back);
-        for function in live.object.constructors.clone() {
-            live.call(turn, function, [0; 4], time, &mut other)?;
+        for function in constructors {
+            live.call(turn, *function, [0; 4], time, &mut other)?;
         }
         let found = live.call(turn, version, [0; 4], time, &mut other)?;
         Ok(found as u32)
@@ -438,13 +446,7 @@ impl KeyPod {
             let (entry, argument) = (batch.calls[index].entry, batch.calls[index].argument);
             let bytes = batch.calls[index].bytes.clone();
             let len = bytes.len();
-            let name = match entry {
-                Entry::Init => "pod_init",
-                Entry::Packet => "pod_packet",
-                Entry::Stream => "pod_stream",
-                Entry::Timer => "pod_timer",
-            };
-            let Some(function) = live.object.find(name) else {
+            let Some(function) = live.entries[entry as usize] else {
                 match entry {
                     Entry::Packet => batch.calls[index].answer = PASS,
                     Entry::Stream => {
@@ -465,8 +467,8 @@ impl KeyPod {
             let all = len + ROOM;
             if all as u64 > live.window.end - live.window.start {
                 let most = live.window.end - live.window.start;
-                return Err(Fault::Gone(format!(
-                    "a call of {len} bytes is more than {most}"
+                return Err(Fault::Code(format!(
+                    "got {len} bytes, and has room for {most}: give it more memory"
                 )));
             }
             let window = live.window.start;
@@ -568,7 +570,7 @@ impl Pod for KeyPod {
 
     fn memory(&self) -> u64 {
         self.live.as_ref().map_or(0, |live| {
-            live.object.len
+            live.object_len
                 + STACK
                 + PAGE
                 + (live.window.end - live.window.start)
