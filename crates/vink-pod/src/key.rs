@@ -39,6 +39,8 @@ const GUARD: u64 = 64 << 10;
 const UNUSED: &str = "workers do not use it yet";
 /// What a pod may export, as an [`Entry`] counts.
 const ENTRIES: [&str; 4] = ["pod_init", "pod_packet", "pod_stream", "pod_timer"];
+/// What a pod did that came back with a number of its own.
+const MIDDLE: &str = "came back through the gate's middle";
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 
@@ -360,9 +362,7 @@ impl Live {
             // While it is loaded.
             gate::EMIT => Ok(u64::MAX),
             gate::LOG | gate::NOW | gate::COUNT | gate::TIMER => Ok(0),
-            _ => Err(Fault::Code(
-                "came back through the gate's middle".to_owned(),
-            )),
+            _ => Err(Fault::Code(MIDDLE.to_owned())),
         }
     }
 
@@ -405,6 +405,8 @@ impl Live {
             libc::SIGILL => "executed what is no instruction (SIGILL)".to_owned(),
             libc::SIGFPE => "divided by zero (SIGFPE)".to_owned(),
             libc::SIGTRAP => "set a trap (SIGTRAP)".to_owned(),
+            // It said that there was one.
+            0 => return Fault::Code(MIDDLE.to_owned()),
             other => format!("ended by signal {other}"),
         };
         Fault::Code(format!("{text} {place}"))

@@ -60,6 +60,7 @@ const ATTACKS: &[(&str, &str)] = &[
     ("TO(SITE(2), 0x55555554, \"\");", "executed what is no instruction (SIGILL)"),
     ("u64 stack = ALTERNATE + 4096; __asm__ volatile(\"mov %0, %%rsp\\njmp *%1\" :: \"r\"(stack), \"r\"(SITE(2)), \"a\"(0), \"c\"(0), \"d\"(0), \"D\"(11), \"S\"(0) : \"memory\");", "executed what is no instruction (SIGILL)"),
     ("__asm__ volatile(\"mov $2, %%r10d\\njmp *%0\" :: \"r\"(LEAVE) : \"r10\", \"memory\");", "used address 0x"),
+    ("__asm__ volatile(\"mov $1, %%r10d\\njmp *%0\" :: \"r\"(LEAVE) : \"r10\", \"memory\");", "came back through the gate's middle"),
     ("__asm__ volatile(\"mov $77, %%r10d\\njmp *%0\" :: \"r\"(LEAVE) : \"r10\", \"memory\");", "came back through the gate's middle"),
     // 5, 6: system calls in all ways.
     ("SYS(41, 2, 1, 0);", "made the system call socket"),
@@ -74,6 +75,9 @@ const ATTACKS: &[(&str, &str)] = &[
     ("SYS(100000, 0, 0, 0);", "made the system call number 100000"),
     ("TO(SYSCALL, 39, \"\");", "made the system call getpid"),
     ("__asm__ volatile(\"int $0x80\" :: \"a\"(20) : \"memory\");", "made the system call of another architecture"),
+    // The page of old programs' system calls, for Linux to write to what is not its own.
+    ("((int (*)(void *, void *))0xffffffffff600000)((void *)VICTIM, 0);", "used address 0x"),
+    ("__asm__ volatile(\"sysenter\" :: \"a\"(20) : \"memory\");", "executed what is no instruction"),
     // Code of 32-bit programs.
     ("__asm__ volatile(\"push $0x23\\npush $0x1000\\nlretq\" ::: \"memory\");", "used address 0x1000"),
     // 7: a frame of a signal, forged.
@@ -86,6 +90,16 @@ const ATTACKS: &[(&str, &str)] = &[
     ("__asm__ volatile(\"mov %0, %%rsp\\npush %%rax\" :: \"r\"(VICTIM) : \"memory\");", "used address 0x"),
     ("ON(VICTIM);", "executed what is no instruction"),
     ("ON(ALTERNATE + 64);", "executed what is no instruction"),
+    // On the stack of signals, where a frame has no room, or just that.
+    ("ON(ALTERNATE + 256);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 1024);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 2048);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 3072);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 3584);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 4096);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 4608);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 5120);", "executed what is no instruction"),
+    ("ON(ALTERNATE + 8192);", "executed what is no instruction"),
     ("__asm__ volatile(\"mov %0, %%rsp\" :: \"r\"(VICTIM) : \"memory\"); vink_now();", "used address 0x"),
     // 10: states of the processor, with a fault in them.
     ("__asm__ volatile(\"pushfq\\norl $0x100, (%%rsp)\\npopfq\\nnop\" ::: \"memory\");", "set a trap (SIGTRAP)"),
@@ -126,6 +140,10 @@ const HARMLESS: &[&str] = &[
     "__asm__ volatile(\"mov %%eax, %%fs\\nmov %%eax, %%gs\" :: \"a\"(0) : \"memory\");",
     "__asm__ volatile(\"wrfsbase %0\\nwrgsbase %0\" :: \"r\"(0x1000l) : \"memory\");",
     "unsigned mxcsr = 0x1f80 ^ 0x6000; unsigned short word = 0xc00; __asm__ volatile(\"ldmxcsr %0\\nfldcw %1\\nfld1\\nfld1\\nfld1\\nfld1\" :: \"m\"(mxcsr), \"m\"(word));",
+    // A division of zero by zero that the next instruction would tell of.
+    "unsigned short word = 0x37e; __asm__ volatile(\"fldcw %0\\nfldz\\nfldz\\nfdivp\" :: \"m\"(word));",
+    // A task that is nested.
+    "__asm__ volatile(\"pushfq\\norl $0x4000, (%%rsp)\\npopfq\" ::: \"memory\");",
     "for (volatile int n = 0; n < 300000; n++);",
 ];
 

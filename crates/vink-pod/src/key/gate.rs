@@ -49,6 +49,9 @@ const SIGNALS: [c_int; 6] = [
 /// `PR_SET_SYSCALL_USER_DISPATCH`.
 const DISPATCH: c_int = 59;
 const ALTERNATE: usize = 256 << 10;
+/// `SS_AUTODISARM`: a signal's frame is at the top of the stack, whatever the stack pointer was. Without
+/// it Linux goes on where a pointer into this stack points to: in a pod's hands, too near to its end.
+const FROM_THE_TOP: c_int = i32::MIN;
 const PAGE: usize = 4096;
 /// Words of a context: 15 registers, and what `iretq` takes.
 pub(super) const CONTEXT: usize = 20;
@@ -616,7 +619,7 @@ fn prepare() -> Result<(), String> {
     let start = stack.as_mut_ptr();
     let new = libc::stack_t {
         ss_sp: start.cast(),
-        ss_flags: 0,
+        ss_flags: FROM_THE_TOP,
         ss_size: ALTERNATE,
     };
     // SAFETY: memory that is not used for anything else; the gate is this thread's for now, as it has its
@@ -652,6 +655,7 @@ impl Turn {
             (*gate).rights = u64::from(rights);
             (*gate).context = context;
             (*gate).saved = [0; CONTEXT];
+            (*gate).told = Told::default();
             VINK_KEY_PAGE.rights = u64::from(rights);
         }
     }
