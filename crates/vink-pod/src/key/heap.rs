@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const LEAST: u64 = 16;
+/// Bytes of the worker's memory for what is written down of a piece, at most. They are the pod's, too.
+const BOOK: u64 = 48;
 
 /// What is free, and what is not, of a range of addresses.
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub(super) struct Heap {
     all: Range<u64>,
     /// The first address that was never given away.
     next: u64,
+    /// How many pieces there are, given away or free.
+    pieces: u64,
     /// What is given away: how many bytes it has.
     given: BTreeMap<u64, u64>,
     /// What was given back, by its size.
@@ -24,6 +28,7 @@ impl Heap {
         Heap {
             all,
             next,
+            pieces: 0,
             given: BTreeMap::new(),
             free: BTreeMap::new(),
         }
@@ -41,9 +46,10 @@ impl Heap {
             Some(at) => at,
             None => {
                 let end = self.next.checked_add(size)?;
-                if end > self.all.end {
+                if end.checked_add(BOOK * (self.pieces + 1))? > self.all.end {
                     return None;
                 }
+                self.pieces += 1;
                 std::mem::replace(&mut self.next, end)
             }
         };
@@ -63,9 +69,9 @@ impl Heap {
         Some(())
     }
 
-    /// Bytes that were given away at some time.
+    /// Bytes that were given away at some time, and those of the books.
     pub fn used(&self) -> u64 {
-        self.next - self.all.start
+        self.next - self.all.start + BOOK * self.pieces
     }
 }
 
@@ -75,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_given_again() {
-        let mut heap = Heap::new(0x1000..0x1100);
+        let mut heap = Heap::new(0x1000..0x1180);
         let first = heap.take(1).unwrap();
         let second = heap.take(17).unwrap();
         assert_eq!((first, second), (0x1000, 0x1010));
@@ -85,6 +91,17 @@ mod tests {
         assert_eq!(heap.take(16), Some(first));
         assert_eq!(heap.take(0x100), None);
         assert_eq!(heap.take(u64::MAX), None);
-        assert!(heap.take(0x80).is_some() && heap.used() <= 0x100);
+        assert!(heap.take(0x80).is_some() && heap.used() <= 0x180);
+    }
+
+    #[test]
+    fn books_are_the_pods_too() {
+        let mut heap = Heap::new(0..1 << 20);
+        let all: Vec<u64> = std::iter::from_fn(|| heap.take(1)).collect();
+        assert_eq!(all.len() as u64, (1 << 20) / (LEAST + BOOK));
+        assert!(all.iter().all(|at| heap.give_back(*at).is_some()));
+        // What is free stays so.
+        assert_eq!(std::iter::from_fn(|| heap.take(1)).count(), all.len());
+        assert!(heap.used() <= 1 << 20 && heap.take(1).is_none());
     }
 }
