@@ -1,15 +1,19 @@
 //! The limit of a crossing's time: a thread looks each millisecond, and sends a signal when it is over.
 //!
-//! Time is processor time of the thread that crosses. While no pod is crossed the looking thread rests.
+//! Time is processor time of the thread that crosses. Linux may have it sleep meanwhile, for a lock of
+//! the bus that it does not like: after ten times the limit of real time it is over, too. While no pod is
+//! crossed the looking thread rests.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::sync::OnceLock;
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::gate::{CROSSING, OVER};
 
 const TICK: Duration = Duration::from_millis(1);
+/// Real time of a crossing, as a multiple of its limit.
+const REAL: u64 = 10;
 /// Ticks without a crossing until it rests.
 const IDLE: u32 = 100;
 
@@ -59,8 +63,8 @@ pub(super) fn end() {
 }
 
 fn look() {
-    // Which crossing it looks at, and the thread's time when it saw it first.
-    let (mut seen, mut since) = (0, 0);
+    // Which crossing it looks at, and the thread's time and the host's when it saw it first.
+    let (mut seen, mut since, mut began) = (0, 0, Instant::now());
     let mut idle = 0;
     let process = std::process::id() as i32;
     loop {
@@ -73,8 +77,12 @@ fn look() {
             idle = 0;
             let now = processor_time(whose);
             if crossing != seen {
-                (seen, since) = (crossing, now);
-            } else if now.saturating_sub(since) > LIMIT.load(SeqCst) {
+                (seen, since, began) = (crossing, now, Instant::now());
+            } else if is_too_long(
+                now.saturating_sub(since),
+                began.elapsed(),
+                LIMIT.load(SeqCst),
+            ) {
                 OVER.store(crossing, SeqCst);
                 if CROSSING.load(SeqCst) == crossing {
                     // Late, it is ignored.
@@ -93,6 +101,11 @@ fn look() {
     }
 }
 
+/// Whether a crossing is over that has run for so long (ns), while so much time passed.
+fn is_too_long(ran: u64, passed: Duration, limit: u64) -> bool {
+    ran > limit || passed.as_nanos() > u128::from(limit) * u128::from(REAL)
+}
+
 /// Nanoseconds that a thread has run.
 fn processor_time(thread: i32) -> u64 {
     // MAKE_THREAD_CPUCLOCK of the kernel's, CPUCLOCK_SCHED.
@@ -105,5 +118,19 @@ fn processor_time(thread: i32) -> u64 {
     match unsafe { libc::clock_gettime(clock, &mut time) } {
         0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crossing_that_sleeps_ends_too() {
+        let passed = Duration::from_nanos;
+        assert!(!is_too_long(100, passed(1000), 100));
+        assert!(is_too_long(101, passed(101), 100));
+        assert!(is_too_long(0, passed(1001), 100));
+        assert!(!is_too_long(1 << 40, passed(1 << 40), u64::MAX));
     }
 }
