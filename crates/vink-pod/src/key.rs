@@ -442,6 +442,8 @@ impl KeyPod {
             return Err(Fault::Gone("before".to_owned()));
         };
         let turn = gate::turn().map_err(Fault::Gone)?;
+        let unkept = |why| Fault::Code(format!("can't be kept any more: {why}"));
+        scan::what_came().map_err(unkept)?;
         let limits = live.limits.clone();
         let mut room = Room::new(&limits);
         for index in 0..batch.calls.len() {

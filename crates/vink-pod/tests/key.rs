@@ -215,6 +215,7 @@ fn in_a_guest_with_keys() {
         "attacks.so".to_owned(),
     );
     compile(&switch(HARMLESS.iter()), "harmless.so".to_owned());
+    compile("int other(void) { return 5; }", "library.so".to_owned());
     for (n, (source, _)) in REFUSED.iter().enumerate() {
         compile(source, format!("refused{n}.so"));
     }
@@ -241,7 +242,7 @@ fn in_a_guest_with_keys() {
     let said = boot(&place.folder, &root);
     let count = said.matches("... ok").count();
     assert!(
-        said.contains("ended with 0") && count == 6,
+        said.contains("ended with 0") && count == 7,
         "{count}: {said}"
     );
 }
@@ -538,6 +539,38 @@ fn what_is_no_pod_of_this_wall() {
         said.contains("all 15 keys of the processor are in use"),
         "{said}"
     );
+}
+
+#[test]
+#[ignore = "by another test, in the guest"]
+fn libraries_that_come_later_are_looked_at() {
+    let good = || load(Path::new("/pods/good.so"), b"");
+    let (mut pod, _) = good().unwrap();
+    let open = |file: &std::ffi::CStr| {
+        // SAFETY: a name that ends, of a library without constructors.
+        let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW) };
+        assert!(!library.is_null(), "{file:?}");
+        library
+    };
+    let harmless = open(c"/pods/library.so");
+    assert_eq!(stream(&mut *pod, b"unit").0, Ok(()));
+    let bad = open(c"/pods/refused0.so");
+    let fault = stream(&mut *pod, b"unit").0.expect_err("it is there");
+    let said = fault.to_string();
+    assert!(
+        said.contains("/refused0.so has the bytes of WRPKRU"),
+        "{said}"
+    );
+    let said = good().map(drop).unwrap_err().to_string();
+    assert!(
+        said.contains("/refused0.so has the bytes of WRPKRU"),
+        "{said}"
+    );
+    for library in [bad, harmless] {
+        // SAFETY: nothing of it is used.
+        unsafe { libc::dlclose(library) };
+    }
+    assert_eq!(stream(&mut *good().unwrap().0, b"unit").0, Ok(()));
 }
 
 #[test]

@@ -4,11 +4,14 @@
 //! instruction, too, and that runs with the pod's rights. `WRPKRU` gives it others, and so does `XRSTOR`.
 //! So no executable page may have their bytes anywhere, but for the gate's. Two libraries do: libc has a
 //! pkey_set(3), which becomes a fault. The dynamic loader saves and restores all registers when it binds
-//! a function that is called first: its `XRSTOR` gets a check behind it.
+//! a function that is called first: its `XRSTOR` gets a check behind it. The dynamic loader counts what
+//! it loads: where libraries came since all was looked at, it is looked at again before the next crossing.
 
+use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::gate;
 
@@ -53,11 +56,52 @@ struct Code {
     name: String,
 }
 
+/// How many libraries had come when all was looked at last.
+static LIBRARIES: AtomicU64 = AtomicU64::new(0);
+
+/// Looks again if libraries have come since this was last done.
+///
+/// # Errors
+/// As [`process`].
+pub(super) fn what_came() -> Result<(), String> {
+    match libraries() == LIBRARIES.load(SeqCst) {
+        true => Ok(()),
+        false => process(true),
+    }
+}
+
+/// How many libraries this process has loaded so far: `dlpi_adds` of dl_iterate_phdr(3).
+fn libraries() -> u64 {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        count: *mut c_void,
+    ) -> c_int {
+        // SAFETY: both are valid, by the call below and what it calls.
+        unsafe { *count.cast::<u64>() = (*info).dlpi_adds };
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: the function writes to this number.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    count
+}
+
 /// Looks at all that this process can execute, and makes harmless what can be if it `patches`.
 ///
 /// # Errors
 /// A sentence: what is there, and where.
 pub(super) fn process(patches: bool) -> Result<(), String> {
+    let libraries = libraries();
+    // What it writes itself is looked at as well.
+    while look(patches)? {}
+    LIBRARIES.store(libraries, SeqCst);
+    Ok(())
+}
+
+/// Whether it has written something.
+fn look(patches: bool) -> Result<bool, String> {
+    let mut has_written = false;
     let said = |error: io::Error| format!("reading this process's code: {error}");
     let memory = File::options()
         .read(true)
@@ -97,8 +141,12 @@ pub(super) fn process(patches: bool) -> Result<(), String> {
             }
             let around = &bytes[found.at..bytes.len().min(found.at + 5)];
             match patch(&memory, code, at, around, patches) {
-                Ok(Some(checked)) => known.push(checked),
-                Ok(None) => {}
+                Ok(Done::Checked(place)) => {
+                    known.push(place);
+                    has_written = true;
+                }
+                Ok(Done::Gone) => has_written = true,
+                Ok(Done::Not) => {}
                 Err(why) => {
                     return Err(format!(
                         "{} has the bytes of {} at {at:#x} ({:#x} in the mapping): {why}",
@@ -112,7 +160,7 @@ pub(super) fn process(patches: bool) -> Result<(), String> {
         end_of_last = code.end;
         last = bytes;
     }
-    Ok(())
+    Ok(has_written)
 }
 
 /// `XRSTOR`s with a check behind them.
@@ -139,30 +187,36 @@ fn code(line: &str) -> Option<Code> {
     })
 }
 
-/// Makes it harmless: where an `XRSTOR` with a check is in its place.
-fn patch(
-    memory: &File,
-    code: &Code,
-    at: u64,
-    bytes: &[u8],
-    patches: bool,
-) -> Result<Option<u64>, String> {
+/// What was done about a place.
+enum Done {
+    /// Nothing yet.
+    Not,
+    /// The bytes are not there any more.
+    Gone,
+    /// They are not there, and an `XRSTOR` with a check is here.
+    Checked(u64),
+}
+
+/// Makes it harmless, if it `patches`.
+fn patch(memory: &File, code: &Code, at: u64, bytes: &[u8], patches: bool) -> Result<Done, String> {
     let said = |error: io::Error| format!("writing there: {error}");
     match bytes {
         // xrstor 0x40(%rsp), of _dl_runtime_resolve_xsave.
-        [0x0f, 0xae, 0x6c, 0x24, 0x40] if code.name.contains("/ld-linux") && !patches => Ok(None),
-        [0x0f, 0x01, 0xef, ..] if is_pkey_set(at) && !patches => Ok(None),
+        [0x0f, 0xae, 0x6c, 0x24, 0x40] if code.name.contains("/ld-linux") && !patches => {
+            Ok(Done::Not)
+        }
+        [0x0f, 0x01, 0xef, ..] if is_pkey_set(at) && !patches => Ok(Done::Not),
         [0x0f, 0xae, 0x6c, 0x24, 0x40] if code.name.contains("/ld-linux") => {
             let stub = stub(memory, code, at + 5)?;
             let mut jump = vec![0xe9];
             jump.extend(near(at + 5, stub)?);
             memory.write_all_at(&jump, at).map_err(said)?;
-            Ok(Some(stub))
+            Ok(Done::Checked(stub))
         }
         [0x0f, 0x01, 0xef, ..] if is_pkey_set(at) => {
             // ud2, nop
             memory.write_all_at(&[0x0f, 0x0b, 0x90], at).map_err(said)?;
-            Ok(None)
+            Ok(Done::Gone)
         }
         _ => Err("pods could jump there".to_owned()),
     }
