@@ -10,6 +10,7 @@
 //!
 //! What this wall does not promise, and why no lab uses it yet, is in docs/design/pods.md.
 
+mod branch;
 mod clock;
 mod elf;
 mod gate;
@@ -34,8 +35,7 @@ const PAGE: u64 = 4096;
 /// Bytes of a pod's stack, and of the pages before it that nothing may use.
 const STACK: u64 = 256 << 10;
 const GUARD: u64 = 64 << 10;
-/// A worker loads pods beside its loop, on a thread that may not be the one that crosses them; and `vink`
-/// may have code that opens keys.
+/// A worker loads pods beside its loop, on a thread that may not be the one that crosses them.
 const UNUSED: &str = "workers do not use it yet";
 /// What a pod may export, as an [`Entry`] counts.
 const ENTRIES: [&str; 4] = ["pod_init", "pod_packet", "pod_stream", "pod_timer"];
@@ -44,16 +44,14 @@ const MIDDLE: &str = "came back through the gate's middle";
 /// The least that a pod gets for being loaded.
 const LOAD_TIME: Duration = Duration::from_secs(5);
 
-/// Whether the host has what it takes: what is missing, or that workers do not load pods behind this
-/// wall.
+/// Whether the host and this process have what it takes: what is missing, or that workers do not load
+/// pods behind this wall.
 ///
 /// # Errors
 /// Always, for now.
 pub fn probe() -> Result<String, String> {
-    host()?;
-    Err(format!(
-        "{UNUSED}: the processor has keys, and Linux is new enough"
-    ))
+    let found = probe_process()?;
+    Err(format!("{UNUSED}: {found}"))
 }
 
 /// Why a lab's pods are not loaded.

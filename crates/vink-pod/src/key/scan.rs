@@ -2,8 +2,8 @@
 //!
 //! Keys protect from reads and writes. A pod can jump to any code of the process, into the middle of an
 //! instruction, too, and that runs with the pod's rights. `WRPKRU` gives it others, and so does `XRSTOR`.
-//! So no executable page may have their bytes anywhere, but for the gate's. Two libraries do: libc has a
-//! pkey_set(3), which becomes a fault. The dynamic loader saves and restores all registers when it binds
+//! So no executable page may have their bytes anywhere, but for the gate's. By chance, some distances have
+//! them, which are made other ones ([`super::branch`]). Two libraries do: libc has a pkey_set(3), which becomes a fault. The dynamic loader saves and restores all registers when it binds
 //! a function that is called first: its `XRSTOR` gets a check behind it. The dynamic loader counts what
 //! it loads: where libraries came since all was looked at, it is looked at again before the next crossing.
 
@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use super::branch::{near, page_near, redirect};
 use super::gate;
 
 /// A place with such bytes.
@@ -218,7 +219,10 @@ fn patch(memory: &File, code: &Code, at: u64, bytes: &[u8], patches: bool) -> Re
             memory.write_all_at(&[0x0f, 0x0b, 0x90], at).map_err(said)?;
             Ok(Done::Gone)
         }
-        _ => Err("pods could jump there".to_owned()),
+        _ => {
+            redirect(memory, at, patches)?;
+            Ok(if patches { Done::Gone } else { Done::Not })
+        }
     }
 }
 
@@ -232,15 +236,7 @@ fn is_pkey_set(at: u64) -> bool {
 /// A page near this code, with an `XRSTOR` that faults behind it where PKRU was among what it
 /// restores, and goes on at `back` elsewhere.
 fn stub(memory: &File, code: &Code, back: u64) -> Result<u64, String> {
-    const PAGE: usize = 4096;
-    let access = libc::PROT_READ | libc::PROT_EXEC;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new page; the address is a wish.
-    let page = unsafe { libc::mmap(code.end as *mut libc::c_void, PAGE, access, flags, -1, 0) };
-    if page == libc::MAP_FAILED {
-        return Err(format!("a page near it: {}", io::Error::last_os_error()));
-    }
-    let start = page as u64;
+    let start = page_near(code.end)?;
     // xrstor 0x40(%rsp); test $0x200, %eax; jne +5; jmp back; ud2
     let mut bytes = vec![
         0x0f, 0xae, 0x6c, 0x24, 0x40, 0xa9, 0, 2, 0, 0, 0x75, 5, 0xe9,
@@ -250,13 +246,6 @@ fn stub(memory: &File, code: &Code, back: u64) -> Result<u64, String> {
     let written = memory.write_all_at(&bytes, start);
     written.map_err(|error| format!("writing a page near it: {error}"))?;
     Ok(start)
-}
-
-/// How far it is, for a jump that ends at the first address.
-fn near(from: u64, to: u64) -> Result<[u8; 4], String> {
-    let far = to.wrapping_sub(from) as i64;
-    let far = i32::try_from(far).map_err(|_| "no page near it is free".to_owned())?;
-    Ok(far.to_le_bytes())
 }
 
 #[cfg(test)]
