@@ -35,7 +35,7 @@ const PAGE: u64 = 4096;
 /// Bytes of a pod's stack, and of the pages before it that nothing may use.
 const STACK: u64 = 256 << 10;
 const GUARD: u64 = 64 << 10;
-/// A worker loads pods beside its loop, on a thread that may not be the one that crosses them.
+/// It was tried in no lab.
 const UNUSED: &str = "workers do not use it yet";
 /// What a pod may export, as an [`Entry`] counts.
 const ENTRIES: [&str; 4] = ["pod_init", "pod_packet", "pod_stream", "pod_timer"];
@@ -116,8 +116,7 @@ struct Live {
     limits: Limits,
 }
 
-/// Loads a shared object that needs no library, into a process whose one thread loads and crosses all
-/// such pods. Workers are none: see [`probe`].
+/// Loads a shared object that needs no library. Workers do not: see [`probe`].
 ///
 /// # Errors
 /// [`LoadError`].
@@ -146,7 +145,8 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     };
     crate::alone::enter(Wall::Key).map_err(refused)?;
     clock::start().map_err(refused)?;
-    let turn = gate::turn().map_err(refused)?;
+    // This thread may open keys from here on. Others cross their pods until this one's code runs.
+    drop(gate::turn().map_err(refused)?);
     let constructors = object.constructors.clone();
     let live = Live::new(object, source.limits.clone()).map_err(|problem| match problem {
         Problem::Host(why) => refused(why),
@@ -155,6 +155,7 @@ pub fn load(source: &Source<'_>) -> Result<Loaded, LoadError> {
     // With its own code.
     scan::process(true).map_err(refused)?;
     let mut pod = KeyPod { live: Some(live) };
+    let turn = gate::turn().map_err(refused)?;
     let found = pod
         .prepare(&turn, &constructors, version)
         .map_err(|fault| LoadError::File {

@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(free(maps, 0x5_0000_8000), [0x4_ffff_e000, 0x5_2fff_e000]);
         let own = pages_are_free_and_near as fn() as usize as u64;
         let page = page_near(own).unwrap();
-        assert!(near(own, page).is_ok() && page % PAGE == 0);
+        assert!(near(own, page).is_ok() && page.is_multiple_of(PAGE));
         // SAFETY: the page above.
         unsafe { libc::munmap(page as *mut c_void, PAGE as usize) };
     }

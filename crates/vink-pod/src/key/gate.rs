@@ -6,6 +6,9 @@
 //! next instructions find another value, and fault. What the gate reads is at addresses that no register
 //! says. Each call of Vink's function by a pod is such a way back, with a number.
 //!
+//! Threads go into pods in turn, and one has the gate: system calls can be closed for it, and its signals
+//! pass the gate. When it is another one's turn, a signal has it give that up, wherever it is.
+//!
 //! A pod that makes a system call gets a SIGSYS (prctl(2), `PR_SET_SYSCALL_USER_DISPATCH`). That, a fault
 //! and the limit of time come as signals, on a stack of the thread's that no pod can reach. The handler
 //! tells by the keys of what it interrupted where that was. A pod's fault makes it go on in `leave`. What
@@ -13,13 +16,14 @@
 //! at a handler's end.
 
 use std::arch::global_asm;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::{transmute, zeroed};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use vink_sys::process::gettid;
+use vink_sys::process::{gettid, tgkill};
 
 /// Why a pod has come back.
 pub(super) const RETURNED: u64 = 0;
@@ -69,7 +73,8 @@ struct Gate {
     thread: u64,           // 80
     mxcsr: u32,            // 88
     control: u32,          // 92
-    alternate: [u64; 2],   // 96
+    alternate: u64,        // 96
+    _free: u64,            // 104
     handles: u64,          // 112
     handled: [u64; 4],     // 120
     context: u64,          // 152
@@ -111,7 +116,8 @@ static mut VINK_KEY_GATE: Gate = Gate {
     thread: 0,
     mxcsr: 0,
     control: 0,
-    alternate: [0; 2],
+    alternate: 0,
+    _free: 0,
     handles: 0,
     handled: [0; 4],
     context: 0,
@@ -293,9 +299,9 @@ vink_key_other:
     pushfq
     and dword ptr [rsp], 0xfffbffff
     popfq
-    cmp rsp, [rip + VINK_KEY_GATE + 96]
-    jb vink_key_elsewhere
-    cmp rsp, [rip + VINK_KEY_GATE + 104]
+    mov rcx, rsp
+    sub rcx, [rip + VINK_KEY_GATE + 96]
+    cmp rcx, {alternate}
     jae vink_key_elsewhere
     mov [rip + VINK_KEY_GATE + 120], rsp
     mov [rip + VINK_KEY_GATE + 128], rdi
@@ -402,6 +408,7 @@ vink_key_elsewhere:
     .popsection
     "#,
     signalled = sym signalled,
+    alternate = const ALTERNATE,
 );
 
 macro_rules! places {
@@ -460,8 +467,12 @@ pub(super) fn function(name: &str) -> Option<u64> {
 
 /// One thread at a time is in a pod, and has the gate.
 static TURN: Mutex<()> = Mutex::new(());
-/// The thread that is prepared; 0: none.
-static THREAD: AtomicI32 = AtomicI32::new(0);
+/// The thread that has the gate, whether it is in a pod or was there last; 0: none.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+/// It is to give it up.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
+/// Stacks for signals, of threads that have ended.
+static STACKS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// The key of [`VINK_KEY_PAGE`].
 static PAGE_KEY: OnceLock<Result<u32, String>> = OnceLock::new();
 /// What the signals did before.
@@ -530,49 +541,131 @@ fn page_key() -> Result<u32, String> {
         .clone()
 }
 
-/// Waits until no thread is in a pod, and prepares this one.
+/// Waits until no thread is in a pod, and gives this one the gate.
 ///
 /// # Errors
 /// A sentence: this thread can't go into pods.
 pub(super) fn turn() -> Result<Turn, String> {
-    let own = ON_THIS_THREAD.with(|this| this.0);
-    let turn = Turn {
-        thread: own,
-        _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
-    };
-    match THREAD.load(SeqCst) {
-        thread if thread == own => return Ok(turn),
-        0 => {}
-        thread => {
-            return Err(format!(
-                "thread {thread} goes into pods behind it, and no other one can"
-            ))
+    ON_THIS_THREAD.with(|own| {
+        let turn = Turn {
+            thread: own.thread,
+            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        if OWNER.load(SeqCst) != own.thread {
+            hand_over();
+            own.take_gate()?;
         }
-    }
-    prepare()?;
-    THREAD.store(own, SeqCst);
-    Ok(turn)
+        Ok(turn)
+    })
 }
 
-/// A thread that ends is not prepared any more.
-struct Ends(i32);
+/// Has the thread that was in pods last give up the gate: only itself can open its system calls for good.
+/// A signal tells it, so that it need not do anything for that.
+fn hand_over() {
+    let again = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 10_000_000,
+    };
+    loop {
+        let owner = OWNER.load(SeqCst);
+        if owner == 0 {
+            break;
+        }
+        IS_WANTED.store(true, SeqCst);
+        // It may have ended by itself.
+        let _ = tgkill(std::process::id() as i32, owner, libc::SIGSYS);
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: waits for another value of the number, or some time.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                OWNER.as_ptr(),
+                wait,
+                owner,
+                &raw const again,
+            )
+        };
+    }
+    IS_WANTED.store(false, SeqCst);
+}
+
+/// This thread has the gate no more.
+fn give_up() {
+    // SAFETY: opens this thread's system calls. It has the gate, and is in no pod.
+    unsafe {
+        libc::prctl(DISPATCH, 0, 0, 0, 0);
+        (&raw mut VINK_KEY_GATE.alternate).write_volatile(0);
+    }
+    OWNER.store(0, SeqCst);
+    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: wakes one that waits for it.
+    unsafe { libc::syscall(libc::SYS_futex, OWNER.as_ptr(), wake, 1) };
+}
+
+/// This thread, and its stack for signals once it has been prepared.
+struct Own {
+    thread: i32,
+    stack: Cell<Option<usize>>,
+}
 
 thread_local! {
-    static ON_THIS_THREAD: Ends = Ends(gettid());
+    static ON_THIS_THREAD: Own = Own { thread: gettid(), stack: Cell::new(None) };
 }
 
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let own = self.0;
-        if THREAD.load(SeqCst) == own {
-            // SAFETY: switches what `prepare()` has switched on off.
-            unsafe { libc::prctl(DISPATCH, 0, 0, 0, 0) };
-            THREAD.store(0, SeqCst);
+impl Own {
+    /// No thread has the gate, and it is this one's turn.
+    fn take_gate(&self) -> Result<(), String> {
+        let stack = match self.stack.get() {
+            Some(stack) => stack,
+            None => {
+                let stack = prepare()?;
+                self.stack.set(Some(stack));
+                stack
+            }
+        };
+        // SAFETY: the gate is this thread's from here on. The selector lives as long as this process.
+        unsafe {
+            let gate = &raw mut VINK_KEY_GATE;
+            (*gate).selector = &raw mut VINK_KEY_PAGE.selector;
+            (&raw mut (*gate).alternate).write_volatile(stack as u64);
+            OWNER.store(self.thread, SeqCst);
+            vink_key_open();
+            let selector = &raw const VINK_KEY_PAGE.selector;
+            if libc::prctl(DISPATCH, 1, 0, 0, selector) != 0 {
+                let error = std::io::Error::last_os_error();
+                give_up();
+                return Err(format!("prctl(2) PR_SET_SYSCALL_USER_DISPATCH: {error}"));
+            }
         }
+        Ok(())
     }
 }
 
-fn prepare() -> Result<(), String> {
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Another thread may be about to have it given up.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if OWNER.load(SeqCst) == self.thread {
+            give_up();
+        }
+        drop(turn);
+        let Some(stack) = self.stack.get() else {
+            return;
+        };
+        let none = libc::stack_t {
+            ss_sp: null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: 0,
+        };
+        // SAFETY: the stack is used no more.
+        unsafe { libc::sigaltstack(&none, null_mut()) };
+        let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+        stacks.push(stack);
+    }
+}
+
+/// What a thread does once: its stack for signals.
+fn prepare() -> Result<usize, String> {
     let error = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
     page_key()?;
     // PKRU is state component 9.
@@ -614,30 +707,20 @@ fn prepare() -> Result<(), String> {
     }
     // Linux writes to what libc has registered each time that the thread goes on: in a pod, it can't.
     vink_sys::rseq::unregister();
+    let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
     // As long as this process.
-    let stack = Box::leak(vec![0_u8; ALTERNATE].into_boxed_slice());
-    let start = stack.as_mut_ptr();
-    let new = libc::stack_t {
-        ss_sp: start.cast(),
+    let new = || Box::leak(vec![0_u8; ALTERNATE].into_boxed_slice()).as_mut_ptr() as usize;
+    let stack = stacks.pop().unwrap_or_else(new);
+    let described = libc::stack_t {
+        ss_sp: stack as *mut c_void,
         ss_flags: FROM_THE_TOP,
         ss_size: ALTERNATE,
     };
-    // SAFETY: memory that is not used for anything else; the gate is this thread's for now, as it has its
-    // turn. The selector lives as long as this process.
-    unsafe {
-        if libc::sigaltstack(&new, null_mut()) != 0 {
-            return Err(error("sigaltstack(2)"));
-        }
-        let gate = &raw mut VINK_KEY_GATE;
-        (*gate).alternate = [start as u64, start as u64 + ALTERNATE as u64];
-        (*gate).selector = &raw mut VINK_KEY_PAGE.selector;
-        vink_key_open();
-        let selector = &raw const VINK_KEY_PAGE.selector;
-        if libc::prctl(DISPATCH, 1, 0, 0, selector) != 0 {
-            return Err(error("prctl(2) PR_SET_SYSCALL_USER_DISPATCH"));
-        }
+    // SAFETY: memory that is not used for anything else.
+    match unsafe { libc::sigaltstack(&described, null_mut()) } {
+        0 => Ok(stack),
+        _ => Err(error("sigaltstack(2)")),
     }
-    Ok(())
 }
 
 impl Turn {
@@ -715,6 +798,9 @@ unsafe extern "C" fn signalled(
     inside: u64,
 ) {
     if inside == 0 {
+        if signal == libc::SIGSYS && IS_WANTED.load(SeqCst) && OWNER.load(SeqCst) == gettid() {
+            return give_up();
+        }
         // SAFETY: in the handler, with its arguments.
         return unsafe { chain(signal, info, context) };
     }

@@ -95,12 +95,19 @@ fn libraries() -> u64 {
 pub(super) fn process(patches: bool) -> Result<(), String> {
     let libraries = libraries();
     // What it writes itself is looked at as well.
-    while look(patches)? {}
-    LIBRARIES.store(libraries, SeqCst);
-    Ok(())
+    for _ in 0..ROUNDS {
+        if look(patches)? {
+            LIBRARIES.store(libraries, SeqCst);
+            return Ok(());
+        }
+    }
+    Err("this process's code is another one each time that it is looked at".to_owned())
 }
 
-/// Whether it has written something.
+/// How often all is looked at, until there is nothing to do.
+const ROUNDS: usize = 100;
+
+/// Whether all is well, and was so while it was looked at.
 fn look(patches: bool) -> Result<bool, String> {
     let mut has_written = false;
     let said = |error: io::Error| format!("reading this process's code: {error}");
@@ -132,9 +139,11 @@ fn look(patches: bool) -> Result<bool, String> {
         let first = code.start - bytes.len() as u64;
         let from = bytes.len();
         bytes.resize(from + (code.end - code.start) as usize, 0);
-        memory
-            .read_exact_at(&mut bytes[from..], code.start)
-            .map_err(said)?;
+        match memory.read_exact_at(&mut bytes[from..], code.start) {
+            // Another thread has ended a pod, or a library.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(false),
+            read => read.map_err(said)?,
+        }
         for found in find(&bytes) {
             let at = first + found.at as u64;
             if sites.contains(&at) || known.contains(&at) {
@@ -161,7 +170,7 @@ fn look(patches: bool) -> Result<bool, String> {
         end_of_last = code.end;
         last = bytes;
     }
-    Ok(has_written)
+    Ok(!has_written)
 }
 
 /// `XRSTOR`s with a check behind them.
