@@ -239,7 +239,7 @@ impl State {
             false => None,
         };
         if let Some(normal) = &mut self.normal {
-            normal.packet(&self.world, &packet, fate.is_some());
+            normal.packet(&self.world, &packet, fate);
         }
         if let Some(trace) = &mut self.trace {
             trace.update(&query.time.to_le_bytes());

@@ -23,8 +23,8 @@ struct Mutant {
     patch: PathBuf,
     /// The property that `vink explore` finds broken, by so many deviations.
     seen: Option<(String, u32)>,
-    /// The kind of difference that `--against` finds, by so many deviations.
-    differs: Option<(String, u32)>,
+    /// With so many deviations `--against` finds a difference from the stock image.
+    differs: Option<usize>,
 }
 
 impl Mutant {
@@ -33,15 +33,18 @@ impl Mutant {
         let text = fs::read_to_string(patch).expect("a patch");
         let said = |words: &str| {
             let said = text.lines().find_map(|line| line.strip_prefix(words));
-            match said.expect(words).split_once(", ") {
-                None => None,
-                Some((what, "no deviation")) => Some((what.to_owned(), 0)),
-                Some((what, "one deviation")) => Some((what.to_owned(), 1)),
-                Some((what, "two deviations")) => Some((what.to_owned(), 2)),
-                Some((_, other)) => panic!("{name}: {other:?}"),
-            }
+            said.unwrap_or_else(|| panic!("{name}: no {words:?}"))
         };
-        let (seen, differs) = (said("Seen by: "), said("Differs: "));
+        let number = |deviations: &str| match deviations {
+            "no deviation" => 0,
+            "one deviation" => 1,
+            "two deviations" => 2,
+            other => panic!("{name}: {other:?}"),
+        };
+        let seen = said("Seen by: ").split_once(", ");
+        let seen = seen.map(|(property, by)| (property.to_owned(), number(by) as u32));
+        let differs = Some(said("Differs: ")).filter(|by| *by != "none");
+        let differs = differs.map(number);
         Mutant {
             name: name.into_owned(),
             patch: patch.to_owned(),
@@ -149,7 +152,7 @@ fn explore(
 
 /// Whether the stock image differs in its lab as its patch says, without any property: what is said if it does not.
 fn differ(built: &Built, mutant: &Mutant) -> Option<String> {
-    let (kind, deviations) = mutant.differs.as_ref()?;
+    let deviations = mutant.differs?;
     let found = built.place.temporary().join("found");
     let _ = fs::remove_dir_all(&found);
     let output = built.vink(&[
@@ -169,15 +172,19 @@ fn differ(built: &Built, mutant: &Mutant) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let numbers: serde_json::Value =
         serde_json::from_str(told.lines().next().unwrap_or_default()).unwrap_or_default();
-    let schedule = numbers["differences"][kind]["schedule"].as_array();
-    // It ends with the fewest that make a difference.
-    let is_good = schedule.is_some_and(|all| all.len() == *deviations as usize)
-        && output.status.code() == Some(1)
-        && found.join(format!("difference-{kind}/story.txt")).exists();
-    let folder = found.join(format!("difference-{kind}"));
-    let repeated = built.vink(&["explore", "--replay", path(&folder)]);
-    let repeats = String::from_utf8_lossy(&repeated.stdout).starts_with("the runs repeat: ");
-    let is_good = is_good && repeats && repeated.status.success();
+    let differences = numbers["differences"].as_object();
+    let differences = differences.cloned().unwrap_or_default();
+    let repeats = |(kind, its): (&String, &serde_json::Value)| {
+        let folder = found.join(format!("difference-{kind}"));
+        let repeated = built.vink(&["explore", "--replay", path(&folder)]);
+        let now = String::from_utf8_lossy(&repeated.stdout);
+        // It ends with the fewest that make a difference.
+        let schedule = its["schedule"].as_array().map(Vec::len);
+        schedule == Some(deviations) && now.starts_with("the runs repeat: ")
+    };
+    let is_good = output.status.code() == Some(1)
+        && differences.len() == 1
+        && differences.iter().all(repeats);
     (!is_good).then(|| format!("{} against {}: {said}{told}", mutant.name, built.name))
 }
 

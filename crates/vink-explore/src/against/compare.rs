@@ -77,8 +77,8 @@ pub fn compare(one: &Normal, other: &Normal, rules: &[&'static Rule]) -> Verdict
     }
 }
 
-/// The packets that have had another fate, and what those have come behind that were late.
-fn hits(normal: &Normal) -> (Vec<(&FlowName, usize)>, &[usize]) {
+/// The packets that have had another fate, and what those have come behind that were to.
+fn hits(normal: &Normal) -> (Vec<(&FlowName, usize)>, &[Option<(usize, bool)>]) {
     let hits = normal.hits.iter();
     let hits = hits.map(|(flow, at)| (&normal.flows[*flow].name, *at));
     (hits.collect(), &normal.behind)

@@ -18,7 +18,7 @@ use crate::ends::ByEnds;
 use crate::packet::internet;
 use crate::{
     behind, blocks, options, AppCall, Ended, Ending, Fate, Moves, Packet, Point, Segment,
-    Violation, World,
+    Violation, World, BEHIND_LIMIT,
 };
 
 /// Numbers that are farther than this from where a connection began are of another one.
@@ -45,8 +45,9 @@ pub struct Normal {
     pub complaint: Option<String>,
     /// The packets that have had another fate: the flow's place, and theirs in it.
     pub hits: Vec<(usize, usize)>,
-    /// How many packets were sent before each of those went on that were late.
-    pub behind: Vec<usize>,
+    /// What those have come behind that were to: packets that were sent until then, and whether the next one was of
+    /// a flow; or none has come in time.
+    pub behind: Vec<Option<(usize, bool)>>,
 }
 
 /// One direction of a connection; or all other packets of a protocol from one machine to another.
@@ -265,6 +266,11 @@ pub(crate) struct Normalizer {
     others: HashMap<FlowName, usize>,
     /// What programs have received: by the program, the connection.
     received: Vec<Vec<Received>>,
+    /// How many packets were sent.
+    count: usize,
+    /// Packets that are to come behind the next one of an interface, until a time: their places among
+    /// [`Normal::behind`].
+    waiting: Vec<(usize, u64, usize)>,
 }
 
 /// A direction of a connection.
@@ -285,20 +291,33 @@ struct Received {
 }
 
 impl Normalizer {
-    /// A packet departs, or something else happens to it. `has_fate`: the schedule does something to it.
-    pub fn packet(&mut self, world: &World, packet: &Packet<'_>, has_fate: bool) {
+    /// A packet departs, or something else happens to it; what the schedule does to it.
+    pub fn packet(&mut self, world: &World, packet: &Packet<'_>, fate: Option<Fate>) {
         if packet.point == Point::Arrival && packet.at_end {
             self.learn(packet.tcp.as_ref());
         }
         if packet.point != Point::Departure {
             return;
         }
+        let count = self.count;
         let place = match packet.tcp {
             Some(segment) if packet.at_end => self.segment(world, packet, &segment),
             Some(_) => None,
             None => self.other(world, packet),
         };
-        if let (Some(place), true) = (place, has_fate) {
+        let behind = &mut self.normal.behind;
+        self.waiting.retain(|(end, until, slot)| {
+            if *end == packet.end && packet.time <= *until {
+                behind[*slot] = Some((count, place.is_some()));
+            }
+            *end != packet.end
+        });
+        if fate == Some(Fate::Behind) {
+            let until = packet.time + BEHIND_LIMIT.as_nanos() as u64;
+            self.waiting.push((packet.end, until, behind.len()));
+            behind.push(None);
+        }
+        if let (Some(place), Some(_)) = (place, fate) {
             self.normal.hits.push(place);
         }
     }
@@ -364,15 +383,13 @@ impl Normalizer {
             .faults
             .iter()
             .filter(|fault| fault.deviation.fate == Fate::Late);
-        normal.behind = late
-            .map(|fault| {
-                let until = fault.until.unwrap_or(u64::MAX);
-                let flows = normal.flows.iter();
-                let before =
-                    |flow: &Flow| flow.sent.iter().filter(|sent| sent.time <= until).count();
-                flows.map(before).sum()
-            })
-            .collect();
+        let until = late.map(|fault| fault.until.unwrap_or(u64::MAX));
+        let before = |until: u64| {
+            let all = normal.flows.iter().flat_map(|flow| &flow.sent);
+            all.filter(|sent| sent.time <= until).count()
+        };
+        let late: Vec<_> = until.map(|until| Some((before(until), true))).collect();
+        normal.behind.extend(late);
         normal.ending = ending;
         normal.end = world.now;
         normal.complaint = violation.map(|violation| violation.what.clone());
@@ -515,6 +532,7 @@ impl Normalizer {
     }
 
     fn push(&mut self, flow: usize, time: u64, room: Option<i32>, item: Item) -> (usize, usize) {
+        self.count += 1;
         let sent = &mut self.normal.flows[flow].sent;
         sent.push(Sent { time, room, item });
         (flow, sent.len() - 1)
@@ -590,7 +608,7 @@ mod tests {
                 ..Segment::of((from, to), flags, seq, ack, data)
             };
             let packet = Packet::at_end_of(segment, end, Point::Departure, time + at as u64);
-            normalizer.packet(&world, &packet, at == 2);
+            normalizer.packet(&world, &packet, (at == 2).then_some(Fate::Behind));
         }
         normalizer.end(&world, Some(Ending::Done), None)
     }
@@ -624,7 +642,9 @@ mod tests {
             other.flows[1].name.to_string(),
             "TCP from b to a, connection 1 between them"
         );
+        // The next one of its interface is the fourth segment.
         assert_eq!(other.hits, [(0, 1)]);
+        assert_eq!(other.behind, [Some((3, true))]);
     }
 
     #[test]
@@ -659,7 +679,7 @@ mod tests {
             let segment = Segment::of((from, to), flags, seq, ack, &[]);
             let end = usize::from(from == b);
             let packet = Packet::at_end_of(segment, end, Point::Departure, 0);
-            normalizer.packet(&world, &packet, false);
+            normalizer.packet(&world, &packet, None);
         };
         send(a, b, SYN, 1_000, 0);
         send(a, b, SYN, 1_000, 0);
