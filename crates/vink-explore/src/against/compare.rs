@@ -72,16 +72,16 @@ pub fn compare(one: &Normal, other: &Normal, rules: &[&'static Rule]) -> Verdict
     let rule = rules.find(|rule| rule.allows(&difference));
     match rule {
         Some(rule) => Verdict::Explained(rule),
-        None if hits(one) != hits(other) => Verdict::OtherPackets,
+        None if hits(one) != hits(other) || one.behind != other.behind => Verdict::OtherPackets,
         None => Verdict::Different(Box::new(difference)),
     }
 }
 
-/// The packets that have had another fate, and what those have come behind that were to.
-fn hits(normal: &Normal) -> (Vec<(&FlowName, usize)>, &[Option<(usize, bool)>]) {
+/// The packets that have had another fate.
+fn hits(normal: &Normal) -> Vec<(&FlowName, usize)> {
     let hits = normal.hits.iter();
-    let hits = hits.map(|(flow, at)| (&normal.flows[*flow].name, *at));
-    (hits.collect(), &normal.behind)
+    hits.map(|(flow, at)| (&normal.flows[*flow].name, *at))
+        .collect()
 }
 
 fn first(one: &Normal, other: &Normal) -> Option<Difference> {

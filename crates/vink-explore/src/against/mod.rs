@@ -132,7 +132,7 @@ impl<'a> Against<'a> {
                 let is_over = tried.is_over || ends;
                 let mut level = Level {
                     runner,
-                    peer: &mut **peer,
+                    peer,
                     rules: rules.as_slice(),
                     interrupt,
                     keep_going: wanted.keep_going,
