@@ -592,12 +592,37 @@ mod tests {
         stamped.extend((time as u32).to_be_bytes());
         stamped.extend([0; 4]);
         let data = [7; 100];
-        let all: [(usize, SocketAddr, u8, u32, u32, &[u8], &[u8]); 5] = [
-            (0, a, SYN, own, 0, &[], &[2, 4, 5, 180]),
-            (1, b, SYN | ACK, peers, seq(own, 1), &[], &[2, 4, 5, 180]),
-            (0, a, ACK, seq(own, 1), seq(peers, 1), &data, &stamped),
-            (0, a, ACK, seq(own, 101), seq(peers, 1), &data, &stamped),
-            (1, b, ACK, seq(peers, 1), seq(own, 1), &[], &sack),
+        let none = &[][..];
+        let all = [
+            (0, a, SYN, own, 0, none, &[2, 4, 5, 180][..]),
+            (
+                1,
+                b,
+                SYN | ACK,
+                peers,
+                seq(own, 1),
+                none,
+                &[2, 4, 5, 180][..],
+            ),
+            (
+                0,
+                a,
+                ACK,
+                seq(own, 1),
+                seq(peers, 1),
+                &data[..],
+                &stamped[..],
+            ),
+            (
+                0,
+                a,
+                ACK,
+                seq(own, 101),
+                seq(peers, 1),
+                &data[..],
+                &stamped[..],
+            ),
+            (1, b, ACK, seq(peers, 1), seq(own, 1), none, &sack[..]),
         ];
         for (at, (end, from, flags, seq, ack, data, options)) in all.into_iter().enumerate() {
             let to = if from == a { b } else { a };
