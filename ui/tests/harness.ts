@@ -124,6 +124,7 @@ export async function accessibility(page: Page): Promise<string[]> {
 /** With VINK_GOLDEN=write: what docs/ui.md shows of the page, docs/ui-NAME.webp. */
 export async function picture(page: Page, name: string): Promise<void> {
   if (process.env.VINK_GOLDEN !== 'write') return;
+  await page.evaluate(() => (window as unknown as { vink?: { shown(): Promise<void> } }).vink?.shown());
   const png = (await page.screenshot()).toString('base64');
   const other = await browser.newPage();
   const webp = await other.evaluate(async (data) => {

@@ -12,8 +12,7 @@ export class Apart implements Backend {
   #drawn = 0;
   #isDrawing = false;
   #next: Call | null = null;
-  /** What waits for the last frame to be drawn, and for a drawn one to be shown. */
-  #undrawn: (() => void)[] = [];
+  /** What waits for the last frame to be shown. */
   #unshown: (() => void)[] = [];
 
   /** A worker that has begun, and a canvas that has no context yet. `again` asks for a frame. */
@@ -28,7 +27,6 @@ export class Apart implements Backend {
       this.#drawn = data.drawn;
       this.#isDrawing = false;
       if (this.#next) this.#draw(this.#next);
-      else for (const resolve of this.#undrawn.splice(0)) resolve();
     };
   }
 
@@ -79,7 +77,8 @@ export class Apart implements Backend {
   }
 
   async shown(): Promise<void> {
-    if (this.#isDrawing) await new Promise<void>((resolve) => this.#undrawn.push(resolve));
+    // The worker draws in order: a frame that waits for another one goes before the question.
+    if (this.#next) this.#draw(this.#next);
     await new Promise<void>((resolve) => {
       this.#unshown.push(resolve);
       this.#post('shown');
