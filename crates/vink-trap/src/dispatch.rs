@@ -19,7 +19,7 @@ use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
-use vink_syscalls::{kind, shapes, Kind, Shape};
+use vink_syscalls::{is_plain_io, kind, shapes, Kind, Shape};
 
 impl Worker {
     /// A call has been trapped.
@@ -306,8 +306,12 @@ impl Worker {
         call: SyscallCtx,
         state: ThreadState,
     ) -> Result<(), Error> {
-        if let Some(mut time) = self.virtual_time() {
-            time.note_passthrough(call);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.note_host_io();
+            if !is_plain_io(call.nr) {
+                // It may send signals.
+                self.signals.invalidate_all();
+            }
         }
         self.notify_observer(call, None);
         self.publish_time(call.tid, state);
@@ -320,9 +324,10 @@ impl Worker {
 
     /// A call that asks for the times of a file of the host's.
     pub(crate) fn stat_on_host(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        if let Some(mut time) = self.virtual_time() {
-            if time.stat_file(call)? {
-                return Ok(());
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            let date = self.kernel.date(self.kernel.now()) as i64;
+            if let Some(result) = sched.file_times.stat(call, date) {
+                return self.answer(call, result);
             }
         }
         self.passthrough(call)
@@ -775,8 +780,9 @@ impl Worker {
         if !self.may_make_network(call.tid, flags) {
             return self.answer(call, -i64::from(libc::EPERM));
         }
-        if let Some(mut time) = self.virtual_time() {
-            time.watch_fork(call.tid, flags);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.watch_fork(call, flags);
+            self.placement.revoke_call_budget(&self.table, call.pid);
         }
         let done = if flags & libc::CLONE_THREAD as u64 != 0 {
             self.expect_thread(call.tid)

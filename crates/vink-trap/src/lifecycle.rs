@@ -252,8 +252,10 @@ impl Worker {
     /// The thread is gone from the table.
     fn forget_thread(&mut self, tid: i32) {
         self.placement.forget(tid);
-        if let Some(mut time) = self.virtual_time() {
-            time.forget_thread(tid);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.forget_thread(tid);
+            // A signal to others may have gone with it.
+            self.signals.invalidate_all();
         }
     }
 
@@ -273,8 +275,8 @@ impl Worker {
         for tid in &process.threads {
             self.forget_thread(*tid);
         }
-        if let Some(mut time) = self.virtual_time() {
-            time.forget_process(pid);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.forget_process(&self.table, pid);
         }
         let entry = &mut self.programs[process.program];
         match entry.listener {

@@ -16,6 +16,7 @@ use crate::affinity::CpuAffinity;
 use crate::contention::{Change, Contention};
 use crate::polling::{CallsForm, PollingPolicy, Separation};
 use crate::process_ring::ProcessRing;
+use crate::process_table::ProcessTable;
 
 /// How long the worker stays awake for the next posted call.
 const AWAKE: Duration = Duration::from_micros(50);
@@ -215,6 +216,11 @@ impl Placement {
     /// Whether programs may have shared rings.
     pub(crate) fn has_rings(&self) -> bool {
         self.rings.is_some()
+    }
+
+    /// The shared ring of a process, if programs may have some and this one has.
+    pub(crate) fn ring_of(&self, table: &ProcessTable, pid: i32) -> Option<Rc<ProcessRing>> {
+        self.has_rings().then(|| table.ring(pid)).flatten()
     }
 
     /// The number of a new ring, if programs may have some.

@@ -34,7 +34,7 @@ use crate::error::to_errno_result;
 use crate::fd_table::Entry;
 use crate::file::{File, FileKind};
 use crate::notification::Reply;
-use crate::sched::clocks::since_boot;
+use crate::sched::uptime::since_boot;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::virtual_paths::{VirtualPath, RANDOM};

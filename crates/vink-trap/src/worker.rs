@@ -35,7 +35,7 @@ use crate::process_table::ProcessTable;
 use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
 use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
-use crate::sched::{Clock, Scheduler, VirtualTime, VirtualWorker};
+use crate::sched::{Clock, Scheduler, VirtualTime};
 use crate::signal_poll::{PendingCall, SignalPoll};
 use crate::spawn::{spawn, NamespaceSource, Program, Spawned};
 use crate::statistics::Statistics;
@@ -309,7 +309,9 @@ impl Worker {
         self.networks.register_machine(machine, pid);
         self.add_process(id, pid, pidfd, None)?;
         if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.note_standard_fds(machine, program.descriptors());
+            sched
+                .shared
+                .note_standard_fds(machine, program.descriptors());
             sched.process_started(pid);
         }
         Ok(name)
@@ -572,23 +574,25 @@ impl Worker {
                     if !std::mem::replace(&mut deferred_sent, true) {
                         self.send_deferred()?;
                     }
-                    let deferred = |mut time: VirtualWorker<'_>| time.defer_exit(pid);
-                    if !self.virtual_time().is_some_and(deferred) {
-                        self.on_process_exit(pid)?;
-                        self.run_kernel()?;
+                    let sched = self.clock.virtual_time_mut();
+                    if sched.is_some_and(|sched| sched.defer_exit(pid)) {
+                        if let Some(process) = self.table.find_process(pid) {
+                            self.reactor.remove(process.pidfd.as_raw_fd());
+                        }
+                        continue;
                     }
+                    self.on_process_exit(pid)?;
+                    self.run_kernel()?;
                 }
                 Token::HeldFile => {
                     self.mark_held_dirty();
                     self.release_held()?;
                     self.run_kernel()?;
                 }
-                Token::Pipe(tid) => {
-                    let deferred = |mut time: VirtualWorker<'_>| time.defer_pipe(tid);
-                    if !self.virtual_time().is_some_and(deferred) {
-                        self.on_pipe_ready(tid);
-                    }
-                }
+                Token::Pipe(tid) => match self.clock.deferred() {
+                    Some(deferred) => deferred.ready_pipes.push(tid),
+                    None => self.on_pipe_ready(tid),
+                },
                 Token::Device(id) => {
                     self.serve_device(id)?;
                     self.run_kernel()?;
@@ -707,9 +711,9 @@ impl Worker {
         }
         if events & libc::EPOLLHUP as u32 != 0 {
             self.reactor.remove(listener.as_fd().as_raw_fd());
-            let deferred = |mut time: VirtualWorker<'_>| time.defer_tree_exit(id);
-            if !self.virtual_time().is_some_and(deferred) {
-                self.on_tree_exit(id);
+            match self.clock.deferred() {
+                Some(deferred) => deferred.hung_up.push(id),
+                None => self.on_tree_exit(id),
             }
         }
         Ok(())
@@ -781,8 +785,8 @@ impl Worker {
         }
         file.placeholder
             .signal_edge(events, file.mirrors_edges.get());
-        if let Some(mut time) = self.virtual_time() {
-            time.wake_watchers(cookie);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.wake_watchers(cookie);
         }
         if file.owned.get() {
             self.signals.hint();

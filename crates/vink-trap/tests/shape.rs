@@ -12,7 +12,7 @@ use syn::{Expr, ImplItem, Item, ItemMod, Member, Type, UseTree};
 /// No type but these has more methods than this.
 const MAX_METHODS: usize = 60;
 /// Types that still have more, with how many.
-const LARGE_TYPES: [(&str, usize); 2] = [("VirtualWorker", 146), ("Worker", 214)];
+const LARGE_TYPES: [(&str, usize); 1] = [("Worker", 214)];
 /// The type that has all threads and processes, the worker's field of it, and how many files get at
 /// what is in it: by a method that gives a `Thread` or a `Process`.
 const TABLE: (&str, &str) = ("ProcessTable", "table");

@@ -15,13 +15,18 @@
 //! is the thread's last one again, for which nothing has become ready since, begins where that has
 //! ended.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use vink_ring::{HAS_MASK, HAS_TIME, HOST_POLLED, MAX_POLLED, PIPE_BROKEN};
 
-use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
+use super::vvar::ClockBytes;
+use super::{BlockCondition, Scheduler, VirtualWorker};
+use crate::fd_table::FdTable;
+use crate::placement::Placement;
 use crate::process_ring::ProcessRing;
+use crate::process_table::ProcessTable;
 use crate::ready::POLLFD;
+use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
 
 /// How many untrapped calls may follow a trapped one: after more, the next call is trapped.
@@ -39,7 +44,7 @@ pub(super) struct PostedPoll {
 
 /// A thread's last wait by poll(2), which began with nothing ready.
 pub(super) struct LastPoll {
-    id: u64,
+    pub(super) id: u64,
     fds: Vec<u64>,
     /// Of the kernel's files among them.
     cookies: Vec<u64>,
@@ -47,39 +52,112 @@ pub(super) struct LastPoll {
     polled_on_host: usize,
 }
 
-/// How many calls the process may make untrapped.
-fn set_call_budget(ring: &ProcessRing, calls: u32) {
-    ring.sched().call_budget.store(calls, Ordering::Relaxed);
-    ring.sched().pipe_would_block.store(0, Ordering::Relaxed);
+impl LastPoll {
+    /// Whether the thread has waited for these events of this descriptor.
+    fn is_for(&self, number: u64, events: u32) -> bool {
+        let wanted = (libc::POLLERR | libc::POLLHUP) as u32;
+        self.fds.iter().any(|fd| {
+            let same = *fd & 0xffff_ffff == number & 0xffff_ffff;
+            same && (fd >> 32) as u16 as u32 | wanted == events
+        })
+    }
+}
+
+/// What is said and heard in virtual time.
+impl ProcessRing {
+    /// How many calls the process may make untrapped.
+    fn set_call_budget(&self, calls: u32) {
+        self.sched().call_budget.store(calls, Ordering::Relaxed);
+        self.sched().pipe_would_block.store(0, Ordering::Relaxed);
+    }
+
+    /// A call of the process was received: what was written down for the last one is void. What its
+    /// threads have done to pipes meanwhile.
+    pub(super) fn take_touched(&self) -> u32 {
+        self.polled_by.set(0);
+        self.posted_by.set(0);
+        self.sched().polled_count.store(0, Ordering::Relaxed);
+        self.sched().touched.swap(0, Ordering::Relaxed)
+    }
+
+    /// What a poll(2) has found of its descriptors, for the next one: valid when the call is
+    /// answered. `own` are those of them that are Vink's.
+    pub(super) fn publish_polled(&self, call: SyscallCtx, fds: &[u8], own: &FdTable) {
+        let sched = self.sched();
+        let mut vink_fds = 0;
+        for (n, fd) in fds.chunks_exact(POLLFD).enumerate() {
+            let bytes = u64::from_le_bytes(fd.try_into().expect("eight bytes"));
+            sched.polled[n].store(bytes, Ordering::Relaxed);
+            vink_fds |= u64::from(own.get(bytes & 0xffff_ffff).is_some()) << n;
+        }
+        sched.vink_fds.store(vink_fds, Ordering::Relaxed);
+        self.polled_by.set(call.id);
+    }
+
+    /// The call is answered, and what was written down for it is still true.
+    pub(super) fn validate_polled(&self, call: SyscallCtx, count: usize) {
+        if self.polled_by.get() == call.id {
+            let place = &self.sched().polled_count;
+            place.store(count as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// What the process has written down of this poll(2).
+    pub(super) fn take_posted_poll(&self, call: SyscallCtx) -> Option<PostedPoll> {
+        let sched = self.sched();
+        let count = call.args[1] as usize;
+        let is_first = sched.posted_poll.swap(0, Ordering::Relaxed) == call.args[0];
+        if is_first && (1..=MAX_POLLED).contains(&count) {
+            self.posted_by.set(call.id);
+            // Of a thread that has died before it looked.
+            sched.results_ready.store(0, Ordering::Relaxed);
+            sched.clock_at.store(0, Ordering::Relaxed);
+        }
+        if self.posted_by.get() != call.id {
+            return None;
+        }
+        let how = sched.flags.load(Ordering::Relaxed);
+        let word = |place: &AtomicU64| place.load(Ordering::Relaxed);
+        Some(PostedPoll {
+            fds: sched.polled[..count].iter().map(word).collect(),
+            time: (how & HAS_TIME != 0).then(|| [word(&sched.time[0]), word(&sched.time[1])]),
+            mask: (how & HAS_MASK != 0).then(|| word(&sched.mask)),
+            host_polled: is_first && how & HOST_POLLED != 0,
+        })
+    }
+
+    /// Whether the process itself has written down what this poll(2) is to wait for, and will look
+    /// there for what was found.
+    pub(super) fn has_posted_poll(&self, call: SyscallCtx) -> bool {
+        self.posted_by.get() == call.id && self.polled_by.get() == call.id
+    }
+
+    /// The process finds what was written down for this poll(2).
+    pub(super) fn post_results(&self) {
+        self.sched().results_ready.store(1, Ordering::Relaxed);
+    }
+
+    /// A poll(2) that the process has posted ends: it copies the published time there itself.
+    pub(super) fn post_time(&self, (place, bytes): ClockBytes) {
+        let sched = self.sched();
+        for (word, bytes) in sched.clock.iter().zip(bytes.chunks_exact(4)) {
+            let bytes = bytes.try_into().expect("four bytes");
+            word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        sched.clock_at.store(place, Ordering::Relaxed);
+    }
+}
+
+impl Placement {
+    /// A thread of the process does not run alone, or will not: its calls are trapped.
+    pub(crate) fn revoke_call_budget(&self, table: &ProcessTable, pid: i32) {
+        if let Some(ring) = self.ring_of(table, pid) {
+            ring.set_call_budget(0);
+        }
+    }
 }
 
 impl VirtualWorker<'_> {
-    fn ring_of(&self, pid: i32) -> Option<std::rc::Rc<ProcessRing>> {
-        self.worker.placement.has_rings().then_some(())?;
-        self.worker.table.ring(pid)
-    }
-
-    /// This thread is scheduled.
-    pub(super) fn grant_call_budget(&self, tid: i32) {
-        if !self.worker.placement.has_rings() {
-            return;
-        }
-        let sched = self.worker.clock.sched();
-        let pid = self.worker.table.find_pid(tid);
-        if let Some(ring) = pid.and_then(|pid| self.ring_of(pid)) {
-            let others = !sched.blocked_on_host.is_empty() || !sched.vforked.is_empty();
-            let alone = !others && sched.limit().is_none();
-            set_call_budget(&ring, if alone { CALL_BUDGET } else { 0 });
-        }
-    }
-
-    /// A thread of the process does not run alone, or will not.
-    pub(super) fn revoke_call_budget(&self, pid: i32) {
-        if let Some(ring) = self.ring_of(pid) {
-            set_call_budget(&ring, 0);
-        }
-    }
-
     /// The thread's call was received: what it has done to pipes may matter to others.
     pub(super) fn note_untrapped(&mut self, tid: i32) {
         if !self.worker.placement.has_rings() {
@@ -88,13 +166,10 @@ impl VirtualWorker<'_> {
         let Some(pid) = self.worker.table.find_pid(tid) else {
             return;
         };
-        let Some(ring) = self.ring_of(pid) else {
+        let Some(ring) = self.worker.table.ring(pid) else {
             return;
         };
-        ring.polled_by.set(0);
-        ring.posted_by.set(0);
-        ring.sched().polled_count.store(0, Ordering::Relaxed);
-        match ring.sched().touched.swap(0, Ordering::Relaxed) {
+        match ring.take_touched() {
             0 => return,
             touched if touched & PIPE_BROKEN != 0 => self.worker.signals.invalidate(pid),
             _ => {}
@@ -105,116 +180,45 @@ impl VirtualWorker<'_> {
         sched.host_fds_dirty = true;
         sched.host_ran |= waits;
     }
+}
 
-    /// What the thread's call moves data to or from is a pipe.
-    pub(super) fn mark_pipe(&self, tid: i32, number: u64) {
-        if let Some(ring) = self.ring_of(self.worker.table.pid_of(tid)) {
-            ring.mark_pipe(number as i32);
+impl Scheduler {
+    /// This thread is scheduled: how many calls its process may make untrapped.
+    pub(super) fn grant_call_budget(&self, table: &ProcessTable, tid: i32) {
+        let pid = table.find_pid(tid);
+        if let Some(ring) = pid.and_then(|pid| table.ring(pid)) {
+            let others = !self.blocked_on_host.is_empty() || !self.vforked.is_empty();
+            let alone = !others && self.limit().is_none();
+            ring.set_call_budget(if alone { CALL_BUDGET } else { 0 });
         }
-    }
-
-    /// Before a call that may change what this number means, or any does.
-    pub(super) fn unmark_pipes(&self, pid: i32, closed: Option<u32>) {
-        match (self.ring_of(pid), closed) {
-            (Some(ring), Some(number)) => ring.forget_file(number as i32),
-            (Some(ring), None) => ring.unmark_pipes(),
-            (None, _) => {}
-        }
-    }
-
-    /// What a poll(2) has found of its descriptors, for the next one: valid when the call is
-    /// answered.
-    pub(super) fn publish_polled(&self, call: SyscallCtx, fds: &[u8]) {
-        let Some(ring) = self.ring_of(call.pid) else {
-            return;
-        };
-        let count = fds.len() / POLLFD;
-        ring.polled_by.set(0);
-        // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        if count > MAX_POLLED || self.worker.file_holder.is_some() {
-            return;
-        }
-        let (table, sched) = (self.table.fd_table(call.pid), ring.sched());
-        let mut own = 0;
-        for (n, fd) in fds.chunks_exact(POLLFD).enumerate() {
-            let bytes = u64::from_le_bytes(fd.try_into().expect("eight bytes"));
-            sched.polled[n].store(bytes, Ordering::Relaxed);
-            own |= u64::from(table.get(bytes & 0xffff_ffff).is_some()) << n;
-        }
-        sched.vink_fds.store(own, Ordering::Relaxed);
-        ring.polled_by.set(call.id);
-    }
-
-    /// The call is answered, and what was written down for it is still true.
-    pub(super) fn validate_polled(&self, call: SyscallCtx, count: usize) {
-        let ring = self.ring_of(call.pid);
-        if let Some(ring) = ring.filter(|ring| ring.polled_by.get() == call.id) {
-            ring.sched()
-                .polled_count
-                .store(count as u32, Ordering::Relaxed);
-        }
-    }
-
-    /// What the process has written down of this poll(2).
-    pub(super) fn take_posted_poll(&self, call: SyscallCtx) -> Option<PostedPoll> {
-        let ring = self.ring_of(call.pid)?;
-        let sched = ring.sched();
-        let count = call.args[1] as usize;
-        let is_first = sched.posted_poll.swap(0, Ordering::Relaxed) == call.args[0];
-        if is_first && (1..=MAX_POLLED).contains(&count) {
-            ring.posted_by.set(call.id);
-            // Of a thread that has died before it looked.
-            sched.results_ready.store(0, Ordering::Relaxed);
-            sched.clock_at.store(0, Ordering::Relaxed);
-        }
-        if ring.posted_by.get() != call.id {
-            return None;
-        }
-        let how = sched.flags.load(Ordering::Relaxed);
-        let word = |place: &std::sync::atomic::AtomicU64| place.load(Ordering::Relaxed);
-        Some(PostedPoll {
-            fds: sched.polled[..count].iter().map(word).collect(),
-            time: (how & HAS_TIME != 0).then(|| [word(&sched.time[0]), word(&sched.time[1])]),
-            mask: (how & HAS_MASK != 0).then(|| word(&sched.mask)),
-            host_polled: is_first && how & HOST_POLLED != 0,
-        })
     }
 
     /// Waits as the thread has waited last, if nothing has become ready since. False if that is not
     /// so.
     pub(super) fn repeat_wait(
         &mut self,
+        signals: &mut SignalPoll,
         call: SyscallCtx,
         asked: &PostedPoll,
-        ns: Option<u64>,
+        deadline: Option<u64>,
     ) -> bool {
-        let deadline = self.deadline(ns);
-        let now = self.worker.kernel.now();
-        let Some(ring) = self.ring_of(call.pid) else {
+        let kept = self.fds.count_polled(call.tid);
+        let Some(waited) = self.fds.last_poll_mut(call.tid) else {
             return false;
         };
-        let carries = self.worker.file_holder.is_some();
-        let sched = self.worker.clock.sched_mut();
-        let ends = deadline.is_some_and(|deadline| deadline > now);
-        let Some(waited) = sched.last_polls.get_mut(&call.tid) else {
-            return false;
-        };
-        if !ends || !asked.host_polled || sched.any_signalfd || carries || waited.fds != asked.fds {
+        if !asked.host_polled || self.any_signalfd || waited.fds != asked.fds {
             return false;
         }
         let (before, after) = ((call.tid, waited.id), (call.tid, call.id));
-        let kept = sched.polled_fds.get(&call.tid).map_or(0, Vec::len);
         let registered = |cookie| {
-            sched
-                .watchers
-                .get(cookie)
-                .is_some_and(|all| all.contains(&before))
+            let all = self.watchers.get(cookie);
+            all.is_some_and(|all| all.contains(&before))
         };
         if kept != waited.polled_on_host || !waited.cookies.iter().all(registered) {
             return false;
         }
         for cookie in &waited.cookies {
-            let all = sched.watchers.get_mut(cookie).expect("looked at");
+            let all = self.watchers.get_mut(cookie).expect("looked at");
             // Behind threads that wait already.
             all.retain(|one| *one != before);
             all.push(after);
@@ -227,48 +231,11 @@ impl VirtualWorker<'_> {
             by_network: true,
             ..BlockCondition::forever()
         };
-        let watched = self.worker.clock.sched_mut().take_polled(call.tid);
-        self.block_on(call, condition, watched, 0);
-        ring.polled_by.set(call.id);
+        let watched = self.fds.take_polled(call.tid);
+        self.block_on(signals, call, condition, watched, 0);
         true
     }
 
-    /// Whether the process itself has written down what this poll(2) is to wait for, and will look
-    /// there for what was found.
-    pub(super) fn has_posted_poll(&self, call: SyscallCtx) -> bool {
-        let ring = self.ring_of(call.pid);
-        ring.is_some_and(|ring| ring.posted_by.get() == call.id && ring.polled_by.get() == call.id)
-    }
-
-    /// The process finds what was written down for this poll(2).
-    pub(super) fn post_results(&self, call: SyscallCtx) {
-        if let Some(ring) = self.ring_of(call.pid) {
-            ring.sched().results_ready.store(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A poll(2) that the process has posted ends: it copies the published time itself, unless it
-    /// may read that before it gets there, or that is unknown.
-    pub(super) fn post_time(&mut self, call: SyscallCtx) {
-        let pid = call.pid;
-        if !self.has_no_pending_signal(call.tid)
-            || !self.worker.clock.sched().is_time_published(pid)
-        {
-            return;
-        }
-        let shown = self.next_vvar(call.tid, ThreadState::Running);
-        if let (Some(ring), Some((place, bytes))) = (self.ring_of(pid), shown) {
-            let sched = ring.sched();
-            for (word, bytes) in sched.clock.iter().zip(bytes.chunks_exact(4)) {
-                let bytes = bytes.try_into().expect("four bytes");
-                word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
-            }
-            sched.clock_at.store(place, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Scheduler {
     /// Whether nothing has become true of this file of the kernel's, for which the thread has
     /// waited last with these events.
     pub(super) fn is_still_not_ready(
@@ -278,28 +245,22 @@ impl Scheduler {
         events: u32,
         cookie: u64,
     ) -> bool {
-        let Some(waited) = self.last_polls.get(&tid) else {
-            return false;
-        };
         let watches = self.watchers.get(&cookie);
         // (As long as the watch stands, the number has not been closed.)
-        let wanted = (libc::POLLERR | libc::POLLHUP) as u32;
-        waited.fds.iter().any(|fd| {
-            let same = *fd & 0xffff_ffff == number & 0xffff_ffff;
-            same && (fd >> 32) as u16 as u32 | wanted == events
-        }) && watches.is_some_and(|all| all.contains(&(tid, waited.id)))
+        self.fds.last_poll(tid).is_some_and(|waited| {
+            let is_there = |all: &Vec<_>| all.contains(&(tid, waited.id));
+            waited.is_for(number, events) && watches.is_some_and(is_there)
+        })
     }
 
     /// The thread waits until then for these, of which nothing is ready.
     pub(super) fn note_last_poll(&mut self, call: SyscallCtx, fds: Vec<u64>, cookies: Vec<u64>) {
-        let watched = self.blocked[&call.tid].polled.len();
-        let id = call.id;
         let waited = LastPoll {
-            id,
+            id: call.id,
             fds,
             cookies,
-            polled_on_host: watched,
+            polled_on_host: self.blocked[&call.tid].polled.len(),
         };
-        self.last_polls.insert(call.tid, waited);
+        self.fds.note_last_poll(call.tid, waited);
     }
 }

@@ -1,51 +1,20 @@
 //! Clocks and sleeps: what a thread's call finds is the kernel's virtual clock.
 
-use vink_kernel::Call;
+use vink_kernel::{Call, Kernel};
 use vink_sched::{pair, timespec};
-use vink_sys::errno::{EFAULT, EINVAL, EPERM};
+use vink_sys::errno::{EFAULT, EINVAL};
 
 use vink_syscalls::{polling, sched_class, Polling, Sched};
 
-use super::{BlockCondition, BlockedThread, Scheduler, ThreadState, VirtualWorker, ERESTARTNOHAND};
+use super::uptime::{BOOTED, SECOND, TICK};
+use super::vvar::ClockPages;
+use super::{BlockCondition, BlockedThread, ThreadState, VirtualWorker, ERESTARTNOHAND};
 use crate::in_flight::Continuation;
+use crate::process_table::ProcessTable;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;
 use crate::Error;
-
-const SECOND: u64 = 1_000_000_000;
-/// What each trapped call is taken to cost of CPU time: a program that divides by it finds no zero.
-pub(super) const CPU_PER_CALL: u64 = 1_000;
-/// For how long the machines have been up when the kernel's clock is at 0: programs take a clock
-/// that shows 0 for broken (Go), or for one that was not read yet (ping).
-pub(crate) const BOOTED: u64 = 60 * SECOND;
-/// Of times(2): one tick (`USER_HZ`).
-const TICK: u64 = 10_000_000;
-
-/// For how long times(2) tells the same from now on.
-pub(super) fn until_tick(now: u64) -> u64 {
-    TICK - (now + BOOTED) % TICK
-}
-
-/// What `/proc/uptime` or `/proc/stat` say, of machines that have been up for as long as their
-/// clocks say.
-pub(crate) fn since_boot(text: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(text);
-    let seconds = (BOOTED / SECOND) as i64;
-    let moved = |number: &str, by: i64| {
-        let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
-        let whole: Option<i64> = whole.parse().ok();
-        whole.map_or(number.to_owned(), |whole| format!("{}{rest}", whole + by))
-    };
-    let line = |line: &str| match line.split_once(' ') {
-        Some(("btime", date)) => format!("btime {}\n", moved(date, -seconds)),
-        Some((up, idle)) if up.starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("{} {}\n", moved(up, seconds), moved(idle, seconds))
-        }
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect::<String>().into_bytes()
-}
 
 /// How much of a wait is left, as the call's own time-out is written.
 pub(super) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
@@ -55,63 +24,54 @@ pub(super) fn remaining(call: SyscallCtx, left: u64) -> [u8; 16] {
     }
 }
 
-impl VirtualWorker<'_> {
+impl ClockPages {
     /// What a clock shows to the thread, in ns; `None`: there is no such clock.
-    pub(crate) fn clock(&self, tid: i32, clock: i32) -> Option<u64> {
-        let now = self.worker.kernel.now();
+    pub(super) fn clock(
+        &self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        call: SyscallCtx,
+        clock: i32,
+    ) -> Option<u64> {
+        let now = kernel.now();
         match clock {
             libc::CLOCK_REALTIME
             | libc::CLOCK_REALTIME_COARSE
             | libc::CLOCK_REALTIME_ALARM
-            | libc::CLOCK_TAI => Some(self.worker.kernel.date(now)),
+            | libc::CLOCK_TAI => Some(kernel.date(now)),
             libc::CLOCK_MONOTONIC
             | libc::CLOCK_MONOTONIC_COARSE
             | libc::CLOCK_MONOTONIC_RAW
             | libc::CLOCK_BOOTTIME
             | libc::CLOCK_BOOTTIME_ALARM => Some(now + BOOTED),
             // Of processes and threads: by what they have called.
-            libc::CLOCK_THREAD_CPUTIME_ID => Some(
-                self.worker.clock.sched().cpu_time_of(&[tid])
-                    + self
-                        .worker
-                        .clock
-                        .sched()
-                        .vvar_cpu_time(self.worker.table.pid_of(tid)),
-            ),
-            libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => Some(self.cpu_time_of_process(tid)),
+            libc::CLOCK_THREAD_CPUTIME_ID => Some(self.cpu_time(call.pid, &[call.tid])),
+            libc::CLOCK_PROCESS_CPUTIME_ID | ..0 => {
+                Some(self.cpu_time(call.pid, table.threads_of(call.pid)))
+            }
             _ => None,
         }
     }
 
-    fn cpu_time_of_process(&self, tid: i32) -> u64 {
-        let pid = self.worker.table.pid_of(tid);
-        self.worker
-            .clock
-            .sched()
-            .cpu_time_of(self.worker.table.threads_of(pid))
-            + self.worker.clock.sched().vvar_cpu_time(pid)
-    }
-
-    /// clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
-    pub(super) fn read_clock(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        self.count_poll(call.tid)?;
+    /// The result of clock_gettime(2), clock_getres(2), gettimeofday(2), time(2).
+    pub(super) fn read_clock(
+        &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        call: SyscallCtx,
+    ) -> i64 {
         let of = sched_class(call.nr);
         if of == Sched::ClockGettime {
-            self.worker
-                .clock
-                .sched_mut()
-                .start_publishing_time(call.pid);
+            self.start_publishing(call.pid);
         }
         let [first, second, ..] = call.args;
         if matches!(
             first as i32,
             libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID
         ) {
-            self.republish_time(call.tid);
+            self.republish(call.pid);
         }
         let write = |address, bytes: &[u8]| address == 0 || tracee::write(call.tid, address, bytes);
-        let date = self.worker.kernel.date(self.worker.kernel.now());
-        let result = match of {
+        let date = kernel.date(kernel.now());
+        match of {
             Sched::Time => {
                 let secs = date / SECOND;
                 match write(first, &secs.to_ne_bytes()) {
@@ -126,7 +86,7 @@ impl VirtualWorker<'_> {
                     false => EFAULT,
                 }
             }
-            _ => match self.clock(call.tid, first as i32) {
+            _ => match self.clock((table, kernel), call, first as i32) {
                 None => EINVAL,
                 Some(time) => {
                     let optional = of == Sched::ClockGetres;
@@ -137,36 +97,54 @@ impl VirtualWorker<'_> {
                     }
                 }
             },
-        };
-        self.answer(call, result)
+        }
     }
 
-    /// clock_settime(2), settimeofday(2), adjtimex(2): no program may set this clock.
-    pub(super) fn refuse_clock_set(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        self.answer(call, EPERM)
-    }
-
-    /// times(2).
-    pub(super) fn times(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        self.republish_time(call.tid);
-        let ticks = self.cpu_time_of_process(call.tid) / TICK;
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&ticks.to_ne_bytes());
-        let written = call.args[0] == 0 || tracee::write(call.tid, call.args[0], &bytes);
-        let now = ((self.worker.kernel.now() + BOOTED) / TICK) as i64;
-        self.answer(call, if written { now } else { EFAULT })
-    }
-
-    /// getrusage(2): of the time only; all else is the host's, and differs from run to run.
-    pub(super) fn usage(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        self.republish_time(call.tid);
-        let time = self.cpu_time_of_process(call.tid);
+    /// The result of times(2), and of getrusage(2): of that only the time; all else is the host's,
+    /// and differs from run to run.
+    pub(super) fn read_cpu_time(
+        &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        call: SyscallCtx,
+    ) -> i64 {
+        let pid = call.pid;
+        self.republish(pid);
+        let time = self.cpu_time(pid, table.threads_of(pid));
+        if sched_class(call.nr) == Sched::Times {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&(time / TICK).to_ne_bytes());
+            let written = call.args[0] == 0 || tracee::write(call.tid, call.args[0], &bytes);
+            let now = ((kernel.now() + BOOTED) / TICK) as i64;
+            return if written { now } else { EFAULT };
+        }
         let mut bytes = [0; size_of::<libc::rusage>()];
         bytes[..16].copy_from_slice(&pair(time / SECOND, time % SECOND / 1000));
         let written = tracee::write(call.tid, call.args[1], &bytes);
-        self.answer(call, if written { 0 } else { EFAULT })
+        if written {
+            0
+        } else {
+            EFAULT
+        }
     }
 
+    /// Writes down how much of an interrupted sleep was left.
+    pub(super) fn write_remaining(
+        &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        blocked: &BlockedThread,
+    ) {
+        debug_assert_eq!(blocked.condition.on_signal, ERESTARTNOHAND);
+        let deadline = blocked.condition.deadline.unwrap_or(0);
+        let rest = remaining(blocked.call, deadline.saturating_sub(kernel.now()));
+        // The host does not mind either if that fails.
+        let parts = [(blocked.remaining_at, &rest[..])];
+        let state = ThreadState::Running;
+        let tid = blocked.call.tid;
+        self.publish((table, kernel), tid, &parts, state);
+    }
+}
+
+impl VirtualWorker<'_> {
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
     pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let Some(entry) = self.table.fd_table(call.pid).get(call.args[0]) else {
@@ -222,15 +200,18 @@ impl VirtualWorker<'_> {
             Ok(time) => time,
             Err(error) => return self.answer(call, error),
         };
-        let Some(shown) = self.clock(call.tid, clock) else {
+        let worker = &*self.worker;
+        let place = (&worker.table, &worker.kernel);
+        let Some(shown) = worker.clock.sched().clocks.clock(place, call, clock) else {
             return self.answer(call, EINVAL);
         };
-        let now = self.worker.kernel.now();
+        let now = worker.kernel.now();
         let ahead = match absolute {
             true => time.saturating_sub(shown),
             false => time,
         };
-        let deadline = self.deadline(Some(ahead)).unwrap_or(now);
+        let sched = worker.clock.sched();
+        let deadline = sched.deadline(now, Some(ahead)).unwrap_or(now);
         if deadline <= now {
             // A thread that does this for ever waits for others.
             self.count_poll(call.tid)?;
@@ -241,39 +222,8 @@ impl VirtualWorker<'_> {
             ..BlockCondition::forever()
         };
         let rest = if absolute { 0 } else { rest };
-        self.block_on(call, condition, Vec::new(), rest);
+        let sched = self.worker.clock.sched_mut();
+        sched.block_on(&mut self.worker.signals, call, condition, Vec::new(), rest);
         Ok(())
-    }
-
-    /// Writes down how much of an interrupted sleep was left.
-    pub(super) fn write_remaining(&mut self, blocked: &BlockedThread) {
-        debug_assert_eq!(blocked.condition.on_signal, ERESTARTNOHAND);
-        let deadline = blocked.condition.deadline.unwrap_or(0);
-        let rest = deadline.saturating_sub(self.worker.kernel.now());
-        let rest = remaining(blocked.call, rest);
-        // The host does not mind either if that fails.
-        let tid = blocked.call.tid;
-        self.write_and_publish_time(tid, &[(blocked.remaining_at, &rest)], ThreadState::Running);
-    }
-}
-
-impl Scheduler {
-    /// The CPU time of these threads, computed from their calls.
-    pub(super) fn cpu_time_of(&self, tids: &[i32]) -> u64 {
-        let calls = tids.iter().filter_map(|tid| self.calls.get(tid));
-        calls.sum::<u64>() * CPU_PER_CALL
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_tell_of_boot() {
-        let told = |text: &str| String::from_utf8(since_boot(text.as_bytes())).unwrap();
-        assert_eq!(told("2.04 1.90\n"), "62.04 61.90\n");
-        let stat = |date| format!("cpu  1 2 3\nctxt 5\nbtime {date}\nprocesses 7\n");
-        assert_eq!(told(&stat(1_000)), stat(940));
     }
 }

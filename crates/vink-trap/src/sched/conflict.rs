@@ -1,42 +1,161 @@
 //! Which calls may run in one batch: what the rule of `vink-sched` asks of a call's thread.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
 
-use vink_sched::conflict::{conflict_class, is_independent, ConflictClass, Files};
+use vink_kernel::MachineId;
+use vink_sched::conflict::{conflict_class, is_independent, ConflictClass, Files, SharedState};
 use vink_sys::{fd, socket};
 use vink_syscalls::{sharing, Sharing};
 
-use super::host_fds::file_type_of;
-use super::{Runnable, VirtualWorker};
+use super::polled_fd::file_type_of;
+use super::Runnable;
 use crate::in_flight::Continuation;
 use crate::notification::Notification;
+use crate::process_table::ProcessTable;
 use crate::ready::{MAX_FDS, POLLFD};
 use crate::tracee;
 
 /// Of the host's devices that keep nothing, such as /dev/null: memory (3).
 const MEMORY_MAJOR: u32 = 1;
 
+/// What machines share: what makes calls of one matter to another.
+#[derive(Default)]
+pub(crate) struct Shared {
+    state: SharedState,
+    /// Standard descriptors that programs have from outside.
+    outside_files: HashSet<(u64, u64)>,
+}
+
+impl Shared {
+    /// Whether a machine may have something in common with any other, or all may.
+    pub(super) fn forbids_batches(&self) -> bool {
+        self.state.forbids_batches()
+    }
+
+    /// A program's standard descriptors, which come from outside.
+    pub(crate) fn note_standard_fds(&mut self, machine: MachineId, descriptors: [RawFd; 3]) {
+        for fd in descriptors {
+            let (kind, identity, _) = file_type_of(fd);
+            match kind {
+                libc::S_IFIFO | libc::S_IFSOCK => drop(self.outside_files.insert(identity)),
+                libc::S_IFREG => self.state.note_file(machine.get(), identity),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether it is one of those.
+    pub(super) fn is_outside(&self, identity: (u64, u64)) -> bool {
+        self.outside_files.contains(&identity)
+    }
+
+    /// Whether this may be done while threads of other machines run.
+    pub(super) fn is_independent(
+        &self,
+        table: &ProcessTable,
+        machine: MachineId,
+        runnable: &Runnable,
+    ) -> bool {
+        if self.state.is_tainted(machine.get()) {
+            return false;
+        }
+        match runnable {
+            Runnable::Woken(_, Some(_)) => true,
+            Runnable::Completed(done) => {
+                !matches!(done.0.in_flight.continuation, Continuation::Splice(_))
+            }
+            Runnable::Syscall(_, call) => self.is_self_contained(table, *call),
+            Runnable::Woken(call, None) => self.is_self_contained(table, call.notification),
+            Runnable::HostSignal(_) => false,
+        }
+    }
+
+    /// Whether nothing says that a call has to do with what other machines have.
+    fn is_self_contained(&self, table: &ProcessTable, call: Notification) -> bool {
+        let class = conflict_class(call.nr, call.args);
+        if !table.has_thread(call.tid) {
+            // A new one, which has nothing that the worker knows.
+            return class == ConflictClass::None;
+        }
+        let outside_files = &self.outside_files;
+        is_independent(
+            &class,
+            &mut TraceeFiles {
+                table,
+                outside_files,
+                call,
+            },
+        )
+    }
+
+    /// Before a call by which its machine may come to share memory or descriptors with others, or
+    /// to have a file that others may execute: taints the machine.
+    pub(super) fn note_call(&mut self, table: &ProcessTable, call: Notification) {
+        if sharing(call.nr) == Sharing::None {
+            return;
+        }
+        let Some(pid) = table.find_pid(call.tid) else {
+            return;
+        };
+        let machine = table.machine_of(pid).get();
+        let outside_files = &self.outside_files;
+        let mut files = TraceeFiles {
+            table,
+            outside_files,
+            call,
+        };
+        let state = &mut self.state;
+        state.note_call(machine, call.nr, call.args, &mut files);
+    }
+}
+
 /// The files of a call's thread.
-struct TraceeFiles<'a, 'w> {
-    worker: &'a mut VirtualWorker<'w>,
+struct TraceeFiles<'a> {
+    table: &'a ProcessTable,
+    outside_files: &'a HashSet<(u64, u64)>,
     call: Notification,
 }
 
-impl Files for TraceeFiles<'_, '_> {
+impl Files for TraceeFiles<'_> {
     fn is_vink(&self, fd: u64) -> bool {
-        let pid = self.worker.table.pid_of(self.call.tid);
-        self.worker.table.fd_table(pid).get(fd).is_some()
+        let pid = self.table.pid_of(self.call.tid);
+        self.table.fd_table(pid).get(fd).is_some()
     }
 
+    /// Whether no other machine has to do with what the host has behind a descriptor.
     fn is_private(&mut self, fd: u64, events: i16) -> bool {
-        self.worker.is_private(self.call.tid, fd, events)
+        let Some(copy) = self.table.borrow_descriptor(self.call.tid, fd) else {
+            return true; // to be refused
+        };
+        let machine = |pid| self.table.machine_of(pid);
+        let (kind, identity, device) = file_type_of(copy.as_raw_fd());
+        match kind {
+            libc::S_IFREG => events != libc::POLLOUT,
+            libc::S_IFDIR | 0 => true,
+            libc::S_IFCHR => libc::major(device) == MEMORY_MAJOR,
+            _ if self.outside_files.contains(&identity) => false,
+            libc::S_IFIFO => is_nameless(identity.0),
+            libc::S_IFSOCK => {
+                let peer = peer_of(copy.as_raw_fd());
+                let peer = peer.filter(|pid| self.table.has_process(*pid));
+                let own = machine(self.table.pid_of(self.call.tid));
+                peer.is_some_and(|peer| machine(peer) == own)
+            }
+            _ => false,
+        }
     }
 
+    /// Whether a descriptor is a file of the host's, and for reading only.
     fn is_read_only(&self, fd: u64) -> bool {
-        self.worker.is_read_only(self.call.tid, fd)
+        let Some(copy) = self.table.borrow_descriptor(self.call.tid, fd) else {
+            return true; // to be refused
+        };
+        let flags = fd::flags(copy.as_raw_fd());
+        !self.is_vink(fd) && flags & libc::O_ACCMODE == libc::O_RDONLY
     }
 
     fn polled(&self) -> Option<Vec<u64>> {
@@ -51,85 +170,6 @@ impl Files for TraceeFiles<'_, '_> {
 
     fn names_no_socket(&self, address: u64) -> bool {
         names_no_socket(self.call.tid, address)
-    }
-}
-
-impl VirtualWorker<'_> {
-    /// Whether this may be done while threads of other machines run.
-    pub(super) fn is_independent(&mut self, runnable: &Runnable) -> bool {
-        let machine = self.machine_of(runnable);
-        let sched = self.worker.clock.sched();
-        if sched.shared_state.is_tainted(machine.get()) {
-            return false;
-        }
-        match runnable {
-            Runnable::Woken(_, Some(_)) => true,
-            Runnable::Completed(done) => {
-                !matches!(done.0.in_flight.continuation, Continuation::Splice(_))
-            }
-            Runnable::Syscall(_, call) => self.is_self_contained(*call),
-            Runnable::Woken(call, None) => self.is_self_contained(call.notification),
-            Runnable::HostSignal(_) => false,
-        }
-    }
-
-    /// Before a call by which its machine may come to share memory or descriptors with others, or
-    /// to have a file that others may execute: taints the machine.
-    pub(super) fn note_sharing(&mut self, call: Notification) {
-        if sharing(call.nr) == Sharing::None {
-            return;
-        }
-        let Some(pid) = self.worker.table.find_pid(call.tid) else {
-            return;
-        };
-        let machine = self.machine_of_process(pid).get();
-        let mut shared = std::mem::take(&mut self.worker.clock.sched_mut().shared_state);
-        let mut files = TraceeFiles { worker: self, call };
-        shared.note_call(machine, call.nr, call.args, &mut files);
-        self.worker.clock.sched_mut().shared_state = shared;
-    }
-
-    /// Whether a descriptor is a file of the host's, and for reading only.
-    fn is_read_only(&self, tid: i32, number: u64) -> bool {
-        let Some(copy) = self.dup_tracee_fd(tid, number) else {
-            return true; // to be refused
-        };
-        let flags = fd::flags(copy.as_raw_fd());
-        let table = self.table.fd_table(self.worker.table.pid_of(tid));
-        table.get(number).is_none() && flags & libc::O_ACCMODE == libc::O_RDONLY
-    }
-
-    /// Whether nothing says that a call has to do with what other machines have.
-    fn is_self_contained(&mut self, call: Notification) -> bool {
-        let class = conflict_class(call.nr, call.args);
-        if !self.worker.table.has_thread(call.tid) {
-            // A new one, which has nothing that the worker knows.
-            return class == ConflictClass::None;
-        }
-        is_independent(&class, &mut TraceeFiles { worker: self, call })
-    }
-
-    /// Whether no other machine has to do with what the host has behind a descriptor.
-    fn is_private(&mut self, tid: i32, number: u64, events: i16) -> bool {
-        let Some(copy) = self.dup_tracee_fd(tid, number) else {
-            return true; // to be refused
-        };
-        let machine = self.machine_of_process(self.worker.table.pid_of(tid));
-        let sched = self.worker.clock.sched();
-        let (kind, identity, device) = file_type_of(copy.as_raw_fd());
-        match kind {
-            libc::S_IFREG => events != libc::POLLOUT,
-            libc::S_IFDIR | 0 => true,
-            libc::S_IFCHR => libc::major(device) == MEMORY_MAJOR,
-            _ if sched.outside_files.contains(&identity) => false,
-            libc::S_IFIFO => is_nameless(identity.0),
-            libc::S_IFSOCK => {
-                let peer = peer_of(copy.as_raw_fd());
-                let peer = peer.filter(|pid| self.worker.table.has_process(*pid));
-                peer.is_some_and(|peer| self.machine_of_process(peer) == machine)
-            }
-            _ => false,
-        }
     }
 }
 

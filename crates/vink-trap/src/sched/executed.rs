@@ -21,7 +21,7 @@ impl VirtualWorker<'_> {
             match vdso::replace(pid, vdso)? {
                 vdso::Replaced::Before => return Ok(()),
                 vdso::Replaced::Now(clocks) => {
-                    self.worker.clock.sched_mut().set_vvar_page(pid, clocks)
+                    self.worker.clock.sched_mut().clocks.set_page(pid, clocks)
                 }
             }
         }

@@ -15,11 +15,9 @@ use vink_sys::process::geteuid;
 
 use vink_syscalls::{status, Status};
 
-use super::VirtualWorker;
 use crate::notification::Notification;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
-use crate::Error;
 
 const SECOND: i128 = 1_000_000_000;
 
@@ -40,6 +38,43 @@ struct Target {
     out: u64,
     /// Of statx(2): flags and mask.
     extended: Option<(u64, u64)>,
+}
+
+impl Target {
+    /// The file that a call is about, opened by path only. `None` if only the thread itself can
+    /// tell.
+    fn open(&self, call: SyscallCtx) -> Option<File> {
+        let tid = call.tid;
+        let mut text = [0; libc::PATH_MAX as usize];
+        let path = match self.path {
+            Some(path) => {
+                let len = tracee::read_string(tid, path, &mut text)?;
+                &text[..len]
+            }
+            None => &[],
+        };
+        let pid = call.pid;
+        let descriptor = format!("/proc/{pid}/fd/{}", self.from);
+        let whole = match path {
+            [] if self.from < 0 => return None,
+            [] => return open(libc::AT_FDCWD, descriptor.into_bytes(), libc::O_PATH, 0),
+            [b'/', ..] => path.to_vec(),
+            _ => {
+                let mut whole = tracee::directory(pid, self.from)?;
+                whole.push(b'/');
+                whole.extend(path);
+                whole
+            }
+        };
+        let root = format!("/proc/{tid}/root").into_bytes();
+        let root = open(libc::AT_FDCWD, root, libc::O_PATH | libc::O_DIRECTORY, 0)?;
+        let flags = match self.follow {
+            true => libc::O_PATH,
+            false => libc::O_PATH | libc::O_NOFOLLOW,
+        };
+        let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
+        open(root.as_raw_fd(), whole, flags, resolve)
+    }
 }
 
 fn target_of(call: &Notification) -> Option<Target> {
@@ -99,39 +134,26 @@ impl FileTimes {
         self.shown.insert(file, kept);
         true
     }
-}
 
-impl VirtualWorker<'_> {
-    /// stat(2) and the like, of a file of the host's. False: the host's answer will do.
-    pub(crate) fn stat_file(&mut self, call: SyscallCtx) -> Result<bool, Error> {
-        let Some(target) = target_of(&call) else {
-            return Ok(false);
-        };
-        let Some(file) = self.open_like(call.tid, &target) else {
-            return Ok(false);
-        };
+    /// The result of stat(2) and the like, of a file of the host's. `None`: the host's will do.
+    /// `date` is the programs', in ns.
+    pub(crate) fn stat(&mut self, call: SyscallCtx, date: i64) -> Option<i64> {
+        let target = target_of(&call)?;
+        let file = target.open(call)?;
         let mask = target
             .extended
             .map_or(libc::STATX_BASIC_STATS, |(_, mask)| mask as u32);
-        let Some(mut found) =
-            fd::statx(&file, mask | libc::STATX_BASIC_STATS | libc::STATX_BTIME).ok()
-        else {
-            return Ok(false);
-        };
+        let mut found =
+            fd::statx(&file, mask | libc::STATX_BASIC_STATS | libc::STATX_BTIME).ok()?;
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        let date = self.worker.kernel.date(self.worker.kernel.now()) as i64;
-        let sched = self.worker.clock.sched_mut();
         let mut times =
             stamps(&mut found).map(|t| i128::from(t.tv_sec) * SECOND + i128::from(t.tv_nsec));
-        if !sched
-            .file_times
-            .show((device, found.stx_ino), &mut times, date)
-        {
-            return Ok(false);
+        if !self.show((device, found.stx_ino), &mut times, date) {
+            return None;
         }
         // The host must decide on what others than this process may look at.
         if tracee::user(call.tid) != Some(geteuid()) {
-            return Ok(false);
+            return None;
         }
         let split = |time: i128| {
             (
@@ -145,51 +167,14 @@ impl VirtualWorker<'_> {
             }
             tracee::write(call.tid, target.out, found.as_bytes())
         } else {
-            let Ok(mut stat) = fd::stat(file.as_raw_fd()) else {
-                return Ok(false);
-            };
+            let mut stat = fd::stat(file.as_raw_fd()).ok()?;
             let [atime, mtime, ctime, _] = times.map(split);
             (stat.st_atime, stat.st_atime_nsec) = (atime.0, atime.1.into());
             (stat.st_mtime, stat.st_mtime_nsec) = (mtime.0, mtime.1.into());
             (stat.st_ctime, stat.st_ctime_nsec) = (ctime.0, ctime.1.into());
             tracee::write(call.tid, target.out, stat.as_bytes())
         };
-        let result = if written { 0 } else { -i64::from(libc::EFAULT) };
-        self.answer(call, result).map(|()| true)
-    }
-
-    /// The file that a call is about, opened by path only. `None` if only the thread itself can
-    /// tell.
-    fn open_like(&self, tid: i32, target: &Target) -> Option<File> {
-        let mut text = [0; libc::PATH_MAX as usize];
-        let path = match target.path {
-            Some(path) => {
-                let len = tracee::read_string(tid, path, &mut text)?;
-                &text[..len]
-            }
-            None => &[],
-        };
-        let pid = self.worker.table.pid_of(tid);
-        let descriptor = format!("/proc/{pid}/fd/{}", target.from);
-        let whole = match path {
-            [] if target.from < 0 => return None,
-            [] => return open(libc::AT_FDCWD, descriptor.into_bytes(), libc::O_PATH, 0),
-            [b'/', ..] => path.to_vec(),
-            _ => {
-                let mut whole = tracee::directory(pid, target.from)?;
-                whole.push(b'/');
-                whole.extend(path);
-                whole
-            }
-        };
-        let root = format!("/proc/{tid}/root").into_bytes();
-        let root = open(libc::AT_FDCWD, root, libc::O_PATH | libc::O_DIRECTORY, 0)?;
-        let flags = match target.follow {
-            true => libc::O_PATH,
-            false => libc::O_PATH | libc::O_NOFOLLOW,
-        };
-        let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-        open(root.as_raw_fd(), whole, flags, resolve)
+        Some(if written { 0 } else { -i64::from(libc::EFAULT) })
     }
 }
 

@@ -10,24 +10,12 @@ use vink_sys::poll::is_readable;
 
 use super::{thread_states, RunningThread, Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::pids::{has_ended, open_pidfd};
+use crate::process_table::ProcessTable;
+use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
 use crate::Error;
 
 impl VirtualWorker<'_> {
-    /// A call that makes a thread or a process is about to pass.
-    pub(crate) fn watch_fork(&mut self, tid: i32, flags: u64) {
-        let sched = self.worker.clock.sched_mut();
-        let thread = flags & libc::CLONE_THREAD as u64 != 0;
-        sched.batch.expect_fork(tid, thread);
-        self.revoke_call_budget(self.worker.table.pid_of(tid));
-        if !thread && flags & libc::CLONE_VM as u64 != 0 {
-            self.worker
-                .clock
-                .sched_mut()
-                .keep_vvar_current(self.worker.table.pid_of(tid));
-        }
-    }
-
     /// If a member is back from a call that creates threads or processes, finds these.
     pub(super) fn find_forked(&mut self) -> Result<(), Error> {
         let sched = self.worker.clock.sched();
@@ -49,34 +37,10 @@ impl VirtualWorker<'_> {
             return Ok(());
         };
         match thread {
-            true => self.find_threads(pid, parent),
+            true => sched.find_threads(&self.worker.table, pid, parent),
             false => drop(self.find_children(pid, parent)?),
         }
         Ok(())
-    }
-
-    /// Threads of the process that have made no call are running.
-    fn find_threads(&mut self, pid: i32, parent: i32) {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-            .into_iter()
-            .flatten();
-        let sched = self.worker.clock.sched_mut();
-        let mut found: Vec<i32> = tasks
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|tid| !self.worker.table.has_thread(*tid))
-            .filter(|tid| {
-                !sched.has_arrived(*tid)
-                    && !sched.is_running(*tid)
-                    && !sched.runaways.includes(*tid)
-            })
-            .filter(|tid| !sched.run_queue.contains(*tid))
-            .collect();
-        found.sort_unstable();
-        for tid in found {
-            sched.batch.note_created(parent, tid);
-            sched.add_running(tid, pid, ThreadState::Running);
-        }
     }
 
     /// Adds the thread's new children; those that have made no call are running. The first of them.
@@ -135,20 +99,6 @@ impl VirtualWorker<'_> {
         Ok(())
     }
 
-    /// The process executes a program, or has ended: if it was made by vfork(2), its parent goes
-    /// on.
-    pub(super) fn release_vfork(&mut self, child: i32) {
-        let sched = self.worker.clock.sched_mut();
-        let Some(index) = sched.vforked.iter().position(|(_, c)| *c == child) else {
-            return;
-        };
-        let (tid, _) = sched.vforked.remove(index);
-        let Some(pid) = self.worker.table.find_pid(tid) else {
-            return;
-        };
-        sched.add_running(tid, pid, ThreadState::VforkReleased(child));
-    }
-
     /// Waits until a thread that has been let go to its end has got there. It knew itself by this
     /// number.
     pub(crate) fn wait_for_thread_exit(
@@ -169,12 +119,56 @@ impl VirtualWorker<'_> {
         {
             std::thread::yield_now();
         }
-        self.wake_after_end(number);
+        let sched = self.worker.clock.sched_mut();
+        sched.wake_after_end(&self.worker.table, number);
         self.poll_events(Some(std::time::Duration::ZERO)).map(drop)
     }
 }
 
 impl Scheduler {
+    /// A call that makes a thread or a process is about to pass.
+    pub(crate) fn watch_fork(&mut self, call: SyscallCtx, flags: u64) {
+        let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        self.batch.expect_fork(call.tid, thread);
+        if !thread && flags & libc::CLONE_VM as u64 != 0 {
+            self.clocks.keep_current(call.pid);
+        }
+    }
+
+    /// Threads of the process that have made no call are running.
+    fn find_threads(&mut self, table: &ProcessTable, pid: i32, parent: i32) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        let mut found: Vec<i32> = tasks
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|tid| !table.has_thread(*tid))
+            .filter(|tid| {
+                !self.has_arrived(*tid) && !self.is_running(*tid) && !self.runaways.includes(*tid)
+            })
+            .filter(|tid| !self.run_queue.contains(*tid))
+            .collect();
+        found.sort_unstable();
+        for tid in found {
+            self.batch.note_created(parent, tid);
+            self.add_running(tid, pid, ThreadState::Running);
+        }
+    }
+
+    /// The process executes a program, or has ended: if it was made by vfork(2), its parent goes
+    /// on.
+    pub(super) fn release_vfork(&mut self, table: &ProcessTable, child: i32) {
+        let Some(index) = self.vforked.iter().position(|(_, c)| *c == child) else {
+            return;
+        };
+        let (tid, _) = self.vforked.remove(index);
+        let Some(pid) = table.find_pid(tid) else {
+            return;
+        };
+        self.add_running(tid, pid, ThreadState::VforkReleased(child));
+    }
+
     /// A new process is running, unless it has made a call.
     fn process_created(&mut self, parent: i32, child: i32) {
         self.batch.note_created(parent, child);

@@ -4,10 +4,10 @@
 
 use std::os::fd::AsRawFd;
 
-use vink_sys::errno::{ENOSYS, ETIMEDOUT};
+use vink_sys::errno::ETIMEDOUT;
 use vink_sys::fd;
 
-use super::host_fds::events_of;
+use super::polled_fd::events_of;
 use super::{BlockCondition, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
@@ -19,14 +19,15 @@ impl VirtualWorker<'_> {
     pub(crate) fn mq_call(&mut self, call: SyscallCtx, events: i16) -> Result<(), Error> {
         // It may be said by a signal that there is a message (mq_notify(3)).
         self.worker.signals.hint();
-        let Some(copy) = self.dup_tracee_fd(call.tid, call.args[0]) else {
+        let Some(copy) = self.worker.table.borrow_descriptor(call.tid, call.args[0]) else {
             return self.passthrough(call);
         };
         let flags = fd::flags(copy.as_raw_fd());
         if flags & libc::O_NONBLOCK != 0 || events_of(copy.as_raw_fd(), events) != 0 {
             return self.passthrough(call);
         }
-        let shown = self.clock(call.tid, libc::CLOCK_REALTIME).unwrap_or(0);
+        let now = self.worker.kernel.now();
+        let shown = self.worker.kernel.date(now);
         let lasting = match call.args[4] {
             0 => None,
             address => match read_timespec(call.tid, address) {
@@ -37,23 +38,17 @@ impl VirtualWorker<'_> {
         if lasting == Some(0) {
             return self.answer(call, ETIMEDOUT);
         }
+        let sched = self.worker.clock.sched_mut();
         let condition = BlockCondition {
-            deadline: self.deadline(lasting),
+            deadline: sched.deadline(now, lasting),
             on_timeout: Some(ETIMEDOUT),
             on_signal: ERESTARTSYS,
             ..BlockCondition::forever()
         };
-        let watched = self.poll_host_fds(call.tid, vec![(call.args[0], copy, events)]);
-        self.block_on(call, condition, watched, 0);
+        let watched = sched
+            .fds
+            .watch(call.tid, vec![(call.args[0], copy, events)]);
+        sched.block_on(&mut self.worker.signals, call, condition, watched, 0);
         Ok(())
-    }
-
-    /// semtimedop(2).
-    pub(crate) fn semop_call(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        if call.args[3] == 0 {
-            return self.passthrough_that_may_block(call);
-        }
-        self.worker.statistics.count_unsupported(call.nr);
-        self.answer(call, ENOSYS)
     }
 }

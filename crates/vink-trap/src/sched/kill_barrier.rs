@@ -24,15 +24,6 @@ const SIGKILL_BIT: u64 = 1 << (libc::SIGKILL - 1);
 const PF_SIGNALED: u64 = 0x400;
 
 impl VirtualWorker<'_> {
-    /// A call of this thread that may kill others of its machine is about to pass.
-    pub(super) fn expect_kills(&mut self, tid: i32) {
-        let pid = self.worker.table.pid_of(tid);
-        // It is not to see what they have open being closed, either.
-        self.revoke_call_budget(pid);
-        let machine = self.worker.table.machine_of(pid);
-        self.worker.clock.sched_mut().kill_sent_on = Some(machine);
-    }
-
     /// Kills all processes of a program that are known: each is gone before the next is killed, so
     /// that their ends come in the same order in each run.
     pub(crate) fn kill_in_order(&mut self, program: usize) -> Result<(), Error> {

@@ -8,9 +8,10 @@ use tracing::warn;
 use vink_sched::livelock::{CallPenalty, RUNAWAY_BUDGET};
 use vink_sys::procfs::StatFields;
 
-use super::clocks::until_tick;
+use super::uptime::until_tick;
 use super::{Scheduler, ThreadState, VirtualWorker, STALL_TIMEOUT};
 use crate::notification::Notification;
+use crate::process_table::ProcessTable;
 use crate::trace::call_name;
 use crate::Error;
 
@@ -24,6 +25,14 @@ impl Scheduler {
     /// How far the virtual clock may go now; `None`: as far as it likes.
     pub(super) fn limit(&self) -> Option<u64> {
         self.runaways.limit(Instant::now)
+    }
+
+    fn describe(&self, table: &ProcessTable, tid: i32) -> String {
+        let pid = table.find_pid(tid).unwrap_or(tid);
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let last = self.last_calls.get(&tid).map(|last| call_name(last.nr));
+        let last = last.unwrap_or_else(|| "none".to_owned());
+        format!("{} (process {pid}, last call: {last})", name.trim())
     }
 }
 
@@ -52,7 +61,7 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         sched.batch.end_timeslice(tid);
         if penalty.is_told && sched.warned.insert(tid) {
-            let thread = self.describe(tid);
+            let thread = sched.describe(&self.worker.table, tid);
             warn!(target: "sched", "{thread} calls again and again without waiting: time is made to pass for it"
             );
         }
@@ -61,7 +70,8 @@ impl VirtualWorker<'_> {
         let next = next.into_iter().flatten().filter(|next| *next > now);
         self.advance_to(next.fold(now.saturating_add(penalty.ns), u64::min));
         self.run_kernel()?;
-        self.fire_deadlines()
+        self.fire_deadlines();
+        Ok(())
     }
 
     /// No call has come from the running threads for a while: names the first, and ends the wait
@@ -81,7 +91,10 @@ impl VirtualWorker<'_> {
         let time = processor_time(pid, tid).unwrap_or_default();
         let used = sched.stall.used(tid, time);
         if sched.stall.lasted >= STALL_TIMEOUT && sched.warned.insert(tid) {
-            let (thread, secs) = (self.describe(tid), STALL_TIMEOUT.as_secs());
+            let (thread, secs) = (
+                sched.describe(&self.worker.table, tid),
+                STALL_TIMEOUT.as_secs(),
+            );
             warn!(target: "sched", "{thread} has made no system call for {secs} s, and all wait for it");
         }
         if used < cpu_budget {
@@ -90,7 +103,7 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         sched.running.retain(|running| running.tid != tid);
         if sched.runaways.add((pid, tid), (now, Instant::now()), used) {
-            let thread = self.describe(tid);
+            let thread = sched.describe(&self.worker.table, tid);
             warn!(target: "sched", "{thread} has computed for {cpu_budget:?} without a system call: until it makes one, the others go on \
                  beside it, and time passes as on the host's clock, so that this run is not the same again; from now on \
                  they wait {RUNAWAY_BUDGET:?} for this process"
@@ -99,23 +112,15 @@ impl VirtualWorker<'_> {
         let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         let holds = sched.batch.index_of(tid).is_some();
-        if let Some(pid) = self.worker.table.find_pid(tid) {
-            self.revoke_call_budget(pid);
+        let worker = &self.worker;
+        if let Some(pid) = worker.table.find_pid(tid) {
+            worker.placement.revoke_call_budget(&worker.table, pid);
         }
         if holds {
             self.find_forked_by(tid)?;
             self.worker.clock.sched_mut().batch.leave(tid);
         }
         Ok(())
-    }
-
-    fn describe(&self, tid: i32) -> String {
-        let pid = self.worker.table.find_pid(tid).unwrap_or(tid);
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let sched = self.worker.clock.sched();
-        let last = sched.last_calls.get(&tid).map(|last| call_name(last.nr));
-        let last = last.unwrap_or_else(|| "none".to_owned());
-        format!("{} (process {pid}, last call: {last})", name.trim())
     }
 }
 

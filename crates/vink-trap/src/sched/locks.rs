@@ -11,10 +11,10 @@ use vink_sys::errno::EDEADLK;
 use vink_sys::fd::{set_lock, try_flock, LockOwner};
 use vink_sys::plain::FromBytes;
 
-use super::VirtualWorker;
+use super::{waits_in, Scheduler};
+use crate::process_table::ProcessTable;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
-use crate::Error;
 
 /// Which lock is waited for, and how to get it.
 enum LockWait {
@@ -63,57 +63,11 @@ fn locked_file_of(pid: i32, fd: i32) -> Option<(LockedFile, i64)> {
 }
 
 impl LockWait {
-    fn attempt(&self) -> LockAttempt {
-        let done = match self {
-            LockWait::Flock(copy, how) => try_flock(copy, *how),
-            LockWait::OpenFile(copy, lock) => set_lock(copy, LockOwner::OpenFile, lock),
-            LockWait::Process(pid, place, range) => {
-                return match holders(&all_locks(), *pid, place, *range).is_empty() {
-                    true => LockAttempt::Pass,
-                    false => LockAttempt::Held,
-                };
-            }
-        };
-        match done.map_err(|error| error.raw_os_error()) {
-            Ok(()) => LockAttempt::Taken,
-            Err(Some(libc::EWOULDBLOCK | libc::EACCES)) => LockAttempt::Held,
-            Err(_) => LockAttempt::Pass,
-        }
-    }
-}
-
-fn all_locks() -> String {
-    fs::read_to_string("/proc/locks").unwrap_or_default()
-}
-
-impl VirtualWorker<'_> {
-    /// flock(2), and fcntl(2) with `F_SETLKW` and `F_OFD_SETLKW`. False: nothing that may wait.
-    pub(crate) fn lock(&mut self, call: SyscallCtx) -> Result<bool, Error> {
-        let Some(wait) = self.wait_of(call) else {
-            return Ok(false);
-        };
-        match wait.attempt() {
-            LockAttempt::Taken => self.answer(call, 0)?,
-            LockAttempt::Pass => return Ok(false),
-            LockAttempt::Held => {
-                if self.would_be_deadlock(&wait) {
-                    return self.answer(call, EDEADLK).map(|()| true);
-                }
-                self.locks().0.push((call.tid, call.id, wait));
-                let condition = BlockCondition {
-                    on_signal: ERESTARTSYS,
-                    ..BlockCondition::forever()
-                };
-                self.block(call, condition);
-            }
-        }
-        Ok(true)
-    }
-
-    fn wait_of(&self, call: SyscallCtx) -> Option<LockWait> {
+    /// What a call waits for, if it may wait.
+    fn of(table: &ProcessTable, call: SyscallCtx) -> Option<LockWait> {
         let pid = call.pid;
         let how = call.args[1] as i32;
-        let copy = || self.dup_tracee_fd(call.tid, call.args[0]);
+        let copy = || table.borrow_descriptor(call.tid, call.args[0]);
         if call.nr == libc::SYS_flock {
             let waits = matches!(how, libc::LOCK_SH | libc::LOCK_EX);
             return waits.then(copy)?.map(|copy| LockWait::Flock(copy, how));
@@ -137,15 +91,72 @@ impl VirtualWorker<'_> {
         Some(LockWait::Process(pid, place, range))
     }
 
-    fn would_be_deadlock(&mut self, wait: &LockWait) -> bool {
+    fn attempt(&self) -> LockAttempt {
+        let done = match self {
+            LockWait::Flock(copy, how) => try_flock(copy, *how),
+            LockWait::OpenFile(copy, lock) => set_lock(copy, LockOwner::OpenFile, lock),
+            LockWait::Process(pid, place, range) => {
+                return match holders(&all_locks(), *pid, place, *range).is_empty() {
+                    true => LockAttempt::Pass,
+                    false => LockAttempt::Held,
+                };
+            }
+        };
+        match done.map_err(|error| error.raw_os_error()) {
+            Ok(()) => LockAttempt::Taken,
+            Err(Some(libc::EWOULDBLOCK | libc::EACCES)) => LockAttempt::Held,
+            Err(_) => LockAttempt::Pass,
+        }
+    }
+}
+
+fn all_locks() -> String {
+    fs::read_to_string("/proc/locks").unwrap_or_default()
+}
+
+/// What becomes of a call that locks.
+pub(super) enum LockOutcome {
+    Answer(i64),
+    Block(BlockCondition),
+    /// It is nothing that may wait, or the host says what is wrong.
+    Host,
+}
+
+impl Locks {
+    /// flock(2), and fcntl(2) with `F_SETLKW` and `F_OFD_SETLKW`. `blocked` says which calls still
+    /// wait.
+    pub(super) fn lock(
+        &mut self,
+        table: &ProcessTable,
+        blocked: impl Fn(i32, u64) -> bool,
+        call: SyscallCtx,
+    ) -> LockOutcome {
+        let Some(wait) = LockWait::of(table, call) else {
+            return LockOutcome::Host;
+        };
+        match wait.attempt() {
+            LockAttempt::Taken => LockOutcome::Answer(0),
+            LockAttempt::Pass => LockOutcome::Host,
+            LockAttempt::Held if self.would_be_deadlock(&blocked, &wait) => {
+                LockOutcome::Answer(EDEADLK)
+            }
+            LockAttempt::Held => {
+                self.0.push((call.tid, call.id, wait));
+                LockOutcome::Block(BlockCondition {
+                    on_signal: ERESTARTSYS,
+                    ..BlockCondition::forever()
+                })
+            }
+        }
+    }
+
+    fn would_be_deadlock(&self, blocked: impl Fn(i32, u64) -> bool, wait: &LockWait) -> bool {
         let LockWait::Process(pid, place, range) = wait else {
             return false;
         };
         let all = all_locks();
         let waits_for = |other: i32| {
-            let waits = self.worker.clock.sched().locks.0.iter();
-            let of_other =
-                waits.filter(|(tid, id, _)| self.worker.clock.sched().is_blocked(*tid, *id));
+            let of_other = self.0.iter().filter(|(tid, id, _)| blocked(*tid, *id));
             let held = of_other.filter_map(|(_, _, wait)| match wait {
                 LockWait::Process(pid, place, range) if *pid == other => {
                     Some(holders(&all, *pid, place, *range))
@@ -157,28 +168,31 @@ impl VirtualWorker<'_> {
         is_deadlock(*pid, holders(&all, *pid, place, *range), waits_for)
     }
 
-    /// Wakes threads that wait for locks that have become free.
-    pub(super) fn retry_locks(&mut self) {
-        if self.locks().0.is_empty() {
-            return;
-        }
-        let mut locks = std::mem::take(self.locks());
-        locks.0.retain(|(tid, id, wait)| {
-            if !self.worker.clock.sched().is_blocked(*tid, *id) {
+    /// Tries again for those that wait: the calls that need not any more, and with which result;
+    /// `None`: they are dispatched again.
+    fn retry(&mut self, blocked: impl Fn(i32, u64) -> bool) -> Vec<(i32, u64, Option<i64>)> {
+        let mut woken = Vec::new();
+        self.0.retain(|(tid, id, wait)| {
+            if !blocked(*tid, *id) {
                 return false;
             }
             match wait.attempt() {
                 LockAttempt::Held => return true,
-                LockAttempt::Taken => self.wake(*tid, *id, Some(0)),
-                LockAttempt::Pass => self.wake(*tid, *id, None),
+                LockAttempt::Taken => woken.push((*tid, *id, Some(0))),
+                LockAttempt::Pass => woken.push((*tid, *id, None)),
             };
             false
         });
-        *self.locks() = locks;
+        woken
     }
+}
 
-    fn locks(&mut self) -> &mut Locks {
-        &mut self.worker.clock.sched_mut().locks
+impl Scheduler {
+    /// Wakes threads that wait for locks that have become free.
+    pub(super) fn retry_locks(&mut self) {
+        for (tid, id, result) in self.locks.retry(waits_in(&self.blocked)) {
+            self.wake(tid, id, result);
+        }
     }
 }
 

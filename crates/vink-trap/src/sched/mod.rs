@@ -17,13 +17,13 @@
 //!
 //! # Blocked threads
 //!
-//! The handler of a call that has to wait outside the kernel calls [`VirtualWorker::block`]. It says until
+//! The handler of a call that has to wait outside the kernel calls [`Scheduler::block`]. It says until
 //! when ([`BlockCondition::deadline`]) and what is answered then ([`BlockCondition::on_timeout`];
-//! `None`: the call is dispatched again, and finds by [`VirtualWorker::deadline`] that its deadline has
+//! `None`: the call is dispatched again, and finds by [`Scheduler::deadline`] that its deadline has
 //! passed). Blocked threads are never polled. Code that makes a condition true calls
-//! [`VirtualWorker::wake`], which puts the thread in the run queue, either with a result or to be
+//! [`Scheduler::wake`], which puts the thread in the run queue, either with a result or to be
 //! dispatched again. A list of blocked calls names them by thread and by [`Notification::id`], and
-//! asks [`VirtualWorker::is_blocked`]: a call also ends by its deadline, a signal or a death. A signal
+//! asks [`waits_in`]: a call also ends by its deadline, a signal or a death. A signal
 //! ends it as [`BlockCondition::on_signal`] says.
 //!
 //! Calls that wait in the kernel are the kernel's: `Thread::pending`. Threads that wait for
@@ -37,7 +37,8 @@
 pub(crate) mod auxv;
 mod batch;
 mod call_budget;
-pub(crate) mod clocks;
+mod clock_code;
+mod clocks;
 mod conflict;
 mod executed;
 mod fd_cache;
@@ -52,6 +53,7 @@ mod livelock;
 mod locks;
 mod pending_signal_cache;
 mod poll;
+mod polled_fd;
 mod prng;
 mod signals;
 mod syscalls;
@@ -60,6 +62,7 @@ mod thread_states;
 mod timers;
 mod tracees;
 pub(crate) mod tsc;
+pub(crate) mod uptime;
 pub(crate) mod vdso;
 mod virtual_worker;
 mod vvar;
@@ -67,24 +70,22 @@ mod wait_children;
 mod wait_log;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vink_kernel::{MachineId, Numbered, Outcome};
+use vink_kernel::{Kernel, MachineId, Numbered, Outcome};
 use vink_sched::batch::Batch;
 use vink_sched::block::{BlockCondition, Deadlines, ERESTARTNOHAND};
-use vink_sched::conflict::SharedState;
 use vink_sched::futex::Futexes;
 use vink_sched::livelock::{Livelock, Runaways, Stall};
 use vink_sched::run_queue::{Queued, RunQueue};
 use vink_sched::timers::Timers;
-use vink_sys::epoll;
 use vink_sys::poll::{poll, wanted};
 
 use crate::notification::{Notification, Reply};
-use crate::signal_poll::PendingCall;
+use crate::process_table::ProcessTable;
+use crate::signal_poll::{PendingCall, SignalPoll};
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee::STALL_TIMEOUT;
 use crate::worker::Worker;
@@ -92,9 +93,12 @@ use crate::Error;
 use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched};
 
 use batch::Deferred;
-use host_fds::{CachedFd, PolledFd};
+use fd_cache::HostFds;
 use locks::Locks;
+use polled_fd::PolledFd;
+use tracees::Memories;
 pub(crate) use virtual_worker::{Clock, VirtualWorker};
+use vvar::ClockPages;
 use wait_children::Parents;
 use wait_log::LastCall;
 
@@ -226,13 +230,14 @@ pub(crate) struct Scheduler {
     config: VirtualTime,
     /// What programs are given of it.
     prngs: prng::Prngs,
-    file_times: file_times::FileTimes,
+    pub(crate) file_times: file_times::FileTimes,
     /// If programs find the clock in their processor, too.
     pub(crate) tsc: Option<Arc<tsc::VirtualTsc>>,
     /// The threads that are scheduled.
     batch: Batch<Runnable>,
     deferred: Deferred,
-    shared_state: SharedState,
+    /// What machines share with one another, or with the outside.
+    pub(crate) shared: conflict::Shared,
     running: Vec<RunningThread>,
     /// Threads that wait in the host although their calls passed through: with their processes.
     blocked_on_host: Vec<(i32, i32)>,
@@ -248,15 +253,8 @@ pub(crate) struct Scheduler {
     blocked: Numbered<i32, BlockedThread>,
     /// Threads blocked for a file of the kernel's, by its cookie.
     watchers: Numbered<u64, Vec<(i32, u64)>>,
-    /// An epoll instance with copies of the host's descriptors that blocked threads wait for, by
-    /// thread.
-    host_epoll: OwnedFd,
-    /// Those that threads have waited for last.
-    polled_fds: Numbered<i32, Vec<PolledFd>>,
-    /// The last waits by poll(2) of processes with a ring, by thread.
-    last_polls: Numbered<i32, call_budget::LastPoll>,
-    /// What processes move data to or from.
-    cached_fds: Numbered<i32, Vec<CachedFd>>,
+    /// Descriptors of the host's that blocked threads wait for, and what is known of others.
+    fds: HostFds,
     /// Something may have become true of the host's files.
     host_fds_dirty: bool,
     /// The host has done something for a program since the worker's events were last polled with
@@ -265,8 +263,7 @@ pub(crate) struct Scheduler {
     jumps: u32,
     deadlines: Deadlines,
     futexes: Futexes,
-    /// After which process the memory of one is named.
-    memories: Numbered<i32, i32>,
+    memories: Memories,
     timers: Timers,
     parents: Parents,
     locks: Locks,
@@ -289,15 +286,10 @@ pub(crate) struct Scheduler {
     stall: Stall,
     runaways: Runaways,
     livelock: Livelock,
-    /// Calls of each thread: its CPU time is computed from them.
-    calls: Numbered<i32, u64>,
-    /// Open `/proc/PID/task/TID/status` files.
-    status_files: Numbered<i32, File>,
-    /// What processes read of the clock.
-    vvars: Numbered<i32, vvar::VvarPage>,
+    status_files: thread_states::StatusFiles,
+    /// What processes read of the clock, and of their CPU time.
+    pub(crate) clocks: ClockPages,
     warned: HashSet<i32>,
-    /// Standard descriptors that programs have from outside.
-    outside_files: HashSet<(u64, u64)>,
     calls_left: Option<u64>,
     max_jumps: u32,
     /// Last calls, for messages.
@@ -332,7 +324,6 @@ pub struct Called {
 
 impl Scheduler {
     pub(crate) fn new(how: VirtualTime) -> Result<Scheduler, Error> {
-        let host_epoll = epoll::create().map_err(Error::of("epoll_create1()"))?;
         Ok(Scheduler {
             prngs: prng::Prngs::default(),
             file_times: file_times::FileTimes::new(),
@@ -340,7 +331,7 @@ impl Scheduler {
             config: how,
             batch: Batch::default(),
             deferred: Deferred::default(),
-            shared_state: SharedState::default(),
+            shared: conflict::Shared::default(),
             running: Vec::new(),
             blocked_on_host: Vec::new(),
             vforked: Vec::new(),
@@ -350,16 +341,13 @@ impl Scheduler {
             signal_checks: HashSet::new(),
             blocked: Numbered::default(),
             watchers: Numbered::default(),
-            host_epoll,
-            polled_fds: Numbered::default(),
-            last_polls: Numbered::default(),
-            cached_fds: Numbered::default(),
+            fds: HostFds::new()?,
             host_fds_dirty: false,
             host_ran: true,
             jumps: 0,
             deadlines: Deadlines::default(),
             futexes: Futexes::default(),
-            memories: Numbered::default(),
+            memories: Memories::default(),
             timers: Timers::default(),
             parents: Parents::default(),
             locks: Locks::default(),
@@ -374,11 +362,9 @@ impl Scheduler {
             stall: Stall::default(),
             runaways: Runaways::default(),
             livelock: Livelock::default(),
-            calls: Numbered::default(),
-            status_files: Numbered::default(),
-            vvars: Numbered::default(),
+            status_files: thread_states::StatusFiles::default(),
+            clocks: ClockPages::default(),
             warned: HashSet::new(),
-            outside_files: HashSet::new(),
             calls_left: None,
             max_jumps: MAX_JUMPS,
             last_calls: BTreeMap::new(),
@@ -445,6 +431,7 @@ impl Worker {
         if let Some(sched) = self.clock.virtual_time_mut() {
             sched.run_queue.set_seed(how.seed);
             sched.tsc = how.tsc.then(Arc::default);
+            sched.clocks.are_hidden = !how.charge.call.is_zero();
             sched.config = how;
         }
     }
@@ -537,10 +524,12 @@ impl VirtualWorker<'_> {
             if sched.calls_left == Some(0) {
                 return Ok(Progress::Held);
             }
-            if self.begin_batch() {
+            let worker = &mut *self.worker;
+            let has_batches = worker.file_holder.is_none() && !worker.placement.has_rings();
+            let sched = worker.clock.sched_mut();
+            if sched.begin_batch((&worker.table, &worker.programs), has_batches) {
                 continue;
             }
-            let sched = self.worker.clock.sched_mut();
             jumps += 1;
             if jumps > sched.max_jumps {
                 return Ok(Progress::Running);
@@ -603,46 +592,36 @@ impl VirtualWorker<'_> {
             self.worker.kernel_dirty = true;
         }
         self.run_kernel()?;
-        self.fire_deadlines()?;
+        self.fire_deadlines();
         Ok(due || to > now)
     }
 
     fn advance_to(&mut self, to: u64) {
         self.worker.kernel.wait(to);
         self.worker.kernel_dirty = true;
-        self.publish_time_to_runaways();
-        let counter = self.worker.clock.sched().tsc.as_ref();
-        if let Some(counter) = counter {
-            counter.set(self.worker.kernel.now());
+        let worker = &mut *self.worker;
+        let sched = worker.clock.sched_mut();
+        sched.publish_time_to_runaways(&worker.table, &worker.kernel);
+        if let Some(counter) = &sched.tsc {
+            counter.set(worker.kernel.now());
         }
     }
 
     /// Does what is due: timers of programs first.
-    fn fire_deadlines(&mut self) -> Result<(), Error> {
-        let now = self.worker.kernel.now();
-        self.fire_timers();
-        while self
-            .worker
-            .clock
-            .sched_mut()
-            .next_deadline()
-            .is_some_and(|time| time <= now)
-        {
-            let sched = self.worker.clock.sched_mut();
-            if let Some((tid, id)) = sched.deadlines.take_due(now) {
-                let blocked = sched.blocked.get(&tid);
-                let late = blocked.and_then(|blocked| blocked.condition.on_timeout);
-                self.wake(tid, id, late);
-            }
-        }
-        Ok(())
+    fn fire_deadlines(&mut self) {
+        let worker = &mut *self.worker;
+        let due = (&worker.table, &mut worker.signals);
+        let now = worker.kernel.now();
+        worker.clock.sched_mut().fire_deadlines(due, now);
     }
 
     /// Lets this one run.
     fn schedule(&mut self, runnable: Runnable) -> Result<(), Error> {
         let tid = runnable.tid();
-        self.grant_call_budget(tid);
         let sched = self.worker.clock.sched_mut();
+        if self.worker.placement.has_rings() {
+            sched.grant_call_budget(&self.worker.table, tid);
+        }
         if sched.signal_checks.remove(&tid) {
             if let Some(pid) = self.worker.table.find_pid(tid) {
                 self.worker.signals.hint_of(pid);
@@ -651,17 +630,17 @@ impl VirtualWorker<'_> {
         match runnable {
             Runnable::Syscall(program, call) => {
                 sched.serial(tid);
-                *sched.calls.entry(tid).or_default() += 1;
+                sched.clocks.count_call(tid);
                 let (nr, time) = (call.nr, self.worker.kernel.now());
                 sched.last_calls.insert(tid, LastCall { nr, time });
                 let cost = sched.config.charge.call;
-                self.note_sharing(call);
+                sched.shared.note_call(&self.worker.table, call);
                 self.count_call(&call)?;
                 if !cost.is_zero() {
                     let to = self.worker.kernel.now() + cost.as_nanos() as u64;
                     self.advance_to(to);
                     self.run_kernel()?;
-                    self.fire_deadlines()?;
+                    self.fire_deadlines();
                 }
                 let sched = self.worker.clock.sched_mut();
                 let restart = sched.restarts.remove(&tid);
@@ -676,7 +655,8 @@ impl VirtualWorker<'_> {
                 let Some(mut blocked) = sched.blocked.remove(&tid) else {
                     return Ok(());
                 };
-                self.cache_polled(tid, std::mem::take(&mut blocked.polled));
+                let polled = std::mem::take(&mut blocked.polled);
+                sched.fds.keep_polled(&self.worker.table, tid, polled);
                 match result {
                     Some(result) => self.answer_blocked(blocked, result),
                     None => {
@@ -705,102 +685,25 @@ impl VirtualWorker<'_> {
     fn answer_blocked(&mut self, blocked: BlockedThread, result: i64) -> Result<(), Error> {
         let call = blocked.call;
         let is_poll = sched_class(call.nr) == Sched::Poll && result == 0;
-        let has_asked = is_poll && self.has_posted_poll(call);
-        if has_asked {
-            self.post_time(call);
+        let placement = &self.worker.placement;
+        let ring = match is_poll {
+            true => placement.ring_of(&self.worker.table, call.pid),
+            false => None,
+        };
+        let asked = ring.as_deref().filter(|ring| ring.has_posted_poll(call));
+        if let Some(ring) = asked {
+            self.post_time(ring, call);
         }
         let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
-        if tells && blocked.remaining_at != 0 && !has_asked {
-            self.write_remaining(&blocked);
+        if tells && blocked.remaining_at != 0 && asked.is_none() {
+            let place = (&self.worker.table, &self.worker.kernel);
+            let sched = self.worker.clock.sched_mut();
+            sched.clocks.write_remaining(place, &blocked);
         }
-        if is_poll && !blocked.kernel_file_ready {
-            self.validate_polled(call, call.args[1] as usize);
+        if let Some(ring) = ring.filter(|_| !blocked.kernel_file_ready) {
+            ring.validate_polled(call, call.args[1] as usize);
         }
         self.answer(call, result)
-    }
-
-    /// The thread's call waits, for something that is not the kernel's.
-    pub(crate) fn block(&mut self, call: SyscallCtx, condition: BlockCondition) {
-        self.block_on(call, condition, Vec::new(), 0);
-    }
-
-    fn block_on(
-        &mut self,
-        call: SyscallCtx,
-        condition: BlockCondition,
-        polled: Vec<PolledFd>,
-        rest: u64,
-    ) {
-        let sched = self.worker.clock.sched_mut();
-        if let Some(deadline) = condition.deadline {
-            let serial = sched.serial(call.tid);
-            sched.deadlines.add(deadline, serial, call.tid, call.id);
-        }
-        if condition.awaited_signals != 0
-            || condition.mask.is_some() && !self.has_no_pending_signal(call.tid)
-        {
-            // One that it waits for may be pending already.
-            self.worker.signals.hint_of(call.pid);
-        }
-        let sched = self.worker.clock.sched_mut();
-        let blocked = BlockedThread {
-            call,
-            condition,
-            is_queued: false,
-            polled,
-            remaining_at: rest,
-            kernel_file_ready: false,
-        };
-        sched.blocked.insert(call.tid, blocked);
-    }
-
-    /// A blocked call can go on, with this result, or to be dispatched again. False if the thread
-    /// does not wait in it any more.
-    pub(crate) fn wake(&mut self, tid: i32, id: u64, result: Option<i64>) -> bool {
-        if !self.worker.clock.sched().is_blocked(tid, id) {
-            return false;
-        }
-        let sched = self.worker.clock.sched_mut();
-        let blocked = sched.blocked.get_mut(&tid).expect("looked at");
-        blocked.is_queued = true;
-        sched.run_queue.push(Runnable::Woken(blocked.call, result));
-        true
-    }
-
-    /// Until when a call waits that may last so many ns: from its first dispatch on.
-    pub(crate) fn deadline(&self, lasting: Option<u64>) -> Option<u64> {
-        let resumed = self.worker.clock.sched().resumed_deadline;
-        resumed.unwrap_or_else(|| lasting.map(|ns| self.worker.kernel.now().saturating_add(ns)))
-    }
-
-    /// The thread has its answer, or its call is the host's now.
-    pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
-        let sched = self.worker.clock.sched_mut();
-        let Some(pid) = self.worker.table.find_pid(call.tid) else {
-            return;
-        };
-        if sent == Reply::ThreadGone {
-            return;
-        }
-        sched.stall = Stall::default();
-        sched.add_running(call.tid, pid, state);
-    }
-
-    /// Tells the observer of a call that is about to be answered.
-    pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
-        let sched = self.worker.clock.sched_mut();
-        let pid = self.worker.table.find_pid(call.tid);
-        if let (Some(observer), Some(pid)) = (&mut sched.observer, pid) {
-            observer(&Called {
-                time: self.worker.kernel.now(),
-                machine: self.worker.table.machine_of(pid),
-                thread: sched.serials.get(&call.tid).copied().unwrap_or(0),
-                tid: call.tid,
-                nr: call.nr,
-                args: call.args,
-                result,
-            });
-        }
     }
 
     /// Threads whose calls were received are not running any more.
@@ -824,7 +727,9 @@ impl VirtualWorker<'_> {
             sched.runaways.remove(call.tid);
             sched.arrived.push((program, call));
         }
-        self.note_continued();
+        if sched.parents.has_stopped() {
+            sched.parents.note_continued(sched.tsc.as_deref());
+        }
         self.find_forked()
     }
 
@@ -863,11 +768,12 @@ impl VirtualWorker<'_> {
         }
         // With its room, for the next ones.
         sched.arrived = arrived;
+        let table = &self.worker.table;
         if stale {
-            self.wake_ready_on_host()?;
-            self.retry_locks();
+            sched.wake_ready_on_host(table);
+            sched.retry_locks();
         }
-        self.wake_waiting_parents();
+        sched.wake_waiting_parents(table);
         self.check_signals()?;
         let sched = self.worker.clock.sched_mut();
         own.sort_by_key(|(index, _)| *index);
@@ -896,7 +802,8 @@ impl VirtualWorker<'_> {
             self.check_running()?;
             self.check_stall()?;
             if is_quiet {
-                self.log_waits();
+                let place = (&self.worker.table, &self.worker.kernel);
+                self.worker.clock.sched_mut().log_waits(place);
             }
         }
         // Before time passes, the caller of `step` is to see which processes have ended.
@@ -911,82 +818,32 @@ impl VirtualWorker<'_> {
         let own = self.as_raw_fd();
         let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
-        let mut fds = [own, sched.host_epoll.as_raw_fd()].map(|fd| wanted(fd, libc::POLLIN));
+        let mut fds = [own, sched.fds.epoll()].map(|fd| wanted(fd, libc::POLLIN));
         // A waiting thread may be sent a signal from outside, of which there is no event.
         let most = Duration::from_millis(100);
         let limit = timeout.map_or(most, |t| t.min(most));
         let _ = poll(&mut fds, limit.as_millis() as i32);
         let any = fds.iter().any(|fd| fd.revents != 0);
         if !any {
-            self.log_waits();
+            sched.log_waits((&self.worker.table, &self.worker.kernel));
             self.worker.signals.hint();
         }
         Ok(self.poll_events(Some(Duration::ZERO))? > 0 || any)
     }
+}
 
-    /// Forgets a thread that is gone.
-    pub(crate) fn forget_thread(&mut self, tid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        sched.blocked.remove(&tid);
-        // A signal to others may have gone with it.
-        self.worker.signals.invalidate_all();
-        sched.running.retain(|running| running.tid != tid);
-        sched
-            .blocked_on_host
-            .retain(|(blocked_on_host, _)| *blocked_on_host != tid);
-        sched.runaways.remove(tid);
-        sched.arrived.retain(|(_, call)| call.tid != tid);
-        sched.run_queue.forget(tid);
-        sched.batch.forget(tid);
-        sched.signal_checks.remove(&tid);
-        sched.polled_fds.remove(&tid);
-        sched.last_polls.remove(&tid);
-        sched.status_files.remove(&tid);
-        sched.serials.remove(&tid);
-        sched.calls.remove(&tid);
-        sched.last_calls.remove(&tid);
-        sched.futexes.forget(tid);
-        sched.restarts.remove(&tid);
-        sched.host_fds_dirty = true;
-    }
-
-    /// Forgets a process that is gone.
-    pub(crate) fn forget_process(&mut self, pid: i32) {
-        let sched = self.worker.clock.sched_mut();
-        sched.running.retain(|running| running.pid != pid);
-        sched
-            .blocked_on_host
-            .retain(|(_, blocked_on_host)| *blocked_on_host != pid);
-        sched.prngs.forget(pid);
-        sched.runaways.forget_process(pid);
-        sched.vvars.remove(&pid);
-        sched.cached_fds.remove(&pid);
-        sched.host_fds_dirty = true;
-        sched.timers.forget(pid);
-        sched.memories.remove(&pid);
-        self.note_exit(pid);
-        let number = crate::tracee::ns_pid(pid).unwrap_or(pid);
-        self.wake_after_end(number);
-        self.release_vfork(pid);
+/// Whether a thread waits in a call, by its number and the call's name.
+fn waits_in(blocked: &Numbered<i32, BlockedThread>) -> impl Fn(i32, u64) -> bool + '_ {
+    |tid, id| {
+        let blocked = blocked.get(&tid);
+        blocked.is_some_and(|blocked| blocked.waits_in(id))
     }
 }
 
 impl Scheduler {
-    /// Whether the thread waits in this call.
-    pub(crate) fn is_blocked(&self, tid: i32, id: u64) -> bool {
-        let blocked = self.blocked.get(&tid);
-        blocked.is_some_and(|blocked| blocked.waits_in(id))
-    }
-
     /// When the next deadline is that still means something, or the next timer of a program is due.
     pub(crate) fn next_deadline(&mut self) -> Option<u64> {
-        let blocked = &self.blocked;
-        let waits = |tid, id| {
-            blocked
-                .get(&tid)
-                .is_some_and(|blocked| blocked.waits_in(id))
-        };
-        let deadline = self.deadlines.next(waits);
+        let deadline = self.deadlines.next(waits_in(&self.blocked));
         [deadline, self.timers.next()].into_iter().flatten().min()
     }
 
@@ -994,5 +851,145 @@ impl Scheduler {
     pub(crate) fn process_started(&mut self, pid: i32) {
         self.serial(pid);
         self.add_running(pid, pid, ThreadState::Running);
+    }
+
+    /// Until when a call waits that may last so many ns from now on: from its first dispatch on.
+    fn deadline(&self, now: u64, lasting: Option<u64>) -> Option<u64> {
+        let new = || lasting.map(|ns| now.saturating_add(ns));
+        self.resumed_deadline.unwrap_or_else(new)
+    }
+
+    /// The thread's call waits, for something that is not the kernel's.
+    fn block(&mut self, signals: &mut SignalPoll, call: SyscallCtx, condition: BlockCondition) {
+        self.block_on(signals, call, condition, Vec::new(), 0);
+    }
+
+    fn block_on(
+        &mut self,
+        signals: &mut SignalPoll,
+        call: SyscallCtx,
+        condition: BlockCondition,
+        polled: Vec<PolledFd>,
+        rest: u64,
+    ) {
+        if let Some(deadline) = condition.deadline {
+            let serial = self.serial(call.tid);
+            self.deadlines.add(deadline, serial, call.tid, call.id);
+        }
+        if condition.awaited_signals != 0
+            || condition.mask.is_some() && !self.has_no_pending_signal(signals, call)
+        {
+            // One that it waits for may be pending already.
+            signals.hint_of(call.pid);
+        }
+        let blocked = BlockedThread {
+            call,
+            condition,
+            is_queued: false,
+            polled,
+            remaining_at: rest,
+            kernel_file_ready: false,
+        };
+        self.blocked.insert(call.tid, blocked);
+    }
+
+    /// A blocked call can go on, with this result, or to be dispatched again. Nothing happens if
+    /// the thread does not wait in it any more.
+    fn wake(&mut self, tid: i32, id: u64, result: Option<i64>) {
+        let blocked = self.blocked.get_mut(&tid);
+        if let Some(blocked) = blocked.filter(|blocked| blocked.waits_in(id)) {
+            blocked.is_queued = true;
+            self.run_queue.push(Runnable::Woken(blocked.call, result));
+        }
+    }
+
+    /// Does what is due now: timers of programs first.
+    fn fire_deadlines(&mut self, due: (&ProcessTable, &mut SignalPoll), now: u64) {
+        self.fire_timers(due, now);
+        while self.next_deadline().is_some_and(|time| time <= now) {
+            if let Some((tid, id)) = self.deadlines.take_due(now) {
+                let blocked = self.blocked.get(&tid);
+                let late = blocked.and_then(|blocked| blocked.condition.on_timeout);
+                self.wake(tid, id, late);
+            }
+        }
+    }
+
+    /// The thread has its answer, or its call is the host's now.
+    pub(crate) fn thread_resumed(
+        &mut self,
+        table: &ProcessTable,
+        tid: i32,
+        sent: Reply,
+        state: ThreadState,
+    ) {
+        let Some(pid) = table.find_pid(tid) else {
+            return;
+        };
+        if sent == Reply::ThreadGone {
+            return;
+        }
+        self.stall = Stall::default();
+        self.add_running(tid, pid, state);
+    }
+
+    /// Tells the observer of a call that is about to be answered.
+    pub(crate) fn notify_observer(
+        &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        call: SyscallCtx,
+        result: Option<i64>,
+    ) {
+        let pid = table.find_pid(call.tid);
+        if let (Some(observer), Some(pid)) = (&mut self.observer, pid) {
+            observer(&Called {
+                time: kernel.now(),
+                machine: table.machine_of(pid),
+                thread: self.serials.get(&call.tid).copied().unwrap_or(0),
+                tid: call.tid,
+                nr: call.nr,
+                args: call.args,
+                result,
+            });
+        }
+    }
+
+    /// Forgets a thread that is gone.
+    pub(crate) fn forget_thread(&mut self, tid: i32) {
+        self.blocked.remove(&tid);
+        self.running.retain(|running| running.tid != tid);
+        self.blocked_on_host
+            .retain(|(blocked_on_host, _)| *blocked_on_host != tid);
+        self.runaways.remove(tid);
+        self.arrived.retain(|(_, call)| call.tid != tid);
+        self.run_queue.forget(tid);
+        self.batch.forget(tid);
+        self.signal_checks.remove(&tid);
+        self.fds.forget_thread(tid);
+        self.status_files.forget(tid);
+        self.serials.remove(&tid);
+        self.clocks.forget_thread(tid);
+        self.last_calls.remove(&tid);
+        self.futexes.forget(tid);
+        self.restarts.remove(&tid);
+        self.host_fds_dirty = true;
+    }
+
+    /// Forgets a process that is gone.
+    pub(crate) fn forget_process(&mut self, table: &ProcessTable, pid: i32) {
+        self.running.retain(|running| running.pid != pid);
+        self.blocked_on_host
+            .retain(|(_, blocked_on_host)| *blocked_on_host != pid);
+        self.prngs.forget(pid);
+        self.runaways.forget_process(pid);
+        self.clocks.forget_process(pid);
+        self.fds.forget_process(pid);
+        self.host_fds_dirty = true;
+        self.timers.forget(pid);
+        self.memories.forget(pid);
+        self.parents.note_exit(pid);
+        let number = crate::tracee::ns_pid(pid).unwrap_or(pid);
+        self.wake_after_end(table, number);
+        self.release_vfork(table, pid);
     }
 }

@@ -5,31 +5,18 @@
 //! thread's call, a timer, a death, the thread's own call; each of these invalidates the cache. A
 //! signal from outside is found a little later.
 
-use vink_syscalls::{file_signals, is_plain_io, FileSignals, FIOSETOWN, F_SETOWN_EX, SIOCSPGRP};
+use vink_syscalls::{file_signals, FileSignals, FIOSETOWN, F_SETOWN_EX, SIOCSPGRP};
 
-use super::{Scheduler, VirtualWorker};
+use super::Scheduler;
+use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
 
-impl VirtualWorker<'_> {
-    /// Whether this is known of a thread.
-    pub(super) fn has_no_pending_signal(&self, tid: i32) -> bool {
-        let sched = self.worker.clock.sched();
-        !sched.any_file_signals
-            && self
-                .worker
-                .signals
-                .is_without_signal(self.worker.table.pid_of(tid), tid)
-    }
-
-    /// The host does a call, which may send signals.
-    pub(super) fn invalidate_signals_after(&mut self, call: SyscallCtx) {
-        if !is_plain_io(call.nr) {
-            self.worker.signals.invalidate_all();
-        }
-    }
-}
-
 impl Scheduler {
+    /// Whether this is known of the calling thread.
+    pub(super) fn has_no_pending_signal(&self, signals: &SignalPoll, call: SyscallCtx) -> bool {
+        !self.any_file_signals && signals.is_without_signal(call.pid, call.tid)
+    }
+
     /// Before a call: it may ask for signals that come with other calls than those that send them.
     pub(super) fn note_file_signals(&mut self, call: SyscallCtx) {
         let [_, command, argument, ..] = call.args;

@@ -3,21 +3,25 @@
 
 use std::os::fd::AsRawFd;
 
+use vink_ring::MAX_POLLED;
 use vink_sys::epoll::ready_events;
 use vink_sys::errno::{EBADF, EFAULT, EINTR, EINVAL};
 use vink_syscalls::{polling, Polling};
 
 use super::call_budget::PostedPoll;
 use super::clocks::remaining;
-use super::host_fds::{events_of, PolledFd};
+use super::polled_fd::{events_of, PolledFd};
 use super::signals::{members, Signals};
 use super::{BlockCondition, Scheduler, ThreadState, VirtualWorker};
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
+use crate::process_ring::ProcessRing;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
+use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
+use crate::worker::Worker;
 use crate::Error;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -38,6 +42,24 @@ struct Waits {
     again: Vec<PolledFd>,
     /// Reported by a signalfd(2).
     signals: u64,
+}
+
+impl Waits {
+    /// Nothing is waited for yet. `looked`: the thread may just have polled what is the host's, and
+    /// nothing of that is ready.
+    fn new(kept: Vec<PolledFd>, looked: bool) -> Waits {
+        let found = match looked {
+            true => vec![0; kept.len()],
+            false => PolledFd::poll_all(&kept),
+        };
+        Waits {
+            cookies: Vec::new(),
+            copies: Vec::new(),
+            kept: kept.into_iter().zip(found).collect(),
+            again: Vec::new(),
+            signals: 0,
+        }
+    }
 }
 
 /// Where a call has its time-out, if that is written to.
@@ -61,29 +83,48 @@ impl Scheduler {
     pub(crate) fn note_error(&mut self, events: u32) {
         self.any_file_error |= events & ALWAYS == libc::EPOLLERR as u32;
     }
+
+    /// A file of the kernel's has become ready.
+    pub(crate) fn wake_watchers(&mut self, cookie: u64) {
+        self.host_fds_dirty = true;
+        for (tid, id) in self.watchers.remove(&cookie).unwrap_or_default() {
+            let blocked = self.blocked.get_mut(&tid);
+            if let Some(blocked) = blocked.filter(|blocked| blocked.call.id == id) {
+                blocked.kernel_file_ready = true;
+            }
+            self.wake(tid, id, None);
+        }
+    }
+
+    /// Whether a signal is pending for the calling thread that this mask lets in, and that does
+    /// anything.
+    fn lets_in(&self, signals: &mut SignalPoll, call: SyscallCtx, mask: u64) -> bool {
+        if self.has_no_pending_signal(signals, call) {
+            return false;
+        }
+        let found = Signals::of(call.pid, call.tid);
+        if found.pending == 0 {
+            signals.mark_without_signal(call.pid, call.tid);
+        }
+        let blocked = mask;
+        Signals { blocked, ..found }.would_act()
+    }
 }
 
 impl VirtualWorker<'_> {
     /// What is true of one of the thread's descriptors; it is added to what is waited for.
     fn find(
         &mut self,
-        tid: i32,
+        call: SyscallCtx,
         number: u64,
         wanted: u32,
         waits: &mut Waits,
     ) -> Result<Found, Error> {
-        if let Some(entry) = self
-            .table
-            .fd_table(self.worker.table.pid_of(tid))
-            .get(number)
-        {
+        let tid = call.tid;
+        if let Some(entry) = self.worker.table.fd_table(call.pid).get(number) {
             let cookie = entry.file.cookie.get();
-            let events = match self
-                .worker
-                .clock
-                .sched()
-                .is_still_not_ready(tid, number, wanted, cookie)
-            {
+            let sched = self.worker.clock.sched();
+            let events = match sched.is_still_not_ready(tid, number, wanted, cookie) {
                 true => 0,
                 false => self.watch_entry(tid, &entry)?,
             };
@@ -97,10 +138,11 @@ impl VirtualWorker<'_> {
             waits.again.push(kept);
             return Ok(Found::Events((found as u16).into()));
         }
-        let Some(copy) = self.dup_tracee_fd(tid, number) else {
+        let Some(copy) = self.worker.table.borrow_descriptor(tid, number) else {
             return Ok(Found::None);
         };
-        if let Some((set, has_any)) = self.signalfd_state(tid, number as i32) {
+        let sched = self.worker.clock.sched();
+        if let Some((set, has_any)) = sched.signalfd_state(call, number as i32) {
             waits.signals |= set;
             let found = if has_any { libc::POLLIN as u32 } else { 0 };
             return Ok(Found::Events(found & wanted));
@@ -108,27 +150,6 @@ impl VirtualWorker<'_> {
         let found = events_of(copy.as_raw_fd(), events) as u16;
         waits.copies.push((number, copy, events));
         Ok(Found::Events(found.into()))
-    }
-
-    /// Nothing is waited for yet.
-    fn waits(&mut self, tid: i32) -> Waits {
-        self.waits_for(tid, false)
-    }
-
-    /// The same if the thread may just have polled what is the host's: nothing of that is ready.
-    fn waits_for(&mut self, tid: i32, looked: bool) -> Waits {
-        let kept = self.worker.clock.sched_mut().take_polled(tid);
-        let found = match looked {
-            true => vec![0; kept.len()],
-            false => PolledFd::poll_all(&kept),
-        };
-        Waits {
-            cookies: Vec::new(),
-            copies: Vec::new(),
-            kept: kept.into_iter().zip(found).collect(),
-            again: Vec::new(),
-            signals: 0,
-        }
     }
 
     fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
@@ -146,18 +167,22 @@ impl VirtualWorker<'_> {
         lasting: Option<u64>,
         mask: Option<u64>,
     ) -> Result<bool, Error> {
-        let deadline = self.deadline(lasting);
+        let now = self.worker.kernel.now();
+        let deadline = self.worker.clock.sched().deadline(now, lasting);
         if lasting == Some(0) {
             self.count_poll(call.tid)?;
         }
-        let late = deadline.is_some_and(|deadline| deadline <= self.worker.kernel.now());
+        let worker = &mut *self.worker;
+        let sched = worker.clock.sched_mut();
+        let late = deadline.is_some_and(|deadline| deadline <= worker.kernel.now());
         // As on the host, a signal comes before the end of time.
-        let interrupted = late && mask.is_some_and(|mask| self.lets_in(call.tid, mask));
+        let lets_in = |mask| sched.lets_in(&mut worker.signals, call, mask);
+        let interrupted = late && mask.is_some_and(lets_in);
         if late && !interrupted {
-            self.cache_polled(call.tid, waits.again);
+            sched.fds.keep_polled(&worker.table, call.tid, waits.again);
             return Ok(false);
         }
-        let mut polled = self.poll_host_fds(call.tid, waits.copies);
+        let mut polled = sched.fds.watch(call.tid, waits.copies);
         polled.append(&mut waits.again);
         let condition = BlockCondition {
             deadline,
@@ -166,58 +191,50 @@ impl VirtualWorker<'_> {
             by_network: true,
             ..BlockCondition::forever()
         };
-        let sched = self.worker.clock.sched_mut();
         for cookie in waits.cookies {
             let watchers = sched.watchers.entry(cookie).or_default();
             watchers.retain(|(tid, _)| *tid != call.tid);
             watchers.push((call.tid, call.id));
         }
-        self.block_on(call, condition, polled, time_out_of(call));
+        let rest = time_out_of(call);
+        sched.block_on(&mut worker.signals, call, condition, polled, rest);
         if interrupted {
-            self.worker.clock.sched_mut().have_host_interrupt(call.tid);
+            sched.have_host_interrupt(call.tid);
         }
         Ok(true)
-    }
-
-    /// A file of the kernel's has become ready.
-    pub(crate) fn wake_watchers(&mut self, cookie: u64) {
-        let sched = self.worker.clock.sched_mut();
-        sched.host_fds_dirty = true;
-        for (tid, id) in sched.watchers.remove(&cookie).unwrap_or_default() {
-            let sched = self.worker.clock.sched_mut();
-            let blocked = sched.blocked.get_mut(&tid);
-            if let Some(blocked) = blocked.filter(|blocked| blocked.call.id == id) {
-                blocked.kernel_file_ready = true;
-            }
-            self.wake(tid, id, None);
-        }
-    }
-
-    /// Whether a signal is pending for the thread that this mask lets in, and that does anything.
-    fn lets_in(&mut self, tid: i32, mask: u64) -> bool {
-        if self.has_no_pending_signal(tid) {
-            return false;
-        }
-        let pid = self.worker.table.pid_of(tid);
-        let signals = Signals::of(pid, tid);
-        if signals.pending == 0 {
-            self.worker.signals.mark_without_signal(pid, tid);
-        }
-        let blocked = mask;
-        Signals { blocked, ..signals }.would_act()
     }
 
     /// poll(2) and ppoll(2).
     pub(super) fn poll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MAX_FDS { 0 } else { count };
-        let posted = self.take_posted_poll(call);
-        if let Some(posted) = &posted {
-            let ns = limit_of(call, posted);
-            if self.repeat_wait(call, posted, ns) {
+        let worker = &mut *self.worker;
+        let ring = worker.placement.ring_of(&worker.table, call.pid);
+        let ring = ring.as_deref();
+        // While a file of Vink's may be on its way, what it has arrived as is not yet known.
+        let has_strangers = worker.file_holder.is_some();
+        let posted = ring.and_then(|ring| ring.take_posted_poll(call));
+        if let (Some(ring), Some(posted)) = (ring, &posted) {
+            let (now, sched) = (worker.kernel.now(), worker.clock.sched_mut());
+            let deadline = sched.deadline(now, limit_of(call, posted));
+            let ends = deadline.is_some_and(|deadline| deadline > now);
+            if ends
+                && !has_strangers
+                && sched.repeat_wait(&mut worker.signals, call, posted, deadline)
+            {
+                ring.polled_by.set(call.id);
                 return Ok(());
             }
         }
+        let publish_polled = |worker: &Worker, fds: &[u8]| {
+            let Some(ring) = ring else {
+                return;
+            };
+            ring.polled_by.set(0);
+            if count as usize <= MAX_POLLED && worker.file_holder.is_none() {
+                ring.publish_polled(call, fds, worker.table.fd_table(call.pid));
+            }
+        };
         let mut fds = vec![0; room as usize * POLLFD];
         let lasting = match polling(call.nr) {
             _ if posted.is_some() => {
@@ -239,7 +256,8 @@ impl VirtualWorker<'_> {
             Err(error) => return self.answer(call, error),
         };
         let looked = posted.as_ref().is_some_and(|posted| posted.host_polled);
-        let mut waits = self.waits_for(call.tid, looked);
+        let kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
+        let mut waits = Waits::new(kept, looked);
         let mut ready = 0;
         let mut changes = false;
         for fd in fds.chunks_exact_mut(POLLFD) {
@@ -249,7 +267,7 @@ impl VirtualWorker<'_> {
                 ..0 => 0,
                 _ => {
                     let wanted = u32::from(events) | (libc::EPOLLERR | libc::EPOLLHUP) as u32;
-                    match self.find(call.tid, number as u64, wanted, &mut waits)? {
+                    match self.find(call, number as u64, wanted, &mut waits)? {
                         Found::Events(events) => events as u16,
                         Found::None => libc::POLLNVAL as u16,
                     }
@@ -261,7 +279,10 @@ impl VirtualWorker<'_> {
         }
         let cookies = waits.cookies.clone();
         if ready != 0 {
-            self.cache_polled(call.tid, waits.again);
+            let sched = self.worker.clock.sched_mut();
+            sched
+                .fds
+                .keep_polled(&self.worker.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             let sched = self.worker.clock.sched_mut();
             let condition = &mut sched
@@ -273,7 +294,7 @@ impl VirtualWorker<'_> {
             let written = !changes || tracee::write(call.tid, call.args[0], &fds);
             if condition.deadline.is_some() && written {
                 condition.on_timeout = Some(0);
-                self.publish_polled(call, &fds);
+                publish_polled(self.worker, &fds);
                 if let Some(posted) = posted.filter(|_| !changes) {
                     self.worker
                         .clock
@@ -283,14 +304,33 @@ impl VirtualWorker<'_> {
             }
             return Ok(());
         }
-        self.publish_polled(call, &fds);
-        self.validate_polled(call, count as usize);
-        if self.has_posted_poll(call) {
-            self.post_results(call);
-            self.post_time(call);
-            return self.answer(call, ready);
+        publish_polled(self.worker, &fds);
+        if let Some(ring) = ring {
+            ring.validate_polled(call, count as usize);
+            if ring.has_posted_poll(call) {
+                ring.post_results();
+                self.post_time(ring, call);
+                return self.answer(call, ready);
+            }
         }
         self.answer_with(call, lasting, &[(call.args[0], &fds)], ready)
+    }
+
+    /// A poll(2) that the process has posted ends: it copies the published time itself, unless it
+    /// may read that before it gets there, or that is unknown.
+    pub(super) fn post_time(&mut self, ring: &ProcessRing, call: SyscallCtx) {
+        let worker = &mut *self.worker;
+        let sched = worker.clock.sched_mut();
+        if !sched.has_no_pending_signal(&worker.signals, call)
+            || !sched.clocks.is_published(call.pid)
+        {
+            return;
+        }
+        let place = (&worker.table, &worker.kernel);
+        let shown = sched.clocks.next(place, call.tid, ThreadState::Running);
+        if let Some(time) = shown {
+            ring.post_time(time);
+        }
     }
 
     /// A call with this time-out ends, and has found this. The rest of its time-out is written
@@ -302,14 +342,18 @@ impl VirtualWorker<'_> {
         found: &[(u64, &[u8])],
         result: i64,
     ) -> Result<(), Error> {
-        let deadline = self.deadline(lasting).unwrap_or(0);
-        let left = remaining(call, deadline.saturating_sub(self.worker.kernel.now()));
+        let worker = &mut *self.worker;
+        let (now, sched) = (worker.kernel.now(), worker.clock.sched_mut());
+        let deadline = sched.deadline(now, lasting).unwrap_or(0);
+        let left = remaining(call, deadline.saturating_sub(now));
         let rest = [(time_out_of(call), &left[..])];
         let rest = rest.into_iter().filter(|(address, _)| *address != 0);
         let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
         let wanted: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
         // The host does not mind either if the time can't be written.
-        let written = self.write_and_publish_time(call.tid, &all, ThreadState::Running) >= wanted;
+        let place = (&worker.table, &worker.kernel);
+        let state = ThreadState::Running;
+        let written = sched.clocks.publish(place, call.tid, &all, state) >= wanted;
         self.answer(call, if written { result } else { EFAULT })
     }
 
@@ -325,7 +369,8 @@ impl VirtualWorker<'_> {
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         let mut sets = vec![0; SETS.len() * set_len];
-        let mut waits = self.waits(call.tid);
+        let kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
+        let mut waits = Waits::new(kept, false);
         let mut found = vec![0; sets.len()];
         let mut ready = 0;
         for (n, wanted) in SETS.into_iter().enumerate() {
@@ -341,7 +386,7 @@ impl VirtualWorker<'_> {
                 if sets[place + fd / 8] & 1 << (fd % 8) == 0 {
                     continue;
                 }
-                match self.find(call.tid, fd as u64, wanted, &mut waits)? {
+                match self.find(call, fd as u64, wanted, &mut waits)? {
                     Found::None => return self.answer(call, EBADF),
                     Found::Events(0) => {}
                     Found::Events(_) => {
@@ -352,7 +397,10 @@ impl VirtualWorker<'_> {
             }
         }
         if ready != 0 {
-            self.cache_polled(call.tid, waits.again);
+            let sched = self.worker.clock.sched_mut();
+            sched
+                .fds
+                .keep_polled(&self.worker.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
@@ -369,7 +417,7 @@ impl VirtualWorker<'_> {
         }
         let pid = call.pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
-            let entry = self.table.fd_table(call.pid).get(fd as u64);
+            let entry = self.worker.table.fd_table(call.pid).get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
             let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
             let (Some(entry), Some(event)) = (entry, event) else {
@@ -392,11 +440,11 @@ impl VirtualWorker<'_> {
             Ok(limits) => limits,
             Err(error) => return self.answer(call, error),
         };
-        let mut kept = self.worker.clock.sched_mut().take_polled(call.tid);
+        let mut kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
         let copy = match kept.first() {
             Some(_) => None,
-            None => self.dup_tracee_fd(call.tid, call.args[0]),
+            None => self.worker.table.borrow_descriptor(call.tid, call.args[0]),
         };
         let Some(set) = kept
             .first()
@@ -415,7 +463,8 @@ impl VirtualWorker<'_> {
             // The host will say what is wrong.
             return self.passthrough(call);
         };
-        let (signals, told) = self.signalfd_states_in(call.tid, call.args[0] as i32);
+        let sched = self.worker.clock.sched();
+        let (signals, told) = sched.signalfd_states_in(call, call.args[0] as i32);
         let room = events[count * EPOLL_EVENT..].chunks_exact_mut(EPOLL_EVENT);
         let mut count = count;
         for (event, (found, data)) in room.zip(told) {
@@ -442,7 +491,8 @@ impl VirtualWorker<'_> {
                 return Ok(());
             }
         } else {
-            self.cache_polled(call.tid, kept);
+            let sched = self.worker.clock.sched_mut();
+            sched.fds.keep_polled(&self.worker.table, call.tid, kept);
             self.correct_errors(call, &mut events[..count * EPOLL_EVENT])?;
         }
         events.truncate(count * EPOLL_EVENT);

@@ -7,7 +7,7 @@ use std::fs;
 use vink_sys::errno::{EAGAIN, EFAULT, EINTR};
 use vink_sys::procfs::status_field;
 
-use super::{BlockCondition, VirtualWorker};
+use super::{BlockCondition, Scheduler, VirtualWorker};
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::read_timespec;
 use crate::tracee;
@@ -100,26 +100,25 @@ pub(super) fn members(pid: i32, fd: i32) -> Vec<(i32, u32, u64)> {
     info.lines().filter_map(member).collect()
 }
 
-impl VirtualWorker<'_> {
-    /// The signals that one of the thread's descriptors reports, if it is a signalfd(2), and
-    /// whether any is pending.
-    pub(super) fn signalfd_state(&self, tid: i32, fd: i32) -> Option<(u64, bool)> {
-        if !self.worker.clock.sched().any_signalfd {
+impl Scheduler {
+    /// The signals that one of the calling thread's descriptors reports, if it is a signalfd(2),
+    /// and whether any is pending.
+    pub(super) fn signalfd_state(&self, call: SyscallCtx, fd: i32) -> Option<(u64, bool)> {
+        if !self.any_signalfd {
             return None;
         }
-        let pid = self.worker.table.pid_of(tid);
-        let set = signalfd_mask(pid, fd)?;
-        Some((set, Signals::of(pid, tid).pending & set != 0))
+        let set = signalfd_mask(call.pid, fd)?;
+        Some((set, Signals::of(call.pid, call.tid).pending & set != 0))
     }
 
     /// The same for all that are in an epoll instance; with the events that it has.
-    pub(super) fn signalfd_states_in(&self, tid: i32, fd: i32) -> (u64, Vec<(u32, u64)>) {
+    pub(super) fn signalfd_states_in(&self, call: SyscallCtx, fd: i32) -> (u64, Vec<(u32, u64)>) {
         let (mut all, mut events) = (0, Vec::new());
-        if !self.worker.clock.sched().any_signalfd {
+        if !self.any_signalfd {
             return (all, events);
         }
-        for (fd, wanted, data) in members(self.worker.table.pid_of(tid), fd) {
-            if let Some((set, has_any)) = self.signalfd_state(tid, fd) {
+        for (fd, wanted, data) in members(call.pid, fd) {
+            if let Some((set, has_any)) = self.signalfd_state(call, fd) {
                 all |= set;
                 let found = wanted & libc::EPOLLIN as u32;
                 if has_any && found != 0 {
@@ -129,7 +128,9 @@ impl VirtualWorker<'_> {
         }
         (all, events)
     }
+}
 
+impl VirtualWorker<'_> {
     /// rt_sigtimedwait(2): the host takes the signal when it is there.
     pub(crate) fn wait_for_signals(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let [set, _, timeout, size, ..] = call.args;
@@ -150,8 +151,9 @@ impl VirtualWorker<'_> {
         if Signals::of(pid, call.tid).pending & wanted != 0 {
             return self.passthrough(call);
         }
-        let deadline = self.deadline(lasting);
-        if deadline.is_some_and(|deadline| deadline <= self.worker.kernel.now()) {
+        let now = self.worker.kernel.now();
+        let deadline = self.worker.clock.sched().deadline(now, lasting);
+        if deadline.is_some_and(|deadline| deadline <= now) {
             self.count_poll(call.tid)?;
             return self.answer(call, EAGAIN);
         }
@@ -162,7 +164,8 @@ impl VirtualWorker<'_> {
             awaited_signals: wanted,
             ..BlockCondition::forever()
         };
-        self.block(call, condition);
+        let sched = self.worker.clock.sched_mut();
+        sched.block(&mut self.worker.signals, call, condition);
         Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! Which calls are treated differently in virtual time, and how.
 
-use vink_sys::errno::{EFAULT, ENOSYS};
+use vink_sched::futex::FutexOutcome;
+use vink_sys::errno::{EFAULT, ENOSYS, EPERM};
 use vink_syscalls::{blocks, sched_class, Blocks, Sched};
 
-use super::{BlockCondition, ThreadState, VirtualWorker};
+use super::locks::LockOutcome;
+use super::wait_children::ChildWait;
+use super::{sysinfo, waits_in, BlockCondition, ThreadState, VirtualWorker};
 use crate::in_flight::Continuation;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
@@ -12,39 +15,50 @@ use crate::Error;
 impl VirtualWorker<'_> {
     /// Handles a call that virtual time treats differently. False: it is treated as in real time.
     pub(crate) fn on_virtual_syscall(&mut self, call: SyscallCtx) -> Result<bool, Error> {
-        self.invalidate_fd_cache(call);
-        self.worker.clock.sched_mut().note_file_signals(call);
+        let worker = &mut *self.worker;
+        let sched = worker.clock.sched_mut();
+        let ring = || worker.placement.ring_of(&worker.table, call.pid);
+        sched.fds.invalidate(&worker.table, ring, call);
+        sched.note_file_signals(call);
+        let place = (&worker.table, &worker.kernel);
         match sched_class(call.nr) {
             Sched::ClockGettime | Sched::ClockGetres | Sched::Gettimeofday | Sched::Time => {
-                self.read_clock(call)?
+                self.count_poll(call.tid)?;
+                let worker = &mut *self.worker;
+                let place = (&worker.table, &worker.kernel);
+                let result = worker.clock.sched_mut().clocks.read_clock(place, call);
+                self.answer(call, result)?
             }
-            Sched::SetClock => self.refuse_clock_set(call)?,
-            Sched::Times => self.times(call)?,
-            Sched::Getrusage => self.usage(call)?,
+            // No program may set this clock.
+            Sched::SetClock => self.answer(call, EPERM)?,
+            Sched::Times | Sched::Getrusage => {
+                let result = sched.clocks.read_cpu_time(place, call);
+                self.answer(call, result)?
+            }
             Sched::Sleep => self.sleep(call)?,
             Sched::TimerfdCreate => {
                 let cloexec = call.args[1] & libc::TFD_CLOEXEC as u64 != 0;
                 self.make_descriptor(call, call.args, cloexec)?;
             }
             Sched::TimerfdSettime => self.set_timer_file(call)?,
-            Sched::TimerfdGettime => match self.table.fd_table(call.pid).get(call.args[0]) {
+            Sched::TimerfdGettime => match worker.table.fd_table(call.pid).get(call.args[0]) {
                 Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
                 None => self.passthrough(call)?,
             },
             Sched::Poll => self.poll_virtual(call)?,
             Sched::Select => self.select_virtual(call)?,
             Sched::Epoll => self.epoll_virtual(call)?,
-            Sched::Pause => self.block(call, BlockCondition::forever()),
+            Sched::Pause => {
+                sched.block(&mut worker.signals, call, BlockCondition::forever());
+            }
             Sched::Sigsuspend => match tracee::read_u64(call.tid, call.args[0]) {
                 Some(mask) => {
                     let mask = Some(mask);
-                    self.block(
-                        call,
-                        BlockCondition {
-                            mask,
-                            ..BlockCondition::forever()
-                        },
-                    );
+                    let condition = BlockCondition {
+                        mask,
+                        ..BlockCondition::forever()
+                    };
+                    sched.block(&mut worker.signals, call, condition);
                 }
                 None => self.answer(call, EFAULT)?,
             },
@@ -55,17 +69,42 @@ impl VirtualWorker<'_> {
                     on_timeout: Some(0),
                     ..BlockCondition::forever()
                 };
-                self.block(call, condition);
+                let sched = self.worker.clock.sched_mut();
+                sched.block(&mut self.worker.signals, call, condition);
             }
+            // It may kill others of its machine.
             Sched::SendSignal => {
-                self.worker.signals.hint();
-                self.expect_kills(call.tid);
+                worker.signals.hint();
+                // It is not to see what they have open being closed, either.
+                worker.placement.revoke_call_budget(&worker.table, call.pid);
+                sched.kill_sent_on = Some(worker.table.machine_of(call.pid));
                 return Ok(false);
             }
-            Sched::Futex => self.futex(call)?,
+            Sched::Futex => match sched.futex(place, call) {
+                FutexOutcome::Answer(result, _) => self.answer(call, result)?,
+                FutexOutcome::Block(condition) => {
+                    sched.block(&mut worker.signals, call, condition);
+                }
+                FutexOutcome::Host => self.passthrough_as(call, ThreadState::MayBlock)?,
+            },
             Sched::NewFutex => self.answer(call, ENOSYS)?,
-            Sched::WaitChild => self.wait_for_child(call)?,
-            Sched::Lock => return self.lock(call),
+            Sched::WaitChild => match sched.parents.wait(call) {
+                ChildWait::Block(condition) => {
+                    sched.block(&mut worker.signals, call, condition);
+                }
+                ChildWait::Host => self.passthrough(call)?,
+                ChildWait::HostMayBlock => self.passthrough_as(call, ThreadState::MayBlock)?,
+            },
+            Sched::Lock => {
+                let waits = waits_in(&sched.blocked);
+                match sched.locks.lock(&worker.table, waits, call) {
+                    LockOutcome::Answer(result) => self.answer(call, result)?,
+                    LockOutcome::Block(condition) => {
+                        sched.block(&mut worker.signals, call, condition);
+                    }
+                    LockOutcome::Host => return Ok(false),
+                }
+            }
             Sched::AwaitSignal => self.wait_for_signals(call)?,
             Sched::Alarm
             | Sched::Setitimer
@@ -74,26 +113,39 @@ impl VirtualWorker<'_> {
             | Sched::TimerSettime
             | Sched::TimerGettime
             | Sched::TimerGetoverrun
-            | Sched::TimerDelete => self.timer_call(call)?,
+            | Sched::TimerDelete => {
+                let result = sched.timer_call(place, &mut worker.signals, call);
+                self.answer(call, result)?
+            }
             Sched::Signalfd => {
-                self.worker.clock.sched_mut().any_signalfd = true;
+                sched.any_signalfd = true;
                 return Ok(false);
             }
             Sched::Ptrace => {
-                self.note_tracer(call.pid);
+                sched.parents.note_tracer(call.pid);
                 return Ok(false);
             }
-            Sched::HostMayBlock => self.passthrough_that_may_block(call)?,
-            Sched::Semtimedop => self.semop_call(call)?,
+            Sched::HostMayBlock => self.passthrough_as(call, ThreadState::MayBlock)?,
+            Sched::Semtimedop if call.args[3] == 0 => {
+                self.passthrough_as(call, ThreadState::MayBlock)?
+            }
+            // It would wait in the host, by the host's clock.
+            Sched::Semtimedop => {
+                worker.statistics.count_unsupported(call.nr);
+                self.answer(call, ENOSYS)?
+            }
             Sched::MqReceive => self.mq_call(call, libc::POLLIN)?,
             Sched::MqSend => self.mq_call(call, libc::POLLOUT)?,
-            Sched::Getrandom
-            | Sched::Getaffinity
+            Sched::Getrandom => self.getrandom(call)?,
+            Sched::Getaffinity
             | Sched::Setaffinity
             | Sched::Getcpu
             | Sched::Sysinfo
             | Sched::LockMemory
-            | Sched::Rseq => return self.answer_sysinfo(call),
+            | Sched::Rseq => match sysinfo::result_of(call, worker.kernel.now()) {
+                Some(result) => self.answer(call, result)?,
+                None => return Ok(false),
+            },
             Sched::AsInRealTime => return Ok(false),
         }
         Ok(true)
@@ -136,18 +188,11 @@ impl VirtualWorker<'_> {
                 return Ok(Some(vforks(flags.unwrap_or(0))));
             }
             Blocks::Exec => {
-                self.release_vfork(call.pid);
+                let sched = self.worker.clock.sched_mut();
+                sched.release_vfork(&self.worker.table, call.pid);
                 return Ok(Some(ThreadState::InExec));
             }
         };
         self.block_or_move(call, events, len)
-    }
-
-    /// Before the host does a call.
-    pub(crate) fn note_passthrough(&mut self, call: SyscallCtx) {
-        let sched = self.worker.clock.sched_mut();
-        sched.host_fds_dirty = true;
-        sched.host_ran = true;
-        self.invalidate_signals_after(call);
     }
 }

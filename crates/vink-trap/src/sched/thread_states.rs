@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use vink_kernel::Numbered;
 use vink_sys::procfs::stat_state;
 
 use super::signals::Signals;
@@ -14,7 +15,6 @@ use super::{
     Runnable, RunningThread, Scheduler, ThreadState, VirtualWorker, ERESTARTNOHAND, STALL_TIMEOUT,
 };
 use crate::signal_poll::Suspects;
-use crate::syscall_ctx::SyscallCtx;
 use crate::Error;
 use vink_sched::livelock::Runaways;
 
@@ -110,8 +110,10 @@ impl VirtualWorker<'_> {
                 _ => {}
             }
         }
+        let sched = self.worker.clock.sched_mut();
+        let traces = sched.tsc.is_some();
         for pid in stopped {
-            self.note_stop(pid);
+            sched.parents.note_stop(pid, traces);
         }
         // A thread that slept, but not until its call is received, has still no call received now.
         self.drain_events()?;
@@ -127,7 +129,8 @@ impl VirtualWorker<'_> {
                 ThreadState::VforkReleased(child) => sched.vforked.push((tid, child)),
                 _ => {
                     sched.blocked_on_host.push((tid, pid));
-                    self.revoke_call_budget(pid);
+                    let worker = &self.worker;
+                    worker.placement.revoke_call_budget(&worker.table, pid);
                 }
             }
         }
@@ -224,7 +227,13 @@ impl VirtualWorker<'_> {
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
                 let mask = blocked.and_then(|blocked| blocked.condition.mask);
                 let (state, pending) = match mask {
-                    Some(_) => self.worker.clock.sched_mut().read_status(pid, tid).unzip(),
+                    Some(_) => self
+                        .worker
+                        .clock
+                        .sched_mut()
+                        .status_files
+                        .read(pid, tid)
+                        .unzip(),
                     None => (state_of(pid, tid), None),
                 };
                 let sched = self.worker.clock.sched();
@@ -244,9 +253,12 @@ impl VirtualWorker<'_> {
                         if self.worker.table.has_thread(tid) {
                             continue;
                         }
-                        self.wake_waiting_parents();
+                        let sched = self.worker.clock.sched_mut();
+                        sched.wake_waiting_parents(&self.worker.table);
                     }
-                    Some(b'D') if blocked.is_some() => self.interrupt(tid),
+                    Some(b'D') if blocked.is_some() => {
+                        self.worker.clock.sched_mut().interrupt(pid, tid);
+                    }
                     Some(b'D') if self.worker.table.pending(tid).is_some() => busy = true,
                     // Its call has not been dispatched, or is done: it will block, or be answered.
                     Some(b'D') => {
@@ -257,7 +269,7 @@ impl VirtualWorker<'_> {
                         let wanted = blocked.map_or(0, |blocked| blocked.condition.awaited_signals);
                         if wanted != 0 && Signals::of(pid, tid).pending & wanted != 0 {
                             let id = blocked.expect("looked at").call.id;
-                            self.wake(tid, id, None);
+                            self.worker.clock.sched_mut().wake(tid, id, None);
                             break;
                         }
                         match (mask, pending) {
@@ -290,7 +302,8 @@ impl VirtualWorker<'_> {
                             }
                         }
                         // What the end tells goes before its signal.
-                        self.wake_waiting_parents();
+                        let sched = self.worker.clock.sched_mut();
+                        sched.wake_waiting_parents(&self.worker.table);
                     }
                     _ => {}
                 }
@@ -302,41 +315,16 @@ impl VirtualWorker<'_> {
         }
         Ok(())
     }
-
-    /// A signal has come for a blocked thread.
-    fn interrupt(&mut self, tid: i32) {
-        let pid = self.worker.table.pid_of(tid);
-        let sched = self.worker.clock.sched_mut();
-        let blocked = sched.blocked.get_mut(&tid).expect("looked at");
-        blocked.is_queued = true;
-        let restarts = blocked.condition.on_signal == ERESTARTNOHAND;
-        if let Some(deadline) = blocked.condition.deadline.filter(|_| restarts) {
-            if !Signals::of(pid, tid).run_a_handler() {
-                let call = (blocked.call.nr, blocked.call.args);
-                sched.restarts.insert(tid, (call, deadline));
-            }
-        }
-        let result = Some(blocked.condition.on_signal);
-        sched.run_queue.push(Runnable::Woken(blocked.call, result));
-    }
-
-    /// Passes a call through that may block on the host.
-    pub(crate) fn passthrough_that_may_block(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        self.passthrough_as(call, ThreadState::MayBlock)
-    }
 }
 
-impl Scheduler {
-    /// ... which only the mask of its call lets through.
-    pub(super) fn have_host_interrupt(&mut self, tid: i32) {
-        let blocked = self.blocked.get_mut(&tid).expect("looked at");
-        blocked.is_queued = true;
-        self.run_queue.push(Runnable::HostSignal(blocked.call));
-    }
+/// Open `/proc/PID/task/TID/status` files, by thread.
+#[derive(Default)]
+pub(super) struct StatusFiles(Numbered<i32, File>);
 
+impl StatusFiles {
     /// As [`parse_status`], of a thread that is checked often.
-    fn read_status(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
-        let status = match self.status_files.entry(tid) {
+    fn read(&mut self, pid: i32, tid: i32) -> Option<(u8, (u64, u64))> {
+        let status = match self.0.entry(tid) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(place) => {
                 let path = format!("/proc/{pid}/task/{tid}/status");
@@ -346,5 +334,34 @@ impl Scheduler {
         let mut text = [0; 4096];
         let length = status.read_at(&mut text, 0).ok()?;
         parse_status(&String::from_utf8_lossy(&text[..length]))
+    }
+
+    /// A thread is gone.
+    pub(super) fn forget(&mut self, tid: i32) {
+        self.0.remove(&tid);
+    }
+}
+
+impl Scheduler {
+    /// A signal has come for a blocked thread.
+    fn interrupt(&mut self, pid: i32, tid: i32) {
+        let blocked = self.blocked.get_mut(&tid).expect("looked at");
+        blocked.is_queued = true;
+        let restarts = blocked.condition.on_signal == ERESTARTNOHAND;
+        if let Some(deadline) = blocked.condition.deadline.filter(|_| restarts) {
+            if !Signals::of(pid, tid).run_a_handler() {
+                let call = (blocked.call.nr, blocked.call.args);
+                self.restarts.insert(tid, (call, deadline));
+            }
+        }
+        let result = Some(blocked.condition.on_signal);
+        self.run_queue.push(Runnable::Woken(blocked.call, result));
+    }
+
+    /// ... which only the mask of its call lets through.
+    pub(super) fn have_host_interrupt(&mut self, tid: i32) {
+        let blocked = self.blocked.get_mut(&tid).expect("looked at");
+        blocked.is_queued = true;
+        self.run_queue.push(Runnable::HostSignal(blocked.call));
     }
 }

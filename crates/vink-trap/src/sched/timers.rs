@@ -6,11 +6,14 @@
 
 use std::io;
 
+use vink_kernel::Kernel;
 use vink_sched::timers::{is_pending, Due, TimerId, TimerNotify};
 
-use super::{Scheduler, VirtualWorker};
+use super::tracees::Threads;
+use super::Scheduler;
+use crate::process_table::ProcessTable;
+use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
-use crate::Error;
 
 /// `siginfo_t` of a timer's signal.
 fn siginfo(due: &Due) -> [u8; 128] {
@@ -50,47 +53,62 @@ fn send(pid: i32, due: &Due) -> io::Result<()> {
     }
 }
 
-impl VirtualWorker<'_> {
-    /// alarm(2), setitimer(2), getitimer(2), and those whose name begins with timer_.
-    pub(crate) fn timer_call(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let pid = call.pid;
-        let times = self.times_of_call();
-        let mut timers = std::mem::take(&mut self.worker.clock.sched_mut().timers);
-        let result = timers.call(pid, &call.notification.into(), &times, self);
-        self.worker.clock.sched_mut().timers = timers;
+impl Scheduler {
+    /// The result of alarm(2), setitimer(2), getitimer(2), and of those whose name begins with
+    /// timer_.
+    pub(super) fn timer_call(
+        &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        signals: &mut SignalPoll,
+        call: SyscallCtx,
+    ) -> i64 {
+        let times = self.times_of_call(kernel);
+        let mut threads = Threads {
+            table,
+            blocked: &self.blocked,
+            memories: &mut self.memories,
+        };
+        let result = self
+            .timers
+            .call(call.pid, &call.notification.into(), &times, &mut threads);
         // What was set to now.
-        self.fire_timers();
-        self.answer(call, result)
+        self.fire_timers((table, signals), kernel.now());
+        result
     }
 
     /// Sends the signals of all timers that are due.
-    pub(crate) fn fire_timers(&mut self) {
-        let now = self.worker.kernel.now();
-        while let Some(due) = self.worker.clock.sched_mut().timers.take_due(now) {
+    pub(super) fn fire_timers(
+        &mut self,
+        (table, signals): (&ProcessTable, &mut SignalPoll),
+        now: u64,
+    ) {
+        while let Some(due) = self.timers.take_due(now) {
             let (TimerId::Alarm(pid) | TimerId::Cpu(pid, _) | TimerId::Made(pid, _)) = due.name;
             let notice = TimerNotify::Signal {
                 signal: due.signal,
                 value: due.value,
                 thread: due.thread,
             };
-            let pending = is_pending(due.name, notice, self);
+            let threads = Threads {
+                table,
+                blocked: &self.blocked,
+                memories: &mut self.memories,
+            };
+            let pending = is_pending(due.name, notice, &threads);
             if !pending && send(pid, &due).is_err() {
                 // The process is gone, or cannot have more signals: the next may come through.
                 continue;
             }
-            let sched = self.worker.clock.sched_mut();
-            sched.timers.delivered(&due, pending);
-            self.worker.signals.hint_of(pid);
+            self.timers.delivered(&due, pending);
+            signals.hint_of(pid);
         }
     }
-}
 
-impl Scheduler {
     /// The process has executed a program: its memory is another, and timers that were made are
     /// gone.
     pub(super) fn note_executed(&mut self, pid: i32) {
         self.timers.executed(pid);
-        self.memories.remove(&pid);
+        self.memories.forget(pid);
         self.runaways.forget_process(pid);
     }
 }

@@ -2,12 +2,14 @@
 
 use std::fs;
 
+use vink_kernel::{Kernel, Numbered};
 use vink_sched::{Syscall, Times, Tracees};
 
-use super::clocks::BOOTED;
 use super::signals::{bit, Signals};
-use super::VirtualWorker;
+use super::uptime::BOOTED;
+use super::{BlockedThread, Scheduler};
 use crate::notification::Notification;
+use crate::process_table::ProcessTable;
 use crate::tracee;
 
 impl From<Notification> for Syscall {
@@ -17,20 +19,55 @@ impl From<Notification> for Syscall {
     }
 }
 
-impl VirtualWorker<'_> {
+impl Scheduler {
     /// What time it is for the call that is dispatched.
-    pub(super) fn times_of_call(&self) -> Times {
-        let now = self.worker.kernel.now();
+    pub(super) fn times_of_call(&self, kernel: &Kernel) -> Times {
+        let now = kernel.now();
         Times {
             now,
             monotonic: now + BOOTED,
-            realtime: self.worker.kernel.date(now),
-            resumed: self.worker.clock.sched().resumed_deadline,
+            realtime: kernel.date(now),
+            resumed: self.resumed_deadline,
         }
     }
 }
 
-impl Tracees for VirtualWorker<'_> {
+/// Processes that share their memory (vfork(2), `CLONE_VM`).
+#[derive(Default)]
+pub(super) struct Memories {
+    /// After which process the memory of one is named.
+    known: Numbered<i32, i32>,
+}
+
+impl Memories {
+    /// After which process the memory of this one is named.
+    fn of(&mut self, table: &ProcessTable, pid: i32) -> i32 {
+        if let Some(memory) = self.known.get(&pid) {
+            return *memory;
+        }
+        let parent = tracee::tgid_and_ppid(pid).map_or(0, |(_, parent)| parent);
+        let memory = match table.has_process(parent) && tracee::share_memory(pid, parent) {
+            true => self.of(table, parent),
+            false => pid,
+        };
+        self.known.insert(pid, memory);
+        memory
+    }
+
+    /// The process is gone, or its memory is another.
+    pub(super) fn forget(&mut self, pid: i32) {
+        self.known.remove(&pid);
+    }
+}
+
+/// The threads that decisions are about.
+pub(super) struct Threads<'a> {
+    pub(super) table: &'a ProcessTable,
+    pub(super) blocked: &'a Numbered<i32, BlockedThread>,
+    pub(super) memories: &'a mut Memories,
+}
+
+impl Tracees for Threads<'_> {
     fn read(&self, tid: i32, address: u64, bytes: &mut [u8]) -> bool {
         tracee::read(tid, address, bytes)
     }
@@ -40,15 +77,16 @@ impl Tracees for VirtualWorker<'_> {
     }
 
     fn is_blocked(&self, tid: i32, call: u64) -> bool {
-        self.worker.clock.sched().is_blocked(tid, call)
+        let blocked = self.blocked.get(&tid);
+        blocked.is_some_and(|blocked| blocked.waits_in(call))
     }
 
     fn memory(&mut self, tid: i32) -> i32 {
-        self.memory_of(self.worker.table.pid_of(tid))
+        self.memories.of(self.table, self.table.pid_of(tid))
     }
 
     fn maps(&self, tid: i32) -> String {
-        let pid = self.worker.table.pid_of(tid);
+        let pid = self.table.pid_of(tid);
         fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()
     }
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use super::vvar;
+use super::clock_code;
 use crate::tracee;
 use crate::Error;
 
@@ -119,7 +119,7 @@ fn patches(image: &[u8]) -> Option<Patches> {
         }
         let mut code = code.to_vec();
         if name == Some(b"clock_gettime") {
-            let (shows, clocks) = vvar::code(value, length_of(image)?);
+            let (shows, clocks) = clock_code::code(value, length_of(image)?);
             if shows.len() as u64 <= length {
                 code = shows;
                 patches.clocks = Some(clocks);

@@ -6,6 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use super::batch::Deferred;
 use super::{Scheduler, ThreadState};
 use crate::notification::Reply;
 use crate::syscall_ctx::SyscallCtx;
@@ -44,6 +45,11 @@ impl Clock {
             Clock::Real => None,
             Clock::Virtual(sched) => Some(sched),
         }
+    }
+
+    /// What is deferred while threads run in virtual time; `None`: what comes is handled at once.
+    pub(crate) fn deferred(&mut self) -> Option<&mut Deferred> {
+        self.virtual_time_mut().and_then(Scheduler::deferred)
     }
 
     /// The scheduler of a [`VirtualWorker`], beside which its other fields can be used.
@@ -88,22 +94,23 @@ impl Worker {
 
     /// The thread has its answer, or its call is the host's now.
     pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
-        if let Some(mut time) = self.virtual_time() {
-            time.thread_resumed(call, sent, state);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.thread_resumed(&self.table, call.tid, sent, state);
         }
     }
 
     /// Tells the observer of a call that is about to be answered.
     pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
-        if let Some(mut time) = self.virtual_time() {
-            time.notify_observer(call, result);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            sched.notify_observer((&self.table, &self.kernel), call, result);
         }
     }
 
     /// Before the thread goes on: its process is to read what time it is.
     pub(crate) fn publish_time(&mut self, tid: i32, state: ThreadState) {
-        if let Some(mut time) = self.virtual_time() {
-            time.publish_time(tid, state);
+        if let Some(sched) = self.clock.virtual_time_mut() {
+            let place = (&self.table, &self.kernel);
+            sched.clocks.publish(place, tid, &[], state);
         }
     }
 }

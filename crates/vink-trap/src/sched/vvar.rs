@@ -11,11 +11,14 @@
 //! first read is a system call, by which the worker knows of it; and again when what was published
 //! has not been read for a while.
 
-use super::auxv::Auxv;
+use vink_kernel::{Kernel, Numbered};
 use vink_sched::timespec;
 
-use super::clocks::{BOOTED, CPU_PER_CALL};
-use super::{vdso, Scheduler, ThreadState, VirtualWorker};
+use super::auxv::Auxv;
+use super::clock_code::{CPU_PER_CALL, LOOKED};
+use super::uptime::BOOTED;
+use super::{vdso, Scheduler, ThreadState};
+use crate::process_table::ProcessTable;
 use crate::tracee;
 
 /// So many reads need no system call.
@@ -25,106 +28,10 @@ const CHECK_INTERVAL: u32 = 8;
 /// What is written behind the code: two clocks, the CPU time of process and thread, how many reads
 /// are free.
 const WRITTEN: usize = 4 * vink_ring::CLOCK_WORDS;
+/// That, and where it is.
+pub(super) type ClockBytes = (u64, [u8; WRITTEN]);
 /// Where the last of them is.
 const FREE: u64 = 48;
-/// Behind that: what reads of the CPU time have added to it.
-const LOOKED: u64 = 56;
-
-// int clock_gettime(clockid_t edi, struct timespec *rsi): 0, 5: CLOCK_REALTIME; 1, 4, 6, 7:
-// CLOCK_MONOTONIC and those that are as it here; 2, 3: CPU time of process and thread, to which
-// each read adds a call's.
-core::arch::global_asm!(
-    ".pushsection .rodata.vink_clock, \"a\"",
-    ".balign 8",
-    "vink_clock_begin:",
-    "cmp edi, 7",
-    "ja 4f",
-    "cmp byte ptr [rip + vink_clock_writable], 0",
-    "je 3f",
-    "2: cmp dword ptr [rip + vink_clock_looks], 0",
-    "je 4f",
-    "dec dword ptr [rip + vink_clock_looks]",
-    "mov eax, 0x0c",
-    "bt eax, edi",
-    "jc 5f",
-    "mov eax, 0x21",
-    "bt eax, edi",
-    "lea rax, [rip + vink_clock_monotonic]",
-    "lea rdx, [rip + vink_clock_date]",
-    "cmovc rax, rdx",
-    "mov rdx, [rax]",
-    "mov [rsi], rdx",
-    "mov rdx, [rax + 8]",
-    "mov [rsi + 8], rdx",
-    "xor eax, eax",
-    "ret",
-    // mprotect(2) of the whole image, which can't be split.
-    "3: mov r8, rdi",
-    "mov r9, rsi",
-    "lea rdi, [rip + vink_clock_begin]",
-    "sub rdi, [rip + vink_clock_offset]",
-    "mov rsi, [rip + vink_clock_length]",
-    "mov edx, 7",
-    "mov eax, 10",
-    "syscall",
-    "mov rdi, r8",
-    "mov rsi, r9",
-    "test eax, eax",
-    "jnz 4f",
-    "mov byte ptr [rip + vink_clock_writable], 1",
-    "jmp 2b",
-    "4: mov eax, 228",
-    "syscall",
-    "ret",
-    "5: mov ecx, edi",
-    "lea rdx, [rip + vink_clock_processor]",
-    "mov rax, [rdx + 8 * rcx - 16]",
-    "add qword ptr [rip + vink_clock_looked], {call}",
-    "add rax, [rip + vink_clock_looked]",
-    "xor edx, edx",
-    "mov ecx, 1000000000",
-    "div rcx",
-    "mov [rsi], rax",
-    "mov [rsi + 8], rdx",
-    "xor eax, eax",
-    "ret",
-    ".balign 8",
-    "vink_clock_offset: .quad 0",
-    "vink_clock_length: .quad 0",
-    "vink_clock_monotonic: .quad 0, 0",
-    "vink_clock_date: .quad 0, 0",
-    "vink_clock_processor: .quad 0, 0",
-    "vink_clock_looks: .long 0",
-    "vink_clock_writable: .long 0",
-    "vink_clock_looked: .quad 0",
-    "vink_clock_end:",
-    ".popsection",
-    call = const CPU_PER_CALL,
-);
-
-extern "C" {
-    static vink_clock_begin: u8;
-    static vink_clock_offset: u8;
-    static vink_clock_monotonic: u8;
-    static vink_clock_end: u8;
-}
-
-/// The code, to be written at `offset` in an image of a vDSO of this length, and where in that the
-/// clocks are.
-pub(super) fn code(offset: u64, length: u64) -> (Vec<u8>, u64) {
-    // SAFETY: the labels are around constant bytes; their order is that above.
-    let (bytes, place, clocks) = unsafe {
-        let begin = &raw const vink_clock_begin;
-        let distance = |label: *const u8| label.offset_from(begin) as usize;
-        let all = std::slice::from_raw_parts(begin, distance(&raw const vink_clock_end));
-        let clocks = distance(&raw const vink_clock_monotonic);
-        (all, distance(&raw const vink_clock_offset), clocks)
-    };
-    let mut code = bytes.to_vec();
-    code[place..place + 8].copy_from_slice(&offset.to_le_bytes());
-    code[place + 8..place + 16].copy_from_slice(&length.to_le_bytes());
-    (code, offset + clocks as u64)
-}
 
 /// What a process reads of the clock.
 pub(crate) struct VvarPage {
@@ -167,30 +74,54 @@ impl VvarPage {
     }
 }
 
-impl VirtualWorker<'_> {
+/// The clocks that processes read without a call, and the CPU time of threads, which is computed
+/// from their calls.
+#[derive(Default)]
+pub(crate) struct ClockPages {
+    pages: Numbered<i32, VvarPage>,
+    /// Calls of each thread.
+    calls: Numbered<i32, u64>,
+    /// Each look costs time, and must be known: nothing is published.
+    pub(super) are_hidden: bool,
+}
+
+impl ClockPages {
+    /// The thread makes a call.
+    pub(super) fn count_call(&mut self, tid: i32) {
+        *self.calls.entry(tid).or_default() += 1;
+    }
+
+    /// The CPU time of these threads, computed from their calls.
+    fn time_of_calls(&self, tids: &[i32]) -> u64 {
+        let calls = tids.iter().filter_map(|tid| self.calls.get(tid));
+        calls.sum::<u64>() * CPU_PER_CALL
+    }
+
+    /// The CPU time of these threads of a process as they find it, in ns: reads of it add to it.
+    pub(super) fn cpu_time(&self, pid: i32, tids: &[i32]) -> u64 {
+        let shown = self.pages.get(&pid);
+        let place = shown.and_then(|shown| shown.place.as_ref());
+        let looked = place.and_then(|address| tracee::read_u64(pid, address + LOOKED));
+        self.time_of_calls(tids) + looked.unwrap_or(0)
+    }
+
     /// The process has read its CPU time by a call: what it reads here must not be behind that.
-    pub(super) fn republish_time(&mut self, tid: i32) {
-        let pid = self.worker.table.pid_of(tid);
-        let sched = self.worker.clock.sched_mut();
-        if let Some(shown) = sched.vvars.get_mut(&pid) {
+    pub(super) fn republish(&mut self, pid: i32) {
+        if let Some(shown) = self.pages.get_mut(&pid) {
             shown.state = None;
         }
     }
 
-    /// Before the thread goes on: its process is to read what time it is.
-    pub(crate) fn publish_time(&mut self, tid: i32, state: ThreadState) {
-        self.write_and_publish_time(tid, &[], state);
-    }
-
-    /// The same, and writes other things into its memory before. How many bytes of those could be
-    /// written.
-    pub(crate) fn write_and_publish_time(
+    /// Before the thread goes on: its process is to read what time it is. Writes other things into
+    /// its memory before; how many bytes of those could be written.
+    pub(crate) fn publish(
         &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
         tid: i32,
         parts: &[(u64, &[u8])],
         state: ThreadState,
     ) -> usize {
-        let clock = self.next_vvar(tid, state);
+        let clock = self.next((table, kernel), tid, state);
         let clock = clock.as_ref().map(|(place, bytes)| (*place, &bytes[..]));
         if parts.is_empty() && clock.is_none() {
             return 0;
@@ -201,9 +132,7 @@ impl VirtualWorker<'_> {
         if let Some(clock) = clock {
             let missed = written < wanted + WRITTEN;
             let missed = missed && (written >= wanted || !tracee::write(tid, clock.0, clock.1));
-            let pid = self.worker.table.pid_of(tid);
-            let sched = self.worker.clock.sched_mut();
-            if let Some(shown) = sched.vvars.get_mut(&pid) {
+            if let Some(shown) = self.pages.get_mut(&table.pid_of(tid)) {
                 shown.written = !missed;
                 if missed {
                     // Its vDSO can't be written to yet, since it has not looked, or no longer.
@@ -215,28 +144,27 @@ impl VirtualWorker<'_> {
     }
 
     /// What is to be written for it, and where.
-    pub(super) fn next_vvar(
+    pub(super) fn next(
         &mut self,
+        (table, kernel): (&ProcessTable, &Kernel),
         tid: i32,
         state: ThreadState,
-    ) -> Option<(u64, [u8; WRITTEN])> {
-        let sched = self.worker.clock.sched_mut();
-        let now = self.worker.kernel.now();
-        let pid = self.worker.table.find_pid(tid)?;
-        // Each look costs time then, and must be known.
-        if !sched.config.charge.call.is_zero() {
+    ) -> Option<ClockBytes> {
+        let now = kernel.now();
+        let pid = table.find_pid(tid)?;
+        if self.are_hidden {
             return None;
         }
         let leaves = state == ThreadState::InExec;
-        if leaves && !sched.vvars.contains_key(&pid) {
+        if leaves && !self.pages.contains_key(&pid) {
             // Its memory is about to be another.
             return None;
         }
-        let shown = sched.vvars.entry(pid).or_insert_with(|| VvarPage::of(pid));
+        let shown = self.pages.entry(pid).or_insert_with(|| VvarPage::of(pid));
         let place = shown.place.filter(|_| shown.wanted);
         let Some(place) = place.filter(|_| shown.state != Some((now, tid))) else {
             if leaves {
-                sched.vvars.remove(&pid);
+                self.pages.remove(&pid);
             }
             return None;
         };
@@ -257,87 +185,65 @@ impl VirtualWorker<'_> {
             at += bytes.len();
         };
         add(&timespec(now + BOOTED));
-        add(&timespec(self.worker.kernel.date(now)));
-        add(&self
-            .worker
-            .clock
-            .sched()
-            .cpu_time_of(self.worker.table.threads_of(pid))
-            .to_ne_bytes());
-        add(&self.worker.clock.sched().cpu_time_of(&[tid]).to_ne_bytes());
+        add(&timespec(kernel.date(now)));
+        add(&self.time_of_calls(table.threads_of(pid)).to_ne_bytes());
+        add(&self.time_of_calls(&[tid]).to_ne_bytes());
         add(&looks.to_ne_bytes());
         if leaves {
             // Where it was shown the time there may be something else soon.
-            let sched = self.worker.clock.sched_mut();
-            sched.vvars.remove(&pid);
+            self.pages.remove(&pid);
         }
         Some((place, all))
     }
 
-    /// Time has passed: publishes it to threads that may go on without the worker.
-    pub(super) fn publish_time_to_runaways(&mut self) {
-        let sched = self.worker.clock.sched();
-        if sched.blocked_on_host.is_empty() && sched.vforked.is_empty() && sched.running.is_empty()
-        {
-            return;
-        }
-        let inside = sched.blocked_on_host.iter().map(|(tid, _)| *tid);
-        let vforked = sched.vforked.iter().map(|(tid, _)| *tid);
-        let out = sched.running.iter().map(|out| out.tid);
-        let tids: Vec<i32> = inside.chain(vforked).chain(out).collect();
-        for tid in tids {
-            self.publish_time(tid, ThreadState::MayBlock);
-        }
-    }
-}
-
-impl Scheduler {
     /// Whether the process's memory could be written to when it was shown the clock last, and is
     /// its own.
-    pub(super) fn is_time_published(&self, pid: i32) -> bool {
-        let shown = self.vvars.get(&pid);
+    pub(super) fn is_published(&self, pid: i32) -> bool {
+        let shown = self.pages.get(&pid);
         shown.is_some_and(|shown| shown.written && !shown.shared)
     }
 
     /// The process is to have a child with the same memory.
-    pub(super) fn keep_vvar_current(&mut self, pid: i32) {
-        let shown = self.vvars.entry(pid).or_insert_with(|| VvarPage::of(pid));
+    pub(super) fn keep_current(&mut self, pid: i32) {
+        let shown = self.pages.entry(pid).or_insert_with(|| VvarPage::of(pid));
         (shown.wanted, shown.shared) = (true, true);
     }
 
     /// The process has a new vDSO.
-    pub(super) fn set_vvar_page(&mut self, pid: i32, place: Option<u64>) {
-        self.vvars.insert(pid, VvarPage::new(place));
+    pub(super) fn set_page(&mut self, pid: i32, place: Option<u64>) {
+        self.pages.insert(pid, VvarPage::new(place));
     }
 
     /// The process has asked for the time by a system call.
-    pub(super) fn start_publishing_time(&mut self, pid: i32) {
-        if let Some(shown) = self.vvars.get_mut(&pid).filter(|shown| !shown.wanted) {
+    pub(super) fn start_publishing(&mut self, pid: i32) {
+        if let Some(shown) = self.pages.get_mut(&pid).filter(|shown| !shown.wanted) {
             (shown.wanted, shown.state) = (true, None);
         }
     }
 
-    /// What the process's reads of its CPU time have added to that, in ns.
-    pub(super) fn vvar_cpu_time(&self, pid: i32) -> u64 {
-        let shown = self.vvars.get(&pid);
-        let place = shown.and_then(|shown| shown.place.as_ref());
-        place
-            .and_then(|address| tracee::read_u64(pid, address + LOOKED))
-            .unwrap_or(0)
+    /// A thread is gone.
+    pub(super) fn forget_thread(&mut self, tid: i32) {
+        self.calls.remove(&tid);
+    }
+
+    /// A process is gone.
+    pub(super) fn forget_process(&mut self, pid: i32) {
+        self.pages.remove(&pid);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_clocks_are_behind_the_code() {
-        let (code, clocks) = code(0x123, 0x2000);
-        assert_eq!(clocks, 0x123 + code.len() as u64 - LOOKED - 8);
-        let at = code.len() - LOOKED as usize - 8 - 16;
-        assert_eq!(code[at..at + 2], [0x23, 0x01]);
-        assert_eq!(code[at + 8..at + 10], [0, 0x20]);
-        assert!(code[at + 16..].iter().all(|byte| *byte == 0));
+impl Scheduler {
+    /// Time has passed: publishes it to threads that may go on without the worker.
+    pub(super) fn publish_time_to_runaways(&mut self, table: &ProcessTable, kernel: &Kernel) {
+        if self.blocked_on_host.is_empty() && self.vforked.is_empty() && self.running.is_empty() {
+            return;
+        }
+        let inside = self.blocked_on_host.iter().map(|(tid, _)| *tid);
+        let vforked = self.vforked.iter().map(|(tid, _)| *tid);
+        let out = self.running.iter().map(|out| out.tid);
+        for tid in inside.chain(vforked).chain(out) {
+            let state = ThreadState::MayBlock;
+            self.clocks.publish((table, kernel), tid, &[], state);
+        }
     }
 }

@@ -8,10 +8,11 @@ use std::fs;
 use vink_sched::block::{BlockCondition, ERESTARTSYS};
 use vink_sched::children::{Child, WaitOutcome, WaitSpec, WaitTarget};
 
-use super::{thread_states, VirtualWorker};
+use super::tsc::VirtualTsc;
+use super::{thread_states, waits_in, Scheduler};
+use crate::process_table::ProcessTable;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
-use crate::Error;
 
 /// Waiting parents, and the processes whose children may have changed state.
 #[derive(Default)]
@@ -33,10 +34,145 @@ pub(crate) struct Parents {
     tracers: HashSet<i32>,
 }
 
+/// What becomes of a call that waits for a child.
+pub(super) enum ChildWait {
+    /// It waits.
+    Block(BlockCondition),
+    /// The host does it, and does not wait.
+    Host,
+    /// The host does it, and may wait.
+    HostMayBlock,
+}
+
 impl Parents {
     /// A process has been stopped, or traces another one.
     pub(super) fn has_stopped(&self) -> bool {
         !self.stopped.is_empty() || !self.tracers.is_empty()
+    }
+
+    /// wait4(2) and waitid(2).
+    pub(super) fn wait(&mut self, call: SyscallCtx) -> ChildWait {
+        let pid = call.pid;
+        if self.tracers.contains(&pid) {
+            return ChildWait::HostMayBlock;
+        }
+        let [first, second, third, fourth, ..] = call.args;
+        let group = tracee::ns_pid_of_kind(pid, "NSpgid:").unwrap_or(0);
+        let wanted = match call.nr {
+            libc::SYS_wait4 => WaitSpec::of_wait4(first as i32, third as i32, group),
+            _ => {
+                let target = (first as u32, second as i32);
+                let known = |fd| tracee::process_of_pidfd(pid, fd);
+                WaitSpec::of_waitid(target, fourth as i32, group, known)
+            }
+        };
+        let Some(wanted) = wanted else {
+            return ChildWait::Host;
+        };
+        match outcome(&wanted, pid, call.tid, self) {
+            WaitOutcome::Waits => {
+                self.waiting.push((call.tid, call.id, wanted));
+                ChildWait::Block(BlockCondition {
+                    on_signal: ERESTARTSYS,
+                    ..BlockCondition::forever()
+                })
+            }
+            WaitOutcome::Tells(child) if !wanted.leaves_news() => {
+                self.continued.remove(&child);
+                self.unreported.remove(&child);
+                ChildWait::Host
+            }
+            WaitOutcome::Ends | WaitOutcome::Tells(_) => ChildWait::Host,
+        }
+    }
+
+    /// Takes out the calls of parents that wait for a child that has changed state: thread and name.
+    /// Those that are not `blocked` any more are forgotten.
+    fn take_woken(
+        &mut self,
+        table: &ProcessTable,
+        blocked: impl Fn(i32, u64) -> bool,
+    ) -> Vec<(i32, u64)> {
+        let mut woken = Vec::new();
+        if self.news.is_empty() && !self.news_for_all {
+            return woken;
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|(tid, id, wanted)| {
+            if !blocked(*tid, *id) {
+                return false;
+            }
+            let pid = table.pid_of(*tid);
+            if !self.news_for_all && !self.news.contains(&pid)
+                || outcome(wanted, pid, *tid, self) == WaitOutcome::Waits
+            {
+                return true;
+            }
+            woken.push((*tid, *id));
+            false
+        });
+        self.waiting = waiting;
+        self.news.clear();
+        self.news_for_all = false;
+        woken
+    }
+
+    /// There is something to tell to the parent of this process, which may be gone altogether.
+    fn has_news(&mut self, pid: i32) {
+        let parent = tracee::tgid_and_ppid(pid).map(|(_, parent)| parent);
+        match parent {
+            Some(parent) => drop(self.news.insert(parent)),
+            None => self.news_for_all = true,
+        }
+    }
+
+    /// The process has ended.
+    pub(super) fn note_exit(&mut self, pid: i32) {
+        self.stopped.remove(&pid);
+        self.unreported.remove(&pid);
+        self.continued.remove(&pid);
+        self.tracers.remove(&pid);
+        self.has_news(pid);
+    }
+
+    /// A signal has stopped a thread of the process, which may be traced for the counter.
+    pub(super) fn note_stop(&mut self, pid: i32, is_traced: bool) {
+        self.stopped.insert(pid);
+        self.continued.remove(&pid);
+        if is_traced {
+            self.unreported.insert(pid);
+        }
+        self.has_news(pid);
+    }
+
+    /// Of those that were stopped some may go on. The counter may hold some.
+    pub(super) fn note_continued(&mut self, counter: Option<&VirtualTsc>) {
+        let goes = |pid: &i32| match thread_states::state_of(*pid, *pid) {
+            Some(b'T') => false,
+            Some(b't') => counter.is_none_or(|c| !c.holds(*pid)),
+            _ => true,
+        };
+        let going: Vec<i32> = self.stopped.iter().copied().filter(goes).collect();
+        for pid in going {
+            self.stopped.remove(&pid);
+            self.unreported.remove(&pid);
+            self.continued.insert(pid);
+            self.has_news(pid);
+        }
+    }
+
+    /// The process calls ptrace(2).
+    pub(super) fn note_tracer(&mut self, pid: i32) {
+        self.tracers.insert(pid);
+    }
+}
+
+impl Scheduler {
+    /// Wakes parents that wait for a child that has changed state.
+    pub(super) fn wake_waiting_parents(&mut self, table: &ProcessTable) {
+        for (tid, id) in self.parents.take_woken(table, waits_in(&self.blocked)) {
+            self.wake(tid, id, None);
+        }
     }
 }
 
@@ -68,140 +204,6 @@ fn inspect(pid: i32, known: &Parents) -> Option<Child> {
     child.continued = known.continued.contains(&pid);
     child.unreported = child.state == b't' && known.unreported.contains(&pid);
     Some(child)
-}
-
-impl VirtualWorker<'_> {
-    /// wait4(2) and waitid(2).
-    pub(crate) fn wait_for_child(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let pid = call.pid;
-        if self.parents().tracers.contains(&pid) {
-            return self.passthrough_that_may_block(call);
-        }
-        let [first, second, third, fourth, ..] = call.args;
-        let group = tracee::ns_pid_of_kind(pid, "NSpgid:").unwrap_or(0);
-        let wanted = match call.nr {
-            libc::SYS_wait4 => WaitSpec::of_wait4(first as i32, third as i32, group),
-            _ => {
-                let target = (first as u32, second as i32);
-                let known = |fd| tracee::process_of_pidfd(pid, fd);
-                WaitSpec::of_waitid(target, fourth as i32, group, known)
-            }
-        };
-        let Some(wanted) = wanted else {
-            return self.passthrough(call);
-        };
-        match outcome(&wanted, pid, call.tid, self.parents()) {
-            WaitOutcome::Waits => {
-                self.parents().waiting.push((call.tid, call.id, wanted));
-                let condition = BlockCondition {
-                    on_signal: ERESTARTSYS,
-                    ..BlockCondition::forever()
-                };
-                self.block(call, condition);
-                Ok(())
-            }
-            WaitOutcome::Tells(child) if !wanted.leaves_news() => {
-                self.parents().continued.remove(&child);
-                self.parents().unreported.remove(&child);
-                self.passthrough(call)
-            }
-            WaitOutcome::Ends | WaitOutcome::Tells(_) => self.passthrough(call),
-        }
-    }
-
-    /// Wakes parents that wait for a child that has changed state.
-    pub(crate) fn wake_waiting_parents(&mut self) {
-        let parents = self.parents();
-        if parents.news.is_empty() && !parents.news_for_all {
-            return;
-        }
-        let mut parents = std::mem::take(parents);
-        let mut waiting = std::mem::take(&mut parents.waiting);
-        waiting.retain(|(tid, id, wanted)| {
-            if !self.worker.clock.sched().is_blocked(*tid, *id) {
-                return false;
-            }
-            let pid = self.worker.table.pid_of(*tid);
-            if !parents.news_for_all && !parents.news.contains(&pid)
-                || outcome(wanted, pid, *tid, &parents) == WaitOutcome::Waits
-            {
-                return true;
-            }
-            self.wake(*tid, *id, None);
-            false
-        });
-        parents.waiting = waiting;
-        parents.news.clear();
-        parents.news_for_all = false;
-        *self.parents() = parents;
-    }
-
-    /// There is something to tell to the parent of this process, which may be gone altogether.
-    fn has_news(&mut self, pid: i32) {
-        let parent = tracee::tgid_and_ppid(pid).map(|(_, parent)| parent);
-        let parents = self.parents();
-        match parent {
-            Some(parent) => drop(parents.news.insert(parent)),
-            None => parents.news_for_all = true,
-        }
-    }
-
-    /// The process has ended.
-    pub(super) fn note_exit(&mut self, pid: i32) {
-        let parents = self.parents();
-        parents.stopped.remove(&pid);
-        parents.unreported.remove(&pid);
-        parents.continued.remove(&pid);
-        parents.tracers.remove(&pid);
-        self.has_news(pid);
-    }
-
-    /// A signal has stopped a thread of the process.
-    pub(super) fn note_stop(&mut self, pid: i32) {
-        let traces = self.worker.clock.sched().tsc.is_some();
-        let parents = self.parents();
-        parents.stopped.insert(pid);
-        parents.continued.remove(&pid);
-        if traces {
-            parents.unreported.insert(pid);
-        }
-        self.has_news(pid);
-    }
-
-    /// Of those that were stopped some may go on.
-    pub(super) fn note_continued(&mut self) {
-        if self.parents().stopped.is_empty() {
-            return;
-        }
-        let counter = self.worker.clock.sched().tsc.clone();
-        let goes = |pid: &i32| match thread_states::state_of(*pid, *pid) {
-            Some(b'T') => false,
-            Some(b't') => counter.as_ref().is_none_or(|c| !c.holds(*pid)),
-            _ => true,
-        };
-        let going: Vec<i32> = self
-            .parents()
-            .stopped
-            .iter()
-            .copied()
-            .filter(goes)
-            .collect();
-        for pid in going {
-            self.parents().stopped.remove(&pid);
-            self.parents().unreported.remove(&pid);
-            self.parents().continued.insert(pid);
-            self.has_news(pid);
-        }
-    }
-
-    /// The process calls ptrace(2).
-    pub(super) fn note_tracer(&mut self, pid: i32) {
-        self.parents().tracers.insert(pid);
-    }
-
-    fn parents(&mut self) -> &mut Parents {
-        &mut self.worker.clock.sched_mut().parents
-    }
 }
 
 #[cfg(test)]

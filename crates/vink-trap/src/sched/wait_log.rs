@@ -7,8 +7,10 @@ use std::fs;
 use std::time::Duration;
 
 use tracing::{debug, enabled, Level};
+use vink_kernel::Kernel;
 
-use super::{ThreadState, VirtualWorker};
+use super::{Scheduler, ThreadState};
+use crate::process_table::ProcessTable;
 use crate::trace::call_name;
 use vink_syscalls::{fd_role, FdRole};
 
@@ -23,15 +25,15 @@ pub(super) struct LastCall {
     pub(super) time: u64,
 }
 
-impl VirtualWorker<'_> {
+impl Scheduler {
     /// Logs what each thread waits for, if that is wanted and has changed.
-    pub(super) fn log_waits(&mut self) {
+    pub(super) fn log_waits(&mut self, (table, kernel): (&ProcessTable, &Kernel)) {
         if !enabled!(target: "sched", Level::DEBUG) {
             return;
         }
-        let sched = self.worker.clock.sched();
+        let place = (table, kernel);
         let mut lines = Vec::new();
-        for running in &sched.running {
+        for running in &self.running {
             let what = match running.state {
                 ThreadState::Running | ThreadState::InExec => "runs, and all others wait for it",
                 ThreadState::MayBlock | ThreadState::WaitsOutside => {
@@ -39,13 +41,13 @@ impl VirtualWorker<'_> {
                 }
                 ThreadState::InVfork | ThreadState::VforkReleased(_) => "waits in vfork",
             };
-            lines.push(self.wait_line(running.pid, running.tid, what, None));
+            lines.push(self.wait_line(place, (running.pid, running.tid), what, None));
         }
-        for (tid, pid) in &sched.blocked_on_host {
-            lines.push(self.wait_line(*pid, *tid, "is blocked on the host", None));
+        for (tid, pid) in &self.blocked_on_host {
+            lines.push(self.wait_line(place, (*pid, *tid), "is blocked on the host", None));
         }
-        for (tid, blocked) in sched.blocked.iter() {
-            let pid = self.worker.table.find_pid(*tid).unwrap_or(*tid);
+        for (tid, blocked) in self.blocked.iter() {
+            let pid = table.find_pid(*tid).unwrap_or(*tid);
             let what = match blocked.polled.is_empty() {
                 true => "is blocked",
                 false => "is blocked on files of the host",
@@ -55,36 +57,41 @@ impl VirtualWorker<'_> {
                 None => ", for ever".to_owned(),
             };
             let call = call_on_file(pid, blocked.call.nr, blocked.call.args[0]);
-            lines.push(self.wait_line(pid, *tid, what, Some((call, until))));
+            lines.push(self.wait_line(place, (pid, *tid), what, Some((call, until))));
         }
-        for (tid, thread) in self.worker.table.threads() {
+        for (tid, thread) in table.threads() {
             if let Some(pending) = &thread.pending {
                 let call = pending.in_flight.call;
                 let call = call_on_file(thread.pid, call.nr, call.args[0]);
                 let what = "is blocked in the machine's kernel";
-                lines.push(self.wait_line(thread.pid, tid, what, Some((call, String::new()))));
+                let known = Some((call, String::new()));
+                lines.push(self.wait_line(place, (thread.pid, tid), what, known));
             }
         }
         lines.sort();
         lines.dedup();
-        let now = seconds(self.worker.kernel.now());
+        let now = seconds(kernel.now());
         let state = (now.clone(), lines);
-        let sched = self.worker.clock.sched_mut();
-        if sched.logged_waits.as_ref() == Some(&state) {
+        if self.logged_waits.as_ref() == Some(&state) {
             return;
         }
         debug!(target: "sched", "the clock stands at {now}; threads: {}", state.1.len());
         for line in &state.1 {
             debug!(target: "sched", "{line}");
         }
-        sched.logged_waits = Some(state);
+        self.logged_waits = Some(state);
     }
 
     /// `known` is the call, and until when it waits, if the worker or its kernel has it; `None`: the host has it.
-    fn wait_line(&self, pid: i32, tid: i32, what: &str, known: Option<(String, String)>) -> String {
+    fn wait_line(
+        &self,
+        (table, kernel): (&ProcessTable, &Kernel),
+        (pid, tid): (i32, i32),
+        what: &str,
+        known: Option<(String, String)>,
+    ) -> String {
         let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-        let sched = self.worker.clock.sched();
-        let last = sched.last_calls.get(&tid);
+        let last = self.last_calls.get(&tid);
         let (call, until) = known.unwrap_or_else(|| {
             let of_host = host_call(pid, tid);
             let call = of_host.or_else(|| last.map(|last| call_name(last.nr)));
@@ -92,12 +99,8 @@ impl VirtualWorker<'_> {
             (call, String::new())
         });
         let since = last.map(|last| format!(", since {}", seconds(last.time)));
-        let machine = self
-            .worker
-            .table
-            .find_process(pid)
-            .map(|process| process.machine);
-        let machine = machine.and_then(|id| self.worker.kernel.machine_name(id));
+        let machine = table.find_process(pid).map(|process| process.machine);
+        let machine = machine.and_then(|id| kernel.machine_name(id));
         format!(
             "{} (process {pid}, thread {tid}, machine {}) {what}: {call}{}{until}",
             name.trim(),
