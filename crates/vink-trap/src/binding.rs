@@ -9,12 +9,13 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use vink_kernel::{MachineId, TaskId};
+use vink_kernel::MachineId;
 
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
-use crate::port_policy::PortPolicy;
+use crate::port_policy::{Policies, PortPolicy};
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee;
 use crate::worker::Worker;
 use crate::Error;
@@ -25,45 +26,41 @@ pub fn set_port_policy(
     machine: MachineId,
     policy: Option<Rc<RefCell<dyn PortPolicy>>>,
 ) {
-    worker.port_policies.retain(|(other, _)| *other != machine);
-    let added = policy.map(|policy| (machine, policy));
-    worker.port_policies.extend(added);
+    worker.port_policies.set(machine, policy);
 }
 
-/// Asks what a call of bind(2) has to: true if the call was refused, and is answered.
-pub(crate) fn refuses(
-    worker: &mut Worker,
-    call: SyscallCtx,
-    entry: &Entry,
-    machine: MachineId,
-) -> Result<bool, Error> {
-    let mut policies = worker.port_policies.iter();
-    let Some((_, policy)) = policies.find(|(its, _)| *its == machine) else {
-        return Ok(false);
-    };
-    let policy = policy.clone();
-    let Some(address) = address(call).filter(|address| address.port() != 0) else {
-        return Ok(false);
-    };
-    let task = match worker.task_of(call.tid) {
-        Ok(task) => task,
-        Err(error) => return to_errno_result(error).map(|_| false),
-    };
-    let udp = match protocol(worker, task, entry)? {
-        Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => false,
-        Some(libc::IPPROTO_UDP) => true,
-        _ => return Ok(false),
-    };
-    worker.kernel_dirty = true;
-    let asked = policy
-        .borrow_mut()
-        .may_bind(&mut worker.kernel, address, udp);
-    let result = match asked {
-        Ok(Ok(())) => return Ok(false),
-        Ok(Err(number)) => -i64::from(number),
-        Err(error) => to_errno_result(error)?,
-    };
-    worker.answer(call, result).map(|()| true)
+impl Policies {
+    /// Asks what a call of bind(2) has to, of a process in its machine's own network: its result if
+    /// it is refused.
+    pub(crate) fn refuse(
+        &self,
+        tasks: &mut Tasks,
+        call: SyscallCtx,
+        entry: &Entry,
+    ) -> Result<Option<i64>, Error> {
+        let Some(policy) = self.of(tasks.table.machine_of(call.pid)) else {
+            return Ok(None);
+        };
+        let Some(address) = address(call).filter(|address| address.port() != 0) else {
+            return Ok(None);
+        };
+        let Ok(task) = tasks.try_task_of(call.tid)? else {
+            return Ok(None);
+        };
+        let kernel = &mut tasks.kernel;
+        let udp = match kernel.internet_protocol(task, entry.number)? {
+            Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => false,
+            Some(libc::IPPROTO_UDP) => true,
+            _ => return Ok(None),
+        };
+        kernel.dirty = true;
+        let asked = policy.borrow_mut().may_bind(kernel, address, udp);
+        Ok(match asked {
+            Ok(Ok(())) => None,
+            Ok(Err(number)) => Some(-i64::from(number)),
+            Err(error) => Some(to_errno_result(error)?),
+        })
+    }
 }
 
 /// The address in the second argument, as far as it is one of IP's; what else it is, the kernel says.
@@ -87,21 +84,4 @@ fn address(call: SyscallCtx) -> Option<SocketAddr> {
         _ => return None,
     };
     Some(SocketAddr::new(ip, port))
-}
-
-/// The protocol of a socket of IP's.
-fn protocol(worker: &mut Worker, task: TaskId, entry: &Entry) -> Result<Option<i32>, Error> {
-    let mut option = |name: i32| -> Result<i32, Error> {
-        let (mut value, mut length) = (-1i32, size_of::<i32>() as libc::socklen_t);
-        let at = [(&raw mut value) as u64, (&raw mut length) as u64];
-        let level = libc::SOL_SOCKET as u64;
-        let args = [entry.number as u64, level, name as u64, at[0], at[1], 0];
-        let result = worker.kernel_call(task, libc::SYS_getsockopt, args)?;
-        Ok(if result < 0 { -1 } else { value })
-    };
-    let of_internet = matches!(option(libc::SO_DOMAIN)?, libc::AF_INET | libc::AF_INET6);
-    Ok(match of_internet {
-        true => Some(option(libc::SO_PROTOCOL)?),
-        false => None,
-    })
 }

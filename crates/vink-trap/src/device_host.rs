@@ -39,8 +39,8 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2); [`Error::Kernel`], also if the file can't be watched.
     pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error> {
-        self.kernel_dirty = true;
-        let place = (&mut self.kernel, &mut self.reactor);
+        self.tasks.kernel.dirty = true;
+        let place = (&mut *self.tasks.kernel, &mut self.reactor);
         self.devices.attach(place, device)
     }
 

@@ -57,18 +57,21 @@ impl Worker {
             .clock
             .virtual_time_mut()
             .and_then(Scheduler::next_deadline);
-        [self.deadline, alarm].into_iter().flatten().min()
+        [self.tasks.kernel.deadline, alarm]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The kernel's clock, as [`vink_kernel::Kernel::now`] has it.
     pub fn now(&self) -> u64 {
-        self.kernel.now()
+        self.tasks.kernel.now()
     }
 
     /// Moves a virtual clock on to a time before which nothing is waited for; never back.
     pub fn advance_clock(&mut self, time: u64) {
         if self.clock.is_virtual() && self.next_timer().is_none_or(|next| time < next) {
-            self.kernel.wait(time);
+            self.tasks.kernel.wait(time);
         }
     }
 }

@@ -8,36 +8,32 @@ use std::os::unix::fs::FileTypeExt;
 use vink_kernel::Call;
 use vink_syscalls::concerns_interfaces;
 
-use crate::error::to_errno_result;
 use crate::syscall_ctx::SyscallCtx;
-use crate::worker::Worker;
+use crate::tasks::Tasks;
 use crate::Error;
 
-impl Worker {
-    /// ioctl(2) on a descriptor of the host's. True if it was such a request, and has been
-    /// answered.
-    pub(crate) fn ask_about_interfaces(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+impl Tasks {
+    /// The result of an ioctl(2) on a descriptor of the host's, if it is such a request.
+    pub(crate) fn ask_about_interfaces(&mut self, call: SyscallCtx) -> Result<Option<i64>, Error> {
         let [fd, request, ..] = call.args;
         if call.nr != libc::SYS_ioctl || !concerns_interfaces(request) {
-            return Ok(false);
+            return Ok(None);
         }
         let found = fs::metadata(format!("/proc/{}/fd/{}", call.tid, fd as i32));
         if !found.is_ok_and(|file| file.file_type().is_socket()) {
-            return Ok(false);
+            return Ok(None);
         }
-        let task = match self.task_of(call.tid) {
+        let task = match self.try_task_of(call.tid)? {
             Ok(task) => task,
-            Err(error) => {
-                let result = to_errno_result(error)?;
-                return self.answer(call, result).map(|()| true);
-            }
+            Err(result) => return Ok(Some(result)),
         };
         // Like a unix socket, one of netlink has no requests of its own.
         let kind = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE].map(|n| n as u64);
         let socket =
-            self.kernel_call(task, libc::SYS_socket, [kind[0], kind[1], kind[2], 0, 0, 0])?;
+            self.kernel
+                .run_call(task, libc::SYS_socket, [kind[0], kind[1], kind[2], 0, 0, 0])?;
         if socket < 0 {
-            return self.answer(call, socket).map(|()| true);
+            return Ok(Some(socket));
         }
         let mut args = call.args;
         args[0] = socket as u64;
@@ -47,11 +43,8 @@ impl Worker {
             space: call.tid as u64,
             ..Call::default()
         };
-        let result = self
-            .kernel
-            .complete(task, &asked)
-            .or_else(to_errno_result)?;
-        self.close_kernel_fd(call.tid, socket as i32)?;
-        self.answer(call, result).map(|()| true)
+        let result = self.kernel.run_call_of(task, &asked)?;
+        self.close_fd(call.tid, socket as i32)?;
+        Ok(Some(result))
     }
 }

@@ -29,7 +29,10 @@ use vink_sched::block::ERESTARTSYS;
 use vink_sys::errno::EINTR;
 
 use crate::in_flight::{Continuation, InFlight};
+use crate::process_table::ProcessTable;
 use crate::signal_poll::PendingCall;
+use crate::splice::Place;
+use crate::tasks::Tasks;
 use crate::worker::Worker;
 use crate::Error;
 
@@ -43,17 +46,51 @@ enum SignalOutcome {
     Suspend,
 }
 
+impl ProcessTable {
+    /// What is to become of a call whose thread may have been sent a signal.
+    fn outcome_of_signal(&self, pending: &PendingCall, outcome: &Outcome) -> SignalOutcome {
+        if outcome.result != EINTR
+            || matches!(pending.in_flight.continuation, Continuation::Close { .. })
+        {
+            return SignalOutcome::Result(outcome.result);
+        }
+        if pending.has_signal {
+            // A call with a time-out is not restarted (signal(7)).
+            return SignalOutcome::Result(if outcome.restart { ERESTARTSYS } else { EINTR });
+        }
+        let pid = self.pid_of(pending.in_flight.call.tid);
+        match self.process(pid).executing {
+            Some(_) => SignalOutcome::Suspend,
+            None if outcome.restart => SignalOutcome::Redo,
+            None => SignalOutcome::Result(EINTR),
+        }
+    }
+}
+
+impl Tasks {
+    /// Cancels the calls of all other threads of the process, to be put aside: this one is about to
+    /// execute.
+    pub(crate) fn cancel_other_calls(&mut self, pid: i32, tid: i32) {
+        for other in &self.table.process(pid).threads {
+            let is_pending = *other != tid && self.table.pending(*other).is_some();
+            if let Some(task) = self.table.task(*other).filter(|_| is_pending) {
+                self.kernel.cancel_call(task);
+            }
+        }
+    }
+}
+
 impl Worker {
     /// Finds threads that have been sent signals, and cancels their calls.
     pub(crate) fn poll_signals(&mut self) -> Result<(), Error> {
         let start = monotonic();
         let mut found = false;
         let mut aside = Vec::new();
-        for (tid, thread, process) in self.table.threads_mut() {
+        for (tid, thread, process) in self.tasks.table.threads_mut() {
             let Some(pending) = thread.pending.as_mut().or(thread.suspended.as_mut()) else {
                 continue;
             };
-            let listener = self.programs[process.program].listener.as_ref();
+            let listener = self.tasks.programs[process.program].listener.as_ref();
             if process.executing.is_some()
                 && listener.is_some_and(|l| !l.waits(pending.in_flight.call.id))
             {
@@ -66,38 +103,18 @@ impl Worker {
             found = true;
             match thread.task {
                 Some(task) if thread.pending.is_some() => {
-                    // Fails if the call is done, and Event::Done on its way.
-                    let _ = self.kernel.cancel(task);
-                    self.kernel_dirty = true;
+                    self.tasks.kernel.cancel_call(task);
                 }
                 _ => aside.push(tid),
             }
         }
         self.signals.checked(start, found);
         for tid in aside {
-            if let Some(pending) = self.table.take_suspended(tid) {
+            if let Some(pending) = self.tasks.table.take_suspended(tid) {
                 self.conclude_with(pending.in_flight, ERESTARTSYS)?;
             }
         }
         Ok(())
-    }
-
-    fn outcome_of_signal(&self, pending: &PendingCall, outcome: &Outcome) -> SignalOutcome {
-        if outcome.result != EINTR
-            || matches!(pending.in_flight.continuation, Continuation::Close { .. })
-        {
-            return SignalOutcome::Result(outcome.result);
-        }
-        if pending.has_signal {
-            // A call with a time-out is not restarted (signal(7)).
-            return SignalOutcome::Result(if outcome.restart { ERESTARTSYS } else { EINTR });
-        }
-        let pid = self.table.pid_of(pending.in_flight.call.tid);
-        match self.table.process(pid).executing {
-            Some(_) => SignalOutcome::Suspend,
-            None if outcome.restart => SignalOutcome::Redo,
-            None => SignalOutcome::Result(EINTR),
-        }
     }
 
     /// The result of a call that the kernel is done with; `None` if it is not to be answered now.
@@ -106,53 +123,39 @@ impl Worker {
         pending: PendingCall,
         outcome: &Outcome,
     ) -> Result<Option<(InFlight, i64)>, Error> {
-        match self.outcome_of_signal(&pending, outcome) {
+        match self.tasks.table.outcome_of_signal(&pending, outcome) {
             SignalOutcome::Result(result) => return Ok(Some((pending.in_flight, result))),
             SignalOutcome::Redo => self.redo(pending.in_flight)?,
             SignalOutcome::Suspend => {
-                self.table.suspend(pending);
+                self.tasks.table.suspend(pending);
             }
         }
         Ok(None)
     }
 
     fn redo(&mut self, in_flight: InFlight) -> Result<(), Error> {
-        match in_flight.continuation {
-            Continuation::Sendfile(_) => self.send_chunk(in_flight),
-            Continuation::Splice(_) => self.continue_splice(in_flight),
-            Continuation::Posted { .. } => self.answer_posted(&in_flight, EINTR),
-            _ => self.dispatch(in_flight.call),
-        }
-    }
-
-    /// Puts the calls of all other threads of the process aside: this one is about to execute.
-    pub(crate) fn suspend_other_calls(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
-        for other in &self.table.process(pid).threads {
-            let is_pending = *other != tid && self.table.pending(*other).is_some();
-            if let Some(task) = self.table.task(*other).filter(|_| is_pending) {
-                // Fails if the call is done, and Event::Done on its way.
-                let _ = self.kernel.cancel(task);
-                self.kernel_dirty = true;
-            }
-        }
-        self.run_kernel()
+        let call = in_flight.call;
+        let place = &mut Place {
+            tasks: &mut self.tasks,
+            signals: &mut self.signals,
+            reactor: &self.reactor,
+        };
+        let decision = match in_flight.continuation {
+            Continuation::Sendfile(_) => self.transfers.send_chunk(place, in_flight)?,
+            Continuation::Splice(_) => self.transfers.continue_splice(place, in_flight)?,
+            Continuation::Posted { .. } => return self.answer_posted(&in_flight, EINTR),
+            _ => return self.dispatch(call),
+        };
+        self.carry_out(call, decision)
     }
 
     /// The exec failed: goes on with what was put aside.
     pub(crate) fn resume_suspended(&mut self, pid: i32) -> Result<(), Error> {
-        for tid in self.table.process(pid).threads.clone() {
-            if let Some(pending) = self.table.take_suspended(tid) {
+        for tid in self.tasks.table.process(pid).threads.clone() {
+            if let Some(pending) = self.tasks.table.take_suspended(tid) {
                 self.redo(pending.in_flight)?;
             }
         }
         Ok(())
-    }
-
-    /// A call comes from a number whose thread is in the middle of another: that thread is dead,
-    /// and its number has passed to a thread that executed.
-    pub(crate) fn replace_thread(&mut self, tid: i32) {
-        let pid = self.table.pid_of(tid);
-        self.end_thread(tid);
-        self.table.reuse_number(pid, tid);
     }
 }

@@ -8,37 +8,31 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use vink_kernel::{CloneKind, TaskId};
-
 use crate::error::to_errno_result;
 use crate::fd_table::FdTable;
 use crate::in_flight::AfterClose;
 use crate::pids::{has_ended, open_pidfd};
 use crate::process::{PendingFork, Process, Thread};
-use crate::reactor::Token;
+use crate::reactor::{Reactor, Token};
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee;
 use crate::virtual_paths::may_lead_to_procfs;
 use crate::worker::Worker;
 use crate::Error;
 
-/// Descriptors that a process may have in the kernel; the host's limit is the one that counts.
-const NOFILE: libc::rlimit64 = libc::rlimit64 {
-    rlim_cur: 1 << 20,
-    rlim_max: 1 << 20,
-};
-
-impl Worker {
+impl Tasks {
     /// Gets to know a process, with what it inherited.
     pub(crate) fn add_process(
         &mut self,
+        reactor: &Reactor,
         program: usize,
         pid: i32,
         pidfd: OwnedFd,
         inherited: Option<PendingFork>,
     ) -> Result<(), Error> {
         let exit = Token::ProcessExit(pid);
-        self.reactor.add_readable(pidfd.as_raw_fd(), exit)?;
+        reactor.add_readable(pidfd.as_raw_fd(), exit)?;
         let begins = inherited.unwrap_or_else(|| PendingFork {
             parent: 0,
             table: FdTable::default(),
@@ -74,7 +68,12 @@ impl Worker {
 
     /// Gets to know a thread that was never seen before, of a known process or of a new one: the
     /// process. `None` if it is gone already.
-    pub(crate) fn ensure_thread(&mut self, program: usize, tid: i32) -> Result<Option<i32>, Error> {
+    pub(crate) fn ensure_thread(
+        &mut self,
+        reactor: &Reactor,
+        program: usize,
+        tid: i32,
+    ) -> Result<Option<i32>, Error> {
         let Some((pid, parent)) = tracee::tgid_and_ppid(tid) else {
             return Ok(None);
         };
@@ -83,7 +82,7 @@ impl Worker {
                 return Ok(None);
             };
             let inherited = self.claim_fork(program, parent, pid);
-            self.add_process(program, pid, pidfd, inherited)?;
+            self.add_process(reactor, program, pid, pidfd, inherited)?;
         }
         self.table.add_thread(pid, tid);
         Ok(Some(pid))
@@ -130,7 +129,12 @@ impl Worker {
     }
 
     /// The thread has left its fork: its child is there, or never will be.
-    pub(crate) fn resolve_forks(&mut self, pid: i32, tid: i32) -> Result<(), Error> {
+    pub(crate) fn resolve_forks(
+        &mut self,
+        reactor: &Reactor,
+        pid: i32,
+        tid: i32,
+    ) -> Result<(), Error> {
         let program = self.table.process(pid).program;
         loop {
             let pending = &mut self.table.process_mut(pid).pending_forks;
@@ -147,7 +151,7 @@ impl Worker {
             });
             match child {
                 Some((child, pidfd)) => {
-                    self.add_process(program, child, pidfd, Some(pending))?;
+                    self.add_process(reactor, program, child, pidfd, Some(pending))?;
                 }
                 None => self.drop_fork(pending),
             }
@@ -155,97 +159,40 @@ impl Worker {
     }
 
     /// Adds all children of the program's processes that can be found now.
-    pub(crate) fn resolve_all_forks(&mut self, program: usize) -> Result<(), Error> {
+    pub(crate) fn resolve_all_forks(
+        &mut self,
+        reactor: &Reactor,
+        program: usize,
+    ) -> Result<(), Error> {
         for child in self.table.unknown_children(program) {
             let Some((_, parent)) = tracee::tgid_and_ppid(child) else {
                 continue;
             };
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
                 let inherited = self.claim_fork(program, parent, child);
-                self.add_process(program, child, pidfd, inherited)?;
+                self.add_process(reactor, program, child, pidfd, inherited)?;
             }
         }
         Ok(())
     }
 
+    /// The child will never be there.
     pub(crate) fn drop_fork(&mut self, pending: PendingFork) {
         if let Some(task) = pending.task {
-            self.end_task(task, true);
+            self.kernel.end_task(task, true);
         }
     }
+}
 
-    pub(crate) fn end_task(&mut self, task: TaskId, group: bool) {
-        // Only fails for a task that is gone.
-        let _ = self.kernel.exit_task(task, 0, group);
-        self.kernel_dirty = true;
-    }
-
-    /// The thread's task in the kernel. The thread must have no call in progress there.
-    pub(crate) fn task_of(&mut self, tid: i32) -> Result<TaskId, vink_kernel::Error> {
-        if let Some(task) = self.table.task(tid) {
-            return Ok(task);
-        }
-        let process = self.table.process_of_mut(tid);
-        self.kernel_dirty = true;
-        let task = match process.spare.take() {
-            Some(task) => task,
-            None => {
-                let credentials = self.programs[process.program].credentials;
-                let task = self.kernel.task_with(process.machine, credentials)?;
-                process.tasks.push(task);
-                self.raise_nofile(task)?;
-                task
-            }
-        };
-        self.table.set_task(tid, task);
-        if let Some(key) = self.table.netns(tid) {
-            self.enter_network(task, key)?;
-        }
-        let process = self.table.process_of_mut(tid);
-        if process.threaded && process.spare.is_none() {
-            let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
-            let process = self.table.process_of_mut(tid);
-            process.tasks.push(spare);
-            process.spare = Some(spare);
-        }
-        Ok(task)
-    }
-
-    /// Lets a task's process have as many descriptors as it likes.
-    pub(crate) fn raise_nofile(&mut self, task: TaskId) -> Result<(), vink_kernel::Error> {
-        let limit = NOFILE;
-        let address = &raw const limit as u64;
-        let args = [0, libc::RLIMIT_NOFILE.into(), address, 0, 0, 0];
-        self.kernel.call(task, libc::SYS_prlimit64, args).map(drop)
-    }
-
-    /// The thread makes another one: see to it that there will be a task for that.
-    pub(crate) fn expect_thread(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
-        let process = self.table.process_of_mut(tid);
-        process.threaded = true;
-        if process.tasks.is_empty() || process.spare.is_some() {
-            return Ok(());
-        }
-        let had_task = self.table.task(tid).is_some();
-        let task = self.task_of(tid)?;
-        if had_task {
-            let spare = self.kernel.clone_task(task, CloneKind::Thread)?;
-            self.kernel_dirty = true;
-            let process = self.table.process_of_mut(tid);
-            process.tasks.push(spare);
-            process.spare = Some(spare);
-        }
-        Ok(())
-    }
-
+impl Worker {
     /// Forgets a thread that has ended, or is about to.
     pub(crate) fn end_thread(&mut self, tid: i32) {
-        let Some(task) = self.table.remove_thread(tid) else {
+        let Some(task) = self.tasks.table.remove_thread(tid) else {
             return;
         };
         self.forget_thread(tid);
         if let Some(task) = task {
-            self.end_task(task, false);
+            self.tasks.kernel.end_task(task, false);
         }
     }
 
@@ -259,33 +206,28 @@ impl Worker {
         }
     }
 
-    /// Gives up all that a process has in the kernel: it has ended, or is about to.
-    pub(crate) fn release_kernel_state(&mut self, pid: i32) {
-        self.mark_held_dirty();
-        if let Some(task) = self.table.clear_process(pid) {
-            self.end_task(task, true);
-        }
-    }
-
     /// Forgets a dead process. Its pidfd and its program; `None` if it was unknown.
     pub(crate) fn remove_process(&mut self, pid: i32) -> Option<(OwnedFd, usize)> {
-        self.table.find_process(pid)?;
-        self.release_kernel_state(pid);
-        let process = self.table.remove_process(pid)?;
+        self.tasks.table.find_process(pid)?;
+        self.held_files.mark_dirty();
+        if let Some(task) = self.tasks.table.clear_process(pid) {
+            self.tasks.kernel.end_task(task, true);
+        }
+        let process = self.tasks.table.remove_process(pid)?;
         for tid in &process.threads {
             self.forget_thread(*tid);
         }
         if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.forget_process(&self.table, pid);
+            sched.forget_process(&self.tasks.table, pid);
         }
-        let entry = &mut self.programs[process.program];
+        let entry = &mut self.tasks.programs[process.program];
         match entry.listener {
             Some(_) => entry.orphans.extend(process.pending_forks),
             // No process is left that could be one of them: the filter's end comes first (Linux
             // 6.11).
             None => {
                 for pending in process.pending_forks {
-                    self.drop_fork(pending);
+                    self.tasks.drop_fork(pending);
                 }
             }
         }
@@ -296,9 +238,9 @@ impl Worker {
     /// may be dispatched now; else it will be dispatched again.
     pub(crate) fn update_process(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let pid = call.pid;
-        self.give_back(call);
-        self.resolve_forks(pid, call.tid)?;
-        let process = self.table.process_mut(pid);
+        self.tasks.give_back(call);
+        self.tasks.resolve_forks(&self.reactor, pid, call.tid)?;
+        let process = self.tasks.table.process_mut(pid);
         let executing = process.executing;
         // As long as the thread is there and silent, another's call tells nothing of its exec.
         let over = |tid| tid == call.tid || !tracee::has_thread(pid, tid);
@@ -307,20 +249,20 @@ impl Worker {
             || process.executing.is_some()
             || process.lent_ring.is_some()
             || process.may_change_netns.iter().any(|tid| *tid != call.tid);
-        if let Err(error) = self.update_netns(call.tid) {
+        if let Err(error) = self.tasks.update_netns(call.tid) {
             let result = to_errno_result(error)?;
-            self.table.process_mut(pid).needs_update = true;
+            self.tasks.table.process_mut(pid).needs_update = true;
             self.answer(call, result)?;
             return Ok(false);
         }
-        let process = self.table.process_mut(pid);
+        let process = self.tasks.table.process_mut(pid);
         if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }
-        self.sweep_rings()?;
+        self.packet_rings.sweep(&mut self.tasks)?;
         // After an exec there is one thread, with the process's own number. A failed one finds all
         // in place.
-        for tid in self.table.process(pid).threads.clone() {
+        for tid in self.tasks.table.process(pid).threads.clone() {
             if tid != call.tid && !tracee::has_thread(pid, tid) {
                 self.end_thread(tid);
             }
@@ -329,16 +271,16 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             time.prepare_executed(call.tid)?;
         }
-        let process = self.table.process_mut(pid);
+        let process = self.tasks.table.process_mut(pid);
         if process.threads == [call.tid]
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)
         {
             process.threaded = false;
-            if let Err(error) = self.part_if_executed(call.tid) {
+            if let Err(error) = self.tasks.part_if_executed(call.tid) {
                 to_errno_result(error)?;
             }
         }
-        let process = self.table.process_mut(pid);
+        let process = self.tasks.table.process_mut(pid);
         let closed = process.table.remove_if(|fd, entry| {
             tracee::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
         });

@@ -16,10 +16,10 @@ use std::fs;
 use vink_kernel::TaskId;
 
 use crate::networks::{Keeper, NetnsId, Network};
+use crate::tasks::Tasks;
 use crate::tracee;
-use crate::worker::Worker;
 
-impl Worker {
+impl Tasks {
     /// Whether a thread may do a call with these `CLONE_*` flags, as far as networks are concerned.
     /// Without the capability in the kernel it may not, though the host would let it, in a user
     /// namespace of its own: it would be in a network for which the kernel has none.
@@ -87,7 +87,7 @@ impl Worker {
             }
             (Some(Network::Made { number, .. }), Some(keeper)) => {
                 let (pid, number) = (keeper.pid, *number);
-                self.copy_from(task, pid, number)
+                self.kernel.copy_from(task, pid, number)
             }
             _ => Ok(-i64::from(libc::EBADF)),
         }
@@ -105,7 +105,7 @@ impl Worker {
         let entered = self.kernel.call(task, libc::SYS_setns, args)?;
         let close = [number, 0, 0, 0, 0, 0];
         self.kernel.call(task, libc::SYS_close, close)?;
-        self.kernel_dirty = true;
+        self.kernel.dirty = true;
         check("entering a network namespace", entered).map(drop)
     }
 
@@ -126,16 +126,16 @@ impl Worker {
             None => {
                 let machine = self.table.process_of(tid).machine;
                 let task = self.kernel.task(machine)?;
-                self.raise_nofile(task)?;
+                self.kernel.raise_nofile(task)?;
                 let pid = self.kernel.call(task, libc::SYS_getpid, [0; 6])?;
                 self.networks.keeper = Some(Keeper { task, pid });
                 task
             }
         };
-        let number = self.copy_from(keeper, pid, own as i32)?;
+        let number = self.kernel.copy_from(keeper, pid, own as i32)?;
         let close = [own, 0, 0, 0, 0, 0];
         self.kernel.call(task, libc::SYS_close, close)?;
-        self.kernel_dirty = true;
+        self.kernel.dirty = true;
         check("keeping a new network namespace", number).map(|number| number as i32)
     }
 }

@@ -22,13 +22,16 @@ use std::time::Duration;
 use vink_kernel::RingId;
 use vink_sys::errno::{EINVAL, ENODEV};
 
+use crate::decision::Decision;
 use crate::error::to_errno_result;
 use crate::file::File;
+use crate::kernel_runner::KernelRunner;
 use crate::mapped_ring::{Lent, Mapped};
 use crate::notification::Reply;
+use crate::process_table::ProcessTable;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// How long an epoll set may say that a ring has something that was taken from it.
@@ -41,37 +44,45 @@ const PAGE: u64 = 4096;
 /// Of `<linux/socket.h>`.
 const SOL_PACKET: u64 = 263;
 
-impl Worker {
+/// The rings that programs may have mapped.
+#[derive(Default)]
+pub(crate) struct PacketRings(Vec<Mapped>);
+
+impl PacketRings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// mmap(2) of a Vink file with `MAP_SHARED`.
-    pub(crate) fn mmap(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(crate) fn mmap(&mut self, tasks: &mut Tasks, call: SyscallCtx) -> Result<Decision, Error> {
         let pid = call.pid;
         let [_, len, _, _, fd, offset] = call.args;
-        let Some(entry) = self.table.process(pid).table.get(fd) else {
-            return self.passthrough(call);
+        let Some(entry) = tasks.table.process(pid).table.get(fd) else {
+            return Ok(Decision::Host);
         };
         if entry.file.copy().is_some() {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         }
-        self.sweep_rings()?;
+        self.sweep(tasks)?;
         let old = self
-            .packet_rings
+            .0
             .iter()
             .find(|mapped| std::ptr::eq(mapped.file.as_ptr(), Rc::as_ptr(&entry.file)));
         let ring = match old {
             Some(old) => old.ring,
-            None => match self.map_ring(call.tid, &entry.file, entry.number)? {
+            None => match self.map(tasks, call.tid, &entry.file, entry.number)? {
                 Ok(ring) => ring,
                 // Not a packet socket: any other is refused by its placeholder.
-                Err(ENODEV) => return self.passthrough(call),
-                Err(result) => return self.answer(call, result),
+                Err(ENODEV) => return Ok(Decision::Host),
+                Err(result) => return Ok(Decision::Answer(result)),
             },
         };
-        let (Some(ring), Some(listener)) = (self.kernel.ring(ring), self.listener(call)) else {
-            return Ok(());
+        let (Some(ring), Some(listener)) = (tasks.kernel.ring(ring), tasks.listener(call)) else {
+            return Ok(Decision::Done);
         };
         if offset != 0 || len.checked_next_multiple_of(PAGE) != Some(ring.bytes()) {
-            self.sweep_rings()?;
-            return self.answer(call, EINVAL);
+            self.sweep(tasks)?;
+            return Ok(Decision::Answer(EINVAL));
         }
         let fd = fd as i32;
         let memory = ring.memory();
@@ -82,34 +93,37 @@ impl Worker {
             tid: call.tid,
         };
         let cloexec = tracee::closes_on_exec(pid, fd);
-        match listener.put_fd(call.id, memory.as_raw_fd(), fd, cloexec) {
-            Ok((Reply::Delivered, _)) => {
-                let process = self.table.process_mut(pid);
-                process.lent_ring = Some(lent);
-                process.needs_update = true;
-                self.passthrough(call)
-            }
-            Ok((Reply::ThreadGone, _)) => Ok(()),
-            Err(errno) => self.answer(call, -i64::from(errno)),
-        }
+        Ok(
+            match listener.put_fd(call.id, memory.as_raw_fd(), fd, cloexec) {
+                Ok((Reply::Delivered, _)) => {
+                    let process = tasks.table.process_mut(pid);
+                    process.lent_ring = Some(lent);
+                    process.needs_update = true;
+                    Decision::Host
+                }
+                Ok((Reply::ThreadGone, _)) => Decision::Done,
+                Err(errno) => Decision::Answer(-i64::from(errno)),
+            },
+        )
     }
 
     /// Has the kernel put the socket's rings into a file. The inner error is the call's result.
-    fn map_ring(
+    fn map(
         &mut self,
+        tasks: &mut Tasks,
         tid: i32,
         file: &Rc<File>,
         number: i32,
     ) -> Result<Result<RingId, i64>, Error> {
-        let done = self.task_of(tid);
-        let ring = match done.and_then(|task| self.kernel.map_ring(task, number)) {
+        let done = tasks.task_of(tid);
+        let ring = match done.and_then(|task| tasks.kernel.map_ring(task, number)) {
             Ok(ring) => ring,
             Err(error) => return to_errno_result(error).map(Err),
         };
-        self.kernel_dirty = true;
-        let memory = self.kernel.ring(ring).expect("made just now").memory();
-        let process = self.table.process_of(tid);
-        self.packet_rings.push(Mapped {
+        tasks.kernel.dirty = true;
+        let memory = tasks.kernel.ring(ring).expect("made just now").memory();
+        let process = tasks.table.process_of(tid);
+        self.0.push(Mapped {
             ring,
             file: Rc::downgrade(file),
             program: process.program,
@@ -119,6 +133,88 @@ impl Worker {
         Ok(Ok(ring))
     }
 
+    /// Whether the call changes a packet socket's rings.
+    pub(crate) fn are_changed_by(call: SyscallCtx) -> bool {
+        let options = [libc::PACKET_RX_RING, libc::PACKET_TX_RING];
+        call.nr == libc::SYS_setsockopt
+            && call.args[1] == SOL_PACKET
+            && options.contains(&(call.args[2] as i32))
+    }
+
+    /// Gives up the rings that no process has mapped any more.
+    pub(crate) fn sweep(&mut self, tasks: &mut Tasks) -> Result<(), Error> {
+        for mapped in std::mem::take(&mut self.0) {
+            if mapped.is_mapped(&tasks.table) {
+                self.0.push(mapped);
+                continue;
+            }
+            tasks.kernel.dirty = true;
+            if let Err(error) = tasks.kernel.unmap_ring(mapped.ring) {
+                // No memory to put in its place: another time.
+                to_errno_result(error)?;
+                self.0.push(mapped);
+            }
+        }
+        Ok(())
+    }
+
+    /// The sockets of rings that an epoll set may take for readable, and are perhaps not.
+    fn doubtful(&self) -> impl Iterator<Item = (RingId, Rc<File>)> + '_ {
+        self.0.iter().filter_map(|mapped| {
+            let file = mapped.file.upgrade()?;
+            let readable = file.placeholder.shown() & libc::EPOLLIN as u32 != 0;
+            (file.mirrors_edges.get() && readable).then_some((mapped.ring, file))
+        })
+    }
+
+    /// How long the worker may wait before [`PacketRings::refresh`].
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.doubtful().next().map(|_| REFRESH_INTERVAL)
+    }
+
+    /// Shows the readiness of the sockets whose rings programs may have emptied.
+    pub(crate) fn refresh(&self, kernel: &mut KernelRunner) -> Result<(), Error> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        for (ring, file) in self.doubtful().collect::<Vec<_>>() {
+            kernel.dirty = true;
+            match kernel.poll_ring(ring) {
+                Ok(events) => file.placeholder.show(events),
+                Err(error) => {
+                    to_errno_result(error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mapped {
+    /// Whether a process has it.
+    fn is_mapped(&self, table: &ProcessTable) -> bool {
+        let has = |pid: &i32| {
+            let process = table.find_process(*pid);
+            let lent = process.and_then(|p| p.lent_ring.as_ref());
+            lent.is_some_and(|lent| lent.identity == self.identity)
+                || tracee::maps(*pid, self.identity)
+        };
+        if has(&self.holder.get()) {
+            return true;
+        }
+        let known = table.processes();
+        let mut pids: Vec<i32> = known
+            .filter(|process| process.program == self.program)
+            .map(|process| process.pid)
+            .collect();
+        pids.extend(table.unknown_children(self.program));
+        let found = pids.into_iter().find(has);
+        self.holder.set(found.unwrap_or(0));
+        found.is_some()
+    }
+}
+
+impl Tasks {
     /// The first trapped call after an mmap(2): gives the placeholder its number back.
     pub(crate) fn give_back(&mut self, call: SyscallCtx) {
         let pid = call.pid;
@@ -142,84 +238,5 @@ impl Worker {
         if let Ok((Reply::ThreadGone, _)) = listener.put_fd(call.id, end, lent.fd, cloexec) {
             self.table.process_mut(pid).lent_ring = Some(lent);
         }
-    }
-
-    /// Whether the call changes a packet socket's rings.
-    pub(crate) fn changes_ring(call: SyscallCtx) -> bool {
-        let options = [libc::PACKET_RX_RING, libc::PACKET_TX_RING];
-        call.nr == libc::SYS_setsockopt
-            && call.args[1] == SOL_PACKET
-            && options.contains(&(call.args[2] as i32))
-    }
-
-    /// Gives up the rings that no process has mapped any more.
-    pub(crate) fn sweep_rings(&mut self) -> Result<(), Error> {
-        for mapped in std::mem::take(&mut self.packet_rings) {
-            if self.is_mapped(&mapped) {
-                self.packet_rings.push(mapped);
-                continue;
-            }
-            self.kernel_dirty = true;
-            if let Err(error) = self.kernel.unmap_ring(mapped.ring) {
-                // No memory to put in its place: another time.
-                to_errno_result(error)?;
-                self.packet_rings.push(mapped);
-            }
-        }
-        Ok(())
-    }
-
-    fn is_mapped(&self, mapped: &Mapped) -> bool {
-        let has = |pid: &i32| {
-            let lent = self
-                .table
-                .find_process(*pid)
-                .and_then(|p| p.lent_ring.as_ref());
-            lent.is_some_and(|lent| lent.identity == mapped.identity)
-                || tracee::maps(*pid, mapped.identity)
-        };
-        if has(&mapped.holder.get()) {
-            return true;
-        }
-        let known = self.table.processes();
-        let mut pids: Vec<i32> = known
-            .filter(|process| process.program == mapped.program)
-            .map(|process| process.pid)
-            .collect();
-        pids.extend(self.table.unknown_children(mapped.program));
-        let found = pids.into_iter().find(has);
-        mapped.holder.set(found.unwrap_or(0));
-        found.is_some()
-    }
-
-    /// The sockets of rings that an epoll set may take for readable, and are perhaps not.
-    fn doubtful(&self) -> impl Iterator<Item = (RingId, Rc<File>)> + '_ {
-        self.packet_rings.iter().filter_map(|mapped| {
-            let file = mapped.file.upgrade()?;
-            let readable = file.placeholder.shown() & libc::EPOLLIN as u32 != 0;
-            (file.mirrors_edges.get() && readable).then_some((mapped.ring, file))
-        })
-    }
-
-    /// How long the worker may wait before [`Worker::refresh_rings`].
-    pub(crate) fn ring_timeout(&self) -> Option<Duration> {
-        self.doubtful().next().map(|_| REFRESH_INTERVAL)
-    }
-
-    /// Shows the readiness of the sockets whose rings programs may have emptied.
-    pub(crate) fn refresh_rings(&mut self) -> Result<(), Error> {
-        if self.packet_rings.is_empty() {
-            return Ok(());
-        }
-        for (ring, file) in self.doubtful().collect::<Vec<_>>() {
-            self.kernel_dirty = true;
-            match self.kernel.poll_ring(ring) {
-                Ok(events) => file.placeholder.show(events),
-                Err(error) => {
-                    to_errno_result(error)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

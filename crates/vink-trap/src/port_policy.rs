@@ -21,5 +21,27 @@ pub trait PortPolicy {
     ) -> Result<Result<(), i32>, vink_kernel::Error>;
 }
 
+/// One that several may have.
+type SharedPolicy = Rc<RefCell<dyn PortPolicy>>;
+
 /// The machines that have one.
-pub(crate) type Policies = Vec<(MachineId, Rc<RefCell<dyn PortPolicy>>)>;
+#[derive(Default)]
+pub(crate) struct Policies(Vec<(MachineId, SharedPolicy)>);
+
+impl Policies {
+    /// A machine has this one from now on, or none.
+    pub(crate) fn set(&mut self, machine: MachineId, policy: Option<SharedPolicy>) {
+        self.0.retain(|(other, _)| *other != machine);
+        self.0.extend(policy.map(|policy| (machine, policy)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// That of a machine.
+    pub(crate) fn of(&self, machine: MachineId) -> Option<&SharedPolicy> {
+        let found = self.0.iter().find(|(its, _)| *its == machine);
+        found.map(|(_, policy)| policy)
+    }
+}

@@ -15,22 +15,28 @@ use vink_sys::rustix::termios::tcsetpgrp;
 use vink_sys::signals::{mask, Mask, SignalSet};
 
 use crate::process::Process;
+use crate::process_table::ProcessTable;
+use crate::reactor::Reactor;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
-impl Worker {
-    /// Does a kill(2) of the caller's own group for it, if the worker is in that group. False: the
-    /// host can do it.
-    pub(crate) fn signal_own_group(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+impl Tasks {
+    /// Does a kill(2) of the caller's own group for it, if the worker is in that group: its result.
+    /// `None`: the host can do it.
+    pub(crate) fn signal_own_group(
+        &mut self,
+        reactor: &Reactor,
+        call: SyscallCtx,
+    ) -> Result<Option<i64>, Error> {
         let caller = self.table.process(call.pid);
         let (machine, program) = (caller.machine, caller.program);
         let (own, group) = (getpgid(0), getpgid(caller.pid));
         if call.args[0] as i32 != 0 || group != own {
-            return Ok(false);
+            return Ok(None);
         }
-        self.resolve_all_forks(program)?;
+        self.resolve_all_forks(reactor, program)?;
         let mut result = -i64::from(libc::ESRCH);
         for process in self.table.processes().filter(|p| p.machine == machine) {
             // The process has not been reaped, so the number is its own.
@@ -43,14 +49,14 @@ impl Worker {
                 Err(_) => {}
             }
         }
-        self.signals.hint();
-        self.answer(call, result)?;
-        Ok(true)
+        Ok(Some(result))
     }
+}
 
+impl ProcessTable {
     /// Does an ioctl(2) `TIOCSPGRP` for a program of the worker's session that means the worker's
-    /// group, if a group of the machine has the terminal. False: it is the host's.
-    pub(crate) fn give_terminal_back(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+    /// group, if a group of the machine has the terminal: its result. `None`: it is the host's.
+    pub(crate) fn give_terminal_back(&self, call: SyscallCtx) -> Option<i64> {
         let [number, request, at, ..] = call.args;
         let mut group = [1; 4];
         if call.nr != libc::SYS_ioctl
@@ -58,23 +64,21 @@ impl Worker {
             || !tracee::read(call.tid, at, &mut group)
             || group != [0; 4]
         {
-            return Ok(false);
+            return None;
         }
-        let caller = self.table.process(call.pid);
+        let caller = self.process(call.pid);
         let session = (getsid(0), getsid(caller.pid));
         let terminal = copy_fd(&caller.pidfd, number as i32).ok();
         let Some(terminal) = terminal.filter(|_| session.0 == session.1) else {
-            return Ok(false);
+            return None;
         };
         let foreground = foreground(&terminal);
         let is_in = |p: &Process| getpgid(p.pid) == foreground;
         let is_gone = || kill(-foreground, 0).is_err();
-        if foreground <= 0 || !(self.table.processes().any(is_in) || is_gone()) {
-            return Ok(false);
+        if foreground <= 0 || !(self.processes().any(is_in) || is_gone()) {
+            return None;
         }
-        let set = set_foreground(&terminal);
-        self.answer(call, set)?;
-        Ok(true)
+        Some(set_foreground(&terminal))
     }
 }
 

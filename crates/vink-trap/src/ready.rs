@@ -14,7 +14,7 @@ use vink_sys::errno::EFAULT;
 use vink_syscalls::{polling, Polling};
 
 use crate::error::to_errno_result;
-use crate::fd_table::Entry;
+use crate::fd_table::{Entry, FdTable};
 use crate::file::File;
 use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
@@ -50,27 +50,26 @@ struct PolledFile {
     events: u32,
 }
 
-impl Worker {
+impl FdTable {
     /// Descriptors of the host's of the calling process are about to be shared, duplicated or
     /// polled: if one is an epoll instance, the library does not see all waiters.
     pub(crate) fn show_to_others(&self, call: SyscallCtx, fds: &[i32]) {
-        let table = self.table.fd_table(call.pid);
-        let ring = table
-            .ring()
-            .filter(|_| self.placement.has_rings() && table.mirrors_edges());
+        let ring = self.ring().filter(|_| self.mirrors_edges());
         let ring = ring.filter(|ring| ring.may_have_stale());
         let is_epoll = |fd: &i32| tracee::is_epoll(call.tid, *fd);
         if ring.is_some() && fds.iter().any(is_epoll) {
-            table.set_seen_by_others();
+            self.set_seen_by_others();
         }
     }
+}
 
+impl Worker {
     /// poll(2) and ppoll(2).
     pub(crate) fn poll(&mut self, call: SyscallCtx) -> Result<(), Error> {
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_KEPT);
         let count = call.args[1] & 0xffff_ffff;
-        let table = self.table.fd_table(call.pid);
+        let table = self.tasks.table.fd_table(call.pid);
         if table.is_empty() || count == 0 || count > MAX_FDS {
             return self.passthrough(call);
         }
@@ -104,7 +103,7 @@ impl Worker {
                 }
             }
         }
-        self.show_to_others(call, &hosts);
+        table.show_to_others(call, &hosts);
         self.publish_files(call, &polled)?;
         if !self.look(call, &mut polled)? || !pure {
             return self.wait_natively(call, &polled);
@@ -122,7 +121,7 @@ impl Worker {
 
     /// select(2) and pselect6(2).
     pub(crate) fn select(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.table.fd_table(call.pid);
+        let table = self.tasks.table.fd_table(call.pid);
         let count = call.args[0] as i32;
         if table.is_empty() || count <= 0 || count as u64 > MAX_FDS {
             return self.passthrough(call);
@@ -159,7 +158,7 @@ impl Worker {
                 }
             }
         }
-        self.show_to_others(call, &hosts);
+        table.show_to_others(call, &hosts);
         self.publish_files(call, &polled)?;
         if !self.look(call, &mut polled)? || !pure || timeout_and_mask(call).is_err() {
             return self.wait_natively(call, &polled);
@@ -180,7 +179,7 @@ impl Worker {
     /// epoll_create(2): from now on the placeholders of all that the process has follow their
     /// files.
     pub(crate) fn epoll_create(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.table.fd_table(call.pid);
+        let table = self.tasks.table.fd_table(call.pid);
         table.set_mirrors_edges();
         if call.args[5] != UNTRAPPED {
             table.set_seen_by_others();
@@ -197,7 +196,7 @@ impl Worker {
         if entry.file.mirrors_edges.replace(true) {
             return Ok(());
         }
-        match self.task_of(tid) {
+        match self.tasks.task_of(tid) {
             Ok(task) => {
                 let events = self.watch_readiness(task, entry)?;
                 entry.file.placeholder.show(events);
@@ -212,7 +211,7 @@ impl Worker {
         if polled.is_empty() {
             return Ok(false);
         }
-        let task = match self.task_of(call.tid) {
+        let task = match self.tasks.task_of(call.tid) {
             Ok(task) => task,
             Err(error) => return to_errno_result(error).map(|_| false),
         };
@@ -226,14 +225,14 @@ impl Worker {
 
     /// From now on the readiness of the streams that a process with a ring waits for is published.
     fn publish_files(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.table.fd_table(call.pid).ring();
+        let ring = self.tasks.table.fd_table(call.pid).ring();
         let Some(ring) = ring.filter(|_| self.placement.has_rings() && !self.clock.is_virtual())
         else {
             return Ok(());
         };
         let mut any = false;
         for PolledFile { fd, entry, .. } in polled {
-            any |= self.finds_stream(call.tid, &ring, *fd, entry)?;
+            any |= self.tasks.finds_stream(call.tid, &ring, *fd, entry)?;
         }
         if !any {
             return Ok(());
@@ -244,13 +243,13 @@ impl Worker {
             return Ok(());
         }
         for PolledFile { fd, entry, .. } in polled {
-            if !self.finds_stream(call.tid, &ring, *fd, entry)? {
+            if !self.tasks.finds_stream(call.tid, &ring, *fd, entry)? {
                 continue;
             }
             // A call that is in progress would not tell what it leaves.
             let is_it = |file: &Rc<File>| Rc::ptr_eq(file, &entry.file);
             let has_it = |p: &PendingCall| p.in_flight.file.as_ref().is_some_and(is_it);
-            if !entry.file.mirrors_edges.get() && self.table.any_pending(has_it) {
+            if !entry.file.mirrors_edges.get() && self.tasks.table.any_pending(has_it) {
                 continue;
             }
             self.mirror_edges(call.tid, entry)?;
@@ -264,7 +263,7 @@ impl Worker {
 
     /// Shows the readiness and lets the host do the call.
     fn wait_natively(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.table.fd_table(call.pid).ring();
+        let ring = self.tasks.table.fd_table(call.pid).ring();
         let is_counted = ring.is_some_and(|ring| ring.is_host_waiter(call.tid));
         for polled in polled {
             let placeholder = &polled.entry.file.placeholder;

@@ -29,7 +29,6 @@ use vink_syscalls::{restart, Restart};
 use crate::sched::auxv::Auxv;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
-use crate::worker::Worker;
 
 /// Of `struct kernel_sigaction`: handler, flags, restorer.
 const FLAGS: u64 = 8;
@@ -211,33 +210,31 @@ fn code() -> &'static [u8] {
     }
 }
 
-impl Worker {
-    /// A thread is about to set a handler: lets it return to the code above. Whatever is missing
-    /// for that, the handler returns as the program says.
-    pub(crate) fn set_restorer(&self, call: SyscallCtx) {
-        let [signal, action, ..] = call.args;
-        let mut words = [0; 24];
-        if OWN.contains(&signal)
-            || FAULTS.iter().any(|fault| *fault as u64 == signal)
-            || !tracee::read(call.tid, action, &mut words)
-        {
-            return;
-        }
-        let word = |at: u64| {
-            let at = at as usize;
-            u64::from_ne_bytes(words[at..at + 8].try_into().expect("eight bytes"))
-        };
-        if word(0) <= NO_HANDLERS || word(FLAGS) & (SA_RESTART | SA_RESTORER) != SA_RESTORER {
-            return;
-        }
-        if let Some(address) = place(call.pid) {
-            // The C library's own copy of what the program has given it.
-            tracee::write(
-                call.tid,
-                action.wrapping_add(RESTORER),
-                &address.to_ne_bytes(),
-            );
-        }
+/// A thread is about to set a handler: lets it return to the code above. Whatever is missing
+/// for that, the handler returns as the program says.
+pub(crate) fn set(call: SyscallCtx) {
+    let [signal, action, ..] = call.args;
+    let mut words = [0; 24];
+    if OWN.contains(&signal)
+        || FAULTS.iter().any(|fault| *fault as u64 == signal)
+        || !tracee::read(call.tid, action, &mut words)
+    {
+        return;
+    }
+    let word = |at: u64| {
+        let at = at as usize;
+        u64::from_ne_bytes(words[at..at + 8].try_into().expect("eight bytes"))
+    };
+    if word(0) <= NO_HANDLERS || word(FLAGS) & (SA_RESTART | SA_RESTORER) != SA_RESTORER {
+        return;
+    }
+    if let Some(address) = place(call.pid) {
+        // The C library's own copy of what the program has given it.
+        tracee::write(
+            call.tid,
+            action.wrapping_add(RESTORER),
+            &address.to_ne_bytes(),
+        );
     }
 }
 

@@ -8,10 +8,9 @@ use vink_syscalls::{blocks, shapes, Blocks, Shape};
 
 use crate::error::to_errno_result;
 use crate::fd_table::Entry;
-use crate::networks::NetnsId;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Longer messages go as they are; ip(8)'s are of a few hundred bytes.
@@ -32,28 +31,31 @@ struct Reference {
     is_process: bool,
 }
 
-impl Worker {
-    /// A call on an rtnetlink socket: true if it sent a message that had to be changed, and is
-    /// answered.
-    pub(crate) fn send_changed(&mut self, call: SyscallCtx, to: &Entry) -> Result<bool, Error> {
+impl Tasks {
+    /// The result of a call on an rtnetlink socket, if it sends a message that has to be changed: it
+    /// is sent.
+    pub(crate) fn send_changed(
+        &mut self,
+        call: SyscallCtx,
+        to: &Entry,
+    ) -> Result<Option<i64>, Error> {
         let message = match shapes(call.nr) {
             Some([_, Shape::InMessage, ..]) => gather(call.tid, call.args[1]),
             Some([_, Shape::In(len), ..]) => {
                 let len = usize::try_from(call.args[*len]).unwrap_or(usize::MAX);
                 fetch(call.tid, call.args[1], len)
             }
-            _ => return Ok(false),
+            _ => return Ok(None),
         };
         let Some(mut message) = message else {
-            return Ok(false);
+            return Ok(None);
         };
         let references = references(&message);
         if references.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
-        let task = match self.task_of(call.tid) {
-            Ok(task) => task,
-            Err(error) => return to_errno_result(error).map(|_| false),
+        let Ok(task) = self.try_task_of(call.tid)? else {
+            return Ok(None);
         };
         let mut opened = Vec::new();
         for reference in references {
@@ -63,7 +65,9 @@ impl Worker {
             let key = match reference.is_process {
                 true => {
                     let pid = self.table.number_of(call.tid, number);
-                    pid.and_then(|pid| self.network_of_process(pid))
+                    // The one that its first thread was last seen in.
+                    let pid = pid.filter(|pid| self.table.has_process(*pid));
+                    pid.and_then(|pid| tracee::network(pid).map(|(key, _)| key))
                 }
                 false => tracee::descriptor(call.pid, number),
             };
@@ -83,18 +87,12 @@ impl Worker {
         };
         let (from, len) = (message.as_ptr() as u64, message.len() as u64);
         let args = [to.number as u64, from, len, flags, 0, 0];
-        let sent = self.kernel_call(task, libc::SYS_sendto, args)?;
+        let sent = self.kernel.run_call(task, libc::SYS_sendto, args)?;
         for number in opened {
-            self.kernel_call(task, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+            self.kernel
+                .run_call(task, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
         }
-        self.answer(call, sent)?;
-        Ok(true)
-    }
-
-    /// The host namespace that a process's first thread was last seen in.
-    fn network_of_process(&self, pid: i32) -> Option<NetnsId> {
-        self.table.has_process(pid).then_some(())?;
-        tracee::network(pid).map(|(key, _)| key)
+        Ok(Some(sent))
     }
 }
 

@@ -10,11 +10,12 @@ use vink_kernel::{CloneKind, TaskId};
 use vink_sys::process::{share, Shared};
 
 use crate::error::to_errno_result;
+use crate::statistics::Statistics;
 use crate::syscall_ctx::SyscallCtx;
-use crate::worker::Worker;
+use crate::tasks::Tasks;
 use crate::Error;
 
-impl Worker {
+impl Tasks {
     /// A child's task: with a copy of its parent's table, or with the same. `None` if there is
     /// nothing to copy.
     pub(crate) fn clone_for_child(
@@ -28,26 +29,29 @@ impl Worker {
             false => CloneKind::Process,
         };
         let task = self.task_of(tid)?;
-        self.kernel_dirty = true;
+        self.kernel.dirty = true;
         self.kernel.clone_task(task, how).map(Some)
     }
 
-    /// The call gives its thread a table of its own, if it has none yet. False if it is answered.
-    pub(crate) fn unshare_files(&mut self, call: SyscallCtx) -> Result<bool, Error> {
+    /// The call gives its thread a table of its own, if it has none yet. `Some`: it can't, and this
+    /// is its result.
+    pub(crate) fn unshare_files(
+        &mut self,
+        statistics: &mut Statistics,
+        call: SyscallCtx,
+    ) -> Result<Option<i64>, Error> {
         let process = self.table.process(call.pid);
         if process.threaded && process.threads.len() > 1 {
             if !process.table.is_empty() {
                 // It goes on with the other threads' table.
-                self.statistics.count_unsupported(call.nr);
+                statistics.count_unsupported(call.nr);
             }
         } else if process.table.is_shared() {
             if let Err(error) = self.part(call.tid) {
-                let result = to_errno_result(error)?;
-                self.answer(call, result)?;
-                return Ok(false);
+                return to_errno_result(error).map(Some);
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// The process, which has one thread, may have executed a program.
@@ -71,14 +75,14 @@ impl Worker {
     fn part(&mut self, tid: i32) -> Result<(), vink_kernel::Error> {
         let task = self.task_of(tid)?;
         let args = [libc::CLONE_FILES as u64, 0, 0, 0, 0, 0];
-        self.kernel_dirty = true;
+        self.kernel.dirty = true;
         self.kernel.call(task, libc::SYS_unshare, args)?;
         let process = self.table.process_of_mut(tid);
         process.table = process.table.copy();
         // It has the old one.
         if let Some(spare) = process.spare.take() {
             process.tasks.retain(|t| *t != spare);
-            self.end_task(spare, false);
+            self.kernel.end_task(spare, false);
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 
 use vink_kernel::{Call, Outcome};
 use vink_ring::{
-    Request, FLUSH, GET_RING, GET_SLOT, HOST, OTHER, RECEIVES, REFUSED, SENDS, STREAM, UNKNOWN,
+    Request, FLUSH, GET_RING, GET_SLOT, OTHER, RECEIVES, REFUSED, SENDS, STREAM, UNKNOWN,
 };
 use vink_sys::errno::{EAGAIN, EBADF};
 
@@ -36,13 +36,160 @@ use crate::in_flight::{Continuation, InFlight};
 use crate::notification::{Notification, Reply};
 use crate::polling::CallsForm;
 use crate::process_ring::ProcessRing;
+use crate::process_table::ProcessTable;
 use crate::sched::ThreadState;
+use crate::signal_poll::SignalPoll;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::tracee::ns_pid_of_kind;
 use crate::worker::Worker;
 use crate::Error;
 
 const FIONREAD: i32 = libc::FIONREAD as i32;
+
+/// A call as it was posted.
+struct Posted<'a> {
+    ring: &'a Rc<ProcessRing>,
+    slot: usize,
+    tid: i32,
+    request: Request,
+    /// Where its data is, in the worker's memory.
+    at: u64,
+    is_deferred: bool,
+    /// Files of Vink's may be on their way to its process.
+    holds_files: bool,
+}
+
+impl ProcessTable {
+    /// Whether a request may be served before sends that were deferred before it: receipts that are
+    /// certain to find something. What is on its way over a wire may come later.
+    fn may_overtake(&self, ring: &ProcessRing, request: Request, tid: i32) -> bool {
+        let entry = self.entry(tid, request.fd as u64);
+        request.nr == libc::SYS_recvfrom
+            && ring.kind(request.fd) == STREAM
+            && entry
+                .is_some_and(|e| e.file.placeholder.readiness.events() & libc::EPOLLIN as u32 != 0)
+    }
+}
+
+impl Tasks {
+    /// Makes a posted call in the kernel, if all is as it must be; what has come of it, if it is
+    /// done.
+    fn make_posted(
+        &mut self,
+        signals: &SignalPoll,
+        posted: Posted<'_>,
+    ) -> Result<Option<Option<Outcome>>, Error> {
+        let Posted {
+            ring,
+            slot,
+            tid,
+            request,
+            at,
+            is_deferred,
+            holds_files,
+        } = posted;
+        let Some((process, is_busy)) = self.table.process_and_state(tid) else {
+            return Ok(None);
+        };
+        let (pid, program) = (process.pid, process.program);
+        let table = &process.table;
+        let awaits = holds_files && table.may_have_received();
+        let is_its_own = table.ring().is_some_and(|own| Rc::ptr_eq(&own, ring));
+        let is_elsewhere = is_busy || process.needs_update || process.executing.is_some() || awaits;
+        let entry = table.get(request.fd as u64);
+        // A deferred send was checked when there was credit for it, and the kernel checks again.
+        let may = is_deferred || !is_elsewhere && is_its_own && ring.kind(request.fd) == STREAM;
+        let Some(entry) = entry.filter(|_| may) else {
+            return Ok(None);
+        };
+        let number = entry.number as u64;
+        let args = match (request.nr, request.flags) {
+            (nr @ (libc::SYS_sendto | libc::SYS_recvfrom), flags) => {
+                let known = match nr {
+                    libc::SYS_sendto => SENDS,
+                    _ => RECEIVES,
+                };
+                if flags & !known != 0 {
+                    return Ok(None);
+                }
+                let flags = (flags | libc::MSG_DONTWAIT) as u64;
+                [number, at, request.len as u64, flags, 0, 0]
+            }
+            (libc::SYS_ioctl, FIONREAD) => [number, FIONREAD as u64, at, 0, 0, 0],
+            (libc::SYS_fcntl, libc::F_GETFL) => [number, libc::F_GETFL as u64, 0, 0, 0, 0],
+            _ => return Ok(None),
+        };
+        let Ok(task) = self.try_task_of(tid)? else {
+            return Ok(None);
+        };
+        let nr = request.nr;
+        let poll_fd = entry.poll_fd();
+        let space = 0;
+        let call = Call {
+            nr,
+            args,
+            space,
+            poll_fd,
+            send_mode: match is_deferred {
+                true => vink_kernel::SendMode::Deferred,
+                // What is on its way would not be counted.
+                false if ring.has_deferred_for(request.fd) => vink_kernel::SendMode::Ordinary,
+                false => vink_kernel::SendMode::ReportCredit,
+            },
+        };
+        let entered = match self.kernel.enter(task, &call) {
+            Ok(entered) => entered,
+            Err(error) => return to_errno_result(error).map(|_| None),
+        };
+        self.kernel.deadline = entered.deadline;
+        let in_flight = InFlight {
+            call: SyscallCtx {
+                notification: Notification {
+                    id: 0,
+                    tid,
+                    nr,
+                    args,
+                },
+                pid,
+                program,
+            },
+            continuation: Continuation::Posted {
+                ring: ring.clone(),
+                slot,
+                may_wait: request.flags & libc::MSG_DONTWAIT == 0,
+                is_deferred,
+            },
+            file: Some(entry.file),
+        };
+        self.table.set_pending(tid, signals.begin(in_flight));
+        Ok(Some(entered.outcome))
+    }
+
+    /// Whether a descriptor of a process with a ring is a stream socket of the internet's, which is
+    /// marked there from now on.
+    pub(crate) fn finds_stream(
+        &mut self,
+        tid: i32,
+        ring: &ProcessRing,
+        fd: i32,
+        entry: &Entry,
+    ) -> Result<bool, Error> {
+        if ring.kind(fd) == UNKNOWN {
+            let task = match entry.file.kind {
+                FileKind::Plain => self.try_task_of(tid)?.ok(),
+                _ => None,
+            };
+            let protocol = match task {
+                Some(task) => self.kernel.internet_protocol(task, entry.number)?,
+                None => None,
+            };
+            let is_stream = protocol == Some(libc::IPPROTO_TCP);
+            ring.mark(fd, if is_stream { STREAM } else { OTHER });
+        }
+        Ok(ring.kind(fd) == STREAM)
+    }
+}
 
 impl Worker {
     /// Lets programs that are started from now on with `libvink_quick.so` loaded (`LD_PRELOAD`)
@@ -86,9 +233,9 @@ impl Worker {
         match call.args[1] {
             GET_RING => self.lend_ring(call)?,
             GET_SLOT => {
-                let table = self.table.fd_table(call.pid);
+                let table = self.tasks.table.fd_table(call.pid);
                 let pid = call.pid;
-                let alive = |tid| self.table.find_pid(tid) == Some(pid);
+                let alive = |tid| self.tasks.table.find_pid(tid) == Some(pid);
                 let ring = table.ring();
                 let slot = ring.and_then(|ring| ring.slot(call.tid, alive));
                 if slot.is_some() {
@@ -97,7 +244,7 @@ impl Worker {
                 self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
             }
             FLUSH => {
-                let ring = self.table.fd_table(call.pid).ring();
+                let ring = self.tasks.table.fd_table(call.pid).ring();
                 if let Some(ring) = &ring {
                     self.send_deferred_of(ring)?;
                     ring.stale.flush();
@@ -110,7 +257,7 @@ impl Worker {
     }
 
     fn lend_ring(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.table.fd_table(call.pid);
+        let table = self.tasks.table.fd_table(call.pid);
         let shares = table.is_shared() || table.ring().is_some();
         let (is_virtual, all_trapped) = (self.clock.is_virtual(), self.clock.charges_calls());
         let pid = call.pid;
@@ -128,16 +275,23 @@ impl Worker {
         };
         let sched = ring.sched();
         sched.is_virtual.store(is_virtual.into(), Ordering::Relaxed);
-        let Some(listener) = self.listener(call) else {
+        let Some(listener) = self.tasks.listener(call) else {
             return Ok(());
         };
-        self.publish_time(call.tid, ThreadState::Running);
+        self.clock
+            .publish_time(&self.tasks, call.tid, ThreadState::Running);
         match listener.answer_fd(call.id, file.as_raw_fd(), true) {
             Ok((Reply::ThreadGone, _)) => Ok(()),
             Ok((Reply::Delivered, fd)) => {
-                self.notify_observer(call, Some(fd.into()));
-                self.thread_resumed(call, Reply::Delivered, ThreadState::Running);
-                let table = self.table.fd_table(call.pid);
+                self.clock
+                    .notify_observer(&self.tasks, call, Some(fd.into()));
+                self.clock.thread_resumed(
+                    &self.tasks,
+                    call,
+                    Reply::Delivered,
+                    ThreadState::Running,
+                );
+                let table = self.tasks.table.fd_table(call.pid);
                 if table.is_seen_by_others() {
                     ring.forbid_stale();
                 }
@@ -150,12 +304,12 @@ impl Worker {
 
     /// A call on one of Vink's files has been trapped, though its process may have a ring.
     pub(crate) fn poll_ring_after(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
-        let ring = self.table.fd_table(call.pid).ring();
+        let ring = self.tasks.table.fd_table(call.pid).ring();
         let Some(ring) = ring.filter(|_| !self.clock.is_virtual()) else {
             return Ok(());
         };
         let fd = call.args[0] as i32;
-        if !self.finds_stream(call.tid, &ring, fd, entry)? {
+        if !self.tasks.finds_stream(call.tid, &ring, fd, entry)? {
             return Ok(());
         }
         if can_be_posted(call.nr) {
@@ -169,54 +323,6 @@ impl Worker {
             self.placement.poll_ring(ring);
         }
         Ok(())
-    }
-
-    /// Whether a descriptor of a process with a ring is a stream, which is marked there from now
-    /// on.
-    pub(crate) fn finds_stream(
-        &mut self,
-        tid: i32,
-        ring: &ProcessRing,
-        fd: i32,
-        entry: &Entry,
-    ) -> Result<bool, Error> {
-        if ring.kind(fd) == UNKNOWN {
-            let is_stream = self.is_stream(tid, entry)?;
-            ring.mark(fd, if is_stream { STREAM } else { OTHER });
-        }
-        Ok(ring.kind(fd) == STREAM)
-    }
-
-    /// A call on one of the host's files has been trapped, though its process may have a ring.
-    pub(crate) fn mark_host_file(&self, call: SyscallCtx) {
-        // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        if self.file_holder.is_none() && !self.clock.is_virtual() {
-            if let Some(ring) = self.table.fd_table(call.pid).ring() {
-                ring.mark(call.args[0] as i32, HOST);
-            }
-        }
-    }
-
-    /// Whether it is a stream socket of the internet's.
-    fn is_stream(&mut self, tid: i32, entry: &Entry) -> Result<bool, Error> {
-        let file = &entry.file;
-        if !matches!(file.kind, FileKind::Plain) {
-            return Ok(false);
-        }
-        let task = match self.task_of(tid) {
-            Ok(task) => task,
-            Err(error) => return to_errno_result(error).map(|_| false),
-        };
-        let mut option = |name: i32| -> Result<i32, Error> {
-            let (mut value, mut len) = (-1i32, size_of::<i32>() as libc::socklen_t);
-            let at = [(&raw mut value) as u64, (&raw mut len) as u64];
-            let level = libc::SOL_SOCKET as u64;
-            let args = [entry.number as u64, level, name as u64, at[0], at[1], 0];
-            let result = self.kernel_call(task, libc::SYS_getsockopt, args)?;
-            Ok(if result < 0 { -1 } else { value })
-        };
-        let of_internet = matches!(option(libc::SO_DOMAIN)?, libc::AF_INET | libc::AF_INET6);
-        Ok(of_internet && option(libc::SO_PROTOCOL)? == libc::IPPROTO_TCP)
     }
 
     /// Serves what is posted.
@@ -290,7 +396,17 @@ impl Worker {
         // Until what comes of it is published.
         ring.publish_credit(fd, 0);
         if let Some(tid) = self.deferred_sender(ring, slot)? {
-            let outcome = self.make_posted(ring, slot, tid, request, at, true)?;
+            let posted = Posted {
+                ring,
+                slot,
+                tid,
+                request,
+                at,
+                is_deferred: true,
+                holds_files: !self.held_files.is_empty(),
+            };
+            let outcome = self.tasks.make_posted(&self.signals, posted)?;
+            self.statistics.posted += u64::from(outcome.is_some());
             self.conclude_posted(tid, outcome.flatten())?;
             self.finish_posted(tid)?;
             self.statistics.deferred += 1;
@@ -310,12 +426,12 @@ impl Worker {
         slot: usize,
     ) -> Result<Option<i32>, Error> {
         let owner = ring.owners.borrow()[slot];
-        let is_own = |tid: &i32| self.table.find_pid(*tid) == Some(ring.pid);
+        let is_own = |tid: &i32| self.tasks.table.find_pid(*tid) == Some(ring.pid);
         let Some(tid) = Some(owner).filter(is_own) else {
             return Ok(None);
         };
         self.finish_posted(tid)?;
-        let is_free = self.table.has_thread(tid) && self.table.pending(tid).is_none();
+        let is_free = self.tasks.table.has_thread(tid) && self.tasks.table.pending(tid).is_none();
         Ok(is_free.then_some(tid))
     }
 
@@ -323,24 +439,14 @@ impl Worker {
     /// nothing but another task's lock.
     fn finish_posted(&mut self, tid: i32) -> Result<(), Error> {
         loop {
-            let pending = self.table.pending(tid);
+            let pending = self.tasks.table.pending(tid);
             let stage = pending.map(|pending| &pending.in_flight.continuation);
             if !stage.is_some_and(|stage| matches!(stage, Continuation::Posted { .. })) {
                 return Ok(());
             }
-            self.kernel_dirty = true;
+            self.tasks.kernel.dirty = true;
             self.run_kernel()?;
         }
-    }
-
-    /// Whether a request may be served before sends that were deferred before it: receipts that are
-    /// certain to find something. What is on its way over a wire may come later.
-    fn may_overtake(&self, ring: &Rc<ProcessRing>, request: Request, tid: i32) -> bool {
-        let entry = self.table.entry(tid, request.fd as u64);
-        request.nr == libc::SYS_recvfrom
-            && ring.kind(request.fd) == STREAM
-            && entry
-                .is_some_and(|e| e.file.placeholder.readiness.events() & libc::EPOLLIN as u32 != 0)
     }
 
     fn serve_posted(&mut self, ring: &Rc<ProcessRing>, slot: usize) -> Result<(), Error> {
@@ -352,15 +458,24 @@ impl Worker {
         }
         let place = &ring.shared().slots[slot];
         let request = place.read();
-        if !self.may_overtake(ring, request, tid) {
+        if !self.tasks.table.may_overtake(ring, request, tid) {
             self.send_deferred()?;
         }
-        let at = place.data() as u64;
-        let Some(outcome) = self.make_posted(ring, slot, tid, request, at, false)? else {
+        let posted = Posted {
+            ring,
+            slot,
+            tid,
+            request,
+            at: place.data() as u64,
+            is_deferred: false,
+            holds_files: !self.held_files.is_empty(),
+        };
+        let Some(outcome) = self.tasks.make_posted(&self.signals, posted)? else {
             self.statistics.refused += 1;
             ring.answer(slot, REFUSED);
             return Ok(());
         };
+        self.statistics.posted += 1;
         self.conclude_posted(tid, outcome)
     }
 
@@ -375,96 +490,6 @@ impl Worker {
         }
         self.drain_kernel_events()?;
         self.run_kernel()
-    }
-
-    /// Makes a posted call in the kernel, if all is as it must be; what has come of it, if it is
-    /// done.
-    fn make_posted(
-        &mut self,
-        ring: &Rc<ProcessRing>,
-        slot: usize,
-        tid: i32,
-        request: Request,
-        at: u64,
-        is_deferred: bool,
-    ) -> Result<Option<Option<Outcome>>, Error> {
-        let Some((process, is_busy)) = self.table.process_and_state(tid) else {
-            return Ok(None);
-        };
-        let (pid, program) = (process.pid, process.program);
-        let table = &process.table;
-        let awaits = self.file_holder.is_some() && table.may_have_received();
-        let is_its_own = table.ring().is_some_and(|own| Rc::ptr_eq(&own, ring));
-        let is_elsewhere = is_busy || process.needs_update || process.executing.is_some() || awaits;
-        let entry = table.get(request.fd as u64);
-        // A deferred send was checked when there was credit for it, and the kernel checks again.
-        let may = is_deferred || !is_elsewhere && is_its_own && ring.kind(request.fd) == STREAM;
-        let Some(entry) = entry.filter(|_| may) else {
-            return Ok(None);
-        };
-        let number = entry.number as u64;
-        let args = match (request.nr, request.flags) {
-            (nr @ (libc::SYS_sendto | libc::SYS_recvfrom), flags) => {
-                let known = match nr {
-                    libc::SYS_sendto => SENDS,
-                    _ => RECEIVES,
-                };
-                if flags & !known != 0 {
-                    return Ok(None);
-                }
-                let flags = (flags | libc::MSG_DONTWAIT) as u64;
-                [number, at, request.len as u64, flags, 0, 0]
-            }
-            (libc::SYS_ioctl, FIONREAD) => [number, FIONREAD as u64, at, 0, 0, 0],
-            (libc::SYS_fcntl, libc::F_GETFL) => [number, libc::F_GETFL as u64, 0, 0, 0, 0],
-            _ => return Ok(None),
-        };
-        let task = match self.task_of(tid) {
-            Ok(task) => task,
-            Err(error) => return to_errno_result(error).map(|_| None),
-        };
-        let nr = request.nr;
-        let poll_fd = entry.poll_fd();
-        let space = 0;
-        let call = Call {
-            nr,
-            args,
-            space,
-            poll_fd,
-            send_mode: match is_deferred {
-                true => vink_kernel::SendMode::Deferred,
-                // What is on its way would not be counted.
-                false if ring.has_deferred_for(request.fd) => vink_kernel::SendMode::Ordinary,
-                false => vink_kernel::SendMode::ReportCredit,
-            },
-        };
-        let entered = match self.kernel.enter(task, &call) {
-            Ok(entered) => entered,
-            Err(error) => return to_errno_result(error).map(|_| None),
-        };
-        self.deadline = entered.deadline;
-        let in_flight = InFlight {
-            call: SyscallCtx {
-                notification: Notification {
-                    id: 0,
-                    tid,
-                    nr,
-                    args,
-                },
-                pid,
-                program,
-            },
-            continuation: Continuation::Posted {
-                ring: ring.clone(),
-                slot,
-                may_wait: request.flags & libc::MSG_DONTWAIT == 0,
-                is_deferred,
-            },
-            file: Some(entry.file),
-        };
-        self.statistics.posted += 1;
-        self.table.set_pending(tid, self.signals.begin(in_flight));
-        Ok(Some(entered.outcome))
     }
 
     /// The kernel has answered a posted call.
@@ -482,10 +507,10 @@ impl Worker {
             // A thread whose call would block makes the call.
             EAGAIN if *may_wait => {
                 let number = in_flight.call.args[0];
-                let flags = match self.task_of(in_flight.call.tid) {
+                let flags = match self.tasks.task_of(in_flight.call.tid) {
                     Ok(task) => {
                         let args = [number, libc::F_GETFL as u64, 0, 0, 0, 0];
-                        self.kernel_call(task, libc::SYS_fcntl, args)?
+                        self.tasks.kernel.run_call(task, libc::SYS_fcntl, args)?
                     }
                     Err(error) => to_errno_result(error)?,
                 };

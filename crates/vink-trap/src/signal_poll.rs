@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use vink_kernel::monotonic;
+use vink_sys::process::tgkill;
 use vink_sys::procfs::stat_state;
 
 use crate::in_flight::{AfterClose, Continuation, InFlight};
@@ -110,6 +111,17 @@ impl SignalPoll {
         }
         self.interval = MIN_INTERVAL;
         self.next = monotonic() + MIN_INTERVAL;
+    }
+
+    /// Sends a thread the signals that the kernel sent to its task.
+    pub(crate) fn forward(&mut self, pid: i32, tid: i32, signals: u64) {
+        if signals == 0 {
+            return;
+        }
+        self.hint_of(pid);
+        for bit in (0..64).filter(|bit| signals & 1 << bit != 0) {
+            let _ = tgkill(pid, tid, bit + 1);
+        }
     }
 
     /// No signal is pending for the thread.

@@ -23,7 +23,7 @@ impl Worker {
         let number = entry.number as u64;
         let mut args = call.args;
         args[0] = number;
-        let task = match self.task_of(call.tid) {
+        let task = match self.tasks.task_of(call.tid) {
             Ok(task) => task,
             Err(error) => {
                 let result = to_errno_result(error)?;
@@ -36,12 +36,14 @@ impl Worker {
             space: call.tid as u64,
             ..Call::default()
         };
-        let result = self.complete_kernel_call(task, &ioctl)?;
+        let result = self.tasks.kernel.run_call_of(task, &ioctl)?;
         let cookie = entry.file.cookie.get();
         if result >= 0 && cookie != 0 {
             entry.file.cookie.set(0);
             let watch = vink_abi::VINK_CALL_WATCH.into();
-            self.kernel_call(task, watch, [number, cookie, 0, 0, 0, 0])?;
+            self.tasks
+                .kernel
+                .run_call(task, watch, [number, cookie, 0, 0, 0, 0])?;
             if entry.file.mirrors_edges.replace(false) {
                 self.mirror_edges(call.tid, entry)?;
             }

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use vink_kernel::paths::{follow, machine_path, module_directory, virtual_name, MODULES};
 
-use crate::error::to_errno_result;
+use crate::kernel_runner::RANDOM;
+use crate::tasks::Tasks;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Of the host's directories above the machine's files those from which a relative path may come
@@ -31,9 +31,6 @@ const BEGINNINGS: [&[u8]; 12] = [
 /// The longest of them, with what ends it.
 const LOOK: usize = 16;
 
-/// Devices that give random numbers.
-pub(crate) const RANDOM: [&CStr; 2] = [c"/dev/random", c"/dev/urandom"];
-
 /// A file of the machine's.
 pub(crate) struct VirtualPath {
     /// The kernel's number of the directory that the path starts from, or `AT_FDCWD`.
@@ -43,17 +40,18 @@ pub(crate) struct VirtualPath {
     pub(crate) relative: bool,
 }
 
-impl Worker {
+impl Tasks {
     /// Where a path in the thread's memory leads to, from the directory that it has open under the
     /// number `from`; `None` if that is none of the machine's business.
     pub(crate) fn resolve_path(
         &mut self,
+        is_virtual: bool,
         tid: i32,
         from: i32,
         path: u64,
     ) -> Result<Option<VirtualPath>, Error> {
         let to_modules = Cell::new(false);
-        let place = self.virtual_path_of(tid, from, path, &to_modules);
+        let place = self.virtual_path_of(is_virtual, (tid, from, path), &to_modules);
         if to_modules.get() {
             // From there a relative path may begin with any module's name.
             let pid = self.table.pid_of(tid);
@@ -63,29 +61,22 @@ impl Worker {
             let is_absolute = place.directory == libc::AT_FDCWD;
             is_absolute.then(|| module_directory(place.path.as_bytes()))?
         });
-        match module {
-            Some(module) if !self.has_file(tid, &module)? => Ok(None),
-            _ => Ok(place),
-        }
-    }
-
-    /// Whether the kernel has this file.
-    fn has_file(&mut self, tid: i32, path: &CStr) -> Result<bool, Error> {
-        let task = match self.task_of(tid) {
-            Ok(task) => task,
-            Err(error) => return to_errno_result(error).map(|_| false),
+        let Some(module) = module else {
+            return Ok(place);
         };
-        let args = [path.as_ptr() as u64, libc::F_OK as u64, 0, 0, 0, 0];
-        Ok(self.kernel_call(task, libc::SYS_access, args)? == 0)
+        let has_file = match self.try_task_of(tid)? {
+            Ok(task) => self.kernel.has_file(task, &module)?,
+            Err(_) => false,
+        };
+        Ok(place.filter(|_| has_file))
     }
 
-    /// As [`Worker::resolve_path`], whether or not the kernel has the module. `to_modules`: it
+    /// As [`Tasks::resolve_path`], whether or not the kernel has the module. `to_modules`: it
     /// leads to `/sys/module`, or along there.
     fn virtual_path_of(
         &self,
-        tid: i32,
-        from: i32,
-        path: u64,
+        is_virtual: bool,
+        (tid, from, path): (i32, i32, u64),
         to_modules: &Cell<bool>,
     ) -> Option<VirtualPath> {
         let mut start = [0; LOOK];
@@ -131,11 +122,8 @@ impl Worker {
                 to_modules.set(true);
             }
             let own = virtual_name(parts, neighbour);
-            own.or_else(|| {
-                self.clock
-                    .virtual_time()
-                    .and_then(|_| virtual_name_in_virtual_time(parts))
-            })
+            let in_virtual_time = || virtual_name_in_virtual_time(parts);
+            own.or_else(|| is_virtual.then(in_virtual_time).flatten())
         })?;
         Some(VirtualPath {
             directory: libc::AT_FDCWD,

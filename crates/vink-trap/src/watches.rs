@@ -2,9 +2,13 @@
 
 use std::rc::{Rc, Weak};
 
-use vink_kernel::Numbered;
+use vink_kernel::{Numbered, TaskId};
 
+use crate::fd_table::Entry;
 use crate::file::File;
+use crate::kernel_runner::KernelRunner;
+use crate::placeholder::WATCHED;
+use crate::Error;
 
 /// How many there may be before those that are gone are looked for.
 const FIRST_SWEEP: usize = 64;
@@ -27,8 +31,30 @@ impl Default for Watches {
 }
 
 impl Watches {
+    /// The readiness of a file now, asked on a task that has it and no call in progress; an error,
+    /// if it can't be watched. It is watched from now on.
+    pub(crate) fn ask(
+        &mut self,
+        kernel: &mut KernelRunner,
+        task: TaskId,
+        entry: &Entry,
+    ) -> Result<i64, Error> {
+        let number = entry.number as u64;
+        if entry.file.cookie.get() != 0 {
+            let args = [number, 0, 0, 0, 0, 0];
+            return kernel.run_call(task, vink_abi::VINK_CALL_POLL.into(), args);
+        }
+        let cookie = self.add(&entry.file);
+        let args = [number, cookie, WATCHED.into(), 0, 0, 0];
+        let result = kernel.run_call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
+        if result >= 0 {
+            entry.file.cookie.set(cookie);
+        }
+        Ok(result)
+    }
+
     /// The cookie for a watch of this file.
-    pub(crate) fn add(&mut self, file: &Rc<File>) -> u64 {
+    fn add(&mut self, file: &Rc<File>) -> u64 {
         self.last += 1;
         // Each time that there are twice as many as lived last time.
         if self.files.len() >= self.sweep_at {

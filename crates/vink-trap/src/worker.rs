@@ -18,32 +18,30 @@ use vink_sys::signals::{is_ignored, Action};
 use crate::device::{self, Devices};
 use crate::fd_limit::FdLimit;
 use crate::fd_table::Entry;
-use crate::file_holder::FileHolder;
+use crate::file_holder::HeldFiles;
 use crate::filter::Purpose;
 use crate::guardian::Guardian;
-use crate::mapped_ring::Mapped;
 use crate::namespaces::{MountPlan, NamespaceConfig, Namespaces};
-use crate::networks::Networks;
 use crate::notification::Notification;
 use crate::notify::Listener;
+use crate::packet_ring::PacketRings;
 use crate::pids::{open_pidfd, wait_until_reaped};
-use crate::placeholder::WATCHED;
 use crate::placement::{Placement, RingCheck};
 use crate::port_policy::Policies;
 use crate::process::Process;
-use crate::process_table::ProcessTable;
-use crate::program_table::{ProgramEntry, ProgramId, ProgramTable};
+use crate::program_table::{ProgramEntry, ProgramId};
 use crate::reactor::{Reactor, Ready, Token};
 use crate::sched::ld_so::LdSo;
 use crate::sched::{Clock, Scheduler, VirtualTime};
 use crate::signal_poll::{PendingCall, SignalPoll};
 use crate::spawn::{spawn, NamespaceSource, Program, Spawned};
+use crate::splice::Transfers;
 use crate::statistics::Statistics;
 use crate::status::{reap, wait_for_end, Status};
+use crate::tasks::Tasks;
 use crate::trace::subscriber::{TraceSubscriber, TraceTime};
 use crate::trace::Tracer;
 use crate::tracee;
-use crate::transfer::ScratchPipe;
 use crate::watches::Watches;
 use crate::Error;
 
@@ -51,29 +49,23 @@ use crate::Error;
 /// it is dropped, all its programs are killed. If it can't be, since its process is killed, the
 /// host's kernel kills them: they live in PID namespaces that end with it.
 pub struct Worker {
-    pub(crate) kernel: Kernel,
+    /// The kernel, the programs, and the tasks that stand for their threads.
+    pub(crate) tasks: Tasks,
     pub(crate) reactor: Reactor,
     /// What each machine is on the host, and its namespaces from the first program on.
     namespaces: Numbered<MachineId, HostSide>,
     /// There from when there are helpers.
     guardian: Option<Guardian>,
-    pub(crate) programs: ProgramTable,
-    /// Their processes and threads.
-    pub(crate) table: ProcessTable,
     watches: Watches,
-    /// Own memory that a task's call uses; must outlive the call, or the task.
-    pub(crate) buffers: Numbered<TaskId, Vec<u8>>,
     pub(crate) devices: Devices,
     /// Of machines whose ports are not theirs alone.
     pub(crate) port_policies: Policies,
-    /// There as long as a file is on its way over a unix socket.
-    pub(crate) file_holder: Option<FileHolder>,
-    /// What programs made and may enter.
-    pub(crate) networks: Networks,
-    /// For splice(2); made when first needed.
-    pub(crate) scratch_pipe: Option<ScratchPipe>,
+    /// On their way over unix sockets.
+    pub(crate) held_files: HeldFiles,
+    /// Between sockets and pipes or files of the host.
+    pub(crate) transfers: Transfers,
     /// Rings of packet sockets that programs may have mapped.
-    pub(crate) packet_rings: Vec<Mapped>,
+    pub(crate) packet_rings: PacketRings,
     /// Calls received in this step: program and call.
     pub(crate) received: Vec<(usize, Notification)>,
     /// Calls that the kernel has done, to be concluded.
@@ -82,8 +74,6 @@ pub struct Worker {
     pub(crate) signals: SignalPoll,
     /// For the memory of programs.
     pub(crate) scratch: Vec<u8>,
-    /// The kernel's next timer.
-    pub(crate) deadline: Option<u64>,
     /// How far a virtual clock may go, and whether it has nowhere to go.
     pub(crate) horizon: u64,
     pub(crate) idle: bool,
@@ -91,8 +81,6 @@ pub struct Worker {
     caller_fd_ready: bool,
     /// What is due by the clock may be due now.
     alarm_went_off: bool,
-    /// Something was started in the kernel: it must run before it may wait.
-    pub(crate) kernel_dirty: bool,
     pub(crate) fd_limit: FdLimit,
     pub(crate) statistics: Statistics,
     pub(crate) tracer: Option<Rc<Tracer>>,
@@ -134,30 +122,24 @@ impl Worker {
             }
         };
         Ok(Worker {
-            kernel,
+            tasks: Tasks::new(kernel),
             reactor: Reactor::new()?,
             namespaces: Numbered::default(),
             guardian: None,
             devices: Devices::default(),
-            port_policies: Policies::new(),
-            programs: ProgramTable::default(),
-            table: ProcessTable::default(),
+            port_policies: Policies::default(),
             watches: Watches::default(),
-            buffers: Numbered::default(),
-            file_holder: None,
-            networks: Networks::default(),
-            scratch_pipe: None,
-            packet_rings: Vec::new(),
+            held_files: HeldFiles::default(),
+            transfers: Transfers::default(),
+            packet_rings: PacketRings::default(),
             received: Vec::new(),
             finished: VecDeque::new(),
             signals: SignalPoll::new(),
             scratch: Vec::new(),
-            deadline: None,
             horizon: u64::MAX,
             idle: false,
             caller_fd_ready: false,
             alarm_went_off: false,
-            kernel_dirty: true,
             fd_limit: FdLimit::raise(),
             statistics: Statistics::new(),
             tracer: None,
@@ -169,8 +151,8 @@ impl Worker {
     /// The kernel, to make machines and to configure them. Programs stand still meanwhile. Events
     /// of tasks that the caller starts calls on are taken by the worker: use `Kernel::call`.
     pub fn kernel(&mut self) -> &mut Kernel {
-        self.kernel_dirty = true;
-        &mut self.kernel
+        self.tasks.kernel.dirty = true;
+        &mut self.tasks.kernel
     }
 
     /// The kernel's counters.
@@ -178,13 +160,13 @@ impl Worker {
     /// # Errors
     /// [`Error::Kernel`] after a panic.
     pub fn counters(&mut self) -> Result<Counters, Error> {
-        Ok(self.kernel.counters()?)
+        Ok(self.tasks.kernel.counters()?)
     }
 
     /// How many processes and threads of programs it keeps account of, and how many tasks it has
     /// for them: none when no program is left.
     pub fn object_counts(&self) -> [usize; 3] {
-        self.table.counts()
+        self.tasks.table.counts()
     }
 
     /// What was counted so far.
@@ -216,8 +198,8 @@ impl Worker {
     pub(crate) fn stamp_trace(&self) {
         if let Some(tracer) = &self.tracer {
             tracer.set_time(|| TraceTime {
-                time: self.kernel.now(),
-                packets: self.kernel.reported_packets(),
+                time: self.tasks.kernel.now(),
+                packets: self.tasks.kernel.reported_packets(),
             });
         }
     }
@@ -290,11 +272,11 @@ impl Worker {
             side.made.push((credentials, Rc::new(namespaces)));
         }
         let namespaces = side.namespaces(credentials).cloned();
-        let id = self.programs.next();
+        let id = self.tasks.programs.next();
         let listener = Listener::new(listener, self.tracer.clone())?;
         self.reactor
             .add_readable(listener.as_fd().as_raw_fd(), Token::Listener(id))?;
-        let name = self.programs.add(ProgramEntry {
+        let name = self.tasks.programs.add(ProgramEntry {
             name: program.name().to_string_lossy().into_owned(),
             machine,
             credentials,
@@ -306,8 +288,9 @@ impl Worker {
             failure: None,
             orphans: Vec::new(),
         });
-        self.networks.register_machine(machine, pid);
-        self.add_process(id, pid, pidfd, None)?;
+        self.tasks.networks.register_machine(machine, pid);
+        self.tasks
+            .add_process(&self.reactor, id, pid, pidfd, None)?;
         if let Some(sched) = self.clock.virtual_time_mut() {
             sched
                 .shared
@@ -333,7 +316,7 @@ impl Worker {
     /// # Errors
     /// [`Error::CannotRun`] if it was never executed, [`Error::NoSuchProgram`].
     pub fn status(&self, program: ProgramId) -> Result<Option<Status>, Error> {
-        let entry = &self.programs[self.programs.find(program)?];
+        let entry = &self.tasks.programs[self.tasks.programs.find(program)?];
         match (entry.status, entry.failure) {
             (Some(_), Some(errno)) => Err(Error::CannotRun {
                 program: entry.name.clone(),
@@ -372,14 +355,14 @@ impl Worker {
 
     /// Whether any process of the program, its first one or another, is left.
     pub fn is_alive(&self, program: ProgramId) -> bool {
-        let entry = self.programs.find(program);
-        entry.is_ok_and(|index| self.programs[index].is_alive())
+        let entry = self.tasks.programs.find(program);
+        entry.is_ok_and(|index| self.tasks.programs[index].is_alive())
     }
 
     /// A program whose first or last process has ended since this was last asked for it; see
     /// [`Worker::status`] and [`Worker::is_alive`].
     pub fn next_changed(&mut self) -> Option<ProgramId> {
-        self.programs.next_changed()
+        self.tasks.programs.next_changed()
     }
 
     /// Forgets a program of which no process is left, and its status. Nothing is kept of it.
@@ -387,12 +370,12 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]: it was forgotten before, or is alive; as [`Worker::step`].
     pub fn forget(&mut self, program: ProgramId) -> Result<(), Error> {
-        let index = self.programs.find(program)?;
-        if self.programs[index].is_alive() {
+        let index = self.tasks.programs.find(program)?;
+        if self.tasks.programs[index].is_alive() {
             return Err(Error::NoSuchProgram);
         }
         // Processes whose end has not been received yet: the filter's came first.
-        let left = self.table.processes_in(index);
+        let left = self.tasks.table.processes_in(index);
         let left: Vec<_> = left.map(|p| p.pid).collect();
         if !left.is_empty() {
             self.send_deferred()?;
@@ -400,7 +383,7 @@ impl Worker {
         for pid in left {
             self.on_process_exit(pid)?;
         }
-        self.programs.forget(index);
+        self.tasks.programs.forget(index);
         Ok(())
     }
 
@@ -409,8 +392,8 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`] if it has ended, [`Error::System`] for a bad signal.
     pub fn signal(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
-        let entry = &self.programs[self.programs.find(program)?];
-        let process = self.table.find_process(entry.root);
+        let entry = &self.tasks.programs[self.tasks.programs.find(program)?];
+        let process = self.tasks.table.find_process(entry.root);
         let process = process.ok_or(Error::NoSuchProgram)?;
         send_signal(&process.pidfd, signal).map_err(Error::of("pidfd_send_signal()"))?;
         self.signals.hint();
@@ -424,16 +407,16 @@ impl Worker {
     /// [`Error::NoSuchProgram`] if no process is in that group any more, [`Error::System`] for a
     /// bad signal.
     pub fn signal_group(&mut self, program: ProgramId, signal: i32) -> Result<(), Error> {
-        let index = self.programs.find(program)?;
+        let index = self.tasks.programs.find(program)?;
         // A group has its dead, too, until they have been waited for.
-        if !self.programs[index].is_alive() {
+        if !self.tasks.programs[index].is_alive() {
             return Err(Error::NoSuchProgram);
         }
-        self.resolve_all_forks(index)?;
-        let group = self.programs[index].root;
+        self.tasks.resolve_all_forks(&self.reactor, index)?;
+        let group = self.tasks.programs[index].root;
         // As long as one of its members is known, the group can't be another's.
         let is_member = |p: &&Process| getpgid(p.pid) == group;
-        let mut members = self.table.processes().filter(|p| p.program == index);
+        let mut members = self.tasks.table.processes().filter(|p| p.program == index);
         members.find(is_member).ok_or(Error::NoSuchProgram)?;
         kill(-group, signal).map_err(Error::of("kill()"))?;
         self.signals.hint();
@@ -443,8 +426,12 @@ impl Worker {
     /// Whether a signal has stopped the program's first process since this was last asked; as
     /// `WUNTRACED` of wait(2).
     pub fn has_stopped(&self, program: ProgramId) -> bool {
-        let entry = self.programs.find(program).ok();
-        let process = entry.and_then(|index| self.table.find_process(self.programs[index].root));
+        let entry = self.tasks.programs.find(program).ok();
+        let process = entry.and_then(|index| {
+            self.tasks
+                .table
+                .find_process(self.tasks.programs[index].root)
+        });
         process.is_some_and(|process| child_event(&process.pidfd, libc::WSTOPPED).is_some())
     }
 
@@ -453,7 +440,7 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]; as [`Worker::step`].
     pub fn kill(&mut self, program: ProgramId) -> Result<(), Error> {
-        self.programs.find(program)?;
+        self.tasks.programs.find(program)?;
         while self.is_alive(program) {
             self.kill_known(program)?;
             self.step(Some(Duration::from_millis(10)))?;
@@ -467,13 +454,13 @@ impl Worker {
     /// # Errors
     /// [`Error::NoSuchProgram`]; as [`Worker::step`].
     pub fn kill_known(&mut self, program: ProgramId) -> Result<(), Error> {
-        let index = self.programs.find(program)?;
+        let index = self.tasks.programs.find(program)?;
         // A child that has made no call yet must be known to be killed.
-        self.resolve_all_forks(index)?;
+        self.tasks.resolve_all_forks(&self.reactor, index)?;
         if let Some(mut time) = self.virtual_time() {
             return time.kill_in_order(index);
         }
-        for process in self.table.processes() {
+        for process in self.tasks.table.processes() {
             if process.program == index {
                 let _ = send_signal(&process.pidfd, libc::SIGKILL);
             }
@@ -522,7 +509,7 @@ impl Worker {
         if std::mem::take(&mut self.alarm_went_off) {
             self.do_what_is_due()?;
         }
-        self.refresh_rings()?;
+        self.packet_rings.refresh(&mut self.tasks.kernel)?;
         self.run_kernel()?;
         self.placement.update_contention(self.statistics.served());
         let timeout = loop {
@@ -549,7 +536,7 @@ impl Worker {
             self.run_kernel()?;
         }
         self.received = received;
-        self.release_held()?;
+        self.held_files.release(&mut self.tasks, &self.reactor)?;
         Ok(())
     }
 
@@ -558,7 +545,7 @@ impl Worker {
     pub(crate) fn poll_events(&mut self, limit: Option<Duration>) -> Result<usize, Error> {
         let ready = self.reactor.wait(limit)?;
         self.handle_events(&ready)?;
-        self.release_held()?;
+        self.held_files.release(&mut self.tasks, &self.reactor)?;
         let host_events = ready.host_events();
         self.reactor.reuse(ready);
         Ok(host_events)
@@ -576,7 +563,7 @@ impl Worker {
                     }
                     let sched = self.clock.virtual_time_mut();
                     if sched.is_some_and(|sched| sched.defer_exit(pid)) {
-                        if let Some(process) = self.table.find_process(pid) {
+                        if let Some(process) = self.tasks.table.find_process(pid) {
                             self.reactor.remove(process.pidfd.as_raw_fd());
                         }
                         continue;
@@ -585,13 +572,13 @@ impl Worker {
                     self.run_kernel()?;
                 }
                 Token::HeldFile => {
-                    self.mark_held_dirty();
-                    self.release_held()?;
+                    self.held_files.mark_dirty();
+                    self.held_files.release(&mut self.tasks, &self.reactor)?;
                     self.run_kernel()?;
                 }
                 Token::Pipe(tid) => match self.clock.deferred() {
                     Some(deferred) => deferred.ready_pipes.push(tid),
-                    None => self.on_pipe_ready(tid),
+                    None => self.tasks.on_pipe_ready(tid),
                 },
                 Token::Device(id) => {
                     self.serve_device(id)?;
@@ -608,17 +595,21 @@ impl Worker {
     /// Whether other processes that share a wire with this one have nothing for it; what they have
     /// is seen to.
     fn may_sleep(&mut self) -> Result<bool, Error> {
-        if self.kernel.may_sleep() {
+        if self.tasks.kernel.may_sleep() {
             return Ok(true);
         }
-        self.kernel_dirty = true;
+        self.tasks.kernel.dirty = true;
         self.run_kernel()?;
         Ok(false)
     }
 
     /// What is due by the clock. Nothing may be: the alarm was for something that is over.
     fn do_what_is_due(&mut self) -> Result<(), Error> {
-        self.kernel_dirty |= self.deadline.is_some_and(|t| t <= self.kernel.now());
+        self.tasks.kernel.dirty |= self
+            .tasks
+            .kernel
+            .deadline
+            .is_some_and(|t| t <= self.tasks.kernel.now());
         let now = monotonic();
         self.placement.expire(now);
         match self.signals.due() {
@@ -629,11 +620,11 @@ impl Worker {
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<Ready, Error> {
         let due = [
-            self.deadline.map(Kernel::host_time),
+            self.tasks.kernel.deadline.map(Kernel::host_time),
             self.signals.due(),
             self.placement.due(),
         ];
-        let limits = [timeout, self.ring_timeout(), self.placement.limit()];
+        let limits = [timeout, self.packet_rings.timeout(), self.placement.limit()];
         let (due, limits) = (due.into_iter().flatten(), limits.into_iter().flatten());
         self.reactor.wait_until(due.min(), limits.min())
     }
@@ -641,8 +632,7 @@ impl Worker {
     /// If anything was started, runs the kernel until it is idle and handles all that it has to
     /// say.
     pub(crate) fn run_kernel(&mut self) -> Result<(), Error> {
-        while std::mem::take(&mut self.kernel_dirty) {
-            self.deadline = self.kernel.settle()?;
+        while self.tasks.kernel.run_if_dirty()? {
             self.stamp_trace();
             self.drain_kernel_events()?;
         }
@@ -671,15 +661,15 @@ impl Worker {
 
     /// One of a device's sides has something.
     fn serve_device(&mut self, id: usize) -> Result<(), Error> {
-        self.kernel_dirty = true;
-        let place = (&mut self.kernel, &mut self.reactor);
+        self.tasks.kernel.dirty = true;
+        let place = (&mut *self.tasks.kernel, &mut self.reactor);
         self.devices.serve(place, id)
     }
 
     /// Handles the kernel's events, oldest first. Whether there was any.
     fn take_kernel_events(&mut self) -> bool {
         let mut any = false;
-        while let Some(event) = self.kernel.next_event() {
+        while let Some(event) = self.tasks.kernel.next_event() {
             any = true;
             match event {
                 Event::Done(task) => self.kernel_call_done(task),
@@ -688,7 +678,7 @@ impl Worker {
                     None => self.on_kernel_readiness(cookie, events),
                 },
                 Event::Gone { task, .. } => {
-                    self.buffers.remove(&task);
+                    self.transfers.forget(task);
                 }
             }
         }
@@ -698,7 +688,7 @@ impl Worker {
     /// A listener has a trapped call, or hangs up when its program has ended. All calls are received
     /// before one is dispatched, since until then a signal can end them.
     fn on_listener_event(&mut self, id: usize, events: u32) -> Result<(), Error> {
-        let Some(listener) = self.programs[id].listener.clone() else {
+        let Some(listener) = self.tasks.programs[id].listener.clone() else {
             return Ok(());
         };
         if events & libc::EPOLLIN as u32 != 0 {
@@ -721,13 +711,13 @@ impl Worker {
 
     /// No process of the program is left.
     pub(crate) fn on_tree_exit(&mut self, id: usize) {
-        self.programs[id].listener = None;
+        self.tasks.programs[id].listener = None;
         // No process is left that lives there.
-        self.programs[id].namespaces = None;
-        self.programs.mark_changed(id);
-        self.mark_held_dirty();
-        for orphan in std::mem::take(&mut self.programs[id].orphans) {
-            self.drop_fork(orphan);
+        self.tasks.programs[id].namespaces = None;
+        self.tasks.programs.mark_changed(id);
+        self.held_files.mark_dirty();
+        for orphan in std::mem::take(&mut self.tasks.programs[id].orphans) {
+            self.tasks.drop_fork(orphan);
         }
     }
 
@@ -736,7 +726,7 @@ impl Worker {
         let Some((pidfd, program)) = self.remove_process(pid) else {
             return Ok(());
         };
-        self.sweep_rings()?;
+        self.packet_rings.sweep(&mut self.tasks)?;
         self.reactor.remove(pidfd.as_raw_fd());
         if let Some(tracer) = &self.tracer {
             tracer.died(pid);
@@ -762,7 +752,7 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             time.find_orphan(program)?;
         }
-        let entry = &mut self.programs[program];
+        let entry = &mut self.tasks.programs[program];
         let first = entry.namespaces.as_ref().map(|n| n.init_pid());
         if first.is_some() && kin.map(|(_, parent)| parent) == first {
             wait_until_reaped(&pidfd);
@@ -770,7 +760,7 @@ impl Worker {
         if entry.root == pid {
             entry.status = status.or(Some(Status::Exited(0)));
             entry.failure = entry.start_page.take().and_then(|s| s.exec_failure());
-            self.programs.mark_changed(program);
+            self.tasks.programs.mark_changed(program);
         }
         Ok(())
     }
@@ -797,32 +787,14 @@ impl Worker {
     /// progress. From now on every change is an event. Earlier events are handled first: this is
     /// newer.
     pub(crate) fn watch_readiness(&mut self, task: TaskId, entry: &Entry) -> Result<u32, Error> {
-        let mut result = match entry.file.cookie.get() {
-            0 => self.add_watch(task, entry)?,
-            _ => self.poll_kernel(task, entry)?,
-        };
+        let mut result = self.watches.ask(&mut self.tasks.kernel, task, entry)?;
         // The kernel may have had events of the same file in that run, before its answer or after
         // it.
         while result >= 0 && self.take_kernel_events() {
-            result = self.poll_kernel(task, entry)?;
+            result = self.watches.ask(&mut self.tasks.kernel, task, entry)?;
         }
         // A file that can't be watched is as one that is always ready: a call will tell.
         Ok(u32::try_from(result).unwrap_or((libc::EPOLLIN | libc::EPOLLOUT) as u32))
-    }
-
-    fn poll_kernel(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
-        let args = [entry.number as u64, 0, 0, 0, 0, 0];
-        self.kernel_call(task, vink_abi::VINK_CALL_POLL.into(), args)
-    }
-
-    fn add_watch(&mut self, task: TaskId, entry: &Entry) -> Result<i64, Error> {
-        let cookie = self.watches.add(&entry.file);
-        let args = [entry.number as u64, cookie, WATCHED.into(), 0, 0, 0];
-        let result = self.kernel_call(task, vink_abi::VINK_CALL_WATCH.into(), args)?;
-        if result >= 0 {
-            entry.file.cookie.set(cookie);
-        }
-        Ok(result)
     }
 }
 
@@ -837,16 +809,16 @@ impl AsRawFd for Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // The kernel may be dead: only the host is asked.
-        for id in 0..self.programs.len() {
+        for id in 0..self.tasks.programs.len() {
             for _ in 0..100 {
-                for child in self.table.unknown_children(id) {
+                for child in self.tasks.table.unknown_children(id) {
                     // The process is a child of one that is still there.
                     let _ = kill(child, libc::SIGKILL);
                 }
-                for process in self.table.processes().filter(|p| p.program == id) {
+                for process in self.tasks.table.processes().filter(|p| p.program == id) {
                     let _ = send_signal(&process.pidfd, libc::SIGKILL);
                 }
-                let Some(listener) = &self.programs[id].listener else {
+                let Some(listener) = &self.tasks.programs[id].listener else {
                     break;
                 };
                 if has_hung_up(listener.as_fd()) {
@@ -854,7 +826,7 @@ impl Drop for Worker {
                 }
             }
         }
-        for process in self.table.processes() {
+        for process in self.tasks.table.processes() {
             wait_for_end(&process.pidfd);
             reap(&process.pidfd);
         }

@@ -166,9 +166,9 @@ impl VirtualWorker<'_> {
             self.on_tree_exit(id);
         }
         let sched = self.worker.clock.sched();
-        sched.sort_by_batch(&self.worker.table, &mut ready_pipes, |tid| *tid);
+        sched.sort_by_batch(&self.worker.tasks.table, &mut ready_pipes, |tid| *tid);
         for tid in ready_pipes {
-            self.on_pipe_ready(tid);
+            self.worker.tasks.on_pipe_ready(tid);
         }
         Ok(())
     }

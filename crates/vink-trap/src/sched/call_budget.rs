@@ -163,10 +163,10 @@ impl VirtualWorker<'_> {
         if !self.worker.placement.has_rings() {
             return;
         }
-        let Some(pid) = self.worker.table.find_pid(tid) else {
+        let Some(pid) = self.worker.tasks.table.find_pid(tid) else {
             return;
         };
-        let Some(ring) = self.worker.table.ring(pid) else {
+        let Some(ring) = self.worker.tasks.table.ring(pid) else {
             return;
         };
         match ring.take_touched() {
@@ -175,7 +175,7 @@ impl VirtualWorker<'_> {
             _ => {}
         }
         // The worker itself waits for pipes only for splice(2).
-        let waits = self.worker.scratch_pipe.is_some();
+        let waits = self.worker.transfers.wait_for_pipes();
         let sched = self.worker.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.host_ran |= waits;

@@ -147,7 +147,7 @@ impl ClockPages {
 impl VirtualWorker<'_> {
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
     pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let Some(entry) = self.table.fd_table(call.pid).get(call.args[0]) else {
+        let Some(entry) = self.tasks.table.fd_table(call.pid).get(call.args[0]) else {
             return self.passthrough(call);
         };
         let absolute = call.args[1] as i32 & libc::TFD_TIMER_ABSTIME != 0;
@@ -161,7 +161,7 @@ impl VirtualWorker<'_> {
         }
         let (Ok(time), Ok(task)) = (
             read_timespec(call.tid, call.args[2] + 16),
-            self.task_of(call.tid),
+            self.tasks.task_of(call.tid),
         ) else {
             return self.run_in_kernel(call, Continuation::Answer, &entry);
         };
@@ -173,7 +173,7 @@ impl VirtualWorker<'_> {
                 space: call.tid as u64,
                 ..Call::default()
             };
-            let result = self.complete_kernel_call(task, &ask)?;
+            let result = self.tasks.kernel.run_call_of(task, &ask)?;
             if result < 0 {
                 return self.answer(call, result);
             }
@@ -183,7 +183,10 @@ impl VirtualWorker<'_> {
             new[16..].copy_from_slice(&timespec(time.saturating_sub(BOOTED).max(1)));
         }
         let at = new.as_ptr() as u64;
-        let result = self.kernel_call(task, call.nr, [number, call.args[1], at, 0, 0, 0])?;
+        let result =
+            self.tasks
+                .kernel
+                .run_call(task, call.nr, [number, call.args[1], at, 0, 0, 0])?;
         self.answer(call, result)
     }
 
@@ -201,11 +204,11 @@ impl VirtualWorker<'_> {
             Err(error) => return self.answer(call, error),
         };
         let worker = &*self.worker;
-        let place = (&worker.table, &worker.kernel);
+        let place = worker.tasks.place();
         let Some(shown) = worker.clock.sched().clocks.clock(place, call, clock) else {
             return self.answer(call, EINVAL);
         };
-        let now = worker.kernel.now();
+        let now = worker.tasks.kernel.now();
         let ahead = match absolute {
             true => time.saturating_sub(shown),
             false => time,

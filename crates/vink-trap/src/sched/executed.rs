@@ -13,7 +13,7 @@ impl VirtualWorker<'_> {
     /// # Errors
     /// [`Error::System`]: the program's memory can't be written.
     pub(crate) fn prepare_executed(&mut self, tid: i32) -> Result<(), Error> {
-        let pid = self.worker.table.pid_of(tid);
+        let pid = self.worker.tasks.table.pid_of(tid);
         let Some(auxv) = Auxv::of(pid) else {
             return Ok(());
         };

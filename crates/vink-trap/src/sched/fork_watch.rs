@@ -33,11 +33,11 @@ impl VirtualWorker<'_> {
         let Some(thread) = sched.batch.take_fork(parent) else {
             return Ok(());
         };
-        let Some(pid) = self.worker.table.find_pid(parent) else {
+        let Some(pid) = self.worker.tasks.table.find_pid(parent) else {
             return Ok(());
         };
         match thread {
-            true => sched.find_threads(&self.worker.table, pid, parent),
+            true => sched.find_threads(&self.worker.tasks.table, pid, parent),
             false => drop(self.find_children(pid, parent)?),
         }
         Ok(())
@@ -46,9 +46,10 @@ impl VirtualWorker<'_> {
     /// Adds the thread's new children; those that have made no call are running. The first of them.
     fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
         let mut unknown = tracee::children(pid, tid);
-        unknown.retain(|child| !self.worker.table.has_process(*child));
-        self.resolve_forks(pid, tid)?;
-        unknown.retain(|child| self.worker.table.has_process(*child));
+        unknown.retain(|child| !self.worker.tasks.table.has_process(*child));
+        let worker = &mut *self.worker;
+        worker.tasks.resolve_forks(&worker.reactor, pid, tid)?;
+        unknown.retain(|child| self.worker.tasks.table.has_process(*child));
         for child in &unknown {
             self.worker.clock.sched_mut().process_created(tid, *child);
         }
@@ -58,22 +59,24 @@ impl VirtualWorker<'_> {
     /// A process has ended. If its last call created a process that has made no call, that is now a
     /// child of the machine's init, and running.
     pub(crate) fn find_orphan(&mut self, program: usize) -> Result<(), Error> {
-        let entry = &self.worker.programs[program];
+        let entry = &self.worker.tasks.programs[program];
         let first = entry.namespaces.as_ref().map(|n| n.init_pid());
         let is_looked_for = !entry.orphans.is_empty();
         let Some(first) = first.filter(|_| is_looked_for) else {
             return Ok(());
         };
         for child in tracee::children(first, first) {
-            if self.worker.table.has_process(child)
-                || self.worker.programs[program].orphans.is_empty()
+            if self.worker.tasks.table.has_process(child)
+                || self.worker.tasks.programs[program].orphans.is_empty()
             {
                 continue;
             }
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
-                let inherited = self.claim_fork(program, first, child);
-                self.add_process(program, child, pidfd, inherited)?;
-                self.worker.clock.sched_mut().process_created(first, child);
+                let worker = &mut *self.worker;
+                let (tasks, reactor) = (&mut worker.tasks, &worker.reactor);
+                let inherited = tasks.claim_fork(program, first, child);
+                tasks.add_process(reactor, program, child, pidfd, inherited)?;
+                worker.clock.sched_mut().process_created(first, child);
             }
         }
         Ok(())
@@ -120,7 +123,7 @@ impl VirtualWorker<'_> {
             std::thread::yield_now();
         }
         let sched = self.worker.clock.sched_mut();
-        sched.wake_after_end(&self.worker.table, number);
+        sched.wake_after_end(&self.worker.tasks.table, number);
         self.poll_events(Some(std::time::Duration::ZERO)).map(drop)
     }
 }

@@ -82,9 +82,11 @@ impl VirtualWorker<'_> {
         len: u64,
     ) -> Result<Option<ThreadState>, Error> {
         let sched = self.worker.clock.sched_mut();
-        let cached = sched
-            .fds
-            .fd_of((&self.worker.table, &sched.shared), call, call.args[0]);
+        let cached = sched.fds.fd_of(
+            (&self.worker.tasks.table, &sched.shared),
+            call,
+            call.args[0],
+        );
         let Some(CachedFd {
             copy: Some(copy),
             kind,
@@ -103,7 +105,7 @@ impl VirtualWorker<'_> {
         }
         if is_plain_io(call.nr) && kind == libc::S_IFIFO && !outside {
             let worker = &self.worker;
-            if let Some(ring) = worker.placement.ring_of(&worker.table, call.pid) {
+            if let Some(ring) = worker.placement.ring_of(&worker.tasks.table, call.pid) {
                 ring.mark_pipe(call.args[0] as i32);
             }
         }
@@ -153,7 +155,7 @@ impl VirtualWorker<'_> {
         let polled = match sched.fds.take_polled_fd(call.tid, call.args[0], events) {
             Some(kept) => vec![kept],
             None => {
-                let copy = worker.table.borrow_descriptor(call.tid, call.args[0]);
+                let copy = worker.tasks.table.borrow_descriptor(call.tid, call.args[0]);
                 let copy = copy.map(|copy| (call.args[0], copy, events));
                 sched.fds.watch(call.tid, copy.into_iter().collect())
             }

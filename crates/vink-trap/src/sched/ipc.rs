@@ -19,15 +19,20 @@ impl VirtualWorker<'_> {
     pub(crate) fn mq_call(&mut self, call: SyscallCtx, events: i16) -> Result<(), Error> {
         // It may be said by a signal that there is a message (mq_notify(3)).
         self.worker.signals.hint();
-        let Some(copy) = self.worker.table.borrow_descriptor(call.tid, call.args[0]) else {
+        let Some(copy) = self
+            .worker
+            .tasks
+            .table
+            .borrow_descriptor(call.tid, call.args[0])
+        else {
             return self.passthrough(call);
         };
         let flags = fd::flags(copy.as_raw_fd());
         if flags & libc::O_NONBLOCK != 0 || events_of(copy.as_raw_fd(), events) != 0 {
             return self.passthrough(call);
         }
-        let now = self.worker.kernel.now();
-        let shown = self.worker.kernel.date(now);
+        let now = self.worker.tasks.kernel.now();
+        let shown = self.worker.tasks.kernel.date(now);
         let lasting = match call.args[4] {
             0 => None,
             address => match read_timespec(call.tid, address) {

@@ -470,7 +470,8 @@ impl Worker {
 impl VirtualWorker<'_> {
     /// [`Worker::step`] in virtual time.
     pub(crate) fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        self.refresh_rings()?;
+        let worker = &mut *self.worker;
+        worker.packet_rings.refresh(&mut worker.tasks.kernel)?;
         let stood = std::mem::take(&mut self.worker.idle);
         match self.advance()? {
             Progress::Running if self.worker.clock.sched().can_go_on() => Ok(()),
@@ -518,16 +519,16 @@ impl VirtualWorker<'_> {
             }
             self.enqueue_arrived()?;
             let sched = self.worker.clock.sched_mut();
-            if !sched.running.is_empty() || self.worker.kernel_dirty {
+            if !sched.running.is_empty() || self.worker.tasks.kernel.dirty {
                 continue;
             }
             if sched.calls_left == Some(0) {
                 return Ok(Progress::Held);
             }
             let worker = &mut *self.worker;
-            let has_batches = worker.file_holder.is_none() && !worker.placement.has_rings();
+            let has_batches = worker.held_files.is_empty() && !worker.placement.has_rings();
             let sched = worker.clock.sched_mut();
-            if sched.begin_batch((&worker.table, &worker.programs), has_batches) {
+            if sched.begin_batch((&worker.tasks.table, &worker.tasks.programs), has_batches) {
                 continue;
             }
             jumps += 1;
@@ -543,7 +544,10 @@ impl VirtualWorker<'_> {
             if sched.jumps.is_multiple_of(JUMPS_PER_SIGNAL_CHECK) {
                 self.worker.signals.invalidate_all();
             }
-            if !sched.running.is_empty() || !sched.arrived.is_empty() || self.worker.kernel_dirty {
+            if !sched.running.is_empty()
+                || !sched.arrived.is_empty()
+                || self.worker.tasks.kernel.dirty
+            {
                 continue;
             }
             if !self.jump()? {
@@ -563,15 +567,15 @@ impl VirtualWorker<'_> {
         // What the kernel does by itself does not matter if no program waits for it.
         let matters = self.worker.horizon != u64::MAX
             || alarm.is_some()
-            || self.worker.table.is_empty()
-            || self.worker.kernel.has_fibers()
+            || self.worker.tasks.table.is_empty()
+            || self.worker.tasks.kernel.has_fibers()
             || sched
                 .blocked
                 .values()
                 .any(|blocked| blocked.condition.by_network)
-            || self.worker.table.any_pending(|_| true);
-        let kernel = self.worker.deadline.filter(|_| matters);
-        let now = self.worker.kernel.now();
+            || self.worker.tasks.table.any_pending(|_| true);
+        let kernel = self.worker.tasks.kernel.deadline.filter(|_| matters);
+        let now = self.worker.tasks.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
         let horizon = match sched.limit() {
             Some(limit) => limit.min(self.worker.horizon),
@@ -589,7 +593,7 @@ impl VirtualWorker<'_> {
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
-            self.worker.kernel_dirty = true;
+            self.worker.tasks.kernel.dirty = true;
         }
         self.run_kernel()?;
         self.fire_deadlines();
@@ -597,21 +601,22 @@ impl VirtualWorker<'_> {
     }
 
     fn advance_to(&mut self, to: u64) {
-        self.worker.kernel.wait(to);
-        self.worker.kernel_dirty = true;
+        self.worker.tasks.kernel.wait(to);
+        self.worker.tasks.kernel.dirty = true;
         let worker = &mut *self.worker;
         let sched = worker.clock.sched_mut();
-        sched.publish_time_to_runaways(&worker.table, &worker.kernel);
+        let (table, kernel) = worker.tasks.place();
+        sched.publish_time_to_runaways(table, kernel);
         if let Some(counter) = &sched.tsc {
-            counter.set(worker.kernel.now());
+            counter.set(worker.tasks.kernel.now());
         }
     }
 
     /// Does what is due: timers of programs first.
     fn fire_deadlines(&mut self) {
         let worker = &mut *self.worker;
-        let due = (&worker.table, &mut worker.signals);
-        let now = worker.kernel.now();
+        let due = (&worker.tasks.table, &mut worker.signals);
+        let now = worker.tasks.kernel.now();
         worker.clock.sched_mut().fire_deadlines(due, now);
     }
 
@@ -620,10 +625,10 @@ impl VirtualWorker<'_> {
         let tid = runnable.tid();
         let sched = self.worker.clock.sched_mut();
         if self.worker.placement.has_rings() {
-            sched.grant_call_budget(&self.worker.table, tid);
+            sched.grant_call_budget(&self.worker.tasks.table, tid);
         }
         if sched.signal_checks.remove(&tid) {
-            if let Some(pid) = self.worker.table.find_pid(tid) {
+            if let Some(pid) = self.worker.tasks.table.find_pid(tid) {
                 self.worker.signals.hint_of(pid);
             }
         }
@@ -631,13 +636,13 @@ impl VirtualWorker<'_> {
             Runnable::Syscall(program, call) => {
                 sched.serial(tid);
                 sched.clocks.count_call(tid);
-                let (nr, time) = (call.nr, self.worker.kernel.now());
+                let (nr, time) = (call.nr, self.worker.tasks.kernel.now());
                 sched.last_calls.insert(tid, LastCall { nr, time });
                 let cost = sched.config.charge.call;
-                sched.shared.note_call(&self.worker.table, call);
+                sched.shared.note_call(&self.worker.tasks.table, call);
                 self.count_call(&call)?;
                 if !cost.is_zero() {
-                    let to = self.worker.kernel.now() + cost.as_nanos() as u64;
+                    let to = self.worker.tasks.kernel.now() + cost.as_nanos() as u64;
                     self.advance_to(to);
                     self.run_kernel()?;
                     self.fire_deadlines();
@@ -656,7 +661,7 @@ impl VirtualWorker<'_> {
                     return Ok(());
                 };
                 let polled = std::mem::take(&mut blocked.polled);
-                sched.fds.keep_polled(&self.worker.table, tid, polled);
+                sched.fds.keep_polled(&self.worker.tasks.table, tid, polled);
                 match result {
                     Some(result) => self.answer_blocked(blocked, result),
                     None => {
@@ -687,7 +692,7 @@ impl VirtualWorker<'_> {
         let is_poll = sched_class(call.nr) == Sched::Poll && result == 0;
         let placement = &self.worker.placement;
         let ring = match is_poll {
-            true => placement.ring_of(&self.worker.table, call.pid),
+            true => placement.ring_of(&self.worker.tasks.table, call.pid),
             false => None,
         };
         let asked = ring.as_deref().filter(|ring| ring.has_posted_poll(call));
@@ -696,7 +701,7 @@ impl VirtualWorker<'_> {
         }
         let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
         if tells && blocked.remaining_at != 0 && asked.is_none() {
-            let place = (&self.worker.table, &self.worker.kernel);
+            let place = self.worker.tasks.place();
             let sched = self.worker.clock.sched_mut();
             sched.clocks.write_remaining(place, &blocked);
         }
@@ -768,7 +773,7 @@ impl VirtualWorker<'_> {
         }
         // With its room, for the next ones.
         sched.arrived = arrived;
-        let table = &self.worker.table;
+        let table = &self.worker.tasks.table;
         if stale {
             sched.wake_ready_on_host(table);
             sched.retry_locks();
@@ -802,7 +807,7 @@ impl VirtualWorker<'_> {
             self.check_running()?;
             self.check_stall()?;
             if is_quiet {
-                let place = (&self.worker.table, &self.worker.kernel);
+                let place = self.worker.tasks.place();
                 self.worker.clock.sched_mut().log_waits(place);
             }
         }
@@ -825,7 +830,7 @@ impl VirtualWorker<'_> {
         let _ = poll(&mut fds, limit.as_millis() as i32);
         let any = fds.iter().any(|fd| fd.revents != 0);
         if !any {
-            sched.log_waits((&self.worker.table, &self.worker.kernel));
+            sched.log_waits(self.worker.tasks.place());
             self.worker.signals.hint();
         }
         Ok(self.poll_events(Some(Duration::ZERO))? > 0 || any)

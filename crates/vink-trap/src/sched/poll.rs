@@ -121,7 +121,7 @@ impl VirtualWorker<'_> {
         waits: &mut Waits,
     ) -> Result<Found, Error> {
         let tid = call.tid;
-        if let Some(entry) = self.worker.table.fd_table(call.pid).get(number) {
+        if let Some(entry) = self.worker.tasks.table.fd_table(call.pid).get(number) {
             let cookie = entry.file.cookie.get();
             let sched = self.worker.clock.sched();
             let events = match sched.is_still_not_ready(tid, number, wanted, cookie) {
@@ -138,7 +138,7 @@ impl VirtualWorker<'_> {
             waits.again.push(kept);
             return Ok(Found::Events((found as u16).into()));
         }
-        let Some(copy) = self.worker.table.borrow_descriptor(tid, number) else {
+        let Some(copy) = self.worker.tasks.table.borrow_descriptor(tid, number) else {
             return Ok(Found::None);
         };
         let sched = self.worker.clock.sched();
@@ -153,7 +153,7 @@ impl VirtualWorker<'_> {
     }
 
     fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
-        match self.task_of(tid) {
+        match self.tasks.task_of(tid) {
             Ok(task) => self.watch_readiness(task, entry),
             Err(error) => to_errno_result(error).map(|_| 0),
         }
@@ -167,19 +167,21 @@ impl VirtualWorker<'_> {
         lasting: Option<u64>,
         mask: Option<u64>,
     ) -> Result<bool, Error> {
-        let now = self.worker.kernel.now();
+        let now = self.worker.tasks.kernel.now();
         let deadline = self.worker.clock.sched().deadline(now, lasting);
         if lasting == Some(0) {
             self.count_poll(call.tid)?;
         }
         let worker = &mut *self.worker;
         let sched = worker.clock.sched_mut();
-        let late = deadline.is_some_and(|deadline| deadline <= worker.kernel.now());
+        let late = deadline.is_some_and(|deadline| deadline <= worker.tasks.kernel.now());
         // As on the host, a signal comes before the end of time.
         let lets_in = |mask| sched.lets_in(&mut worker.signals, call, mask);
         let interrupted = late && mask.is_some_and(lets_in);
         if late && !interrupted {
-            sched.fds.keep_polled(&worker.table, call.tid, waits.again);
+            sched
+                .fds
+                .keep_polled(&worker.tasks.table, call.tid, waits.again);
             return Ok(false);
         }
         let mut polled = sched.fds.watch(call.tid, waits.copies);
@@ -209,13 +211,13 @@ impl VirtualWorker<'_> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MAX_FDS { 0 } else { count };
         let worker = &mut *self.worker;
-        let ring = worker.placement.ring_of(&worker.table, call.pid);
+        let ring = worker.placement.ring_of(&worker.tasks.table, call.pid);
         let ring = ring.as_deref();
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        let has_strangers = worker.file_holder.is_some();
+        let has_strangers = !worker.held_files.is_empty();
         let posted = ring.and_then(|ring| ring.take_posted_poll(call));
         if let (Some(ring), Some(posted)) = (ring, &posted) {
-            let (now, sched) = (worker.kernel.now(), worker.clock.sched_mut());
+            let (now, sched) = (worker.tasks.kernel.now(), worker.clock.sched_mut());
             let deadline = sched.deadline(now, limit_of(call, posted));
             let ends = deadline.is_some_and(|deadline| deadline > now);
             if ends
@@ -231,8 +233,8 @@ impl VirtualWorker<'_> {
                 return;
             };
             ring.polled_by.set(0);
-            if count as usize <= MAX_POLLED && worker.file_holder.is_none() {
-                ring.publish_polled(call, fds, worker.table.fd_table(call.pid));
+            if count as usize <= MAX_POLLED && worker.held_files.is_empty() {
+                ring.publish_polled(call, fds, worker.tasks.table.fd_table(call.pid));
             }
         };
         let mut fds = vec![0; room as usize * POLLFD];
@@ -282,7 +284,7 @@ impl VirtualWorker<'_> {
             let sched = self.worker.clock.sched_mut();
             sched
                 .fds
-                .keep_polled(&self.worker.table, call.tid, waits.again);
+                .keep_polled(&self.worker.tasks.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             let sched = self.worker.clock.sched_mut();
             let condition = &mut sched
@@ -326,7 +328,7 @@ impl VirtualWorker<'_> {
         {
             return;
         }
-        let place = (&worker.table, &worker.kernel);
+        let place = worker.tasks.place();
         let shown = sched.clocks.next(place, call.tid, ThreadState::Running);
         if let Some(time) = shown {
             ring.post_time(time);
@@ -343,7 +345,7 @@ impl VirtualWorker<'_> {
         result: i64,
     ) -> Result<(), Error> {
         let worker = &mut *self.worker;
-        let (now, sched) = (worker.kernel.now(), worker.clock.sched_mut());
+        let (now, sched) = (worker.tasks.kernel.now(), worker.clock.sched_mut());
         let deadline = sched.deadline(now, lasting).unwrap_or(0);
         let left = remaining(call, deadline.saturating_sub(now));
         let rest = [(time_out_of(call), &left[..])];
@@ -351,7 +353,7 @@ impl VirtualWorker<'_> {
         let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
         let wanted: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
         // The host does not mind either if the time can't be written.
-        let place = (&worker.table, &worker.kernel);
+        let place = worker.tasks.place();
         let state = ThreadState::Running;
         let written = sched.clocks.publish(place, call.tid, &all, state) >= wanted;
         self.answer(call, if written { result } else { EFAULT })
@@ -400,7 +402,7 @@ impl VirtualWorker<'_> {
             let sched = self.worker.clock.sched_mut();
             sched
                 .fds
-                .keep_polled(&self.worker.table, call.tid, waits.again);
+                .keep_polled(&self.worker.tasks.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
@@ -417,7 +419,7 @@ impl VirtualWorker<'_> {
         }
         let pid = call.pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
-            let entry = self.worker.table.fd_table(call.pid).get(fd as u64);
+            let entry = self.worker.tasks.table.fd_table(call.pid).get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
             let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
             let (Some(entry), Some(event)) = (entry, event) else {
@@ -444,7 +446,11 @@ impl VirtualWorker<'_> {
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
         let copy = match kept.first() {
             Some(_) => None,
-            None => self.worker.table.borrow_descriptor(call.tid, call.args[0]),
+            None => self
+                .worker
+                .tasks
+                .table
+                .borrow_descriptor(call.tid, call.args[0]),
         };
         let Some(set) = kept
             .first()
@@ -492,7 +498,9 @@ impl VirtualWorker<'_> {
             }
         } else {
             let sched = self.worker.clock.sched_mut();
-            sched.fds.keep_polled(&self.worker.table, call.tid, kept);
+            sched
+                .fds
+                .keep_polled(&self.worker.tasks.table, call.tid, kept);
             self.correct_errors(call, &mut events[..count * EPOLL_EVENT])?;
         }
         events.truncate(count * EPOLL_EVENT);

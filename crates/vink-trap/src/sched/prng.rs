@@ -47,16 +47,18 @@ fn fill(sequence: &mut u64, bytes: &mut [u8]) {
 impl VirtualWorker<'_> {
     /// Random bytes for a thread's process. The error is the call's result.
     pub(crate) fn draw(&mut self, tid: i32, bytes: &mut [u8]) -> Result<Result<(), i64>, Error> {
-        let pid = self.worker.table.pid_of(tid);
+        let pid = self.worker.tasks.table.pid_of(tid);
         let known = self.worker.clock.sched().prngs.root.is_some();
         let mut seed = [0; 8];
         if !known {
-            let task = match self.task_of(tid) {
+            let task = match self.tasks.task_of(tid) {
                 Ok(task) => task,
                 Err(error) => return to_errno_result(error).map(Err),
             };
             let args = [seed.as_mut_ptr() as u64, seed.len() as u64, 0, 0, 0, 0];
-            self.kernel_call(task, libc::SYS_getrandom, args)?;
+            self.tasks
+                .kernel
+                .run_call(task, libc::SYS_getrandom, args)?;
         }
         let sched = self.worker.clock.sched_mut();
         fill(sched.prngs.sequence(pid, u64::from_le_bytes(seed)), bytes);

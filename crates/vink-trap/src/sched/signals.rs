@@ -151,7 +151,7 @@ impl VirtualWorker<'_> {
         if Signals::of(pid, call.tid).pending & wanted != 0 {
             return self.passthrough(call);
         }
-        let now = self.worker.kernel.now();
+        let now = self.worker.tasks.kernel.now();
         let deadline = self.worker.clock.sched().deadline(now, lasting);
         if deadline.is_some_and(|deadline| deadline <= now) {
             self.count_poll(call.tid)?;

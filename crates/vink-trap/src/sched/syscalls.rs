@@ -17,15 +17,15 @@ impl VirtualWorker<'_> {
     pub(crate) fn on_virtual_syscall(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let worker = &mut *self.worker;
         let sched = worker.clock.sched_mut();
-        let ring = || worker.placement.ring_of(&worker.table, call.pid);
-        sched.fds.invalidate(&worker.table, ring, call);
+        let ring = || worker.placement.ring_of(&worker.tasks.table, call.pid);
+        sched.fds.invalidate(&worker.tasks.table, ring, call);
         sched.note_file_signals(call);
-        let place = (&worker.table, &worker.kernel);
+        let place = worker.tasks.place();
         match sched_class(call.nr) {
             Sched::ClockGettime | Sched::ClockGetres | Sched::Gettimeofday | Sched::Time => {
                 self.count_poll(call.tid)?;
                 let worker = &mut *self.worker;
-                let place = (&worker.table, &worker.kernel);
+                let place = worker.tasks.place();
                 let result = worker.clock.sched_mut().clocks.read_clock(place, call);
                 self.answer(call, result)?
             }
@@ -41,10 +41,12 @@ impl VirtualWorker<'_> {
                 self.make_descriptor(call, call.args, cloexec)?;
             }
             Sched::TimerfdSettime => self.set_timer_file(call)?,
-            Sched::TimerfdGettime => match worker.table.fd_table(call.pid).get(call.args[0]) {
-                Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
-                None => self.passthrough(call)?,
-            },
+            Sched::TimerfdGettime => {
+                match worker.tasks.table.fd_table(call.pid).get(call.args[0]) {
+                    Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
+                    None => self.passthrough(call)?,
+                }
+            }
             Sched::Poll => self.poll_virtual(call)?,
             Sched::Select => self.select_virtual(call)?,
             Sched::Epoll => self.epoll_virtual(call)?,
@@ -65,7 +67,7 @@ impl VirtualWorker<'_> {
             Sched::Yield => {
                 self.count_poll(call.tid)?;
                 let condition = BlockCondition {
-                    deadline: Some(self.worker.kernel.now()),
+                    deadline: Some(self.worker.tasks.kernel.now()),
                     on_timeout: Some(0),
                     ..BlockCondition::forever()
                 };
@@ -76,8 +78,10 @@ impl VirtualWorker<'_> {
             Sched::SendSignal => {
                 worker.signals.hint();
                 // It is not to see what they have open being closed, either.
-                worker.placement.revoke_call_budget(&worker.table, call.pid);
-                sched.kill_sent_on = Some(worker.table.machine_of(call.pid));
+                worker
+                    .placement
+                    .revoke_call_budget(&worker.tasks.table, call.pid);
+                sched.kill_sent_on = Some(worker.tasks.table.machine_of(call.pid));
                 return Ok(false);
             }
             Sched::Futex => match sched.futex(place, call) {
@@ -97,7 +101,7 @@ impl VirtualWorker<'_> {
             },
             Sched::Lock => {
                 let waits = waits_in(&sched.blocked);
-                match sched.locks.lock(&worker.table, waits, call) {
+                match sched.locks.lock(&worker.tasks.table, waits, call) {
                     LockOutcome::Answer(result) => self.answer(call, result)?,
                     LockOutcome::Block(condition) => {
                         sched.block(&mut worker.signals, call, condition);
@@ -142,7 +146,7 @@ impl VirtualWorker<'_> {
             | Sched::Getcpu
             | Sched::Sysinfo
             | Sched::LockMemory
-            | Sched::Rseq => match sysinfo::result_of(call, worker.kernel.now()) {
+            | Sched::Rseq => match sysinfo::result_of(call, worker.tasks.kernel.now()) {
                 Some(result) => self.answer(call, result)?,
                 None => return Ok(false),
             },
@@ -189,7 +193,7 @@ impl VirtualWorker<'_> {
             }
             Blocks::Exec => {
                 let sched = self.worker.clock.sched_mut();
-                sched.release_vfork(&self.worker.table, call.pid);
+                sched.release_vfork(&self.worker.tasks.table, call.pid);
                 return Ok(Some(ThreadState::InExec));
             }
         };

@@ -130,7 +130,9 @@ impl VirtualWorker<'_> {
                 _ => {
                     sched.blocked_on_host.push((tid, pid));
                     let worker = &self.worker;
-                    worker.placement.revoke_call_budget(&worker.table, pid);
+                    worker
+                        .placement
+                        .revoke_call_budget(&worker.tasks.table, pid);
                 }
             }
         }
@@ -154,7 +156,7 @@ impl VirtualWorker<'_> {
 
     /// Receives all that there is: at once that is one call of a program, and so many events only.
     fn drain_events(&mut self) -> Result<(), Error> {
-        for _ in 0..=self.worker.table.counts()[1] {
+        for _ in 0..=self.worker.tasks.table.counts()[1] {
             if self.poll_events(Some(Duration::ZERO))? == 0 {
                 break;
             }
@@ -196,10 +198,16 @@ impl VirtualWorker<'_> {
             Suspects::These(pids) => {
                 let known = pids
                     .iter()
-                    .filter_map(|pid| self.worker.table.find_process(*pid));
+                    .filter_map(|pid| self.worker.tasks.table.find_process(*pid));
                 known.flat_map(|process| process.threads.clone()).collect()
             }
-            Suspects::All => self.worker.table.threads().map(|(tid, _)| tid).collect(),
+            Suspects::All => self
+                .worker
+                .tasks
+                .table
+                .threads()
+                .map(|(tid, _)| tid)
+                .collect(),
         };
         tids.dedup();
         let sched = self.worker.clock.sched();
@@ -211,17 +219,23 @@ impl VirtualWorker<'_> {
         tids.sort_by_key(|tid| sched.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
         for tid in tids {
-            let Some(pid) = self.worker.table.find_pid(tid) else {
+            let Some(pid) = self.worker.tasks.table.find_pid(tid) else {
                 continue;
             };
             let start = Instant::now();
             loop {
                 let sched = self.worker.clock.sched();
                 let waiting = sched.blocked.get(&tid);
-                let busy_with = self.worker.table.pending(tid).map(|r| r.in_flight.call.id);
+                let busy_with = self
+                    .worker
+                    .tasks
+                    .table
+                    .pending(tid)
+                    .map(|r| r.in_flight.call.id);
                 let id = waiting.map(|blocked| blocked.call.id).or(busy_with);
                 let blocked = waiting.filter(|blocked| !blocked.is_queued);
-                let listener = self.worker.programs[self.worker.table.process(pid).program]
+                let listener = self.worker.tasks.programs
+                    [self.worker.tasks.table.process(pid).program]
                     .listener
                     .as_ref();
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
@@ -250,16 +264,16 @@ impl VirtualWorker<'_> {
                     // A dying thread may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < STALL_TIMEOUT => {
                         self.poll_events(Some(Duration::from_micros(50)))?;
-                        if self.worker.table.has_thread(tid) {
+                        if self.worker.tasks.table.has_thread(tid) {
                             continue;
                         }
                         let sched = self.worker.clock.sched_mut();
-                        sched.wake_waiting_parents(&self.worker.table);
+                        sched.wake_waiting_parents(&self.worker.tasks.table);
                     }
                     Some(b'D') if blocked.is_some() => {
                         self.worker.clock.sched_mut().interrupt(pid, tid);
                     }
-                    Some(b'D') if self.worker.table.pending(tid).is_some() => busy = true,
+                    Some(b'D') if self.worker.tasks.table.pending(tid).is_some() => busy = true,
                     // Its call has not been dispatched, or is done: it will block, or be answered.
                     Some(b'D') => {
                         let sched = self.worker.clock.sched_mut();
@@ -286,16 +300,18 @@ impl VirtualWorker<'_> {
                     Some(b'R') if start.elapsed() < STALL_TIMEOUT => {
                         std::thread::yield_now();
                         self.poll_events(Some(Duration::ZERO))?;
-                        if self.worker.table.has_thread(tid) {
+                        if self.worker.tasks.table.has_thread(tid) {
                             continue;
                         }
                     }
                     Some(b'Z' | b'X') | None => {
                         // The last of its threads to go makes the process's end known.
-                        while self.worker.table.has_thread(tid) && start.elapsed() < STALL_TIMEOUT {
+                        while self.worker.tasks.table.has_thread(tid)
+                            && start.elapsed() < STALL_TIMEOUT
+                        {
                             self.poll_events(Some(Duration::from_millis(1)))?;
                             if fs::metadata(format!("/proc/{pid}/task/{tid}")).is_err()
-                                && self.worker.table.has_process(pid)
+                                && self.worker.tasks.table.has_process(pid)
                                 && state_of(pid, pid).is_some_and(|s| !matches!(s, b'Z' | b'X'))
                             {
                                 self.end_thread(tid);
@@ -303,7 +319,7 @@ impl VirtualWorker<'_> {
                         }
                         // What the end tells goes before its signal.
                         let sched = self.worker.clock.sched_mut();
-                        sched.wake_waiting_parents(&self.worker.table);
+                        sched.wake_waiting_parents(&self.worker.tasks.table);
                     }
                     _ => {}
                 }

@@ -10,6 +10,7 @@ use super::batch::Deferred;
 use super::{Scheduler, ThreadState};
 use crate::notification::Reply;
 use crate::syscall_ctx::SyscallCtx;
+use crate::tasks::Tasks;
 use crate::worker::Worker;
 
 /// The clock that programs live by; it is the kernel's, and stays what it is.
@@ -44,6 +45,33 @@ impl Clock {
         match self {
             Clock::Real => None,
             Clock::Virtual(sched) => Some(sched),
+        }
+    }
+
+    /// The thread has its answer, or its call is the host's now.
+    pub(crate) fn thread_resumed(
+        &mut self,
+        tasks: &Tasks,
+        call: SyscallCtx,
+        sent: Reply,
+        state: ThreadState,
+    ) {
+        if let Some(sched) = self.virtual_time_mut() {
+            sched.thread_resumed(&tasks.table, call.tid, sent, state);
+        }
+    }
+
+    /// Tells the observer of a call that is about to be answered.
+    pub(crate) fn notify_observer(&mut self, tasks: &Tasks, call: SyscallCtx, result: Option<i64>) {
+        if let Some(sched) = self.virtual_time_mut() {
+            sched.notify_observer(tasks.place(), call, result);
+        }
+    }
+
+    /// Before the thread goes on: its process is to read what time it is.
+    pub(crate) fn publish_time(&mut self, tasks: &Tasks, tid: i32, state: ThreadState) {
+        if let Some(sched) = self.virtual_time_mut() {
+            sched.clocks.publish(tasks.place(), tid, &[], state);
         }
     }
 
@@ -89,28 +117,6 @@ impl Worker {
         match self.clock {
             Clock::Real => None,
             Clock::Virtual(_) => Some(VirtualWorker { worker: self }),
-        }
-    }
-
-    /// The thread has its answer, or its call is the host's now.
-    pub(crate) fn thread_resumed(&mut self, call: SyscallCtx, sent: Reply, state: ThreadState) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.thread_resumed(&self.table, call.tid, sent, state);
-        }
-    }
-
-    /// Tells the observer of a call that is about to be answered.
-    pub(crate) fn notify_observer(&mut self, call: SyscallCtx, result: Option<i64>) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.notify_observer((&self.table, &self.kernel), call, result);
-        }
-    }
-
-    /// Before the thread goes on: its process is to read what time it is.
-    pub(crate) fn publish_time(&mut self, tid: i32, state: ThreadState) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            let place = (&self.table, &self.kernel);
-            sched.clocks.publish(place, tid, &[], state);
         }
     }
 }
