@@ -26,7 +26,7 @@ pub fn set_port_policy(
     machine: MachineId,
     policy: Option<Rc<RefCell<dyn PortPolicy>>>,
 ) {
-    worker.port_policies.set(machine, policy);
+    worker.supervisor.port_policies.set(machine, policy);
 }
 
 impl Policies {

@@ -22,7 +22,6 @@ pub(crate) fn of_cookie(cookie: u64) -> Option<usize> {
 #[derive(Default)]
 pub(crate) struct Devices {
     all: Vec<Attached>,
-    ready: Vec<usize>,
 }
 
 /// What serves them: the kernel, and what waits for the host's side.
@@ -60,16 +59,6 @@ impl Devices {
         let (device, _) = self.all.get_mut(id.index())?.take()?;
         reactor.remove(device.host().as_raw_fd());
         Some(device)
-    }
-
-    /// The kernel's side of a device has something.
-    pub(crate) fn note_ready(&mut self, id: usize) {
-        self.ready.push(id);
-    }
-
-    /// A device of which that is so, once.
-    pub(crate) fn next_ready(&mut self) -> Option<usize> {
-        self.ready.pop()
     }
 
     /// One of its sides has something.

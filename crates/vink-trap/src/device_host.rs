@@ -39,15 +39,20 @@ impl Worker {
     /// # Errors
     /// [`Error::System`] as epoll_ctl(2); [`Error::Kernel`], also if the file can't be watched.
     pub fn attach_device(&mut self, device: Box<dyn Device>) -> Result<DeviceId, Error> {
-        self.tasks.kernel.dirty = true;
-        let place = (&mut *self.tasks.kernel, &mut self.reactor);
-        self.devices.attach(place, device)
+        self.supervisor.calls.tasks.kernel.dirty = true;
+        let place = (
+            &mut *self.supervisor.calls.tasks.kernel,
+            &mut self.supervisor.calls.reactor,
+        );
+        self.supervisor.devices.attach(place, device)
     }
 
     /// Serves it no more and gives it back; `None` if it has ended. Its file is as it was, and not
     /// watched any more. What is left of its readiness may have another device served once more
     /// than needed.
     pub fn detach_device(&mut self, id: DeviceId) -> Option<Box<dyn Device>> {
-        self.devices.detach(&self.reactor, id)
+        self.supervisor
+            .devices
+            .detach(&self.supervisor.calls.reactor, id)
     }
 }

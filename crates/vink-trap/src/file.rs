@@ -39,12 +39,13 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Of descriptors below `below`.
+    /// A socket or the like, for tests.
+    #[cfg(test)]
     pub(crate) fn new(below: i32) -> Result<Rc<File>, Error> {
         File::of_kind(below, FileKind::Plain)
     }
 
-    /// The same of another kind.
+    /// Of descriptors below `below`.
     pub(crate) fn of_kind(below: i32, kind: FileKind) -> Result<Rc<File>, Error> {
         Ok(File::of(Placeholder::new(below)?, kind))
     }

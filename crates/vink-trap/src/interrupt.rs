@@ -32,8 +32,8 @@ use crate::in_flight::{Continuation, InFlight};
 use crate::process_table::ProcessTable;
 use crate::signal_poll::PendingCall;
 use crate::splice::Place;
+use crate::supervisor::Supervisor;
 use crate::tasks::Tasks;
-use crate::worker::Worker;
 use crate::Error;
 
 /// What is to become of a call that the kernel is done with.
@@ -80,17 +80,17 @@ impl Tasks {
     }
 }
 
-impl Worker {
+impl Supervisor {
     /// Finds threads that have been sent signals, and cancels their calls.
     pub(crate) fn poll_signals(&mut self) -> Result<(), Error> {
         let start = monotonic();
         let mut found = false;
         let mut aside = Vec::new();
-        for (tid, thread, process) in self.tasks.table.threads_mut() {
+        for (tid, thread, process) in self.calls.tasks.table.threads_mut() {
             let Some(pending) = thread.pending.as_mut().or(thread.suspended.as_mut()) else {
                 continue;
             };
-            let listener = self.tasks.programs[process.program].listener.as_ref();
+            let listener = self.calls.tasks.programs[process.program].listener.as_ref();
             if process.executing.is_some()
                 && listener.is_some_and(|l| !l.waits(pending.in_flight.call.id))
             {
@@ -103,14 +103,14 @@ impl Worker {
             found = true;
             match thread.task {
                 Some(task) if thread.pending.is_some() => {
-                    self.tasks.kernel.cancel_call(task);
+                    self.calls.tasks.kernel.cancel_call(task);
                 }
                 _ => aside.push(tid),
             }
         }
-        self.signals.checked(start, found);
+        self.calls.signals.checked(start, found);
         for tid in aside {
-            if let Some(pending) = self.tasks.table.take_suspended(tid) {
+            if let Some(pending) = self.calls.tasks.table.take_suspended(tid) {
                 self.conclude_with(pending.in_flight, ERESTARTSYS)?;
             }
         }
@@ -123,11 +123,11 @@ impl Worker {
         pending: PendingCall,
         outcome: &Outcome,
     ) -> Result<Option<(InFlight, i64)>, Error> {
-        match self.tasks.table.outcome_of_signal(&pending, outcome) {
+        match self.calls.tasks.table.outcome_of_signal(&pending, outcome) {
             SignalOutcome::Result(result) => return Ok(Some((pending.in_flight, result))),
             SignalOutcome::Redo => self.redo(pending.in_flight)?,
             SignalOutcome::Suspend => {
-                self.tasks.table.suspend(pending);
+                self.calls.tasks.table.suspend(pending);
             }
         }
         Ok(None)
@@ -136,13 +136,13 @@ impl Worker {
     fn redo(&mut self, in_flight: InFlight) -> Result<(), Error> {
         let call = in_flight.call;
         let place = &mut Place {
-            tasks: &mut self.tasks,
-            signals: &mut self.signals,
-            reactor: &self.reactor,
+            tasks: &mut self.calls.tasks,
+            signals: &mut self.calls.signals,
+            reactor: &self.calls.reactor,
         };
         let decision = match in_flight.continuation {
-            Continuation::Sendfile(_) => self.transfers.send_chunk(place, in_flight)?,
-            Continuation::Splice(_) => self.transfers.continue_splice(place, in_flight)?,
+            Continuation::Sendfile(_) => self.calls.transfers.send_chunk(place, in_flight)?,
+            Continuation::Splice(_) => self.calls.transfers.continue_splice(place, in_flight)?,
             Continuation::Posted { .. } => return self.answer_posted(&in_flight, EINTR),
             _ => return self.dispatch(call),
         };
@@ -151,8 +151,8 @@ impl Worker {
 
     /// The exec failed: goes on with what was put aside.
     pub(crate) fn resume_suspended(&mut self, pid: i32) -> Result<(), Error> {
-        for tid in self.tasks.table.process(pid).threads.clone() {
-            if let Some(pending) = self.tasks.table.take_suspended(tid) {
+        for tid in self.calls.tasks.table.process(pid).threads.clone() {
+            if let Some(pending) = self.calls.tasks.table.take_suspended(tid) {
                 self.redo(pending.in_flight)?;
             }
         }

@@ -14,11 +14,11 @@ use crate::in_flight::AfterClose;
 use crate::pids::{has_ended, open_pidfd};
 use crate::process::{PendingFork, Process, Thread};
 use crate::reactor::{Reactor, Token};
+use crate::supervisor::Supervisor;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
 use crate::tracee;
 use crate::virtual_paths::may_lead_to_procfs;
-use crate::worker::Worker;
 use crate::Error;
 
 impl Tasks {
@@ -184,50 +184,50 @@ impl Tasks {
     }
 }
 
-impl Worker {
+impl Supervisor {
     /// Forgets a thread that has ended, or is about to.
     pub(crate) fn end_thread(&mut self, tid: i32) {
-        let Some(task) = self.tasks.table.remove_thread(tid) else {
+        let Some(task) = self.calls.tasks.table.remove_thread(tid) else {
             return;
         };
         self.forget_thread(tid);
         if let Some(task) = task {
-            self.tasks.kernel.end_task(task, false);
+            self.calls.tasks.kernel.end_task(task, false);
         }
     }
 
     /// The thread is gone from the table.
     fn forget_thread(&mut self, tid: i32) {
         self.placement.forget(tid);
-        if let Some(sched) = self.clock.virtual_time_mut() {
+        if let Some(sched) = self.calls.clock.virtual_time_mut() {
             sched.forget_thread(tid);
             // A signal to others may have gone with it.
-            self.signals.invalidate_all();
+            self.calls.signals.invalidate_all();
         }
     }
 
     /// Forgets a dead process. Its pidfd and its program; `None` if it was unknown.
     pub(crate) fn remove_process(&mut self, pid: i32) -> Option<(OwnedFd, usize)> {
-        self.tasks.table.find_process(pid)?;
-        self.held_files.mark_dirty();
-        if let Some(task) = self.tasks.table.clear_process(pid) {
-            self.tasks.kernel.end_task(task, true);
+        self.calls.tasks.table.find_process(pid)?;
+        self.calls.held_files.mark_dirty();
+        if let Some(task) = self.calls.tasks.table.clear_process(pid) {
+            self.calls.tasks.kernel.end_task(task, true);
         }
-        let process = self.tasks.table.remove_process(pid)?;
+        let process = self.calls.tasks.table.remove_process(pid)?;
         for tid in &process.threads {
             self.forget_thread(*tid);
         }
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.forget_process(&self.tasks.table, pid);
+        if let Some(sched) = self.calls.clock.virtual_time_mut() {
+            sched.forget_process(&self.calls.tasks.table, pid);
         }
-        let entry = &mut self.tasks.programs[process.program];
+        let entry = &mut self.calls.tasks.programs[process.program];
         match entry.listener {
             Some(_) => entry.orphans.extend(process.pending_forks),
             // No process is left that could be one of them: the filter's end comes first (Linux
             // 6.11).
             None => {
                 for pending in process.pending_forks {
-                    self.tasks.drop_fork(pending);
+                    self.calls.tasks.drop_fork(pending);
                 }
             }
         }
@@ -238,9 +238,11 @@ impl Worker {
     /// may be dispatched now; else it will be dispatched again.
     pub(crate) fn update_process(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let pid = call.pid;
-        self.tasks.give_back(call);
-        self.tasks.resolve_forks(&self.reactor, pid, call.tid)?;
-        let process = self.tasks.table.process_mut(pid);
+        self.calls.tasks.give_back(call);
+        self.calls
+            .tasks
+            .resolve_forks(&self.calls.reactor, pid, call.tid)?;
+        let process = self.calls.tasks.table.process_mut(pid);
         let executing = process.executing;
         // As long as the thread is there and silent, another's call tells nothing of its exec.
         let over = |tid| tid == call.tid || !tracee::has_thread(pid, tid);
@@ -249,20 +251,20 @@ impl Worker {
             || process.executing.is_some()
             || process.lent_ring.is_some()
             || process.may_change_netns.iter().any(|tid| *tid != call.tid);
-        if let Err(error) = self.tasks.update_netns(call.tid) {
+        if let Err(error) = self.calls.tasks.update_netns(call.tid) {
             let result = to_errno_result(error)?;
-            self.tasks.table.process_mut(pid).needs_update = true;
-            self.answer(call, result)?;
+            self.calls.tasks.table.process_mut(pid).needs_update = true;
+            self.calls.answer(call, result)?;
             return Ok(false);
         }
-        let process = self.tasks.table.process_mut(pid);
+        let process = self.calls.tasks.table.process_mut(pid);
         if executing.is_none() || process.executing.is_some() {
             return Ok(true);
         }
-        self.packet_rings.sweep(&mut self.tasks)?;
+        self.packet_rings.sweep(&mut self.calls.tasks)?;
         // After an exec there is one thread, with the process's own number. A failed one finds all
         // in place.
-        for tid in self.tasks.table.process(pid).threads.clone() {
+        for tid in self.calls.tasks.table.process(pid).threads.clone() {
             if tid != call.tid && !tracee::has_thread(pid, tid) {
                 self.end_thread(tid);
             }
@@ -271,16 +273,16 @@ impl Worker {
         if let Some(mut time) = self.virtual_time() {
             time.prepare_executed(call.tid)?;
         }
-        let process = self.tasks.table.process_mut(pid);
+        let process = self.calls.tasks.table.process_mut(pid);
         if process.threads == [call.tid]
             && fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|d| d.count() == 1)
         {
             process.threaded = false;
-            if let Err(error) = self.tasks.part_if_executed(call.tid) {
+            if let Err(error) = self.calls.tasks.part_if_executed(call.tid) {
                 to_errno_result(error)?;
             }
         }
-        let process = self.tasks.table.process_mut(pid);
+        let process = self.calls.tasks.table.process_mut(pid);
         let closed = process.table.remove_if(|fd, entry| {
             tracee::descriptor(pid, fd) != Some(entry.file.placeholder.identity())
         });

@@ -9,17 +9,22 @@ use vink_syscalls::{
     file_signals, FileSignals, FIOGETOWN, FIOSETOWN, F_SETOWN_EX, SIOCGPGRP, SIOCSPGRP,
 };
 
+use crate::calls::Calls;
+use crate::decision::Decision;
 use crate::fd_table::Entry;
 use crate::in_flight::{Continuation, InFlight};
 use crate::syscall_ctx::SyscallCtx;
-use crate::worker::Worker;
 use crate::Error;
 
 const FIOASYNC: u32 = libc::FIOASYNC as u32;
 
-impl Worker {
-    /// fcntl(2) and ioctl(2) on a Vink file, if they are about its owner; false if they aren't.
-    pub(crate) fn own(&mut self, call: SyscallCtx, entry: &Entry) -> Result<bool, Error> {
+impl Calls {
+    /// fcntl(2) and ioctl(2) on a Vink file, if they are about its owner.
+    pub(crate) fn own(
+        &mut self,
+        call: SyscallCtx,
+        entry: &Entry,
+    ) -> Result<Option<Decision>, Error> {
         let request = call.args[1] as u32;
         let switches = match file_signals(call.nr) {
             FileSignals::Fcntl => match request as i32 {
@@ -27,25 +32,25 @@ impl Worker {
                 libc::F_SETFL => {
                     let asynchronous = call.args[2] & libc::O_ASYNC as u64 != 0;
                     if !asynchronous && !entry.file.owned.get() {
-                        return Ok(false);
+                        return Ok(None);
                     }
                     true
                 }
-                _ => return Ok(false),
+                _ => return Ok(None),
             },
             FileSignals::Ioctl => match request {
                 FIOSETOWN | SIOCSPGRP => false,
-                FIOGETOWN | SIOCGPGRP => return self.passthrough(call).map(|()| true),
+                FIOGETOWN | SIOCGPGRP => return Ok(Some(Decision::Host)),
                 FIOASYNC => true,
-                _ => return Ok(false),
+                _ => return Ok(None),
             },
-            _ => return Ok(false),
+            _ => return Ok(None),
         };
         entry.file.owned.set(true);
         entry.file.placeholder.share();
         self.mirror_edges(call.tid, entry)?;
         if !switches {
-            return self.passthrough(call).map(|()| true);
+            return Ok(Some(Decision::Host));
         }
         let mut args = call.args;
         args[0] = entry.number as u64;
@@ -56,6 +61,6 @@ impl Worker {
         };
         let poll_fd = entry.poll_fd();
         self.start_in_kernel(in_flight, call.nr, args, call.tid as u64, poll_fd)?;
-        Ok(true)
+        Ok(Some(Decision::Done))
     }
 }

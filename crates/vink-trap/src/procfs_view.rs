@@ -30,6 +30,7 @@ use vink_syscalls::{
     PathArgs, Shape,
 };
 
+use crate::calls::Calls;
 use crate::decision::Decision;
 use crate::fd_table::Entry;
 use crate::file::{File, FileKind};
@@ -41,7 +42,6 @@ use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
 use crate::tracee;
 use crate::virtual_paths::VirtualPath;
-use crate::worker::Worker;
 use crate::Error;
 
 impl ProcessTable {
@@ -243,18 +243,18 @@ impl Tasks {
     }
 }
 
-impl Worker {
+impl Calls {
     /// open(2), openat(2) and openat2(2).
-    pub(crate) fn open(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(crate) fn open(&mut self, call: SyscallCtx) -> Result<Decision, Error> {
         let (from, path) = match path_args(call.nr) {
             PathArgs::At(path) => (libc::AT_FDCWD, call.args[path]),
             PathArgs::Below(from, path) => (call.args[from] as i32, call.args[path]),
-            PathArgs::None => return self.passthrough(call),
+            PathArgs::None => return Ok(Decision::Host),
         };
         let is_virtual = self.clock.is_virtual();
         let found = self.tasks.resolve_path(is_virtual, call.tid, from, path)?;
         let Some(place) = found else {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         };
         // `struct open_how`: flags, mode, resolve.
         let mut how = [0; 24];
@@ -267,7 +267,7 @@ impl Worker {
                 u64::from_ne_bytes(how[..8].try_into().expect("eight bytes"))
             }
             // The host will say what is wrong.
-            _ => return self.passthrough(call),
+            _ => return Ok(Decision::Host),
         };
         let cloexec = flags & libc::O_CLOEXEC as u64 != 0;
         let write_only = flags as i32 & libc::O_ACCMODE == libc::O_WRONLY;
@@ -280,7 +280,7 @@ impl Worker {
         }
         let task = match self.tasks.task_for_path(call.tid, &place)? {
             Ok(task) => task,
-            Err(result) => return self.answer(call, result),
+            Err(result) => return Ok(Decision::Answer(result)),
         };
         let (from, path) = (place.directory as u64, place.path.as_ptr() as u64);
         let number = match form {
@@ -296,7 +296,7 @@ impl Worker {
             }
         };
         if number < 0 {
-            return self.answer(call, number);
+            return Ok(Decision::Answer(number));
         }
         let number = number as i32;
         let pid = call.pid;
@@ -304,12 +304,7 @@ impl Worker {
             is_virtual && matches!(place.path.as_bytes(), b"/proc/uptime" | b"/proc/stat");
         let is_device = place.path.as_bytes() == TUN || RANDOM.contains(&place.path.as_c_str());
         let file = if is_device || write_only {
-            File::of_kind(
-                self.fd_limit
-                    .below(self.tasks.table.fd_table(call.pid).len()),
-                FileKind::Procfs,
-            )
-            .map_err(|_| ENFILE)
+            self.make_file(pid, FileKind::Procfs).map_err(|_| ENFILE)
         } else {
             match self.tasks.kernel.read_file(task, number)? {
                 Ok(contents) if tells_of_boot => {
@@ -330,11 +325,11 @@ impl Worker {
                 if self.install(call, entry, cloexec)? == Reply::ThreadGone {
                     self.tasks.close_fd(call.tid, number)?;
                 }
-                Ok(())
+                Ok(Decision::Done)
             }
             Err(result) => {
                 self.tasks.close_fd(call.tid, number)?;
-                self.answer(call, result)
+                Ok(Decision::Answer(result))
             }
         }
     }

@@ -13,14 +13,16 @@ use vink_sys::errno::EFAULT;
 
 use vink_syscalls::{polling, Polling};
 
+use crate::calls::Calls;
+use crate::decision::Decision;
 use crate::error::to_errno_result;
 use crate::fd_table::{Entry, FdTable};
 use crate::file::File;
+use crate::placement::Placement;
 use crate::signal_poll::PendingCall;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 pub(crate) const POLLFD: usize = size_of::<libc::pollfd>();
@@ -63,15 +65,73 @@ impl FdTable {
     }
 }
 
-impl Worker {
+impl Calls {
+    /// epoll_create(2): from now on the placeholders of all that the process has follow their
+    /// files.
+    pub(crate) fn epoll_create(&mut self, call: SyscallCtx) -> Result<(), Error> {
+        let table = self.tasks.table.fd_table(call.pid);
+        table.set_mirrors_edges();
+        if call.args[5] != UNTRAPPED {
+            table.set_seen_by_others();
+        }
+        for entry in table.entries() {
+            self.mirror_edges(call.tid, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the readiness of the files. Whether any is as wanted.
+    fn look(&mut self, call: SyscallCtx, polled: &mut [PolledFile]) -> Result<bool, Error> {
+        if polled.is_empty() {
+            return Ok(false);
+        }
+        let task = match self.tasks.task_of(call.tid) {
+            Ok(task) => task,
+            Err(error) => return to_errno_result(error).map(|_| false),
+        };
+        let mut ready = false;
+        for polled in polled {
+            polled.events = self.watch_readiness(task, &polled.entry)?;
+            ready |= polled.events & polled.wanted != 0;
+        }
+        Ok(ready)
+    }
+
+    /// Shows the readiness, for the host to do the call.
+    fn show(&mut self, call: SyscallCtx, polled: &[PolledFile]) {
+        let ring = self.tasks.table.fd_table(call.pid).ring();
+        let is_counted = ring.is_some_and(|ring| ring.is_host_waiter(call.tid));
+        for polled in polled {
+            let placeholder = &polled.entry.file.placeholder;
+            match is_counted {
+                true => placeholder.flush(),
+                false => placeholder.share(),
+            }
+            placeholder.show(polled.events);
+        }
+    }
+}
+
+/// What poll(2) and select(2) read of programs.
+#[derive(Default)]
+pub(crate) struct Polls {
+    /// Kept from one call to the next.
+    scratch: Vec<u8>,
+}
+
+impl Polls {
     /// poll(2) and ppoll(2).
-    pub(crate) fn poll(&mut self, call: SyscallCtx) -> Result<(), Error> {
+    pub(crate) fn poll(
+        &mut self,
+        (calls, placement, served): (&mut Calls, &mut Placement, u64),
+        call: SyscallCtx,
+    ) -> Result<Decision, Error> {
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_KEPT);
         let count = call.args[1] & 0xffff_ffff;
-        let table = self.tasks.table.fd_table(call.pid);
+        let table = calls.tasks.table.fd_table(call.pid);
         if table.is_empty() || count == 0 || count > MAX_FDS {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         }
         self.scratch.resize(count as usize * POLLFD, 0);
         // What the host refuses whatever is ready is the host's.
@@ -80,7 +140,7 @@ impl Worker {
             _ => tracee::read(call.tid, call.args[0], &mut self.scratch),
         };
         if !is_sound {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         }
         let (mut polled, mut hosts) = (Vec::new(), Vec::new());
         let mut pure = true;
@@ -104,9 +164,10 @@ impl Worker {
             }
         }
         table.show_to_others(call, &hosts);
-        self.publish_files(call, &polled)?;
-        if !self.look(call, &mut polled)? || !pure {
-            return self.wait_natively(call, &polled);
+        publish_files((calls, placement, served), call, &polled)?;
+        if !calls.look(call, &mut polled)? || !pure {
+            calls.show(call, &polled);
+            return Ok(Decision::Host);
         }
         let mut ready = 0;
         for polled in &polled {
@@ -116,15 +177,19 @@ impl Worker {
             self.scratch[at..at + 2].copy_from_slice(&(found as u16).to_ne_bytes());
         }
         let written = tracee::write(call.tid, call.args[0], &self.scratch);
-        self.answer(call, if written { ready } else { EFAULT })
+        Ok(Decision::Answer(if written { ready } else { EFAULT }))
     }
 
     /// select(2) and pselect6(2).
-    pub(crate) fn select(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.tasks.table.fd_table(call.pid);
+    pub(crate) fn select(
+        &mut self,
+        (calls, placement, served): (&mut Calls, &mut Placement, u64),
+        call: SyscallCtx,
+    ) -> Result<Decision, Error> {
+        let table = calls.tasks.table.fd_table(call.pid);
         let count = call.args[0] as i32;
         if table.is_empty() || count <= 0 || count as u64 > MAX_FDS {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         self.scratch.clear();
@@ -134,7 +199,7 @@ impl Worker {
         let named = |(set, address): (_, &u64)| (*address != 0).then_some((*address, set));
         let mut named: Vec<_> = sets.filter_map(named).collect();
         if tracee::read_parts(call.tid, &mut named) != named.len() * set_len {
-            return self.passthrough(call);
+            return Ok(Decision::Host);
         }
         let (mut polled, mut hosts) = (Vec::new(), Vec::new());
         let mut pure = true;
@@ -159,9 +224,10 @@ impl Worker {
             }
         }
         table.show_to_others(call, &hosts);
-        self.publish_files(call, &polled)?;
-        if !self.look(call, &mut polled)? || !pure || timeout_and_mask(call).is_err() {
-            return self.wait_natively(call, &polled);
+        publish_files((calls, placement, served), call, &polled)?;
+        if !calls.look(call, &mut polled)? || !pure || timeout_and_mask(call).is_err() {
+            calls.show(call, &polled);
+            return Ok(Decision::Host);
         }
         self.scratch.fill(0);
         let mut ready = 0;
@@ -173,106 +239,46 @@ impl Worker {
         let named = |(set, address): (_, &u64)| (*address != 0).then_some((*address, set));
         let named: Vec<_> = sets.filter_map(named).collect();
         let written = tracee::write_parts(call.tid, &named) == named.len() * set_len;
-        self.answer(call, if written { ready } else { EFAULT })
+        Ok(Decision::Answer(if written { ready } else { EFAULT }))
     }
+}
 
-    /// epoll_create(2): from now on the placeholders of all that the process has follow their
-    /// files.
-    pub(crate) fn epoll_create(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.tasks.table.fd_table(call.pid);
-        table.set_mirrors_edges();
-        if call.args[5] != UNTRAPPED {
-            table.set_seen_by_others();
-        }
-        for entry in table.entries() {
-            self.mirror_edges(call.tid, &entry)?;
-        }
-        self.passthrough(call)
+/// From now on the readiness of the streams that a process with a ring waits for is published.
+fn publish_files(
+    (calls, placement, served): (&mut Calls, &mut Placement, u64),
+    call: SyscallCtx,
+    polled: &[PolledFile],
+) -> Result<(), Error> {
+    let ring = calls.tasks.table.fd_table(call.pid).ring();
+    let Some(ring) = ring.filter(|_| placement.has_rings() && !calls.clock.is_virtual()) else {
+        return Ok(());
+    };
+    let mut any = false;
+    for PolledFile { fd, entry, .. } in polled {
+        any |= calls.tasks.finds_stream(call.tid, &ring, *fd, entry)?;
     }
-
-    /// Has a file's placeholder show every change of it, for an epoll instance that may get it. For
-    /// a thread that makes a call.
-    pub(crate) fn mirror_edges(&mut self, tid: i32, entry: &Entry) -> Result<(), Error> {
-        if entry.file.mirrors_edges.replace(true) {
-            return Ok(());
+    if !any {
+        return Ok(());
+    }
+    placement.consider_polling(call.tid, served);
+    if !placement.wants_rings() {
+        return Ok(());
+    }
+    for PolledFile { fd, entry, .. } in polled {
+        if !calls.tasks.finds_stream(call.tid, &ring, *fd, entry)? {
+            continue;
         }
-        match self.tasks.task_of(tid) {
-            Ok(task) => {
-                let events = self.watch_readiness(task, entry)?;
-                entry.file.placeholder.show(events);
-                Ok(())
-            }
-            Err(error) => to_errno_result(error).map(drop),
+        // A call that is in progress would not tell what it leaves.
+        let is_it = |file: &Rc<File>| Rc::ptr_eq(file, &entry.file);
+        let has_it = |p: &PendingCall| p.in_flight.file.as_ref().is_some_and(is_it);
+        if !entry.file.mirrors_edges.get() && calls.tasks.table.any_pending(has_it) {
+            continue;
+        }
+        calls.mirror_edges(call.tid, entry)?;
+        if entry.file.cookie.get() != 0 {
+            entry.file.publish_on(&ring, *fd);
         }
     }
-
-    /// Reads the readiness of the files. Whether any is as wanted.
-    fn look(&mut self, call: SyscallCtx, polled: &mut [PolledFile]) -> Result<bool, Error> {
-        if polled.is_empty() {
-            return Ok(false);
-        }
-        let task = match self.tasks.task_of(call.tid) {
-            Ok(task) => task,
-            Err(error) => return to_errno_result(error).map(|_| false),
-        };
-        let mut ready = false;
-        for polled in polled {
-            polled.events = self.watch_readiness(task, &polled.entry)?;
-            ready |= polled.events & polled.wanted != 0;
-        }
-        Ok(ready)
-    }
-
-    /// From now on the readiness of the streams that a process with a ring waits for is published.
-    fn publish_files(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.tasks.table.fd_table(call.pid).ring();
-        let Some(ring) = ring.filter(|_| self.placement.has_rings() && !self.clock.is_virtual())
-        else {
-            return Ok(());
-        };
-        let mut any = false;
-        for PolledFile { fd, entry, .. } in polled {
-            any |= self.tasks.finds_stream(call.tid, &ring, *fd, entry)?;
-        }
-        if !any {
-            return Ok(());
-        }
-        self.placement
-            .consider_polling(call.tid, self.statistics.served());
-        if !self.placement.wants_rings() {
-            return Ok(());
-        }
-        for PolledFile { fd, entry, .. } in polled {
-            if !self.tasks.finds_stream(call.tid, &ring, *fd, entry)? {
-                continue;
-            }
-            // A call that is in progress would not tell what it leaves.
-            let is_it = |file: &Rc<File>| Rc::ptr_eq(file, &entry.file);
-            let has_it = |p: &PendingCall| p.in_flight.file.as_ref().is_some_and(is_it);
-            if !entry.file.mirrors_edges.get() && self.tasks.table.any_pending(has_it) {
-                continue;
-            }
-            self.mirror_edges(call.tid, entry)?;
-            if entry.file.cookie.get() != 0 {
-                entry.file.publish_on(&ring, *fd);
-            }
-        }
-        self.placement.poll_ring(ring);
-        Ok(())
-    }
-
-    /// Shows the readiness and lets the host do the call.
-    fn wait_natively(&mut self, call: SyscallCtx, polled: &[PolledFile]) -> Result<(), Error> {
-        let ring = self.tasks.table.fd_table(call.pid).ring();
-        let is_counted = ring.is_some_and(|ring| ring.is_host_waiter(call.tid));
-        for polled in polled {
-            let placeholder = &polled.entry.file.placeholder;
-            match is_counted {
-                true => placeholder.flush(),
-                false => placeholder.share(),
-            }
-            placeholder.show(polled.events);
-        }
-        self.passthrough(call)
-    }
+    placement.poll_ring(ring);
+    Ok(())
 }

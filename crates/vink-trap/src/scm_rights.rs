@@ -10,9 +10,9 @@
 //! Descriptors that were peeked at or cut off need no care that way: they are, or are not, in the
 //! process.
 
+use crate::calls::Calls;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{kind, shapes, Kind, Shape};
 
@@ -27,7 +27,7 @@ const HEADER: usize = 16;
 /// More control data than `SCM_MAX_FD` descriptors take.
 const MAX_CONTROL: u64 = 64 << 10;
 
-impl Worker {
+impl Calls {
     /// A host socket's sendmsg(2) or sendmmsg(2) is about to pass: takes charge of the Vink files
     /// it sends.
     pub(crate) fn hold_sent_files(&mut self, call: SyscallCtx) -> Result<(), Error> {

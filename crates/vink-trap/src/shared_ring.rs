@@ -37,8 +37,8 @@ use crate::notification::{Notification, Reply};
 use crate::polling::CallsForm;
 use crate::process_ring::ProcessRing;
 use crate::process_table::ProcessTable;
-use crate::sched::ThreadState;
 use crate::signal_poll::SignalPoll;
+use crate::supervisor::Supervisor;
 use crate::syscall_ctx::SyscallCtx;
 use crate::tasks::Tasks;
 use crate::tracee::ns_pid_of_kind;
@@ -202,29 +202,38 @@ impl Worker {
     /// seen ([`Worker::observe_calls`]), nor charged for; where calls are to be charged for
     /// ([`crate::Charge::call`]), all are trapped.
     pub fn allow_shared_rings(&mut self) -> bool {
-        self.tracer.is_none() && self.placement.allow_rings(self.clock.is_virtual())
+        self.supervisor.tracer.is_none()
+            && self
+                .supervisor
+                .placement
+                .allow_rings(self.supervisor.calls.clock.is_virtual())
     }
 
     /// The same, but the worker polls, on a processor of its own, only while calls come so often
     /// that it pays. Otherwise they are trapped, and it has no processor of its own. False also in
     /// virtual time.
     pub fn allow_shared_rings_when_often(&mut self) -> bool {
-        let may = self.tracer.is_none() && !self.clock.is_virtual();
-        may && self.placement.allow_rings_when_often()
+        let may = self.supervisor.tracer.is_none() && !self.supervisor.calls.clock.is_virtual();
+        may && self.supervisor.placement.allow_rings_when_often()
     }
 
     /// Which form the calls of programs with a shared ring have now; `None`: they have none
     /// ([`Worker::allow_shared_rings`], [`Worker::allow_shared_rings_when_often`]).
     pub fn calls_form(&self) -> Option<CallsForm> {
-        self.placement.form().filter(|_| !self.clock.is_virtual())
+        self.supervisor
+            .placement
+            .form()
+            .filter(|_| !self.supervisor.calls.clock.is_virtual())
     }
 
     /// Polls rings also while other processes of the host have the worker's processor, which is
     /// slow (`contention`). For tests of what is posted: other tests run beside them.
     pub fn poll_despite_contention(&mut self) {
-        self.placement.poll_despite_contention();
+        self.supervisor.placement.poll_despite_contention();
     }
+}
 
+impl Supervisor {
     /// Whether the call asks for a ring or a slot; it is answered then.
     pub(crate) fn lend(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         if call.nr != libc::SYS_ioctl || call.args[0] as i32 != -1 {
@@ -233,23 +242,24 @@ impl Worker {
         match call.args[1] {
             GET_RING => self.lend_ring(call)?,
             GET_SLOT => {
-                let table = self.tasks.table.fd_table(call.pid);
+                let table = self.calls.tasks.table.fd_table(call.pid);
                 let pid = call.pid;
-                let alive = |tid| self.tasks.table.find_pid(tid) == Some(pid);
+                let alive = |tid| self.calls.tasks.table.find_pid(tid) == Some(pid);
                 let ring = table.ring();
                 let slot = ring.and_then(|ring| ring.slot(call.tid, alive));
                 if slot.is_some() {
                     self.placement.hold(call.tid);
                 }
-                self.answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
+                self.calls
+                    .answer(call, slot.map_or(EBADF, |slot| slot as i64))?;
             }
             FLUSH => {
-                let ring = self.tasks.table.fd_table(call.pid).ring();
+                let ring = self.calls.tasks.table.fd_table(call.pid).ring();
                 if let Some(ring) = &ring {
                     self.send_deferred_of(ring)?;
                     ring.stale.flush();
                 }
-                self.answer(call, ring.map_or(EBADF, |_| 0))?;
+                self.calls.answer(call, ring.map_or(EBADF, |_| 0))?;
             }
             _ => return Ok(false),
         }
@@ -257,9 +267,12 @@ impl Worker {
     }
 
     fn lend_ring(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let table = self.tasks.table.fd_table(call.pid);
+        let table = self.calls.tasks.table.fd_table(call.pid);
         let shares = table.is_shared() || table.ring().is_some();
-        let (is_virtual, all_trapped) = (self.clock.is_virtual(), self.clock.charges_calls());
+        let (is_virtual, all_trapped) = (
+            self.calls.clock.is_virtual(),
+            self.calls.clock.charges_calls(),
+        );
         let pid = call.pid;
         // A tracer is to see all calls of its tracees.
         let is_traced = !is_virtual && ns_pid_of_kind(pid, "TracerPid:") != Some(0);
@@ -268,48 +281,35 @@ impl Worker {
             false => self.placement.next_ring(),
         };
         let Some(id) = id else {
-            return self.answer(call, EBADF);
+            return self.calls.answer(call, EBADF);
         };
         let Ok((ring, file)) = ProcessRing::new(id, pid) else {
-            return self.answer(call, -i64::from(libc::ENOMEM));
+            return self.calls.answer(call, -i64::from(libc::ENOMEM));
         };
         let sched = ring.sched();
         sched.is_virtual.store(is_virtual.into(), Ordering::Relaxed);
-        let Some(listener) = self.tasks.listener(call) else {
-            return Ok(());
-        };
-        self.clock
-            .publish_time(&self.tasks, call.tid, ThreadState::Running);
-        match listener.answer_fd(call.id, file.as_raw_fd(), true) {
+        match self.calls.answer_fd(call, file.as_raw_fd(), true) {
             Ok((Reply::ThreadGone, _)) => Ok(()),
-            Ok((Reply::Delivered, fd)) => {
-                self.clock
-                    .notify_observer(&self.tasks, call, Some(fd.into()));
-                self.clock.thread_resumed(
-                    &self.tasks,
-                    call,
-                    Reply::Delivered,
-                    ThreadState::Running,
-                );
-                let table = self.tasks.table.fd_table(call.pid);
+            Ok((Reply::Delivered, _)) => {
+                let table = self.calls.tasks.table.fd_table(call.pid);
                 if table.is_seen_by_others() {
                     ring.forbid_stale();
                 }
                 table.set_ring(Rc::new(ring));
                 Ok(())
             }
-            Err(errno) => self.answer(call, -i64::from(errno)),
+            Err(errno) => self.calls.answer(call, -i64::from(errno)),
         }
     }
 
     /// A call on one of Vink's files has been trapped, though its process may have a ring.
     pub(crate) fn poll_ring_after(&mut self, call: SyscallCtx, entry: &Entry) -> Result<(), Error> {
-        let ring = self.tasks.table.fd_table(call.pid).ring();
-        let Some(ring) = ring.filter(|_| !self.clock.is_virtual()) else {
+        let ring = self.calls.tasks.table.fd_table(call.pid).ring();
+        let Some(ring) = ring.filter(|_| !self.calls.clock.is_virtual()) else {
             return Ok(());
         };
         let fd = call.args[0] as i32;
-        if !self.tasks.finds_stream(call.tid, &ring, fd, entry)? {
+        if !self.calls.tasks.finds_stream(call.tid, &ring, fd, entry)? {
             return Ok(());
         }
         if can_be_posted(call.nr) {
@@ -403,9 +403,9 @@ impl Worker {
                 request,
                 at,
                 is_deferred: true,
-                holds_files: !self.held_files.is_empty(),
+                holds_files: !self.calls.held_files.is_empty(),
             };
-            let outcome = self.tasks.make_posted(&self.signals, posted)?;
+            let outcome = self.calls.tasks.make_posted(&self.calls.signals, posted)?;
             self.statistics.posted += u64::from(outcome.is_some());
             self.conclude_posted(tid, outcome.flatten())?;
             self.finish_posted(tid)?;
@@ -426,12 +426,13 @@ impl Worker {
         slot: usize,
     ) -> Result<Option<i32>, Error> {
         let owner = ring.owners.borrow()[slot];
-        let is_own = |tid: &i32| self.tasks.table.find_pid(*tid) == Some(ring.pid);
+        let is_own = |tid: &i32| self.calls.tasks.table.find_pid(*tid) == Some(ring.pid);
         let Some(tid) = Some(owner).filter(is_own) else {
             return Ok(None);
         };
         self.finish_posted(tid)?;
-        let is_free = self.tasks.table.has_thread(tid) && self.tasks.table.pending(tid).is_none();
+        let is_free =
+            self.calls.tasks.table.has_thread(tid) && self.calls.tasks.table.pending(tid).is_none();
         Ok(is_free.then_some(tid))
     }
 
@@ -439,12 +440,12 @@ impl Worker {
     /// nothing but another task's lock.
     fn finish_posted(&mut self, tid: i32) -> Result<(), Error> {
         loop {
-            let pending = self.tasks.table.pending(tid);
+            let pending = self.calls.tasks.table.pending(tid);
             let stage = pending.map(|pending| &pending.in_flight.continuation);
             if !stage.is_some_and(|stage| matches!(stage, Continuation::Posted { .. })) {
                 return Ok(());
             }
-            self.tasks.kernel.dirty = true;
+            self.calls.tasks.kernel.dirty = true;
             self.run_kernel()?;
         }
     }
@@ -458,7 +459,7 @@ impl Worker {
         }
         let place = &ring.shared().slots[slot];
         let request = place.read();
-        if !self.tasks.table.may_overtake(ring, request, tid) {
+        if !self.calls.tasks.table.may_overtake(ring, request, tid) {
             self.send_deferred()?;
         }
         let posted = Posted {
@@ -468,9 +469,9 @@ impl Worker {
             request,
             at: place.data() as u64,
             is_deferred: false,
-            holds_files: !self.held_files.is_empty(),
+            holds_files: !self.calls.held_files.is_empty(),
         };
-        let Some(outcome) = self.tasks.make_posted(&self.signals, posted)? else {
+        let Some(outcome) = self.calls.tasks.make_posted(&self.calls.signals, posted)? else {
             self.statistics.refused += 1;
             ring.answer(slot, REFUSED);
             return Ok(());
@@ -483,8 +484,8 @@ impl Worker {
     fn conclude_posted(&mut self, tid: i32, outcome: Option<Outcome>) -> Result<(), Error> {
         // Before all that the call has brought about elsewhere is shown, as the thread waits awake.
         if let Some(outcome) = outcome {
-            self.finish_kernel_call(tid, outcome);
-            while let Some((pending, outcome)) = self.finished.pop_front() {
+            self.calls.finish_kernel_call(tid, outcome);
+            while let Some((pending, outcome)) = self.calls.finished.pop_front() {
                 self.conclude(pending, outcome)?;
             }
         }
@@ -507,10 +508,13 @@ impl Worker {
             // A thread whose call would block makes the call.
             EAGAIN if *may_wait => {
                 let number = in_flight.call.args[0];
-                let flags = match self.tasks.task_of(in_flight.call.tid) {
+                let flags = match self.calls.tasks.task_of(in_flight.call.tid) {
                     Ok(task) => {
                         let args = [number, libc::F_GETFL as u64, 0, 0, 0, 0];
-                        self.tasks.kernel.run_call(task, libc::SYS_fcntl, args)?
+                        self.calls
+                            .tasks
+                            .kernel
+                            .run_call(task, libc::SYS_fcntl, args)?
                     }
                     Err(error) => to_errno_result(error)?,
                 };

@@ -5,30 +5,30 @@
 
 use vink_kernel::Call;
 
-use crate::error::to_errno_result;
+use crate::calls::Calls;
 use crate::fd_table::Entry;
 use crate::syscall_ctx::SyscallCtx;
-use crate::worker::Worker;
 use crate::Error;
 
 /// Of linux/if_tun.h.
 const TUNSETIFF: u32 = 0x4004_54ca;
 
-impl Worker {
-    /// Makes an interface of the file, if that is what the call asks for; false if not.
-    pub(crate) fn attach_tun(&mut self, call: SyscallCtx, entry: &Entry) -> Result<bool, Error> {
+impl Calls {
+    /// Makes an interface of the file, if that is what the call asks for: its result.
+    pub(crate) fn attach_tun(
+        &mut self,
+        call: SyscallCtx,
+        entry: &Entry,
+    ) -> Result<Option<i64>, Error> {
         if call.nr != libc::SYS_ioctl || call.args[1] as u32 != TUNSETIFF {
-            return Ok(false);
+            return Ok(None);
         }
         let number = entry.number as u64;
         let mut args = call.args;
         args[0] = number;
-        let task = match self.tasks.task_of(call.tid) {
+        let task = match self.tasks.try_task_of(call.tid)? {
             Ok(task) => task,
-            Err(error) => {
-                let result = to_errno_result(error)?;
-                return self.answer(call, result).map(|()| true);
-            }
+            Err(result) => return Ok(Some(result)),
         };
         let ioctl = Call {
             nr: call.nr,
@@ -48,6 +48,6 @@ impl Worker {
                 self.mirror_edges(call.tid, entry)?;
             }
         }
-        self.answer(call, result).map(|()| true)
+        Ok(Some(result))
     }
 }

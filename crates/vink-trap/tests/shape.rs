@@ -1,5 +1,5 @@
 //! How the trap core is built: how many methods a type has, how many files get at the threads and
-//! processes in their table, and how many modules use one another in a circle. The numbers are upper
+//! processes in their table, and that no modules use one another in a circle. The numbers are upper
 //! bounds, which only go down: what lowers one lowers its bound here, too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,22 +9,20 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Expr, ImplItem, Item, ItemMod, Member, Type, UseTree};
 
-/// No type but these has more methods than this.
+/// No type has more methods than this.
 const MAX_METHODS: usize = 60;
-/// Types that still have more, with how many.
-const LARGE_TYPES: [(&str, usize); 1] = [("Worker", 116)];
 /// The type that has all threads and processes, the field of it, and how many files get at what is in
 /// it: by a method that gives a `Thread` or a `Process`.
 const TABLE: (&str, &str) = ("ProcessTable", "table");
 const FILES_WITH_THREADS: usize = 3;
-const FILES_WITH_PROCESSES: usize = 16;
+const FILES_WITH_PROCESSES: usize = 15;
 /// What says that code relies on a virtual clock, and how often: it was 103 times before there was a
 /// `VirtualWorker`.
 const VIRTUAL_TIME: [&str; 2] = ["virtual time", "a virtual worker's clock"];
 const VIRTUAL_TIME_EXPECTED: usize = 2;
-/// Modules that use one another in the largest circle, those above and below one another in the
-/// tree of modules aside.
-const MODULES_IN_CIRCLE: [(&str, usize); 2] = [("vink-trap", 2), ("vink-sched", 1)];
+/// The crates in which no modules use one another in a circle, those above and below one another in
+/// the tree of modules aside.
+const CRATES: [&str; 2] = ["vink-trap", "vink-sched"];
 
 /// A module: its path from the crate's root, such as `["vink_trap", "sched", "batch"]`.
 type Module = Vec<String>;
@@ -131,7 +129,7 @@ impl<'ast> Visit<'ast> for Shape {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         let mut all = Vec::new();
         leaves(&item.tree, &mut Vec::new(), &mut all);
-        if matches!(item.vis, syn::Visibility::Public(_)) {
+        if !matches!(item.vis, syn::Visibility::Inherited) {
             let named = |path: &Vec<String>| Some((path.last()?.clone(), path.clone()));
             self.exports.extend(all.iter().filter_map(named));
         }
@@ -284,11 +282,8 @@ fn types_have_few_methods() {
         *methods.entry(name).or_default() += count;
     }
     let large: Vec<_> = methods.iter().filter(|(_, n)| **n > MAX_METHODS).collect();
-    let names: Vec<_> = large.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, LARGE_TYPES.map(|(name, _)| name), "{large:?}");
-    for (name, bound) in LARGE_TYPES {
-        holds(&format!("methods of {name}"), methods[name], bound);
-    }
+    assert!(methods.contains_key("Worker"), "is this still what counts?");
+    assert!(large.is_empty(), "more than {MAX_METHODS}: {large:?}");
 }
 
 #[test]
@@ -325,9 +320,8 @@ fn the_scheduler_is_given_and_not_expected() {
 
 #[test]
 fn modules_do_not_use_one_another_in_circles() {
-    for (of, bound) in MODULES_IN_CIRCLE {
+    for of in CRATES {
         let circle = largest_circle(&shapes(of));
-        let what = format!("modules of {of} in a circle: {circle:?}");
-        holds(&what, circle.len(), bound);
+        assert!(circle.is_empty(), "modules of {of} in a circle: {circle:?}");
     }
 }

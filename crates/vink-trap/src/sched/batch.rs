@@ -10,16 +10,6 @@ use crate::process_table::ProcessTable;
 use crate::program_table::ProgramTable;
 use crate::Error;
 
-/// What is known while threads are running, and handled when none is.
-#[derive(Default)]
-pub(crate) struct Deferred {
-    /// Processes and programs that have ended.
-    exited: Vec<i32>,
-    pub(crate) hung_up: Vec<usize>,
-    /// Threads whose pipes have become ready (splice(2)).
-    pub(crate) ready_pipes: Vec<i32>,
-}
-
 impl Runnable {
     /// The place of its program.
     fn program(&self, table: &ProcessTable) -> usize {
@@ -122,28 +112,12 @@ impl Scheduler {
             index.unwrap_or(usize::MAX)
         });
     }
-
-    /// What is deferred while threads are running; `None`: none is.
-    pub(crate) fn deferred(&mut self) -> Option<&mut Deferred> {
-        (!self.running.is_empty()).then_some(&mut self.deferred)
-    }
-
-    /// A process has ended. True: that will be handled when no thread is running, in an order that
-    /// does not depend on when it was received.
-    pub(crate) fn defer_exit(&mut self, pid: i32) -> bool {
-        if self.running.is_empty() {
-            return false;
-        }
-        self.running.retain(|running| running.pid != pid);
-        self.deferred.exited.push(pid);
-        true
-    }
 }
 
 impl VirtualWorker<'_> {
     /// No thread is running: handles what was deferred.
     pub(super) fn handle_deferred(&mut self) -> Result<(), Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let deferred = &sched.deferred;
         if deferred.exited.is_empty()
             && deferred.hung_up.is_empty()
@@ -159,16 +133,16 @@ impl VirtualWorker<'_> {
             self.on_process_exit(pid)?;
             self.run_kernel()?;
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let mut hung_up = std::mem::take(&mut sched.deferred.hung_up);
         hung_up.sort_unstable();
         for id in hung_up {
             self.on_tree_exit(id);
         }
-        let sched = self.worker.clock.sched();
-        sched.sort_by_batch(&self.worker.tasks.table, &mut ready_pipes, |tid| *tid);
+        let sched = self.worker.calls.clock.sched();
+        sched.sort_by_batch(&self.worker.calls.tasks.table, &mut ready_pipes, |tid| *tid);
         for tid in ready_pipes {
-            self.worker.tasks.on_pipe_ready(tid);
+            self.worker.calls.tasks.on_pipe_ready(tid);
         }
         Ok(())
     }

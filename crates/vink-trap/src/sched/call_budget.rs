@@ -163,20 +163,20 @@ impl VirtualWorker<'_> {
         if !self.worker.placement.has_rings() {
             return;
         }
-        let Some(pid) = self.worker.tasks.table.find_pid(tid) else {
+        let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) else {
             return;
         };
-        let Some(ring) = self.worker.tasks.table.ring(pid) else {
+        let Some(ring) = self.worker.calls.tasks.table.ring(pid) else {
             return;
         };
         match ring.take_touched() {
             0 => return,
-            touched if touched & PIPE_BROKEN != 0 => self.worker.signals.invalidate(pid),
+            touched if touched & PIPE_BROKEN != 0 => self.worker.calls.signals.invalidate(pid),
             _ => {}
         }
         // The worker itself waits for pipes only for splice(2).
-        let waits = self.worker.transfers.wait_for_pipes();
-        let sched = self.worker.clock.sched_mut();
+        let waits = self.worker.calls.transfers.wait_for_pipes();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.host_ran |= waits;
     }

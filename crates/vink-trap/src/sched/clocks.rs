@@ -147,7 +147,7 @@ impl ClockPages {
 impl VirtualWorker<'_> {
     /// timerfd_settime(2). The kernel's own clock has not been up for as long.
     pub(super) fn set_timer_file(&mut self, call: SyscallCtx) -> Result<(), Error> {
-        let Some(entry) = self.tasks.table.fd_table(call.pid).get(call.args[0]) else {
+        let Some(entry) = self.calls.tasks.table.fd_table(call.pid).get(call.args[0]) else {
             return self.passthrough(call);
         };
         let absolute = call.args[1] as i32 & libc::TFD_TIMER_ABSTIME != 0;
@@ -157,13 +157,13 @@ impl VirtualWorker<'_> {
         );
         let mut new = [0; 32];
         if !absolute || !since_boot || !tracee::read(call.tid, call.args[2], &mut new) {
-            return self.run_in_kernel(call, Continuation::Answer, &entry);
+            return self.calls.run_in_kernel(call, Continuation::Answer, &entry);
         }
         let (Ok(time), Ok(task)) = (
             read_timespec(call.tid, call.args[2] + 16),
-            self.tasks.task_of(call.tid),
+            self.calls.tasks.task_of(call.tid),
         ) else {
-            return self.run_in_kernel(call, Continuation::Answer, &entry);
+            return self.calls.run_in_kernel(call, Continuation::Answer, &entry);
         };
         let number = entry.number as u64;
         if call.args[3] != 0 {
@@ -173,9 +173,9 @@ impl VirtualWorker<'_> {
                 space: call.tid as u64,
                 ..Call::default()
             };
-            let result = self.tasks.kernel.run_call_of(task, &ask)?;
+            let result = self.calls.tasks.kernel.run_call_of(task, &ask)?;
             if result < 0 {
-                return self.answer(call, result);
+                return self.calls.answer(call, result);
             }
         }
         if time != 0 {
@@ -184,10 +184,11 @@ impl VirtualWorker<'_> {
         }
         let at = new.as_ptr() as u64;
         let result =
-            self.tasks
+            self.calls
+                .tasks
                 .kernel
                 .run_call(task, call.nr, [number, call.args[1], at, 0, 0, 0])?;
-        self.answer(call, result)
+        self.calls.answer(call, result)
     }
 
     /// nanosleep(2), clock_nanosleep(2).
@@ -201,19 +202,19 @@ impl VirtualWorker<'_> {
         };
         let time = match read_timespec(call.tid, request) {
             Ok(time) => time,
-            Err(error) => return self.answer(call, error),
+            Err(error) => return self.calls.answer(call, error),
         };
         let worker = &*self.worker;
-        let place = worker.tasks.place();
-        let Some(shown) = worker.clock.sched().clocks.clock(place, call, clock) else {
-            return self.answer(call, EINVAL);
+        let place = worker.calls.tasks.place();
+        let Some(shown) = worker.calls.clock.sched().clocks.clock(place, call, clock) else {
+            return self.calls.answer(call, EINVAL);
         };
-        let now = worker.tasks.kernel.now();
+        let now = worker.calls.tasks.kernel.now();
         let ahead = match absolute {
             true => time.saturating_sub(shown),
             false => time,
         };
-        let sched = worker.clock.sched();
+        let sched = worker.calls.clock.sched();
         let deadline = sched.deadline(now, Some(ahead)).unwrap_or(now);
         if deadline <= now {
             // A thread that does this for ever waits for others.
@@ -225,8 +226,14 @@ impl VirtualWorker<'_> {
             ..BlockCondition::forever()
         };
         let rest = if absolute { 0 } else { rest };
-        let sched = self.worker.clock.sched_mut();
-        sched.block_on(&mut self.worker.signals, call, condition, Vec::new(), rest);
+        let sched = self.worker.calls.clock.sched_mut();
+        sched.block_on(
+            &mut self.worker.calls.signals,
+            call,
+            condition,
+            Vec::new(),
+            rest,
+        );
         Ok(())
     }
 }

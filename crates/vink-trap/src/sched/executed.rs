@@ -13,19 +13,23 @@ impl VirtualWorker<'_> {
     /// # Errors
     /// [`Error::System`]: the program's memory can't be written.
     pub(crate) fn prepare_executed(&mut self, tid: i32) -> Result<(), Error> {
-        let pid = self.worker.tasks.table.pid_of(tid);
+        let pid = self.worker.calls.tasks.table.pid_of(tid);
         let Some(auxv) = Auxv::of(pid) else {
             return Ok(());
         };
         if let Some(vdso) = auxv.vdso {
             match vdso::replace(pid, vdso)? {
                 vdso::Replaced::Before => return Ok(()),
-                vdso::Replaced::Now(clocks) => {
-                    self.worker.clock.sched_mut().clocks.set_page(pid, clocks)
-                }
+                vdso::Replaced::Now(clocks) => self
+                    .worker
+                    .calls
+                    .clock
+                    .sched_mut()
+                    .clocks
+                    .set_page(pid, clocks),
             }
         }
-        self.worker.clock.sched_mut().note_executed(pid);
+        self.worker.calls.clock.sched_mut().note_executed(pid);
         let mut random = [0; 16];
         if let (Ok(()), Some(address)) = (self.draw(tid, &mut random)?, auxv.random) {
             // Fails only if it has unmapped its stack.

@@ -18,7 +18,7 @@ use crate::Error;
 impl VirtualWorker<'_> {
     /// If a member is back from a call that creates threads or processes, finds these.
     pub(super) fn find_forked(&mut self) -> Result<(), Error> {
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         let mut parents = sched.batch.forking();
         parents.retain(|tid| sched.has_arrived(*tid));
         for parent in parents {
@@ -29,15 +29,15 @@ impl VirtualWorker<'_> {
 
     /// The same of a holder that is back for sure.
     pub(super) fn find_forked_by(&mut self, parent: i32) -> Result<(), Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let Some(thread) = sched.batch.take_fork(parent) else {
             return Ok(());
         };
-        let Some(pid) = self.worker.tasks.table.find_pid(parent) else {
+        let Some(pid) = self.worker.calls.tasks.table.find_pid(parent) else {
             return Ok(());
         };
         match thread {
-            true => sched.find_threads(&self.worker.tasks.table, pid, parent),
+            true => sched.find_threads(&self.worker.calls.tasks.table, pid, parent),
             false => drop(self.find_children(pid, parent)?),
         }
         Ok(())
@@ -46,12 +46,19 @@ impl VirtualWorker<'_> {
     /// Adds the thread's new children; those that have made no call are running. The first of them.
     fn find_children(&mut self, pid: i32, tid: i32) -> Result<Option<i32>, Error> {
         let mut unknown = tracee::children(pid, tid);
-        unknown.retain(|child| !self.worker.tasks.table.has_process(*child));
+        unknown.retain(|child| !self.worker.calls.tasks.table.has_process(*child));
         let worker = &mut *self.worker;
-        worker.tasks.resolve_forks(&worker.reactor, pid, tid)?;
-        unknown.retain(|child| self.worker.tasks.table.has_process(*child));
+        worker
+            .calls
+            .tasks
+            .resolve_forks(&worker.calls.reactor, pid, tid)?;
+        unknown.retain(|child| self.worker.calls.tasks.table.has_process(*child));
         for child in &unknown {
-            self.worker.clock.sched_mut().process_created(tid, *child);
+            self.worker
+                .calls
+                .clock
+                .sched_mut()
+                .process_created(tid, *child);
         }
         Ok(unknown.first().copied())
     }
@@ -59,24 +66,24 @@ impl VirtualWorker<'_> {
     /// A process has ended. If its last call created a process that has made no call, that is now a
     /// child of the machine's init, and running.
     pub(crate) fn find_orphan(&mut self, program: usize) -> Result<(), Error> {
-        let entry = &self.worker.tasks.programs[program];
+        let entry = &self.worker.calls.tasks.programs[program];
         let first = entry.namespaces.as_ref().map(|n| n.init_pid());
         let is_looked_for = !entry.orphans.is_empty();
         let Some(first) = first.filter(|_| is_looked_for) else {
             return Ok(());
         };
         for child in tracee::children(first, first) {
-            if self.worker.tasks.table.has_process(child)
-                || self.worker.tasks.programs[program].orphans.is_empty()
+            if self.worker.calls.tasks.table.has_process(child)
+                || self.worker.calls.tasks.programs[program].orphans.is_empty()
             {
                 continue;
             }
             if let Some(pidfd) = open_pidfd(child).ok().filter(|p| !has_ended(p.as_fd())) {
                 let worker = &mut *self.worker;
-                let (tasks, reactor) = (&mut worker.tasks, &worker.reactor);
+                let (tasks, reactor) = (&mut worker.calls.tasks, &worker.calls.reactor);
                 let inherited = tasks.claim_fork(program, first, child);
                 tasks.add_process(reactor, program, child, pidfd, inherited)?;
-                worker.clock.sched_mut().process_created(first, child);
+                worker.calls.clock.sched_mut().process_created(first, child);
             }
         }
         Ok(())
@@ -85,7 +92,7 @@ impl VirtualWorker<'_> {
     /// A thread was found waiting in vfork(2): its child runs in its place.
     pub(super) fn wait_for_vfork(&mut self, tid: i32, pid: i32) -> Result<(), Error> {
         let child = self.find_children(pid, tid)?;
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         match child {
             Some(child) => {
                 sched.batch.take_fork(tid);
@@ -110,7 +117,7 @@ impl VirtualWorker<'_> {
         tid: i32,
         number: i32,
     ) -> Result<(), Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.host_fds_dirty = true;
         sched.running.retain(|running| running.tid != tid);
         if let Ok(thread) = open_thread(tid) {
@@ -122,8 +129,8 @@ impl VirtualWorker<'_> {
         {
             std::thread::yield_now();
         }
-        let sched = self.worker.clock.sched_mut();
-        sched.wake_after_end(&self.worker.tasks.table, number);
+        let sched = self.worker.calls.clock.sched_mut();
+        sched.wake_after_end(&self.worker.calls.tasks.table, number);
         self.poll_events(Some(std::time::Duration::ZERO)).map(drop)
     }
 }

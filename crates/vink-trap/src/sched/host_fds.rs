@@ -81,9 +81,9 @@ impl VirtualWorker<'_> {
         events: i16,
         len: u64,
     ) -> Result<Option<ThreadState>, Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let cached = sched.fds.fd_of(
-            (&self.worker.tasks.table, &sched.shared),
+            (&self.worker.calls.tasks.table, &sched.shared),
             call,
             call.args[0],
         );
@@ -95,7 +95,7 @@ impl VirtualWorker<'_> {
         }) = cached
         else {
             // It may get a SIGXFSZ.
-            self.worker.signals.invalidate(call.pid);
+            self.worker.calls.signals.invalidate(call.pid);
             return Ok(Some(ThreadState::Running));
         };
         let fd = copy.as_raw_fd();
@@ -105,14 +105,17 @@ impl VirtualWorker<'_> {
         }
         if is_plain_io(call.nr) && kind == libc::S_IFIFO && !outside {
             let worker = &self.worker;
-            if let Some(ring) = worker.placement.ring_of(&worker.tasks.table, call.pid) {
+            if let Some(ring) = worker
+                .placement
+                .ring_of(&worker.calls.tasks.table, call.pid)
+            {
                 ring.mark_pipe(call.args[0] as i32);
             }
         }
         let found = events_of(fd, events);
         if found & (libc::POLLERR | libc::POLLHUP) != 0 || kind == libc::S_IFCHR {
             // It may get a SIGPIPE, or what terminals send.
-            self.worker.signals.invalidate(call.pid);
+            self.worker.calls.signals.invalidate(call.pid);
         }
         if flags & libc::O_NONBLOCK != 0 {
             if found == 0 {
@@ -121,7 +124,7 @@ impl VirtualWorker<'_> {
             return Ok(Some(ThreadState::Running));
         }
         let worker = &mut *self.worker;
-        let sched = worker.clock.sched_mut();
+        let sched = worker.calls.clock.sched_mut();
         if let Some((wanted, has_any)) = sched.signalfd_state(call, call.args[0] as i32) {
             if has_any {
                 return Ok(Some(ThreadState::Running));
@@ -131,7 +134,7 @@ impl VirtualWorker<'_> {
                 awaited_signals: wanted,
                 ..BlockCondition::forever()
             };
-            sched.block(&mut worker.signals, call, condition);
+            sched.block(&mut worker.calls.signals, call, condition);
             return Ok(None);
         }
         let out = events == libc::POLLOUT;
@@ -155,12 +158,16 @@ impl VirtualWorker<'_> {
         let polled = match sched.fds.take_polled_fd(call.tid, call.args[0], events) {
             Some(kept) => vec![kept],
             None => {
-                let copy = worker.tasks.table.borrow_descriptor(call.tid, call.args[0]);
+                let copy = worker
+                    .calls
+                    .tasks
+                    .table
+                    .borrow_descriptor(call.tid, call.args[0]);
                 let copy = copy.map(|copy| (call.args[0], copy, events));
                 sched.fds.watch(call.tid, copy.into_iter().collect())
             }
         };
-        sched.block_on(&mut worker.signals, call, condition, polled, 0);
+        sched.block_on(&mut worker.calls.signals, call, condition, polled, 0);
         Ok(None)
     }
 }

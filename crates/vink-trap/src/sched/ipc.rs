@@ -18,9 +18,10 @@ impl VirtualWorker<'_> {
     /// mq_timedsend(2), mq_timedreceive(2): `events` (`POLL*`) is what it waits for.
     pub(crate) fn mq_call(&mut self, call: SyscallCtx, events: i16) -> Result<(), Error> {
         // It may be said by a signal that there is a message (mq_notify(3)).
-        self.worker.signals.hint();
+        self.worker.calls.signals.hint();
         let Some(copy) = self
             .worker
+            .calls
             .tasks
             .table
             .borrow_descriptor(call.tid, call.args[0])
@@ -31,19 +32,19 @@ impl VirtualWorker<'_> {
         if flags & libc::O_NONBLOCK != 0 || events_of(copy.as_raw_fd(), events) != 0 {
             return self.passthrough(call);
         }
-        let now = self.worker.tasks.kernel.now();
-        let shown = self.worker.tasks.kernel.date(now);
+        let now = self.worker.calls.tasks.kernel.now();
+        let shown = self.worker.calls.tasks.kernel.date(now);
         let lasting = match call.args[4] {
             0 => None,
             address => match read_timespec(call.tid, address) {
                 Ok(date) => Some(date.saturating_sub(shown)),
-                Err(errno) => return self.answer(call, errno),
+                Err(errno) => return self.calls.answer(call, errno),
             },
         };
         if lasting == Some(0) {
-            return self.answer(call, ETIMEDOUT);
+            return self.calls.answer(call, ETIMEDOUT);
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let condition = BlockCondition {
             deadline: sched.deadline(now, lasting),
             on_timeout: Some(ETIMEDOUT),
@@ -53,7 +54,7 @@ impl VirtualWorker<'_> {
         let watched = sched
             .fds
             .watch(call.tid, vec![(call.args[0], copy, events)]);
-        sched.block_on(&mut self.worker.signals, call, condition, watched, 0);
+        sched.block_on(&mut self.worker.calls.signals, call, condition, watched, 0);
         Ok(())
     }
 }

@@ -27,12 +27,12 @@ impl VirtualWorker<'_> {
     /// Kills all processes of a program that are known: each is gone before the next is killed, so
     /// that their ends come in the same order in each run.
     pub(crate) fn kill_in_order(&mut self, program: usize) -> Result<(), Error> {
-        let processes = self.worker.tasks.table.processes_in(program);
+        let processes = self.worker.calls.tasks.table.processes_in(program);
         let mut pids: Vec<i32> = processes.map(|process| process.pid).collect();
-        let serials = &self.worker.clock.sched().serials;
+        let serials = &self.worker.calls.clock.sched().serials;
         pids.sort_by_key(|pid| (serials.get(pid).copied().unwrap_or(u64::MAX), *pid));
         for pid in pids {
-            let Some(process) = self.worker.tasks.table.find_process(pid) else {
+            let Some(process) = self.worker.calls.tasks.table.find_process(pid) else {
                 continue;
             };
             let _ = send_signal(&process.pidfd, libc::SIGKILL);
@@ -40,19 +40,19 @@ impl VirtualWorker<'_> {
                 self.on_process_exit(pid)?;
             }
         }
-        self.signals.hint();
+        self.calls.signals.hint();
         Ok(())
     }
 
     /// No thread is running: waits for the end of processes that may have been killed. Whether it
     /// has looked for any.
     pub(super) fn wait_for_kills(&mut self) -> Result<bool, Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let Some(machine) = sched.kill_sent_on.take() else {
             return Ok(false);
         };
         // One that executes ends its own threads.
-        let own = self.worker.tasks.table.processes();
+        let own = self.worker.calls.tasks.table.processes();
         let own = own.filter(|p| p.machine == machine && p.executing.is_none());
         for process in own {
             let mut threads = process.threads.iter();

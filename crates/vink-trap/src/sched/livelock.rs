@@ -39,7 +39,7 @@ impl Scheduler {
 impl VirtualWorker<'_> {
     /// The thread reads the clock, or polls: if it does so for ever, time must pass.
     pub(crate) fn count_poll(&mut self, tid: i32) -> Result<(), Error> {
-        match self.worker.clock.sched_mut().livelock.count_poll(tid) {
+        match self.worker.calls.clock.sched_mut().livelock.count_poll(tid) {
             None => Ok(()),
             Some(penalty) => self.penalize(tid, penalty),
         }
@@ -48,8 +48,8 @@ impl VirtualWorker<'_> {
     /// The same of a call of any kind.
     pub(super) fn count_call(&mut self, call: &Notification) -> Result<(), Error> {
         let worker = &mut *self.worker;
-        let until_tick = || until_tick(worker.tasks.kernel.now());
-        let livelock = &mut worker.clock.sched_mut().livelock;
+        let until_tick = || until_tick(worker.calls.tasks.kernel.now());
+        let livelock = &mut worker.calls.clock.sched_mut().livelock;
         match livelock.count_call(&(*call).into(), until_tick) {
             None => Ok(()),
             Some(penalty) => self.penalize(call.tid, penalty),
@@ -58,15 +58,15 @@ impl VirtualWorker<'_> {
 
     /// Makes time pass for the thread, and lets the others go first; says so once, if it is told.
     fn penalize(&mut self, tid: i32, penalty: CallPenalty) -> Result<(), Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.batch.end_timeslice(tid);
         if penalty.is_told && sched.warned.insert(tid) {
-            let thread = sched.describe(&self.worker.tasks.table, tid);
+            let thread = sched.describe(&self.worker.calls.tasks.table, tid);
             warn!(target: "sched", "{thread} calls again and again without waiting: time is made to pass for it"
             );
         }
-        let now = self.worker.tasks.kernel.now();
-        let next = [self.next_timer(), Some(self.worker.horizon)];
+        let now = self.worker.calls.tasks.kernel.now();
+        let next = [self.worker.calls.next_timer(), Some(self.worker.horizon)];
         let next = next.into_iter().flatten().filter(|next| *next > now);
         self.advance_to(next.fold(now.saturating_add(penalty.ns), u64::min));
         self.run_kernel()?;
@@ -77,8 +77,8 @@ impl VirtualWorker<'_> {
     /// No call has come from the running threads for a while: names the first, and ends the wait
     /// when its budget is used up.
     pub(super) fn check_stall(&mut self) -> Result<(), Error> {
-        let now = self.worker.tasks.kernel.now();
-        let sched = self.worker.clock.sched_mut();
+        let now = self.worker.calls.tasks.kernel.now();
+        let sched = self.worker.calls.clock.sched_mut();
         let waits = [ThreadState::WaitsOutside, ThreadState::InVfork];
         let mut quiet = sched.running.iter().filter(|o| !waits.contains(&o.state));
         let Some((pid, tid)) = quiet.next().map(|running| (running.pid, running.tid)) else {
@@ -92,7 +92,7 @@ impl VirtualWorker<'_> {
         let used = sched.stall.used(tid, time);
         if sched.stall.lasted >= STALL_TIMEOUT && sched.warned.insert(tid) {
             let (thread, secs) = (
-                sched.describe(&self.worker.tasks.table, tid),
+                sched.describe(&self.worker.calls.tasks.table, tid),
                 STALL_TIMEOUT.as_secs(),
             );
             warn!(target: "sched", "{thread} has made no system call for {secs} s, and all wait for it");
@@ -100,27 +100,27 @@ impl VirtualWorker<'_> {
         if used < cpu_budget {
             return Ok(());
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.running.retain(|running| running.tid != tid);
         if sched.runaways.add((pid, tid), (now, Instant::now()), used) {
-            let thread = sched.describe(&self.worker.tasks.table, tid);
+            let thread = sched.describe(&self.worker.calls.tasks.table, tid);
             warn!(target: "sched", "{thread} has computed for {cpu_budget:?} without a system call: until it makes one, the others go on \
                  beside it, and time passes as on the host's clock, so that this run is not the same again; from now on \
                  they wait {RUNAWAY_BUDGET:?} for this process"
             );
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.host_fds_dirty = true;
         let holds = sched.batch.index_of(tid).is_some();
         let worker = &self.worker;
-        if let Some(pid) = worker.tasks.table.find_pid(tid) {
+        if let Some(pid) = worker.calls.tasks.table.find_pid(tid) {
             worker
                 .placement
-                .revoke_call_budget(&worker.tasks.table, pid);
+                .revoke_call_budget(&worker.calls.tasks.table, pid);
         }
         if holds {
             self.find_forked_by(tid)?;
-            self.worker.clock.sched_mut().batch.leave(tid);
+            self.worker.calls.clock.sched_mut().batch.leave(tid);
         }
         Ok(())
     }

@@ -37,9 +37,11 @@
 pub(crate) mod auxv;
 mod batch;
 mod call_budget;
+mod clock;
 mod clock_code;
 mod clocks;
 mod conflict;
+mod deferred;
 mod executed;
 mod fd_cache;
 mod file_times;
@@ -88,16 +90,16 @@ use crate::process_table::ProcessTable;
 use crate::signal_poll::{PendingCall, SignalPoll};
 use crate::syscall_ctx::SyscallCtx;
 use crate::tracee::STALL_TIMEOUT;
-use crate::worker::Worker;
 use crate::Error;
 use vink_syscalls::{blocks, is_plain_io, kind, sched_class, Blocks, Kind, Sched};
 
-use batch::Deferred;
+pub(crate) use clock::Clock;
+use deferred::Deferred;
 use fd_cache::HostFds;
 use locks::Locks;
 use polled_fd::PolledFd;
 use tracees::Memories;
-pub(crate) use virtual_worker::{Clock, VirtualWorker};
+pub(crate) use virtual_worker::VirtualWorker;
 use vvar::ClockPages;
 use wait_children::Parents;
 use wait_log::LastCall;
@@ -150,7 +152,7 @@ impl Default for Charge {
 enum Progress {
     /// It does.
     Running,
-    /// The calls that [`Worker::allow_calls`] gave are used up.
+    /// The calls that [`Worker::allow_calls`](crate::Worker::allow_calls) gave are used up.
     Held,
     /// The clock is at its horizon, or no thread waits for any time.
     Idle,
@@ -290,13 +292,13 @@ pub(crate) struct Scheduler {
     /// What processes read of the clock, and of their CPU time.
     pub(crate) clocks: ClockPages,
     warned: HashSet<i32>,
-    calls_left: Option<u64>,
-    max_jumps: u32,
+    pub(crate) calls_left: Option<u64>,
+    pub(crate) max_jumps: u32,
     /// Last calls, for messages.
     last_calls: BTreeMap<i32, LastCall>,
     /// What was logged last: the time, and a line for each thread.
     logged_waits: Option<(String, Vec<String>)>,
-    observer: Option<Observer>,
+    pub(crate) observer: Option<Observer>,
 }
 
 /// Is called for each call of a program in virtual time when it is answered: just before, but for a
@@ -424,57 +426,31 @@ impl Scheduler {
     }
 }
 
-impl Worker {
-    /// Says how virtual time passes, before the first program is started. The worker's kernel must
-    /// be on [`vink_kernel::Clock::Virtual`], or nothing comes of it.
-    pub fn set_time(&mut self, how: VirtualTime) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.run_queue.set_seed(how.seed);
-            sched.tsc = how.tsc.then(Arc::default);
-            sched.clocks.are_hidden = !how.charge.call.is_zero();
-            sched.config = how;
-        }
+impl Scheduler {
+    /// How virtual time passes, before the first program is started.
+    pub(crate) fn configure(&mut self, how: VirtualTime) {
+        self.run_queue.set_seed(how.seed);
+        self.tsc = how.tsc.then(Arc::default);
+        self.clocks.are_hidden = !how.charge.call.is_zero();
+        self.config = how;
     }
 
-    /// In virtual time: calls this for all calls of programs, in their order. There is one observer
-    /// at most.
-    pub fn observe_calls(&mut self, observer: Option<Observer>) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.observer = observer;
-        }
-    }
-
-    /// In virtual time: how often the clock may jump in one step, for callers that have work to do
-    /// after each jump.
-    pub fn set_max_jumps(&mut self, jumps: u32) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.max_jumps = jumps;
-        }
-    }
-
-    /// In virtual time: how many more system calls of programs may be dispatched. `None`: any
-    /// number.
-    pub fn allow_calls(&mut self, turns: Option<u64>) {
-        if let Some(sched) = self.clock.virtual_time_mut() {
-            sched.calls_left = turns;
-        }
-    }
-
-    /// In virtual time: whether programs could go on, but for [`Worker::allow_calls`].
-    pub fn is_held(&self) -> bool {
-        let sched = self.clock.virtual_time();
-        sched.is_some_and(|sched| sched.calls_left == Some(0) && sched.running.is_empty())
+    /// Whether threads could go on, but for [`Worker::allow_calls`](crate::Worker::allow_calls).
+    pub(crate) fn is_held(&self) -> bool {
+        self.calls_left == Some(0) && self.running.is_empty()
     }
 }
 
 impl VirtualWorker<'_> {
-    /// [`Worker::step`] in virtual time.
+    /// [`Worker::step`](crate::Worker::step) in virtual time.
     pub(crate) fn step(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
         let worker = &mut *self.worker;
-        worker.packet_rings.refresh(&mut worker.tasks.kernel)?;
+        worker
+            .packet_rings
+            .refresh(&mut worker.calls.tasks.kernel)?;
         let stood = std::mem::take(&mut self.worker.idle);
         match self.advance()? {
-            Progress::Running if self.worker.clock.sched().can_go_on() => Ok(()),
+            Progress::Running if self.worker.calls.clock.sched().can_go_on() => Ok(()),
             Progress::Running | Progress::Paced => self.wait_for_running(timeout),
             Progress::Held => self.wait_for_outside(timeout).map(drop),
             Progress::Idle if stood => {
@@ -494,7 +470,7 @@ impl VirtualWorker<'_> {
         let mut granted = false;
         loop {
             self.run_kernel()?;
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             if granted && !sched.running.is_empty() {
                 // The caller of `step` may act before the next member of the batch.
                 return Ok(Progress::Running);
@@ -518,17 +494,20 @@ impl VirtualWorker<'_> {
                 continue;
             }
             self.enqueue_arrived()?;
-            let sched = self.worker.clock.sched_mut();
-            if !sched.running.is_empty() || self.worker.tasks.kernel.dirty {
+            let sched = self.worker.calls.clock.sched_mut();
+            if !sched.running.is_empty() || self.worker.calls.tasks.kernel.dirty {
                 continue;
             }
             if sched.calls_left == Some(0) {
                 return Ok(Progress::Held);
             }
             let worker = &mut *self.worker;
-            let has_batches = worker.held_files.is_empty() && !worker.placement.has_rings();
-            let sched = worker.clock.sched_mut();
-            if sched.begin_batch((&worker.tasks.table, &worker.tasks.programs), has_batches) {
+            let has_batches = worker.calls.held_files.is_empty() && !worker.placement.has_rings();
+            let sched = worker.calls.clock.sched_mut();
+            if sched.begin_batch(
+                (&worker.calls.tasks.table, &worker.calls.tasks.programs),
+                has_batches,
+            ) {
                 continue;
             }
             jumps += 1;
@@ -540,18 +519,18 @@ impl VirtualWorker<'_> {
                 self.poll_events(Some(Duration::ZERO))?;
                 self.note_arrivals()?;
             }
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             if sched.jumps.is_multiple_of(JUMPS_PER_SIGNAL_CHECK) {
-                self.worker.signals.invalidate_all();
+                self.worker.calls.signals.invalidate_all();
             }
             if !sched.running.is_empty()
                 || !sched.arrived.is_empty()
-                || self.worker.tasks.kernel.dirty
+                || self.worker.calls.tasks.kernel.dirty
             {
                 continue;
             }
             if !self.jump()? {
-                let sched = self.worker.clock.sched();
+                let sched = self.worker.calls.clock.sched();
                 return Ok(match sched.limit() {
                     Some(limit) if limit < self.worker.horizon => Progress::Paced,
                     _ => Progress::Idle,
@@ -562,20 +541,20 @@ impl VirtualWorker<'_> {
 
     /// Lets the clock jump to whatever comes next. False: there is nothing, or it may not.
     fn jump(&mut self) -> Result<bool, Error> {
-        let alarm = self.worker.clock.sched_mut().next_deadline();
-        let sched = self.worker.clock.sched();
+        let alarm = self.worker.calls.clock.sched_mut().next_deadline();
+        let sched = self.worker.calls.clock.sched();
         // What the kernel does by itself does not matter if no program waits for it.
         let matters = self.worker.horizon != u64::MAX
             || alarm.is_some()
-            || self.worker.tasks.table.is_empty()
-            || self.worker.tasks.kernel.has_fibers()
+            || self.worker.calls.tasks.table.is_empty()
+            || self.worker.calls.tasks.kernel.has_fibers()
             || sched
                 .blocked
                 .values()
                 .any(|blocked| blocked.condition.by_network)
-            || self.worker.tasks.table.any_pending(|_| true);
-        let kernel = self.worker.tasks.kernel.deadline.filter(|_| matters);
-        let now = self.worker.tasks.kernel.now();
+            || self.worker.calls.tasks.table.any_pending(|_| true);
+        let kernel = self.worker.calls.tasks.kernel.deadline.filter(|_| matters);
+        let now = self.worker.calls.tasks.kernel.now();
         let next = [kernel, alarm].into_iter().flatten().min();
         let horizon = match sched.limit() {
             Some(limit) => limit.min(self.worker.horizon),
@@ -588,12 +567,12 @@ impl VirtualWorker<'_> {
         };
         if to > now {
             self.advance_to(to);
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             sched.livelock = Livelock::default();
         }
         let due = next.is_some_and(|next| next <= to);
         if due && kernel.is_some_and(|time| time <= to) {
-            self.worker.tasks.kernel.dirty = true;
+            self.worker.calls.tasks.kernel.dirty = true;
         }
         self.run_kernel()?;
         self.fire_deadlines();
@@ -601,58 +580,58 @@ impl VirtualWorker<'_> {
     }
 
     fn advance_to(&mut self, to: u64) {
-        self.worker.tasks.kernel.wait(to);
-        self.worker.tasks.kernel.dirty = true;
+        self.worker.calls.tasks.kernel.wait(to);
+        self.worker.calls.tasks.kernel.dirty = true;
         let worker = &mut *self.worker;
-        let sched = worker.clock.sched_mut();
-        let (table, kernel) = worker.tasks.place();
+        let sched = worker.calls.clock.sched_mut();
+        let (table, kernel) = worker.calls.tasks.place();
         sched.publish_time_to_runaways(table, kernel);
         if let Some(counter) = &sched.tsc {
-            counter.set(worker.tasks.kernel.now());
+            counter.set(worker.calls.tasks.kernel.now());
         }
     }
 
     /// Does what is due: timers of programs first.
     fn fire_deadlines(&mut self) {
         let worker = &mut *self.worker;
-        let due = (&worker.tasks.table, &mut worker.signals);
-        let now = worker.tasks.kernel.now();
-        worker.clock.sched_mut().fire_deadlines(due, now);
+        let due = (&worker.calls.tasks.table, &mut worker.calls.signals);
+        let now = worker.calls.tasks.kernel.now();
+        worker.calls.clock.sched_mut().fire_deadlines(due, now);
     }
 
     /// Lets this one run.
     fn schedule(&mut self, runnable: Runnable) -> Result<(), Error> {
         let tid = runnable.tid();
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         if self.worker.placement.has_rings() {
-            sched.grant_call_budget(&self.worker.tasks.table, tid);
+            sched.grant_call_budget(&self.worker.calls.tasks.table, tid);
         }
         if sched.signal_checks.remove(&tid) {
-            if let Some(pid) = self.worker.tasks.table.find_pid(tid) {
-                self.worker.signals.hint_of(pid);
+            if let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) {
+                self.worker.calls.signals.hint_of(pid);
             }
         }
         match runnable {
             Runnable::Syscall(program, call) => {
                 sched.serial(tid);
                 sched.clocks.count_call(tid);
-                let (nr, time) = (call.nr, self.worker.tasks.kernel.now());
+                let (nr, time) = (call.nr, self.worker.calls.tasks.kernel.now());
                 sched.last_calls.insert(tid, LastCall { nr, time });
                 let cost = sched.config.charge.call;
-                sched.shared.note_call(&self.worker.tasks.table, call);
+                sched.shared.note_call(&self.worker.calls.tasks.table, call);
                 self.count_call(&call)?;
                 if !cost.is_zero() {
-                    let to = self.worker.tasks.kernel.now() + cost.as_nanos() as u64;
+                    let to = self.worker.calls.tasks.kernel.now() + cost.as_nanos() as u64;
                     self.advance_to(to);
                     self.run_kernel()?;
                     self.fire_deadlines();
                 }
-                let sched = self.worker.clock.sched_mut();
+                let sched = self.worker.calls.clock.sched_mut();
                 let restart = sched.restarts.remove(&tid);
                 let same = restart.filter(|(first, _)| *first == (call.nr, call.args));
                 sched.resumed_deadline = same.map(|(_, deadline)| Some(deadline));
                 let done = self.on_syscall(program, call);
-                self.worker.clock.sched_mut().resumed_deadline = None;
+                self.worker.calls.clock.sched_mut().resumed_deadline = None;
                 done
             }
             Runnable::Completed(done) => self.conclude(done.0, done.1),
@@ -661,15 +640,17 @@ impl VirtualWorker<'_> {
                     return Ok(());
                 };
                 let polled = std::mem::take(&mut blocked.polled);
-                sched.fds.keep_polled(&self.worker.tasks.table, tid, polled);
+                sched
+                    .fds
+                    .keep_polled(&self.worker.calls.tasks.table, tid, polled);
                 match result {
                     Some(result) => self.answer_blocked(blocked, result),
                     None => {
-                        let sched = self.worker.clock.sched_mut();
+                        let sched = self.worker.calls.clock.sched_mut();
                         sched.resumed_deadline = Some(blocked.condition.deadline);
                         drop(blocked);
                         let done = self.dispatch(call);
-                        self.worker.clock.sched_mut().resumed_deadline = None;
+                        self.worker.calls.clock.sched_mut().resumed_deadline = None;
                         done
                     }
                 }
@@ -678,9 +659,8 @@ impl VirtualWorker<'_> {
                 sched.blocked.remove(&tid);
                 match kind(call.nr) {
                     // What is ready comes before the signal.
-                    Kind::Poll => self.poll(call),
-                    Kind::Select => self.select(call),
-                    _ => self.passthrough_as(call, ThreadState::Running),
+                    Kind::Poll | Kind::Select => self.poll(call),
+                    _ => self.calls.passthrough_as(call, ThreadState::Running),
                 }
             }
         }
@@ -692,7 +672,7 @@ impl VirtualWorker<'_> {
         let is_poll = sched_class(call.nr) == Sched::Poll && result == 0;
         let placement = &self.worker.placement;
         let ring = match is_poll {
-            true => placement.ring_of(&self.worker.tasks.table, call.pid),
+            true => placement.ring_of(&self.worker.calls.tasks.table, call.pid),
             false => None,
         };
         let asked = ring.as_deref().filter(|ring| ring.has_posted_poll(call));
@@ -701,14 +681,14 @@ impl VirtualWorker<'_> {
         }
         let tells = result == ERESTARTNOHAND || poll::time_out_of(call) != 0;
         if tells && blocked.remaining_at != 0 && asked.is_none() {
-            let place = self.worker.tasks.place();
-            let sched = self.worker.clock.sched_mut();
+            let place = self.worker.calls.tasks.place();
+            let sched = self.worker.calls.clock.sched_mut();
             sched.clocks.write_remaining(place, &blocked);
         }
         if let Some(ring) = ring.filter(|_| !blocked.kernel_file_ready) {
             ring.validate_polled(call, call.args[1] as usize);
         }
-        self.answer(call, result)
+        self.calls.answer(call, result)
     }
 
     /// Threads whose calls were received are not running any more.
@@ -716,7 +696,7 @@ impl VirtualWorker<'_> {
         for index in 0..self.worker.received.len() {
             self.note_untrapped(self.worker.received[index].1.tid);
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         for (program, call) in self.worker.received.drain(..) {
             let execed = |running: &RunningThread| {
                 running.state == ThreadState::InExec
@@ -743,14 +723,14 @@ impl VirtualWorker<'_> {
     fn enqueue_arrived(&mut self) -> Result<(), Error> {
         self.note_arrivals()?;
         self.handle_deferred()?;
-        let mut sched = self.worker.clock.sched_mut();
+        let mut sched = self.worker.calls.clock.sched_mut();
         let mut stale = false;
         // A thread that goes on in the host because of what has happened must make its next call
         // before other threads are woken by the same.
         while sched.running.is_empty() && std::mem::take(&mut sched.host_fds_dirty) {
             stale = true;
             self.check_blocked_on_host()?;
-            sched = self.worker.clock.sched_mut();
+            sched = self.worker.calls.clock.sched_mut();
         }
         if !sched.running.is_empty() {
             sched.host_fds_dirty |= stale;
@@ -773,14 +753,14 @@ impl VirtualWorker<'_> {
         }
         // With its room, for the next ones.
         sched.arrived = arrived;
-        let table = &self.worker.tasks.table;
+        let table = &self.worker.calls.tasks.table;
         if stale {
             sched.wake_ready_on_host(table);
             sched.retry_locks();
         }
         sched.wake_waiting_parents(table);
         self.check_signals()?;
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         own.sort_by_key(|(index, _)| *index);
         for (index, own) in own.into_iter().rev() {
             match sched.batch.has_timeslice(index) {
@@ -793,13 +773,13 @@ impl VirtualWorker<'_> {
 
     /// Waits until a running thread makes a call.
     fn wait_for_running(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         let interval = thread_states::interval(&sched.running, sched.empty_waits, &sched.runaways);
         let limit = timeout.map_or(interval, |t| t.min(interval));
         let before = sched.running.len();
         self.poll_events(Some(limit))?;
         self.note_arrivals()?;
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         if sched.running.len() == before && limit == interval {
             sched.empty_waits += 1;
             sched.stall.lasted += limit;
@@ -807,12 +787,12 @@ impl VirtualWorker<'_> {
             self.check_running()?;
             self.check_stall()?;
             if is_quiet {
-                let place = self.worker.tasks.place();
-                self.worker.clock.sched_mut().log_waits(place);
+                let place = self.worker.calls.tasks.place();
+                self.worker.calls.clock.sched_mut().log_waits(place);
             }
         }
         // Before time passes, the caller of `step` is to see which processes have ended.
-        match self.worker.clock.sched().running.is_empty() {
+        match self.worker.calls.clock.sched().running.is_empty() {
             true => self.handle_deferred(),
             false => Ok(()),
         }
@@ -820,8 +800,8 @@ impl VirtualWorker<'_> {
 
     /// No thread can go on: waits for events from outside. Whether there was one.
     fn wait_for_outside(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
-        let own = self.as_raw_fd();
-        let sched = self.worker.clock.sched_mut();
+        let own = self.worker.calls.reactor.as_raw_fd();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.host_fds_dirty = true;
         let mut fds = [own, sched.fds.epoll()].map(|fd| wanted(fd, libc::POLLIN));
         // A waiting thread may be sent a signal from outside, of which there is no event.
@@ -830,8 +810,8 @@ impl VirtualWorker<'_> {
         let _ = poll(&mut fds, limit.as_millis() as i32);
         let any = fds.iter().any(|fd| fd.revents != 0);
         if !any {
-            sched.log_waits(self.worker.tasks.place());
-            self.worker.signals.hint();
+            sched.log_waits(self.worker.calls.tasks.place());
+            self.worker.calls.signals.hint();
         }
         Ok(self.poll_events(Some(Duration::ZERO))? > 0 || any)
     }

@@ -18,10 +18,10 @@ use crate::fd_table::Entry;
 use crate::process_ring::ProcessRing;
 use crate::ready::{MAX_FDS, POLLFD, SETS};
 use crate::signal_poll::SignalPoll;
+use crate::supervisor::Supervisor;
 use crate::syscall_ctx::SyscallCtx;
 use crate::timeouts::{read_ppoll, timeout_and_mask};
 use crate::tracee;
-use crate::worker::Worker;
 use crate::Error;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -121,9 +121,9 @@ impl VirtualWorker<'_> {
         waits: &mut Waits,
     ) -> Result<Found, Error> {
         let tid = call.tid;
-        if let Some(entry) = self.worker.tasks.table.fd_table(call.pid).get(number) {
+        if let Some(entry) = self.worker.calls.tasks.table.fd_table(call.pid).get(number) {
             let cookie = entry.file.cookie.get();
-            let sched = self.worker.clock.sched();
+            let sched = self.worker.calls.clock.sched();
             let events = match sched.is_still_not_ready(tid, number, wanted, cookie) {
                 true => 0,
                 false => self.watch_entry(tid, &entry)?,
@@ -138,10 +138,10 @@ impl VirtualWorker<'_> {
             waits.again.push(kept);
             return Ok(Found::Events((found as u16).into()));
         }
-        let Some(copy) = self.worker.tasks.table.borrow_descriptor(tid, number) else {
+        let Some(copy) = self.worker.calls.tasks.table.borrow_descriptor(tid, number) else {
             return Ok(Found::None);
         };
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         if let Some((set, has_any)) = sched.signalfd_state(call, number as i32) {
             waits.signals |= set;
             let found = if has_any { libc::POLLIN as u32 } else { 0 };
@@ -153,8 +153,8 @@ impl VirtualWorker<'_> {
     }
 
     fn watch_entry(&mut self, tid: i32, entry: &Entry) -> Result<u32, Error> {
-        match self.tasks.task_of(tid) {
-            Ok(task) => self.watch_readiness(task, entry),
+        match self.calls.tasks.task_of(tid) {
+            Ok(task) => self.calls.watch_readiness(task, entry),
             Err(error) => to_errno_result(error).map(|_| 0),
         }
     }
@@ -167,21 +167,21 @@ impl VirtualWorker<'_> {
         lasting: Option<u64>,
         mask: Option<u64>,
     ) -> Result<bool, Error> {
-        let now = self.worker.tasks.kernel.now();
-        let deadline = self.worker.clock.sched().deadline(now, lasting);
+        let now = self.worker.calls.tasks.kernel.now();
+        let deadline = self.worker.calls.clock.sched().deadline(now, lasting);
         if lasting == Some(0) {
             self.count_poll(call.tid)?;
         }
         let worker = &mut *self.worker;
-        let sched = worker.clock.sched_mut();
-        let late = deadline.is_some_and(|deadline| deadline <= worker.tasks.kernel.now());
+        let sched = worker.calls.clock.sched_mut();
+        let late = deadline.is_some_and(|deadline| deadline <= worker.calls.tasks.kernel.now());
         // As on the host, a signal comes before the end of time.
-        let lets_in = |mask| sched.lets_in(&mut worker.signals, call, mask);
+        let lets_in = |mask| sched.lets_in(&mut worker.calls.signals, call, mask);
         let interrupted = late && mask.is_some_and(lets_in);
         if late && !interrupted {
             sched
                 .fds
-                .keep_polled(&worker.tasks.table, call.tid, waits.again);
+                .keep_polled(&worker.calls.tasks.table, call.tid, waits.again);
             return Ok(false);
         }
         let mut polled = sched.fds.watch(call.tid, waits.copies);
@@ -199,7 +199,7 @@ impl VirtualWorker<'_> {
             watchers.push((call.tid, call.id));
         }
         let rest = time_out_of(call);
-        sched.block_on(&mut worker.signals, call, condition, polled, rest);
+        sched.block_on(&mut worker.calls.signals, call, condition, polled, rest);
         if interrupted {
             sched.have_host_interrupt(call.tid);
         }
@@ -211,30 +211,35 @@ impl VirtualWorker<'_> {
         let count = call.args[1] & 0xffff_ffff;
         let room = if count > MAX_FDS { 0 } else { count };
         let worker = &mut *self.worker;
-        let ring = worker.placement.ring_of(&worker.tasks.table, call.pid);
+        let ring = worker
+            .placement
+            .ring_of(&worker.calls.tasks.table, call.pid);
         let ring = ring.as_deref();
         // While a file of Vink's may be on its way, what it has arrived as is not yet known.
-        let has_strangers = !worker.held_files.is_empty();
+        let has_strangers = !worker.calls.held_files.is_empty();
         let posted = ring.and_then(|ring| ring.take_posted_poll(call));
         if let (Some(ring), Some(posted)) = (ring, &posted) {
-            let (now, sched) = (worker.tasks.kernel.now(), worker.clock.sched_mut());
+            let (now, sched) = (
+                worker.calls.tasks.kernel.now(),
+                worker.calls.clock.sched_mut(),
+            );
             let deadline = sched.deadline(now, limit_of(call, posted));
             let ends = deadline.is_some_and(|deadline| deadline > now);
             if ends
                 && !has_strangers
-                && sched.repeat_wait(&mut worker.signals, call, posted, deadline)
+                && sched.repeat_wait(&mut worker.calls.signals, call, posted, deadline)
             {
                 ring.polled_by.set(call.id);
                 return Ok(());
             }
         }
-        let publish_polled = |worker: &Worker, fds: &[u8]| {
+        let publish_polled = |worker: &Supervisor, fds: &[u8]| {
             let Some(ring) = ring else {
                 return;
             };
             ring.polled_by.set(0);
-            if count as usize <= MAX_POLLED && worker.held_files.is_empty() {
-                ring.publish_polled(call, fds, worker.tasks.table.fd_table(call.pid));
+            if count as usize <= MAX_POLLED && worker.calls.held_files.is_empty() {
+                ring.publish_polled(call, fds, worker.calls.tasks.table.fd_table(call.pid));
             }
         };
         let mut fds = vec![0; room as usize * POLLFD];
@@ -253,12 +258,18 @@ impl VirtualWorker<'_> {
             _ => read_ppoll(call, &mut fds),
         };
         let (lasting, mask) = match lasting {
-            Ok(_) if count > MAX_FDS => return self.answer(call, EINVAL),
+            Ok(_) if count > MAX_FDS => return self.calls.answer(call, EINVAL),
             Ok(found) => found,
-            Err(error) => return self.answer(call, error),
+            Err(error) => return self.calls.answer(call, error),
         };
         let looked = posted.as_ref().is_some_and(|posted| posted.host_polled);
-        let kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
+        let kept = self
+            .worker
+            .calls
+            .clock
+            .sched_mut()
+            .fds
+            .take_polled(call.tid);
         let mut waits = Waits::new(kept, looked);
         let mut ready = 0;
         let mut changes = false;
@@ -281,12 +292,12 @@ impl VirtualWorker<'_> {
         }
         let cookies = waits.cookies.clone();
         if ready != 0 {
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             sched
                 .fds
-                .keep_polled(&self.worker.tasks.table, call.tid, waits.again);
+                .keep_polled(&self.worker.calls.tasks.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             let condition = &mut sched
                 .blocked
                 .get_mut(&call.tid)
@@ -299,6 +310,7 @@ impl VirtualWorker<'_> {
                 publish_polled(self.worker, &fds);
                 if let Some(posted) = posted.filter(|_| !changes) {
                     self.worker
+                        .calls
                         .clock
                         .sched_mut()
                         .note_last_poll(call, posted.fds, cookies);
@@ -312,7 +324,7 @@ impl VirtualWorker<'_> {
             if ring.has_posted_poll(call) {
                 ring.post_results();
                 self.post_time(ring, call);
-                return self.answer(call, ready);
+                return self.calls.answer(call, ready);
             }
         }
         self.answer_with(call, lasting, &[(call.args[0], &fds)], ready)
@@ -322,13 +334,13 @@ impl VirtualWorker<'_> {
     /// may read that before it gets there, or that is unknown.
     pub(super) fn post_time(&mut self, ring: &ProcessRing, call: SyscallCtx) {
         let worker = &mut *self.worker;
-        let sched = worker.clock.sched_mut();
-        if !sched.has_no_pending_signal(&worker.signals, call)
+        let sched = worker.calls.clock.sched_mut();
+        if !sched.has_no_pending_signal(&worker.calls.signals, call)
             || !sched.clocks.is_published(call.pid)
         {
             return;
         }
-        let place = worker.tasks.place();
+        let place = worker.calls.tasks.place();
         let shown = sched.clocks.next(place, call.tid, ThreadState::Running);
         if let Some(time) = shown {
             ring.post_time(time);
@@ -345,7 +357,10 @@ impl VirtualWorker<'_> {
         result: i64,
     ) -> Result<(), Error> {
         let worker = &mut *self.worker;
-        let (now, sched) = (worker.tasks.kernel.now(), worker.clock.sched_mut());
+        let (now, sched) = (
+            worker.calls.tasks.kernel.now(),
+            worker.calls.clock.sched_mut(),
+        );
         let deadline = sched.deadline(now, lasting).unwrap_or(0);
         let left = remaining(call, deadline.saturating_sub(now));
         let rest = [(time_out_of(call), &left[..])];
@@ -353,25 +368,32 @@ impl VirtualWorker<'_> {
         let all: Vec<(u64, &[u8])> = found.iter().copied().chain(rest).collect();
         let wanted: usize = found.iter().map(|(_, bytes)| bytes.len()).sum();
         // The host does not mind either if the time can't be written.
-        let place = worker.tasks.place();
+        let place = worker.calls.tasks.place();
         let state = ThreadState::Running;
         let written = sched.clocks.publish(place, call.tid, &all, state) >= wanted;
-        self.answer(call, if written { result } else { EFAULT })
+        self.calls
+            .answer(call, if written { result } else { EFAULT })
     }
 
     /// select(2) and pselect6(2).
     pub(super) fn select_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
-            Err(error) => return self.answer(call, error),
+            Err(error) => return self.calls.answer(call, error),
         };
         let count = call.args[0] as i32;
         if count < 0 || count as u64 > MAX_FDS {
-            return self.answer(call, EINVAL);
+            return self.calls.answer(call, EINVAL);
         }
         let set_len = (count as usize).div_ceil(64) * 8;
         let mut sets = vec![0; SETS.len() * set_len];
-        let kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
+        let kept = self
+            .worker
+            .calls
+            .clock
+            .sched_mut()
+            .fds
+            .take_polled(call.tid);
         let mut waits = Waits::new(kept, false);
         let mut found = vec![0; sets.len()];
         let mut ready = 0;
@@ -382,14 +404,14 @@ impl VirtualWorker<'_> {
                 continue;
             }
             if !tracee::read(call.tid, address, set) {
-                return self.answer(call, EFAULT);
+                return self.calls.answer(call, EFAULT);
             }
             for fd in 0..count as usize {
                 if sets[place + fd / 8] & 1 << (fd % 8) == 0 {
                     continue;
                 }
                 match self.find(call, fd as u64, wanted, &mut waits)? {
-                    Found::None => return self.answer(call, EBADF),
+                    Found::None => return self.calls.answer(call, EBADF),
                     Found::Events(0) => {}
                     Found::Events(_) => {
                         found[place + fd / 8] |= 1 << (fd % 8);
@@ -399,10 +421,10 @@ impl VirtualWorker<'_> {
             }
         }
         if ready != 0 {
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             sched
                 .fds
-                .keep_polled(&self.worker.tasks.table, call.tid, waits.again);
+                .keep_polled(&self.worker.calls.tasks.table, call.tid, waits.again);
         } else if self.wait_for(call, waits, lasting, mask)? {
             return Ok(());
         }
@@ -414,12 +436,18 @@ impl VirtualWorker<'_> {
 
     /// Corrects what an epoll instance of the host's reports of files with errors.
     fn correct_errors(&mut self, call: SyscallCtx, events: &mut [u8]) -> Result<(), Error> {
-        if !self.worker.clock.sched().any_file_error {
+        if !self.worker.calls.clock.sched().any_file_error {
             return Ok(());
         }
         let pid = call.pid;
         for (fd, wanted, data) in members(pid, call.args[0] as i32) {
-            let entry = self.worker.tasks.table.fd_table(call.pid).get(fd as u64);
+            let entry = self
+                .worker
+                .calls
+                .tasks
+                .table
+                .fd_table(call.pid)
+                .get(fd as u64);
             let told = |event: &&mut [u8]| event[4..] == data.to_ne_bytes();
             let event = events.chunks_exact_mut(EPOLL_EVENT).find(told);
             let (Some(entry), Some(event)) = (entry, event) else {
@@ -440,14 +468,21 @@ impl VirtualWorker<'_> {
     pub(super) fn epoll_virtual(&mut self, call: SyscallCtx) -> Result<(), Error> {
         let (lasting, mask) = match timeout_and_mask(call) {
             Ok(limits) => limits,
-            Err(error) => return self.answer(call, error),
+            Err(error) => return self.calls.answer(call, error),
         };
-        let mut kept = self.worker.clock.sched_mut().fds.take_polled(call.tid);
+        let mut kept = self
+            .worker
+            .calls
+            .clock
+            .sched_mut()
+            .fds
+            .take_polled(call.tid);
         kept.retain(|kept| kept.is(call.args[0], libc::POLLIN));
         let copy = match kept.first() {
             Some(_) => None,
             None => self
                 .worker
+                .calls
                 .tasks
                 .table
                 .borrow_descriptor(call.tid, call.args[0]),
@@ -457,11 +492,11 @@ impl VirtualWorker<'_> {
             .map(PolledFd::fd)
             .or(copy.as_ref().map(|c| c.as_raw_fd()))
         else {
-            return self.answer(call, EBADF);
+            return self.calls.answer(call, EBADF);
         };
         let most = call.args[2] as i32;
         if most <= 0 {
-            return self.answer(call, EINVAL);
+            return self.calls.answer(call, EINVAL);
         }
         let most = (most as u64).min(TAKEN) as usize;
         let mut events = vec![0u8; most * EPOLL_EVENT];
@@ -469,7 +504,7 @@ impl VirtualWorker<'_> {
             // The host will say what is wrong.
             return self.passthrough(call);
         };
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         let (signals, told) = sched.signalfd_states_in(call, call.args[0] as i32);
         let room = events[count * EPOLL_EVENT..].chunks_exact_mut(EPOLL_EVENT);
         let mut count = count;
@@ -490,22 +525,23 @@ impl VirtualWorker<'_> {
                 signals,
             };
             if self.wait_for(call, waits, lasting, mask)? {
-                let sched = self.worker.clock.sched_mut();
+                let sched = self.worker.calls.clock.sched_mut();
                 let blocked = sched.blocked.get_mut(&call.tid).expect("just blocked");
                 blocked.condition.on_signal = EINTR;
                 blocked.condition.on_timeout = Some(0);
                 return Ok(());
             }
         } else {
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             sched
                 .fds
-                .keep_polled(&self.worker.tasks.table, call.tid, kept);
+                .keep_polled(&self.worker.calls.tasks.table, call.tid, kept);
             self.correct_errors(call, &mut events[..count * EPOLL_EVENT])?;
         }
         events.truncate(count * EPOLL_EVENT);
         let written = count == 0 || tracee::write(call.tid, call.args[1], &events);
-        self.answer(call, if written { count as i64 } else { EFAULT })
+        self.calls
+            .answer(call, if written { count as i64 } else { EFAULT })
     }
 }
 

@@ -47,20 +47,21 @@ fn fill(sequence: &mut u64, bytes: &mut [u8]) {
 impl VirtualWorker<'_> {
     /// Random bytes for a thread's process. The error is the call's result.
     pub(crate) fn draw(&mut self, tid: i32, bytes: &mut [u8]) -> Result<Result<(), i64>, Error> {
-        let pid = self.worker.tasks.table.pid_of(tid);
-        let known = self.worker.clock.sched().prngs.root.is_some();
+        let pid = self.worker.calls.tasks.table.pid_of(tid);
+        let known = self.worker.calls.clock.sched().prngs.root.is_some();
         let mut seed = [0; 8];
         if !known {
-            let task = match self.tasks.task_of(tid) {
+            let task = match self.calls.tasks.task_of(tid) {
                 Ok(task) => task,
                 Err(error) => return to_errno_result(error).map(Err),
             };
             let args = [seed.as_mut_ptr() as u64, seed.len() as u64, 0, 0, 0, 0];
-            self.tasks
+            self.calls
+                .tasks
                 .kernel
                 .run_call(task, libc::SYS_getrandom, args)?;
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         fill(sched.prngs.sequence(pid, u64::from_le_bytes(seed)), bytes);
         Ok(Ok(()))
     }
@@ -71,7 +72,7 @@ impl VirtualWorker<'_> {
         let known = libc::GRND_NONBLOCK | libc::GRND_RANDOM | libc::GRND_INSECURE;
         let either = u64::from(libc::GRND_RANDOM | libc::GRND_INSECURE);
         if flags & !u64::from(known) != 0 || flags & either == either {
-            return self.answer(call, EINVAL);
+            return self.calls.answer(call, EINVAL);
         }
         let len = len.min(MOST);
         let mut piece = vec![0; len.min(64 << 10) as usize];
@@ -80,14 +81,14 @@ impl VirtualWorker<'_> {
             let count = piece.len().min((len - done) as usize);
             let piece = &mut piece[..count];
             if let Err(result) = self.draw(call.tid, piece)? {
-                return self.answer(call, result);
+                return self.calls.answer(call, result);
             }
             if !tracee::write(call.tid, to.wrapping_add(done), piece) {
-                return self.answer(call, EFAULT);
+                return self.calls.answer(call, EFAULT);
             }
             done += piece.len() as u64;
         }
-        self.answer(call, done as i64)
+        self.calls.answer(call, done as i64)
     }
 }
 

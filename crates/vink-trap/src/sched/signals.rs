@@ -138,24 +138,24 @@ impl VirtualWorker<'_> {
             return self.passthrough(call); // to be refused
         }
         let Some(wanted) = tracee::read_u64(call.tid, set) else {
-            return self.answer(call, EFAULT);
+            return self.calls.answer(call, EFAULT);
         };
         let lasting = match timeout {
             0 => None,
             address => match read_timespec(call.tid, address) {
                 Ok(time) => Some(time),
-                Err(errno) => return self.answer(call, errno),
+                Err(errno) => return self.calls.answer(call, errno),
             },
         };
         let pid = call.pid;
         if Signals::of(pid, call.tid).pending & wanted != 0 {
             return self.passthrough(call);
         }
-        let now = self.worker.tasks.kernel.now();
-        let deadline = self.worker.clock.sched().deadline(now, lasting);
+        let now = self.worker.calls.tasks.kernel.now();
+        let deadline = self.worker.calls.clock.sched().deadline(now, lasting);
         if deadline.is_some_and(|deadline| deadline <= now) {
             self.count_poll(call.tid)?;
-            return self.answer(call, EAGAIN);
+            return self.calls.answer(call, EAGAIN);
         }
         let condition = BlockCondition {
             deadline,
@@ -164,8 +164,8 @@ impl VirtualWorker<'_> {
             awaited_signals: wanted,
             ..BlockCondition::forever()
         };
-        let sched = self.worker.clock.sched_mut();
-        sched.block(&mut self.worker.signals, call, condition);
+        let sched = self.worker.calls.clock.sched_mut();
+        sched.block(&mut self.worker.calls.signals, call, condition);
         Ok(())
     }
 }

@@ -16,34 +16,51 @@ impl VirtualWorker<'_> {
     /// Handles a call that virtual time treats differently. False: it is treated as in real time.
     pub(crate) fn on_virtual_syscall(&mut self, call: SyscallCtx) -> Result<bool, Error> {
         let worker = &mut *self.worker;
-        let sched = worker.clock.sched_mut();
-        let ring = || worker.placement.ring_of(&worker.tasks.table, call.pid);
-        sched.fds.invalidate(&worker.tasks.table, ring, call);
+        let sched = worker.calls.clock.sched_mut();
+        let ring = || {
+            worker
+                .placement
+                .ring_of(&worker.calls.tasks.table, call.pid)
+        };
+        sched.fds.invalidate(&worker.calls.tasks.table, ring, call);
         sched.note_file_signals(call);
-        let place = worker.tasks.place();
+        let place = worker.calls.tasks.place();
         match sched_class(call.nr) {
             Sched::ClockGettime | Sched::ClockGetres | Sched::Gettimeofday | Sched::Time => {
                 self.count_poll(call.tid)?;
                 let worker = &mut *self.worker;
-                let place = worker.tasks.place();
-                let result = worker.clock.sched_mut().clocks.read_clock(place, call);
-                self.answer(call, result)?
+                let place = worker.calls.tasks.place();
+                let result = worker
+                    .calls
+                    .clock
+                    .sched_mut()
+                    .clocks
+                    .read_clock(place, call);
+                self.calls.answer(call, result)?
             }
             // No program may set this clock.
-            Sched::SetClock => self.answer(call, EPERM)?,
+            Sched::SetClock => self.calls.answer(call, EPERM)?,
             Sched::Times | Sched::Getrusage => {
                 let result = sched.clocks.read_cpu_time(place, call);
-                self.answer(call, result)?
+                self.calls.answer(call, result)?
             }
             Sched::Sleep => self.sleep(call)?,
             Sched::TimerfdCreate => {
                 let cloexec = call.args[1] & libc::TFD_CLOEXEC as u64 != 0;
-                self.make_descriptor(call, call.args, cloexec)?;
+                self.calls.make_descriptor(call, call.args, cloexec)?;
             }
             Sched::TimerfdSettime => self.set_timer_file(call)?,
             Sched::TimerfdGettime => {
-                match worker.tasks.table.fd_table(call.pid).get(call.args[0]) {
-                    Some(entry) => self.run_in_kernel(call, Continuation::Answer, &entry)?,
+                match worker
+                    .calls
+                    .tasks
+                    .table
+                    .fd_table(call.pid)
+                    .get(call.args[0])
+                {
+                    Some(entry) => self
+                        .calls
+                        .run_in_kernel(call, Continuation::Answer, &entry)?,
                     None => self.passthrough(call)?,
                 }
             }
@@ -51,7 +68,7 @@ impl VirtualWorker<'_> {
             Sched::Select => self.select_virtual(call)?,
             Sched::Epoll => self.epoll_virtual(call)?,
             Sched::Pause => {
-                sched.block(&mut worker.signals, call, BlockCondition::forever());
+                sched.block(&mut worker.calls.signals, call, BlockCondition::forever());
             }
             Sched::Sigsuspend => match tracee::read_u64(call.tid, call.args[0]) {
                 Some(mask) => {
@@ -60,51 +77,53 @@ impl VirtualWorker<'_> {
                         mask,
                         ..BlockCondition::forever()
                     };
-                    sched.block(&mut worker.signals, call, condition);
+                    sched.block(&mut worker.calls.signals, call, condition);
                 }
-                None => self.answer(call, EFAULT)?,
+                None => self.calls.answer(call, EFAULT)?,
             },
             Sched::Yield => {
                 self.count_poll(call.tid)?;
                 let condition = BlockCondition {
-                    deadline: Some(self.worker.tasks.kernel.now()),
+                    deadline: Some(self.worker.calls.tasks.kernel.now()),
                     on_timeout: Some(0),
                     ..BlockCondition::forever()
                 };
-                let sched = self.worker.clock.sched_mut();
-                sched.block(&mut self.worker.signals, call, condition);
+                let sched = self.worker.calls.clock.sched_mut();
+                sched.block(&mut self.worker.calls.signals, call, condition);
             }
             // It may kill others of its machine.
             Sched::SendSignal => {
-                worker.signals.hint();
+                worker.calls.signals.hint();
                 // It is not to see what they have open being closed, either.
                 worker
                     .placement
-                    .revoke_call_budget(&worker.tasks.table, call.pid);
-                sched.kill_sent_on = Some(worker.tasks.table.machine_of(call.pid));
+                    .revoke_call_budget(&worker.calls.tasks.table, call.pid);
+                sched.kill_sent_on = Some(worker.calls.tasks.table.machine_of(call.pid));
                 return Ok(false);
             }
             Sched::Futex => match sched.futex(place, call) {
-                FutexOutcome::Answer(result, _) => self.answer(call, result)?,
+                FutexOutcome::Answer(result, _) => self.calls.answer(call, result)?,
                 FutexOutcome::Block(condition) => {
-                    sched.block(&mut worker.signals, call, condition);
+                    sched.block(&mut worker.calls.signals, call, condition);
                 }
-                FutexOutcome::Host => self.passthrough_as(call, ThreadState::MayBlock)?,
+                FutexOutcome::Host => self.calls.passthrough_as(call, ThreadState::MayBlock)?,
             },
-            Sched::NewFutex => self.answer(call, ENOSYS)?,
+            Sched::NewFutex => self.calls.answer(call, ENOSYS)?,
             Sched::WaitChild => match sched.parents.wait(call) {
                 ChildWait::Block(condition) => {
-                    sched.block(&mut worker.signals, call, condition);
+                    sched.block(&mut worker.calls.signals, call, condition);
                 }
                 ChildWait::Host => self.passthrough(call)?,
-                ChildWait::HostMayBlock => self.passthrough_as(call, ThreadState::MayBlock)?,
+                ChildWait::HostMayBlock => {
+                    self.calls.passthrough_as(call, ThreadState::MayBlock)?
+                }
             },
             Sched::Lock => {
                 let waits = waits_in(&sched.blocked);
-                match sched.locks.lock(&worker.tasks.table, waits, call) {
-                    LockOutcome::Answer(result) => self.answer(call, result)?,
+                match sched.locks.lock(&worker.calls.tasks.table, waits, call) {
+                    LockOutcome::Answer(result) => self.calls.answer(call, result)?,
                     LockOutcome::Block(condition) => {
-                        sched.block(&mut worker.signals, call, condition);
+                        sched.block(&mut worker.calls.signals, call, condition);
                     }
                     LockOutcome::Host => return Ok(false),
                 }
@@ -118,8 +137,8 @@ impl VirtualWorker<'_> {
             | Sched::TimerGettime
             | Sched::TimerGetoverrun
             | Sched::TimerDelete => {
-                let result = sched.timer_call(place, &mut worker.signals, call);
-                self.answer(call, result)?
+                let result = sched.timer_call(place, &mut worker.calls.signals, call);
+                self.calls.answer(call, result)?
             }
             Sched::Signalfd => {
                 sched.any_signalfd = true;
@@ -129,14 +148,14 @@ impl VirtualWorker<'_> {
                 sched.parents.note_tracer(call.pid);
                 return Ok(false);
             }
-            Sched::HostMayBlock => self.passthrough_as(call, ThreadState::MayBlock)?,
+            Sched::HostMayBlock => self.calls.passthrough_as(call, ThreadState::MayBlock)?,
             Sched::Semtimedop if call.args[3] == 0 => {
-                self.passthrough_as(call, ThreadState::MayBlock)?
+                self.calls.passthrough_as(call, ThreadState::MayBlock)?
             }
             // It would wait in the host, by the host's clock.
             Sched::Semtimedop => {
                 worker.statistics.count_unsupported(call.nr);
-                self.answer(call, ENOSYS)?
+                self.calls.answer(call, ENOSYS)?
             }
             Sched::MqReceive => self.mq_call(call, libc::POLLIN)?,
             Sched::MqSend => self.mq_call(call, libc::POLLOUT)?,
@@ -146,8 +165,8 @@ impl VirtualWorker<'_> {
             | Sched::Getcpu
             | Sched::Sysinfo
             | Sched::LockMemory
-            | Sched::Rseq => match sysinfo::result_of(call, worker.tasks.kernel.now()) {
-                Some(result) => self.answer(call, result)?,
+            | Sched::Rseq => match sysinfo::result_of(call, worker.calls.tasks.kernel.now()) {
+                Some(result) => self.calls.answer(call, result)?,
                 None => return Ok(false),
             },
             Sched::AsInRealTime => return Ok(false),
@@ -192,8 +211,8 @@ impl VirtualWorker<'_> {
                 return Ok(Some(vforks(flags.unwrap_or(0))));
             }
             Blocks::Exec => {
-                let sched = self.worker.clock.sched_mut();
-                sched.release_vfork(&self.worker.tasks.table, call.pid);
+                let sched = self.worker.calls.clock.sched_mut();
+                sched.release_vfork(&self.worker.calls.tasks.table, call.pid);
                 return Ok(Some(ThreadState::InExec));
             }
         };

@@ -77,7 +77,7 @@ pub(super) fn parse_status(status: &str) -> Option<(u8, (u64, u64))> {
 impl VirtualWorker<'_> {
     /// No call has come from the running threads: some of them may not be running.
     pub(super) fn check_running(&mut self) -> Result<(), Error> {
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         let mut waiting = Vec::new();
         let (mut gone, mut stopped) = (Vec::new(), Vec::new());
         for running in &sched.running {
@@ -103,14 +103,14 @@ impl VirtualWorker<'_> {
                         stopped.push(pid);
                     }
                     if state != b'S' {
-                        self.worker.signals.hint();
+                        self.worker.calls.signals.hint();
                     }
                 }
                 None if fs::metadata(format!("/proc/{pid}")).is_ok() => gone.push(tid),
                 _ => {}
             }
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let traces = sched.tsc.is_some();
         for pid in stopped {
             sched.parents.note_stop(pid, traces);
@@ -119,7 +119,7 @@ impl VirtualWorker<'_> {
         self.drain_events()?;
         self.note_arrivals()?;
         for (tid, pid) in waiting {
-            let sched = self.worker.clock.sched_mut();
+            let sched = self.worker.calls.clock.sched_mut();
             let Some(index) = sched.running.iter().position(|running| running.tid == tid) else {
                 continue;
             };
@@ -132,18 +132,18 @@ impl VirtualWorker<'_> {
                     let worker = &self.worker;
                     worker
                         .placement
-                        .revoke_call_budget(&worker.tasks.table, pid);
+                        .revoke_call_budget(&worker.calls.tasks.table, pid);
                 }
             }
         }
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         sched.running.retain(|running| !gone.contains(&running.tid));
         Ok(())
     }
 
     /// Whether only threads are running that sleep until something comes from outside.
     pub(crate) fn waits_for_input(&mut self) -> Result<bool, Error> {
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         let asleep = |running: &RunningThread| state_of(running.pid, running.tid) == Some(b'S');
         if !sched.waits_for_input() || !sched.running.iter().all(asleep) {
             return Ok(false);
@@ -151,12 +151,12 @@ impl VirtualWorker<'_> {
         // One that has slept may have been woken since, and have made its next call.
         self.drain_events()?;
         self.note_arrivals()?;
-        Ok(self.worker.clock.sched().waits_for_input())
+        Ok(self.worker.calls.clock.sched().waits_for_input())
     }
 
     /// Receives all that there is: at once that is one call of a program, and so many events only.
     fn drain_events(&mut self) -> Result<(), Error> {
-        for _ in 0..=self.worker.tasks.table.counts()[1] {
+        for _ in 0..=self.worker.calls.tasks.table.counts()[1] {
             if self.poll_events(Some(Duration::ZERO))? == 0 {
                 break;
             }
@@ -166,7 +166,7 @@ impl VirtualWorker<'_> {
 
     /// Threads that are blocked on the host may have been woken: these are running again.
     pub(super) fn check_blocked_on_host(&mut self) -> Result<(), Error> {
-        let sched = self.worker.clock.sched_mut();
+        let sched = self.worker.calls.clock.sched_mut();
         let mut blocked_on_host = std::mem::take(&mut sched.blocked_on_host);
         if blocked_on_host.is_empty() {
             return Ok(());
@@ -174,7 +174,7 @@ impl VirtualWorker<'_> {
         blocked_on_host.retain(|(tid, pid)| match state_of(*pid, *tid) {
             // It may have run, and stopped again.
             Some(b't') if is_off_processor(*pid, *tid) => {
-                self.worker.signals.hint();
+                self.worker.calls.signals.hint();
                 true
             }
             Some(b'S' | b'D' | b'T') => true,
@@ -193,16 +193,17 @@ impl VirtualWorker<'_> {
     /// Finds the blocked threads, and those with calls in the kernel, that have been sent signals.
     /// Waits for dying processes.
     pub(super) fn check_signals(&mut self) -> Result<(), Error> {
-        let mut tids: Vec<i32> = match self.worker.signals.take_suspects() {
+        let mut tids: Vec<i32> = match self.worker.calls.signals.take_suspects() {
             Suspects::These(pids) if pids.is_empty() => return Ok(()),
             Suspects::These(pids) => {
                 let known = pids
                     .iter()
-                    .filter_map(|pid| self.worker.tasks.table.find_process(*pid));
+                    .filter_map(|pid| self.worker.calls.tasks.table.find_process(*pid));
                 known.flat_map(|process| process.threads.clone()).collect()
             }
             Suspects::All => self
                 .worker
+                .calls
                 .tasks
                 .table
                 .threads()
@@ -210,7 +211,7 @@ impl VirtualWorker<'_> {
                 .collect(),
         };
         tids.dedup();
-        let sched = self.worker.clock.sched();
+        let sched = self.worker.calls.clock.sched();
         tids.retain(|tid| {
             !sched.is_running(*tid)
                 && !sched.runaways.includes(*tid)
@@ -219,23 +220,24 @@ impl VirtualWorker<'_> {
         tids.sort_by_key(|tid| sched.serials.get(tid).copied().unwrap_or(u64::MAX));
         let mut busy = false;
         for tid in tids {
-            let Some(pid) = self.worker.tasks.table.find_pid(tid) else {
+            let Some(pid) = self.worker.calls.tasks.table.find_pid(tid) else {
                 continue;
             };
             let start = Instant::now();
             loop {
-                let sched = self.worker.clock.sched();
+                let sched = self.worker.calls.clock.sched();
                 let waiting = sched.blocked.get(&tid);
                 let busy_with = self
                     .worker
+                    .calls
                     .tasks
                     .table
                     .pending(tid)
                     .map(|r| r.in_flight.call.id);
                 let id = waiting.map(|blocked| blocked.call.id).or(busy_with);
                 let blocked = waiting.filter(|blocked| !blocked.is_queued);
-                let listener = self.worker.tasks.programs
-                    [self.worker.tasks.table.process(pid).program]
+                let listener = self.worker.calls.tasks.programs
+                    [self.worker.calls.tasks.table.process(pid).program]
                     .listener
                     .as_ref();
                 let dies = id.is_some_and(|id| listener.is_none_or(|l| !l.waits(id)));
@@ -243,6 +245,7 @@ impl VirtualWorker<'_> {
                 let (state, pending) = match mask {
                     Some(_) => self
                         .worker
+                        .calls
                         .clock
                         .sched_mut()
                         .status_files
@@ -250,7 +253,7 @@ impl VirtualWorker<'_> {
                         .unzip(),
                     None => (state_of(pid, tid), None),
                 };
-                let sched = self.worker.clock.sched();
+                let sched = self.worker.calls.clock.sched();
                 let blocked = sched.blocked.get(&tid).filter(|blocked| !blocked.is_queued);
                 let traced = sched.tsc.is_some() && blocked.is_some();
                 let state = match state {
@@ -264,34 +267,36 @@ impl VirtualWorker<'_> {
                     // A dying thread may sleep on the way, too.
                     Some(b'D' | b'S') if dies && start.elapsed() < STALL_TIMEOUT => {
                         self.poll_events(Some(Duration::from_micros(50)))?;
-                        if self.worker.tasks.table.has_thread(tid) {
+                        if self.worker.calls.tasks.table.has_thread(tid) {
                             continue;
                         }
-                        let sched = self.worker.clock.sched_mut();
-                        sched.wake_waiting_parents(&self.worker.tasks.table);
+                        let sched = self.worker.calls.clock.sched_mut();
+                        sched.wake_waiting_parents(&self.worker.calls.tasks.table);
                     }
                     Some(b'D') if blocked.is_some() => {
-                        self.worker.clock.sched_mut().interrupt(pid, tid);
+                        self.worker.calls.clock.sched_mut().interrupt(pid, tid);
                     }
-                    Some(b'D') if self.worker.tasks.table.pending(tid).is_some() => busy = true,
+                    Some(b'D') if self.worker.calls.tasks.table.pending(tid).is_some() => {
+                        busy = true
+                    }
                     // Its call has not been dispatched, or is done: it will block, or be answered.
                     Some(b'D') => {
-                        let sched = self.worker.clock.sched_mut();
+                        let sched = self.worker.calls.clock.sched_mut();
                         sched.signal_checks.insert(tid);
                     }
                     Some(b'S') => {
                         let wanted = blocked.map_or(0, |blocked| blocked.condition.awaited_signals);
                         if wanted != 0 && Signals::of(pid, tid).pending & wanted != 0 {
                             let id = blocked.expect("looked at").call.id;
-                            self.worker.clock.sched_mut().wake(tid, id, None);
+                            self.worker.calls.clock.sched_mut().wake(tid, id, None);
                             break;
                         }
                         match (mask, pending) {
                             (Some(_), Some((0, _))) => {
-                                self.worker.signals.mark_without_signal(pid, tid)
+                                self.worker.calls.signals.mark_without_signal(pid, tid)
                             }
                             (Some(mask), Some((_, pending))) if pending & !mask != 0 => {
-                                self.worker.clock.sched_mut().have_host_interrupt(tid);
+                                self.worker.calls.clock.sched_mut().have_host_interrupt(tid);
                             }
                             _ => {}
                         }
@@ -300,26 +305,26 @@ impl VirtualWorker<'_> {
                     Some(b'R') if start.elapsed() < STALL_TIMEOUT => {
                         std::thread::yield_now();
                         self.poll_events(Some(Duration::ZERO))?;
-                        if self.worker.tasks.table.has_thread(tid) {
+                        if self.worker.calls.tasks.table.has_thread(tid) {
                             continue;
                         }
                     }
                     Some(b'Z' | b'X') | None => {
                         // The last of its threads to go makes the process's end known.
-                        while self.worker.tasks.table.has_thread(tid)
+                        while self.worker.calls.tasks.table.has_thread(tid)
                             && start.elapsed() < STALL_TIMEOUT
                         {
                             self.poll_events(Some(Duration::from_millis(1)))?;
                             if fs::metadata(format!("/proc/{pid}/task/{tid}")).is_err()
-                                && self.worker.tasks.table.has_process(pid)
+                                && self.worker.calls.tasks.table.has_process(pid)
                                 && state_of(pid, pid).is_some_and(|s| !matches!(s, b'Z' | b'X'))
                             {
                                 self.end_thread(tid);
                             }
                         }
                         // What the end tells goes before its signal.
-                        let sched = self.worker.clock.sched_mut();
-                        sched.wake_waiting_parents(&self.worker.tasks.table);
+                        let sched = self.worker.calls.clock.sched_mut();
+                        sched.wake_waiting_parents(&self.worker.calls.tasks.table);
                     }
                     _ => {}
                 }
