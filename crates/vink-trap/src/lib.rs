@@ -8,9 +8,9 @@
 //! (`namespaces`, `spawn`, `filter`). The calls that may concern a socket stop their thread and
 //! make a listener readable (`notify`), one per program, inherited by all that it forks and
 //! executes. The [`Worker`] waits for all listeners, for deaths of processes and for the kernel's
-//! next timer (`worker`).
+//! next timer (`supervisor`).
 //!
-//! For each trapped call there are three ways (`dispatch`):
+//! For each trapped call there are three ways (`dispatch`, `calls`):
 //! - The descriptor is none of Vink's: the host does the call ("pass"). A socket that escaped this
 //!   way would find no network.
 //! - The descriptor is Vink's: the very same call, with the same arguments, is started on the
@@ -24,7 +24,7 @@
 //! `ready`).
 //!
 //! Each host thread that needs one has a task in the kernel, made when it first needs it; each
-//! process a table that says which of its numbers are Vink's (`fd_table`, `process_table`). Forks,
+//! process a table that says which of its numbers are Vink's (`tasks`, `fd_table`). Forks,
 //! execs and deaths are followed (`lifecycle`), so that both sides always agree.
 //!
 //! Before a program of some machines binds a port, their owner is asked (`binding`).
