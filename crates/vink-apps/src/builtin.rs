@@ -2,8 +2,8 @@
 
 use crate::arguments::{Arguments, Syntax};
 use crate::{
-    dns_server, echo, http_client, http_server, ping, relay, sink, source, steps, stream, App,
-    Names,
+    dns_server, echo, http_client, http_server, ping, relay, sink, smoltcp, source, steps, stream,
+    App, Names,
 };
 
 /// What makes an app of its words; what is wrong with them otherwise.
@@ -27,6 +27,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     (&relay::SYNTAX, relay::make),
     (&stream::SYNTAX, stream::make),
     (&steps::SYNTAX, steps::make),
+    (&smoltcp::SYNTAX, smoltcp::make),
 ];
 
 /// The built-in app of this name.

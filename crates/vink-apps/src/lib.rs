@@ -83,6 +83,7 @@ mod series;
 mod server;
 mod shared_object;
 mod sink;
+mod smoltcp;
 mod socket;
 mod source;
 mod stamp;

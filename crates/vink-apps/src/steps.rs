@@ -217,7 +217,7 @@ fn transfer(calls: &Calls<'_>, socket: &Socket<'_>, step: &Step, sent: &mut u64)
 
 /// The byte at a place of all that is sent: a multiplicative hash, so that no two places a window
 /// apart look alike for long.
-fn byte(at: u64) -> u8 {
+pub(crate) fn byte(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 

@@ -267,6 +267,17 @@ impl World {
             .is_none_or(|its| its == machine)
     }
 
+    /// Whether a program speaks for this address with a TCP of its own, on an interface that has
+    /// none: no machine of the lab has it.
+    pub(crate) fn is_foreign(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let is_own = match address {
+            IpAddr::V4(address) => address.is_loopback(),
+            IpAddr::V6(address) => address.is_loopback() || address.is_unicast_link_local(),
+        };
+        !is_own && !self.addresses.is_empty() && !self.addresses.contains_key(&address)
+    }
+
     /// A program has written something.
     pub(crate) fn hear(&mut self, program: usize, text: &str) {
         let known = &mut self.programs[program].output;

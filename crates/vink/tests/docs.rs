@@ -16,7 +16,7 @@ const DAYTONA: &str = "crates/vink/tests/daytona.rs";
 const EXPLORE: &str = "crates/vink/tests/explore.rs";
 
 /// Commands that take long, and what runs them instead.
-const COVERED_ELSEWHERE: [(&str, &str); 29] = [
+const COVERED_ELSEWHERE: [(&str, &str); 30] = [
     (
         "vink run -p 8080:80 -- python3 -m http.server 80",
         "crates/vink/tests/uplink.rs",
@@ -71,6 +71,7 @@ const COVERED_ELSEWHERE: [(&str, &str); 29] = [
         EXPLORE,
     ),
     ("vink explore turn.yaml", EXPLORE),
+    ("vink explore smoltcp.yaml -k 1", EXPLORE),
     ("vink explore --replay parcel.explored/outcome", EXPLORE),
     (
         "vink lab up parcel.explored/outcome/lab.yaml --record again",

@@ -11,4 +11,5 @@ mod life;
 mod ping;
 mod relay;
 mod shared_object;
+mod smoltcp;
 mod steps;
