@@ -70,7 +70,9 @@ pub static RULES: [Rule; 6] = [
         allows: |packets| {
             let own = packets.sides.map(|sent| sent.and_then(|sent| sent.room));
             let mut all = packets.rooms.into_iter().chain(own).flatten();
-            let differ = packets.rooms[0] != packets.rooms[1] || own[0] != own[1];
+            let edges = packets.sides.map(|sent| sent.and_then(edge));
+            let differ =
+                packets.rooms[0] != packets.rooms[1] || own[0] != own[1] || edges[0] != edges[1];
             differ && all.any(|room| room < FULL)
         },
     },
@@ -128,6 +130,16 @@ const OF_SYN: (Number, Number) = (Number::Of(0), Number::Of(1));
 /// Whether a segment does nothing but acknowledge.
 fn is_pure(one: &SegmentItem) -> bool {
     one.flags == Segment::ACK && one.length == 0
+}
+
+/// Up to where the window lets its sender send, from the initial sequence number on.
+fn edge(sent: &Sent) -> Option<i32> {
+    let one = segment(sent)?;
+    let Number::Of(seq) = one.seq else {
+        return None;
+    };
+    let ends = one.flags & (Segment::SYN | Segment::FIN);
+    Some(seq + one.length as i32 + ends.count_ones() as i32 + sent.room?)
 }
 
 /// A difference in what is sent.
